@@ -1,0 +1,141 @@
+"""LayerGraph: a network as layers with shapes, variables and costs, free of any framework."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hetero_mtf.errors import HeteroError
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """One weight of a layer, as Keras stores it.
+
+    Parameters
+    ----------
+    name : the variable's own name, such as "kernel".
+    shape : (rank,) whole shape.
+    trainable : whether the optimizer updates it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    trainable: bool
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size = 1
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """One layer of a network; its place in `LayerGraph.layers` is its index.
+
+    Parameters
+    ----------
+    name : the user's name for it; for people, not part of the structure.
+    kind : Keras class name, such as "Conv2D"; "InputLayer" for the input.
+    attributes : JSON-able options that decide what the layer computes.
+    inputs : indices of the layers it reads, all smaller than its own index.
+    output_shape : shape of one sample of its output, channels last, batch left out.
+    variables : its weights in Keras's order.
+    flops : floating-point operations of the forward pass of one sample.
+    """
+
+    name: str
+    kind: str
+    attributes: Mapping[str, Any]
+    inputs: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    variables: tuple[Variable, ...] = ()
+    flops: float = 0.0
+
+    @property
+    def units(self) -> int:
+        """Number of output channels: the extent of the last dimension."""
+        return self.output_shape[-1]
+
+    def structure(self) -> dict[str, Any]:
+        """Return what decides this layer's arithmetic: everything but its name."""
+        document = dataclasses.asdict(self)
+        document.pop("name")
+        return document
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerGraph:
+    """A network: layers in topological order, the first the input, the last the output.
+
+    Parameters
+    ----------
+    layers : the layers, each reading only earlier ones.
+    dtype : "float32" or "float64", of variables and activations alike.
+    """
+
+    layers: tuple[Layer, ...]
+    dtype: str
+
+    def __post_init__(self) -> None:
+        for index, layer in enumerate(self.layers):
+            if any(not 0 <= source < index for source in layer.inputs):
+                raise HeteroError(f"layer {layer.name} reads layers {layer.inputs}, which do not all come before it; sort the layers")
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of one element."""
+        return {"float32": 4, "float64": 8}[self.dtype]
+
+    @property
+    def digest(self) -> str:
+        """Twelve hexadecimal digits that name the structure; layer names and weights do not enter."""
+        structure = [layer.structure() for layer in self.layers]
+        text = json.dumps([structure, self.dtype], sort_keys=True, default=list)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def consumers(self, index: int) -> tuple[int, ...]:
+        """Return the indices of the layers that read layer `index`."""
+        return tuple(i for i, layer in enumerate(self.layers) if index in layer.inputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able document."""
+        return {"dtype": self.dtype, "digest": self.digest, "layers": [dataclasses.asdict(layer) for layer in self.layers]}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> LayerGraph:
+        """Return the graph in a document made by `to_json`.
+
+        Raises
+        ------
+        HeteroError
+            If an entry is missing or of the wrong form, or the digest does not fit.
+        """
+        try:
+            graph = cls(tuple(_layer(entry) for entry in document["layers"]), document["dtype"])
+            graph.item_bytes
+            digest = document["digest"]
+        except (KeyError, TypeError, ValueError) as fault:
+            raise HeteroError(f"the network description is damaged ({type(fault).__name__}: {fault}); calibrate again") from fault
+        if digest != graph.digest:
+            raise HeteroError(f"the network description has digest {graph.digest}, its file says {digest}; calibrate again")
+        return graph
+
+
+def _layer(entry: Mapping[str, Any]) -> Layer:
+    variables = tuple(Variable(v["name"], tuple(int(n) for n in v["shape"]), bool(v["trainable"])) for v in entry["variables"])
+    return Layer(
+        name=str(entry["name"]),
+        kind=str(entry["kind"]),
+        attributes=dict(entry["attributes"]),
+        inputs=tuple(int(i) for i in entry["inputs"]),
+        output_shape=tuple(int(n) for n in entry["output_shape"]),
+        variables=variables,
+        flops=float(entry["flops"]),
+    )

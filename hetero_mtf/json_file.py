@@ -1,0 +1,98 @@
+"""JSON files that are checked on reading and never half-written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from hetero_mtf.errors import HeteroError
+
+MAX_JSON_BYTES = 256 * 2**20
+
+
+@contextlib.contextmanager
+def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Yield a binary file that takes the place of `path` when the block ends well.
+
+    The bytes are written beside the target, flushed to disk and then renamed, so a reader sees
+    the old file or the new one and a failure leaves the old one alone.
+
+    Parameters
+    ----------
+    path : path of the file to write or replace.
+
+    Raises
+    ------
+    HeteroError
+        If the folder is missing or not writable, or the disk is full.
+    """
+    target = pathlib.Path(path)
+    scratch: str | None = None
+    try:
+        handle, scratch = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, target)
+    except OSError as fault:
+        reason = fault.strerror or str(fault)
+        raise HeteroError(f"cannot write {target}: {reason}; choose another place or free some space") from fault
+    finally:
+        if scratch is not None and os.path.exists(scratch):
+            os.unlink(scratch)
+
+
+def write_json(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
+    """Write `document` to `path` in one piece.
+
+    Parameters
+    ----------
+    path : path of the file to write or replace.
+    document : JSON-able dict.
+
+    Raises
+    ------
+    HeteroError
+        As `replace_file`.
+    """
+    with replace_file(path) as file:
+        file.write((json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[str, Any]:
+    """Return the document in a JSON file written for `kind` in schema `version`.
+
+    Parameters
+    ----------
+    path : path of the file.
+    kind : the document's `kind` entry, such as "plan" or "profile".
+    version : the schema version this program reads.
+
+    Raises
+    ------
+    HeteroError
+        If the file is missing, not JSON, too large, or of another kind or version.
+    """
+    source = pathlib.Path(path)
+    remedy = f"make it again with hetero-mtf {'calibrate' if kind == 'profile' else kind}"
+    try:
+        if source.stat().st_size > MAX_JSON_BYTES:
+            raise HeteroError(f"{source} has {source.stat().st_size} bytes, too many for a {kind}; {remedy}")
+        document = json.loads(source.read_bytes())
+    except OSError as fault:
+        raise HeteroError(f"cannot read {source}: {fault.strerror or fault}; check the path") from fault
+    except (ValueError, RecursionError) as fault:
+        if isinstance(fault, HeteroError):
+            raise
+        raise HeteroError(f"{source} is not a complete JSON file ({fault}); {remedy}") from fault
+    if not isinstance(document, dict) or document.get("kind") != kind:
+        raise HeteroError(f"{source} is not a {kind} file; {remedy}")
+    if document.get("version") != version:
+        raise HeteroError(f"{source} has version {document.get('version')!r} and this program reads {version}; {remedy}")
+    return document

@@ -1,0 +1,52 @@
+# make          the same as make train
+# make train    measure this machine, plan, and train the digits network on two unequal devices
+# make test     style, types, import rules, and the fast tests
+# make test-all the same, with the slow tests too
+# PYTHON=...    the Python to make .venv with (3.10 to 3.13)
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTHON ?=
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.DEFAULT_GOAL := train
+.PHONY: train test test-all lint types imports check install clean
+
+train: $(STAMP)
+	@$(BIN)/python tools/train.py
+
+test: check
+	@$(BIN)/python -m pytest -q -m "not slow"
+
+test-all: check
+	@$(BIN)/python -m pytest -q
+
+check: lint types imports
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+
+types: $(STAMP)
+	@$(BIN)/mypy
+
+imports: $(STAMP)
+	@$(BIN)/lint-imports
+
+install: $(STAMP)
+
+$(STAMP): setup.cfg pyproject.toml | $(BIN)/python
+	@echo "installing hetero_mtf and what it needs into $(VENV) (once, some minutes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+$(BIN)/python:
+	@for p in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python3.12 python3.11 python3.10); do \
+	  if "$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1; then \
+	    echo "making $(VENV) with $$("$$p" --version)"; exec "$$p" -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "no Python 3.10 to 3.13 with venv found$(if $(PYTHON), at $(PYTHON)); install one or name it: make PYTHON=/path/to/python3.12" >&2; exit 1
+
+clean:
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

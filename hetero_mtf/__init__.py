@@ -1,0 +1,37 @@
+"""Train a Keras model over unequal devices with the numbers one device would give.
+
+Importing this package loads neither TensorFlow nor Keras: each name below is looked up when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Cluster": "hetero_mtf.runtime.cluster",
+    "Plan": "hetero_mtf.planning.plan",
+    "Profile": "hetero_mtf.planning.profile",
+    "Trainer": "hetero_mtf.training.trainer",
+    "calibrate": "hetero_mtf.calibration.calibrate",
+    "plan": "hetero_mtf.planning.strategies",
+}
+_ROOMS = ("errors", "mesh")
+
+__all__ = ["Cluster", "Plan", "Profile", "Trainer", "__version__", "calibrate", "errors", "mesh", "plan"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"hetero_mtf.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hetero_mtf' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -22,14 +22,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
 
 
+def _forget_keras() -> None:
+    keras = sys.modules.get("keras")
+    if keras is None:
+        return
+    keras.config.set_floatx("float32")
+    keras.utils.clear_session(free_memory=False)  # forgets the policy made from the old float type, and layer names
+
+
 @pytest.fixture(autouse=True)
-def _same_float_type() -> Iterator[None]:
-    keras = sys.modules.get("keras")
-    before = keras.config.floatx() if keras else "float32"
+def _keras_put_back() -> Iterator[None]:
+    """After each test Keras makes float32 layers again, so a test may call `keras.config.set_floatx("float64")`."""
     yield
-    keras = sys.modules.get("keras")
-    if keras and keras.config.floatx() != before:
-        keras.config.set_floatx(before)
+    _forget_keras()
 
 
 @pytest.fixture

@@ -1,0 +1,141 @@
+"""What the project knows of one kind of layer, whatever its framework: the base of every layer description."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.records import Layer, Variable
+
+Shape = tuple[int, ...]
+
+# Options of every Keras layer that do not change what it computes here: initial weights are taken
+# from the model itself, names are for people, and dtype and trainable are read with the model.
+FREE_OPTIONS = frozenset({"name", "trainable", "dtype", "quantization_config"})
+
+REPLICATED = frozenset({"replicated"})
+CHANNELWISE = frozenset({"replicated", "split"})
+MIXING = frozenset({"replicated", "column", "row"})
+
+
+class LayerKind(abc.ABC):
+    """One kind of layer: its Keras class, options, shapes, costs, legal layouts and Mesh-TensorFlow form.
+
+    A subclass states `keras_class`, sorts every option of that class into one of three sets, and
+    says how shapes, variables, costs and the computation follow. An option in none of the sets is
+    refused, so an option that a later Keras adds cannot be ignored by accident.
+
+    Attributes
+    ----------
+    keras_class : name in `keras.layers`.
+    kept : options that decide the computation, copied into `Layer.attributes`.
+    fixed : options that must have one of the listed values.
+    free : options that do not matter here, besides `FREE_OPTIONS`.
+    mixes : whether a kernel mixes input channels, so that column and row layouts exist.
+    merges : whether all inputs must be split alike for the "split" layout.
+    """
+
+    keras_class: ClassVar[str]
+    kept: ClassVar[tuple[str, ...]] = ()
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    free: ClassVar[frozenset[str]] = frozenset()
+    mixes: ClassVar[bool] = False
+    merges: ClassVar[bool] = False
+
+    def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that decide the computation of layer `name`.
+
+        Parameters
+        ----------
+        name : layer name, for messages.
+        config : the Keras layer's own configuration.
+
+        Raises
+        ------
+        UnsupportedError
+            If an option has a value that is not supported, or is not known.
+        """
+        known = {*self.kept, *self.fixed, *self.free, *FREE_OPTIONS}
+        for key, value in config.items():
+            if key not in known and value is not None:
+                raise UnsupportedError(f"layer {name} ({self.keras_class}) has the option {key}={value!r}, which is not supported; leave it out")
+        for key, allowed in self.fixed.items():
+            value = config.get(key, allowed[0])
+            if (list(value) if isinstance(value, tuple) else value) not in allowed:
+                choice = " or ".join(repr(item) for item in allowed)
+                raise UnsupportedError(f"layer {name} ({self.keras_class}) has {key}={value!r}; only {choice} is supported")
+        return {key: _plain(config.get(key)) for key in self.kept}
+
+    @abc.abstractmethod
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        """Return the shape of one sample of the output, batch left out."""
+
+    def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
+        """Return the layer's variables with their whole shapes, in Keras's order."""
+        return ()
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        """Return the floating-point operations of the forward pass of one sample."""
+        return float(extent(output))
+
+    def layouts(self, layer: Layer) -> frozenset[str]:
+        """Return the names of the layouts that are legal for `layer`."""
+        return CHANNELWISE
+
+    @abc.abstractmethod
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        """Return the layer's output, said in the words of the builder `b` (`hetero_mtf.program.builder.Builder`).
+
+        The inputs arrive as the layer's layout wants them: whole, or split by its sizes.
+        """
+
+
+def extent(shape: Shape) -> int:
+    """Return the number of elements of a shape.
+
+    >>> extent((2, 3))
+    6
+    """
+    size = 1
+    for length in shape:
+        size *= length
+    return size
+
+
+def window_shape(space: Shape, window: Sequence[int], strides: Sequence[int], padding: str) -> Shape:
+    """Return the spatial output shape of a convolution or pooling.
+
+    SAME gives ceil(n / s), VALID ceil((n - k + 1) / s), as TensorFlow does.
+
+    >>> window_shape((9, 7), (3, 3), (2, 2), "same")
+    (5, 4)
+    >>> window_shape((9, 7), (3, 3), (2, 2), "valid")
+    (4, 3)
+    """
+    if padding == "same":
+        return tuple(-(-n // s) for n, s in zip(space, strides))
+    return tuple(-(-(n - k + 1) // s) for n, k, s in zip(space, window, strides))
+
+
+def l2_factor(name: str, option: str, value: Any) -> float:
+    """Return the factor of an L2 regularizer in Keras's serialised form, 0.0 for none.
+
+    Raises
+    ------
+    UnsupportedError
+        For any other regularizer.
+    """
+    if value is None:
+        return 0.0
+    if isinstance(value, Mapping) and value.get("module") == "keras.regularizers":
+        config = value["config"]
+        if value["class_name"] == "L2" or (value["class_name"] == "L1L2" and not config.get("l1")):
+            return float(config["l2"])
+    shown = value.get("class_name", value) if isinstance(value, Mapping) else value
+    raise UnsupportedError(f"layer {name} has {option} {shown}; only keras.regularizers.L2 is supported")
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,56 @@
+"""Pooling layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from hetero_mtf.graph.records import Layer
+from hetero_mtf.layers.kind import LayerKind, Shape, extent, window_shape
+
+
+class Pooling2D(LayerKind):
+    """Pooling over windows of the two spatial dimensions; windows may overlap."""
+
+    kept = ("pool_size", "strides", "padding")
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"data_format": ("channels_last",), "padding": ("same", "valid")}
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return (*window_shape(inputs[0][:-1], attributes["pool_size"], attributes["strides"], attributes["padding"]), inputs[0][-1])
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return float(extent(output) * extent(tuple(attributes["pool_size"])))
+
+
+class MaxPooling2D(Pooling2D):
+    """`keras.layers.MaxPooling2D`."""
+
+    keras_class = "MaxPooling2D"
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.pool(inputs[0], "max", **layer.attributes)
+
+
+class AveragePooling2D(Pooling2D):
+    """`keras.layers.AveragePooling2D`; padded elements do not count in the mean."""
+
+    keras_class = "AveragePooling2D"
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.pool(inputs[0], "average", **layer.attributes)
+
+
+class GlobalAveragePooling2D(LayerKind):
+    """`keras.layers.GlobalAveragePooling2D`: the mean over all positions."""
+
+    keras_class = "GlobalAveragePooling2D"
+    fixed = {"data_format": ("channels_last",), "keepdims": (False,)}
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return inputs[0][-1:]
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return float(extent(inputs[0]))
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.mean_over_space(inputs[0])

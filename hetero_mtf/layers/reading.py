@@ -1,0 +1,122 @@
+"""From a Keras model to a LayerGraph, refusing by name whatever would not be honoured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.reader import Node, read_nodes
+from hetero_mtf.graph.records import Layer, LayerGraph, Variable
+from hetero_mtf.layers.activation import Activation, ReLU, Softmax
+from hetero_mtf.layers.conv import Conv2D
+from hetero_mtf.layers.dense import Dense
+from hetero_mtf.layers.kind import LayerKind
+from hetero_mtf.layers.merge import Add, Concatenate
+from hetero_mtf.layers.norm import BatchNormalization
+from hetero_mtf.layers.pool import AveragePooling2D, GlobalAveragePooling2D, MaxPooling2D
+from hetero_mtf.layers.shape import Dropout, Flatten, InputLayer, Rescaling, ZeroPadding2D
+
+KINDS: Mapping[str, LayerKind] = {
+    kind.keras_class: kind
+    for kind in (
+        InputLayer(),
+        Conv2D(),
+        Dense(),
+        MaxPooling2D(),
+        AveragePooling2D(),
+        GlobalAveragePooling2D(),
+        BatchNormalization(),
+        Activation(),
+        ReLU(),
+        Softmax(),
+        Dropout(),
+        Flatten(),
+        Add(),
+        Concatenate(),
+        ZeroPadding2D(),
+        Rescaling(),
+    )
+}
+
+
+def kind_of(layer: Layer) -> LayerKind:
+    """Return what is known of the kind of `layer`.
+
+    Raises
+    ------
+    UnsupportedError
+        If the kind is not known.
+    """
+    if layer.kind not in KINDS:
+        raise UnsupportedError(f"layer {layer.name} is a {layer.kind}, which is not supported; supported are {', '.join(KINDS)}")
+    return KINDS[layer.kind]
+
+
+def layer_graph(model: Any) -> LayerGraph:
+    """Return the layers, shapes, variables and costs of a Keras model.
+
+    Parameters
+    ----------
+    model : keras.Model, functional or sequential; a LayerGraph is returned as it is.
+
+    Raises
+    ------
+    UnsupportedError
+        If any layer or option would not be honoured; the layer is named.
+    """
+    if isinstance(model, LayerGraph):
+        return model
+    nodes = read_nodes(model)
+    dtypes = {node.name: _dtype(node) for node in nodes[1:]}
+    dtype = next(iter(dtypes.values()), "float32")
+    for name, found in dtypes.items():
+        if found != dtype:
+            raise UnsupportedError(f"layer {name} has the dtype {found} and an earlier layer {dtype}; use one dtype for the whole model")
+    live = {layer.name: {variable.name: variable for variable in layer.weights} for layer in model.layers}
+    layers: list[Layer] = []
+    for node in nodes:
+        layers.append(_understand(node, layers, live.get(node.name, {})))
+    return LayerGraph(tuple(layers), dtype)
+
+
+def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Layer:
+    """Return a layer whose shapes, variables and costs follow from its attributes and input shapes.
+
+    Parameters
+    ----------
+    name, kind, attributes, inputs : as in `Layer`.
+    shapes : the inputs' shapes, batch left out.
+    """
+    described = KINDS[kind]
+    try:
+        output = described.output_shape(attributes, shapes)
+    except UnsupportedError as fault:
+        raise UnsupportedError(f"layer {name}: {fault}") from fault
+    if min(output) < 1:
+        raise UnsupportedError(f"layer {name} ({kind}) would have the output shape {output}; its input {shapes[0]} is too small")
+    variables = described.variables(attributes, shapes)
+    return Layer(name, kind, attributes, tuple(inputs), output, variables, described.flops(attributes, shapes, output))
+
+
+def _dtype(node: Node) -> str:
+    policy = node.config.get("dtype", "float32")
+    name = policy["config"].get("name") if isinstance(policy, Mapping) else policy
+    if name not in ("float32", "float64"):
+        raise UnsupportedError(f"layer {node.name} has the dtype policy {name}; only float32 and float64 are supported")
+    return str(name)
+
+
+def _understand(node: Node, layers: Sequence[Layer], live: Mapping[str, Any]) -> Layer:
+    if node.kind not in KINDS:
+        raise UnsupportedError(f"layer {node.name} is a {node.kind}, which is not supported; supported are {', '.join(KINDS)}")
+    attributes = KINDS[node.kind].attributes(node.name, node.config)
+    layer = make_layer(node.name, node.kind, attributes, node.inputs, [layers[i].output_shape for i in node.inputs])
+    shapes = {variable.name: variable.shape for variable in layer.variables}
+    actual = {name: tuple(variable.shape) for name, variable in live.items()}
+    if shapes != actual:
+        raise UnsupportedError(f"layer {node.name} ({node.kind}) has the variables {actual}, expected {shapes}; rebuild the model")
+    trained = bool(node.config.get("trainable", True))
+    variables = tuple(Variable(v.name, v.shape, trained and v.trainable and bool(live[v.name].trainable)) for v in layer.variables)
+    frozen = {**attributes, "trainable": trained} if node.kind == "BatchNormalization" else attributes
+    return Layer(layer.name, layer.kind, frozen, layer.inputs, layer.output_shape, variables, layer.flops)

@@ -1,0 +1,103 @@
+"""Layers that move or scale values but learn nothing: input, flatten, padding, rescaling, dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.records import Layer
+from hetero_mtf.layers.kind import REPLICATED, LayerKind, Shape, extent
+
+
+class InputLayer(LayerKind):
+    """`keras.layers.InputLayer`; every dimension but the batch must be known."""
+
+    keras_class = "InputLayer"
+    kept = ("batch_shape",)
+    fixed = {"sparse": (False, None), "ragged": (False, None), "optional": (False, None)}
+
+    def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        shape = list(super().attributes(name, config)["batch_shape"])
+        if None in shape[1:]:
+            raise UnsupportedError(f"input {name} has the shape {tuple(shape[1:])}; every dimension but the batch must be a number")
+        return {"shape": shape[1:]}
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return tuple(attributes["shape"])
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return 0.0
+
+    def layouts(self, layer: Layer) -> frozenset[str]:
+        return REPLICATED
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.batch()
+
+
+class Flatten(LayerKind):
+    """`keras.layers.Flatten`; a split input stays split, by the same sizes of its channels."""
+
+    keras_class = "Flatten"
+    fixed = {"data_format": ("channels_last",)}
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return (extent(inputs[0]),)
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return 0.0
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.flatten(inputs[0])
+
+
+class ZeroPadding2D(LayerKind):
+    """`keras.layers.ZeroPadding2D`."""
+
+    keras_class = "ZeroPadding2D"
+    kept = ("padding",)
+    fixed = {"data_format": ("channels_last",)}
+
+    def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        return {"padding": [list(sides) for sides in super().attributes(name, config)["padding"]]}
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        space = (n + sum(sides) for n, sides in zip(inputs[0][:-1], attributes["padding"]))
+        return (*space, inputs[0][-1])
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.pad_space(inputs[0], layer.attributes["padding"])
+
+
+class Rescaling(LayerKind):
+    """`keras.layers.Rescaling` by one number, plus one number."""
+
+    keras_class = "Rescaling"
+    kept = ("scale", "offset")
+
+    def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        found = super().attributes(name, config)
+        if not all(isinstance(value, (int, float)) for value in found.values()):
+            raise UnsupportedError(f"layer {name} (Rescaling) has {found}; only one number for scale and one for offset are supported")
+        return found
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return inputs[0]
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.rescale(inputs[0], layer.attributes["scale"], layer.attributes["offset"])
+
+
+class Dropout(LayerKind):
+    """`keras.layers.Dropout`; the mask is drawn for the whole tensor, so it is the same under every plan."""
+
+    keras_class = "Dropout"
+    kept = ("rate", "seed")
+    fixed = {"noise_shape": (None,)}
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return inputs[0]
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.drop(inputs[0], layer.attributes["rate"], layer.attributes["seed"])

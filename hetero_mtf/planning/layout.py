@@ -1,0 +1,192 @@
+"""Which layout each layer takes when the filters are split: columns, then rows, along every chain."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from hetero_mtf.errors import PlanError
+from hetero_mtf.graph.records import Layer, LayerGraph
+from hetero_mtf.layers import kind_of
+from hetero_mtf.planning.records import LayerLayout
+
+PAIRINGS = ("pairs", "gather")
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """Layers that share one size vector.
+
+    Parameters
+    ----------
+    units : the units the sizes sum to.
+    layers : indices of its layers in order: one or more columns, the split layers behind them, and the rows that end them.
+    """
+
+    units: int
+    layers: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Arrangement:
+    """The layout of each layer, before sizes are chosen.
+
+    Parameters
+    ----------
+    layouts : (layers,) layout of each layer.
+    segments : the groups of layers that share one size vector; a replicated layer is in none.
+    """
+
+    layouts: tuple[str, ...]
+    segments: tuple[Segment, ...]
+
+
+def channels(graph: LayerGraph) -> tuple[int, ...]:
+    """Return, for each layer, how many units its output is split into where it is split.
+
+    These are the channels of its output, except from a Flatten to the next layer that mixes channels: there they are the
+    channels of the Flatten's input, whose sizes are handed on.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    """
+    counts: list[int] = []
+    for layer in graph.layers:
+        own = not layer.inputs or kind_of(layer).mixes or "split" not in kind_of(layer).layouts(layer)
+        counts.append(layer.units if own else counts[layer.inputs[0]])
+    return tuple(counts)
+
+
+def split_units(graph: LayerGraph, index: int, layout: str, counts: Sequence[int]) -> int:
+    """Return what the sizes of layer `index` sum to in `layout`, from `counts = channels(graph)`."""
+    layer = graph.layers[index]
+    if layout == "row":
+        return counts[layer.inputs[0]]
+    return layer.units if layout == "column" else counts[index]
+
+
+def arrange(graph: LayerGraph, pairing: str = "pairs", whole: frozenset[int] = frozenset()) -> Arrangement:
+    """Return the layout of every layer and the segments that share sizes.
+
+    The layers are walked in order. A layer that mixes channels (Conv2D, Dense) and reads a split input becomes the row that
+    ends the segment, so that one all-reduce serves the pair; reading a whole input it becomes a column and starts a segment.
+    A layer that does not mix follows the split of its inputs where all of them are split alike, and is replicated otherwise:
+    the builder gathers what arrives split. Columns that meet in one Add become one segment, so they get the same sizes.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    pairing : "pairs" as above; "gather" makes every mixing layer a column, gathered before the next mixing layer.
+    whole : indices of mixing layers to keep replicated.
+
+    Raises
+    ------
+    PlanError
+        If the pairing is unknown.
+
+    Notes
+    -----
+    A column that is gathered at once (the last layer, a projection beside a residual chain) stays a column: its all-gather
+    and all-reduce send as much as a row over a sliced input would, up to which of its two sides is larger. Where sending costs
+    more than the split saves, the planner names it in `whole`. A slice of a flattened tensor is not contiguous, so a Flatten keeps
+    the split only where all that reads it ends in rows; else what arrives is gathered before the Flatten, at the same cost.
+    O(layers * segments).
+    """
+    if pairing not in PAIRINGS:
+        raise PlanError(f"pairing {pairing!r} is unknown; use one of {', '.join(PAIRINGS)}")
+    walk = _Walk(graph, channels(graph), pairing, whole)
+    for index in range(len(graph.layers)):
+        walk.visit(index)
+    segments = tuple(Segment(units, tuple(members)) for units, members in walk.segments if members)
+    return Arrangement(tuple(walk.layouts), segments)
+
+
+def lay_out(graph: LayerGraph, arrangement: Arrangement, sizes: Sequence[Sequence[int]]) -> tuple[LayerLayout, ...]:
+    """Return one LayerLayout a layer.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    arrangement : from `arrange`.
+    sizes : (segments, devices) whole units of each device, one row a segment of the arrangement.
+    """
+    of_layer = {layer: tuple(row) for segment, row in zip(arrangement.segments, sizes) for layer in segment.layers}
+    return tuple(
+        LayerLayout(index, layer.name, layout, of_layer.get(index, ()))
+        for index, (layer, layout) in enumerate(zip(graph.layers, arrangement.layouts))
+    )
+
+
+@dataclasses.dataclass
+class _Walk:
+    """The state of one pass over the layers; `arriving` holds the segment a layer's output is split by, if any."""
+
+    graph: LayerGraph
+    counts: tuple[int, ...]
+    pairing: str
+    whole: frozenset[int]
+    layouts: list[str] = dataclasses.field(default_factory=list)
+    arriving: list[int | None] = dataclasses.field(default_factory=list)
+    segments: list[tuple[int, list[int]]] = dataclasses.field(default_factory=list)
+
+    def visit(self, index: int) -> None:
+        layer = self.graph.layers[index]
+        kind = kind_of(layer)
+        if not layer.inputs or index in self.whole:
+            self._place(index, "replicated", None)
+        elif kind.mixes:
+            self._mix(index, layer, kind.layouts(layer))
+        else:
+            self._follow(index, layer, kind.layouts(layer))
+
+    def _place(self, index: int, layout: str, segment: int | None) -> None:
+        self.layouts.append(layout)
+        self.arriving.append(None if layout == "row" else segment)
+        if segment is not None:
+            self.segments[segment][1].append(index)
+
+    def _mix(self, index: int, layer: Layer, legal: frozenset[str]) -> None:
+        source = self.arriving[layer.inputs[0]]
+        if self.pairing == "pairs" and source is not None and "row" in legal:
+            self._place(index, "row", source)
+        elif "column" in legal:
+            self.segments.append((layer.units, []))
+            self._place(index, "column", len(self.segments) - 1)
+        else:
+            self._place(index, "replicated", None)
+
+    def _follow(self, index: int, layer: Layer, legal: frozenset[str]) -> None:
+        sources = [self.arriving[i] for i in layer.inputs]
+        alike = len({self.counts[i] for i in layer.inputs}) == 1
+        flattened = self.counts[index] != layer.units
+        if None in sources or "split" not in legal or not alike or (flattened and not self._ends_in_rows(index)):
+            self._place(index, "replicated", None)
+            return
+        segment = sources[0]
+        assert segment is not None
+        for other in sources[1:]:
+            self._join(segment, other)
+        self._place(index, "split", segment)
+
+    def _ends_in_rows(self, index: int) -> bool:
+        """Tell whether everything that reads a flattened layer is a row, at once or behind layers that keep the split."""
+        layer, consumers = self.graph.layers[index], self.graph.consumers(index)
+        return not (layer.variables or len(layer.inputs) > 1) and bool(consumers) and all(self._takes_flattened(i) for i in consumers)
+
+    def _takes_flattened(self, index: int) -> bool:
+        layer = self.graph.layers[index]
+        kind = kind_of(layer)
+        if kind.mixes:
+            return self.pairing == "pairs" and index not in self.whole and "row" in kind.layouts(layer)
+        return "split" in kind.layouts(layer) and self._ends_in_rows(index)
+
+    def _join(self, segment: int, other: int | None) -> None:
+        """Give the layers of segment `other` the sizes of `segment`."""
+        if other is None or other == segment:
+            return
+        units, moved = self.segments[other]
+        self.segments[segment][1].extend(moved)
+        self.segments[segment][1].sort()
+        self.segments[other] = (units, [])
+        self.arriving[:] = [segment if source == other else source for source in self.arriving]

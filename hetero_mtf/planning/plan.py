@@ -1,0 +1,197 @@
+"""The plan: which device computes which slice of which layer, for one network and one batch size."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetero_mtf.errors import PlanError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.json_file import read_json, write_json
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning import typed
+from hetero_mtf.planning.plan_check import graph_faults, plan_faults
+from hetero_mtf.planning.plan_text import plan_text
+from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
+from hetero_mtf.planning.records import Alternative, DevicePart, LayerLayout, Prediction, Stage
+
+__all__ = ["Alternative", "DevicePart", "LayerLayout", "Plan", "Prediction", "Stage"]
+
+VERSION = 1
+_HEAD = frozenset({"kind", "version"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How one network trains on the devices of one cluster.
+
+    Parameters
+    ----------
+    digest : digest of the LayerGraph it is for.
+    dtype : "float32" or "float64".
+    batch_size : samples a step.
+    strategy : what made it: "single", "even", "filters".
+    devices : names of all devices of the cluster, also of those it leaves idle.
+    stages : runs of layers on meshes of devices; together they hold every layer once, in order.
+    schedule : how batches move through the stages.
+    microbatches : parts a batch is cut into.
+    recompute : whether activations are computed again in the backward pass.
+    collectives : the method chosen for each collective that has a choice; empty for the defaults.
+    predicted : predicted seconds of a step; None for a plan typed by hand.
+    alternatives : what else was considered.
+    replicas : samples of a batch that each replica of the stages takes; empty for one replica.
+
+    Raises
+    ------
+    PlanError
+        If anything is wrong with it; all faults are named at once.
+    """
+
+    digest: str
+    dtype: str
+    batch_size: int
+    strategy: str
+    devices: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    schedule: str = "synchronous"
+    microbatches: int = 1
+    recompute: bool = False
+    collectives: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    predicted: Prediction | None = None
+    alternatives: tuple[Alternative, ...] = ()
+    replicas: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        faults = plan_faults(self)
+        if faults:
+            raise PlanError(f"the plan has {listed(faults)}; correct them")
+
+    def __str__(self) -> str:
+        return plan_text(self)
+
+    def check(self, graph: LayerGraph) -> None:
+        """Raise unless the plan fits a network.
+
+        Parameters
+        ----------
+        graph : LayerGraph of the network that is to train by this plan.
+
+        Raises
+        ------
+        PlanError
+            If the network has another structure or float type, or a layout or its sizes do not fit a layer; all faults at once.
+        """
+        layers = sum(len(stage.layers) for stage in self.stages)
+        remedy = "plan again with hetero-mtf plan --model ..."
+        if self.digest != graph.digest or layers != len(graph.layers) or self.dtype != graph.dtype:
+            raise PlanError(
+                f"the plan is for a network of {layers} layers in {self.dtype} (digest {self.digest}), "
+                f"this model has {len(graph.layers)} in {graph.dtype} (digest {graph.digest}); {remedy}"
+            )
+        faults = graph_faults(self, graph)
+        if faults:
+            raise PlanError(f"the plan does not fit the model, {listed(faults)}; {remedy}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able document, schema version 1."""
+        return {"kind": "plan", "version": VERSION, **dataclasses.asdict(self)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], source: str = "the plan") -> Plan:
+        """Return the plan in a document made by `to_json`.
+
+        Parameters
+        ----------
+        document : JSON object; entries that are not known are refused, never ignored.
+        source : what messages call it.
+
+        Raises
+        ------
+        PlanError
+            If anything is wrong with it; every fault is named with its path.
+        """
+        faults: list[Fault] = []
+        body = {key: value for key, value in document.items() if key not in _HEAD}
+        values = read_fields(cls, body, "", faults)
+        faults += unless_caused(plan_faults(unchecked(cls, values)), faults)
+        if faults:
+            raise PlanError(f"{source} has {listed(faults)}; plan again with hetero-mtf plan")
+        return cls(**values)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan to a JSON file in one piece.
+
+        Parameters
+        ----------
+        path : path of the file to write or replace.
+        """
+        write_json(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Plan:
+        """Return the plan in a file written by `save`.
+
+        Parameters
+        ----------
+        path : path of the file.
+
+        Raises
+        ------
+        HeteroError
+            If the file cannot be read, is not a plan of this version, or has faults.
+        """
+        return cls.from_json(read_json(path, kind="plan", version=VERSION), os.fspath(path))
+
+    @classmethod
+    def single(cls, model: Any, device: int | str, cluster: Any, batch_size: int) -> Plan:
+        """Return the plan that trains on one device alone.
+
+        Parameters
+        ----------
+        model : Keras model, or LayerGraph.
+        device : index or name of the device in the cluster.
+        cluster : anything with `devices`, such as a Cluster or a ClusterRecord.
+        batch_size : samples a step.
+
+        Raises
+        ------
+        PlanError
+            If there is no such device, or the batch size is less than 1.
+        """
+        graph, names = layer_graph(model), typed.device_names(cluster)
+        stage = typed.single_stage(graph, typed.device_index(device, names))
+        return cls(graph.digest, graph.dtype, batch_size, "single", names, (stage,))
+
+    @classmethod
+    def even(cls, model: Any, cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
+        """Return the plan that splits filters equally over all devices.
+
+        Parameters
+        ----------
+        model, cluster, batch_size : as for `single`.
+        pairing : as for `filters`.
+        """
+        graph, names = layer_graph(model), typed.device_names(cluster)
+        stage = typed.filter_stage(graph, [1.0] * len(names), pairing)
+        return cls(graph.digest, graph.dtype, batch_size, "even", names, (stage,))
+
+    @classmethod
+    def filters(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
+        """Return the plan that splits filters in proportion to typed shares.
+
+        Parameters
+        ----------
+        model, cluster, batch_size : as for `single`.
+        shares : (devices,) relative share of each device of the cluster; zero leaves a device out.
+        pairing : "pairs" makes columns and rows alternate along chains, "gather" gathers after every split layer.
+
+        Raises
+        ------
+        PlanError
+            If the shares do not fit the devices, are negative or all zero, the pairing is unknown, or the batch size is less than 1.
+        """
+        graph, names = layer_graph(model), typed.device_names(cluster)
+        stage = typed.filter_stage(graph, typed.checked_shares(shares, names), pairing)
+        return cls(graph.digest, graph.dtype, batch_size, "filters", names, (stage,))

@@ -1,0 +1,138 @@
+"""What can be wrong with a plan: by itself, and beside the network it is for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.layers import kind_of
+from hetero_mtf.planning.layout import channels, split_units
+from hetero_mtf.planning.reading import Fault
+from hetero_mtf.planning.records import COLLECTIVES, LAYOUTS, SCHEDULES, LayerLayout, Prediction, Stage
+
+if TYPE_CHECKING:
+    from hetero_mtf.planning.plan import Plan
+
+
+def plan_faults(plan: Plan) -> list[Fault]:
+    """Return everything that is wrong with a plan whatever the network."""
+    faults = [Fault(path, text) for wrong, path, text in _entries(plan) if wrong]
+    for index, stage in enumerate(plan.stages):
+        faults += _stage_faults(stage, f"stages[{index}]", len(plan.devices))
+    order = [layer for stage in plan.stages for layer in stage.layers]
+    if order != list(range(len(order))) or not order:
+        faults.append(Fault("stages", f"hold the layers {order}, must hold every layer once, in order"))
+    if plan.predicted is not None:
+        faults += _prediction_faults(plan.predicted, plan.devices)
+    for index, other in enumerate(plan.alternatives):
+        if other.step_s is not None and not _seconds(other.step_s):
+            faults.append(Fault(f"alternatives[{index}].step_s", f"is {other.step_s:g}, must be zero or more"))
+    return faults
+
+
+def graph_faults(plan: Plan, graph: LayerGraph) -> list[Fault]:
+    """Return where the plan's layouts do not fit the layers of a network of the right structure."""
+    counts = channels(graph)
+    faults: list[Fault] = []
+    for s, stage in enumerate(plan.stages):
+        arriving: dict[int, tuple[int, ...]] = {}
+        for at, layout in enumerate(stage.layouts):
+            path = f"stages[{s}].layouts[{at}]"
+            faults += _layout_on_layer(layout, graph, counts, arriving, path)
+            if layout.layout in ("column", "split"):
+                arriving[layout.layer] = layout.sizes
+    return faults
+
+
+def _entries(plan: Plan) -> Iterator[tuple[bool, str, str]]:
+    yield not plan.digest, "digest", "is empty, must name a network"
+    yield plan.dtype not in ("float32", "float64"), "dtype", f"is {plan.dtype!r}, must be float32 or float64"
+    yield plan.batch_size < 1, "batch_size", f"is {plan.batch_size}, must be at least 1"
+    yield not plan.strategy, "strategy", "is empty, must name how the plan was made"
+    yield not plan.devices, "devices", "are none, must name at least one"
+    yield len(set(plan.devices)) < len(plan.devices), "devices", f"are {', '.join(plan.devices)}, must differ"
+    yield plan.schedule not in SCHEDULES, "schedule", f"is {plan.schedule!r}, must be one of {', '.join(SCHEDULES)}"
+    yield plan.microbatches < 1, "microbatches", f"are {plan.microbatches}, must be at least 1"
+    wrong = bool(plan.replicas) and (sum(plan.replicas) != plan.batch_size or min(plan.replicas) < 0)
+    yield wrong, "replicas", f"take {list(plan.replicas)} samples, must sum to the batch size {plan.batch_size}"
+    yield from _collectives(plan.collectives)
+
+
+def _collectives(chosen: Mapping[str, str]) -> Iterator[tuple[bool, str, str]]:
+    for name, method in chosen.items():
+        methods = COLLECTIVES.get(name, ())
+        wanted = f"must be one of {', '.join(methods)}" if methods else f"known are {', '.join(COLLECTIVES)}"
+        yield method not in methods, f"collectives.{name}", f"is {method!r}, {wanted}"
+
+
+def _stage_faults(stage: Stage, path: str, devices: int) -> list[Fault]:
+    faults: list[Fault] = []
+    strangers = [d for d in stage.devices if not 0 <= d < devices]
+    if strangers:
+        faults.append(Fault(f"{path}.devices", f"names device {strangers[0]}, the plan has {devices} devices"))
+    if not stage.devices or len(set(stage.devices)) < len(stage.devices):
+        faults.append(Fault(f"{path}.devices", f"are {list(stage.devices)}, must be at least one and differ"))
+    names = [name for name, _ in stage.axes]
+    if len(set(names)) < len(names) or math.prod(size for _, size in stage.axes) != len(stage.devices):
+        faults.append(Fault(f"{path}.axes", f"are {dict(stage.axes)}, must differ and multiply to {len(stage.devices)} devices"))
+    if [layout.layer for layout in stage.layouts] != list(stage.layers):
+        where = [layout.layer for layout in stage.layouts]
+        faults.append(Fault(f"{path}.layouts", f"are for layers {where}, must be for {list(stage.layers)}"))
+    for index, layout in enumerate(stage.layouts):
+        faults += _layout_faults(layout, f"{path}.layouts[{index}]", dict(stage.axes))
+    return faults
+
+
+def _layout_faults(layout: LayerLayout, path: str, axes: dict[str, int]) -> list[Fault]:
+    if layout.layout not in LAYOUTS:
+        return [Fault(f"{path}.layout", f"is {layout.layout!r}, must be one of {', '.join(LAYOUTS)}")]
+    if layout.layout == "replicated":
+        sized = [Fault(f"{path}.sizes", f"are {list(layout.sizes)}, must be empty for a replicated layer")]
+        return sized if layout.sizes else []
+    if layout.axis not in axes:
+        return [Fault(f"{path}.axis", f"is {layout.axis!r}, the stage has {', '.join(axes)}")]
+    if len(layout.sizes) != axes[layout.axis]:
+        return [Fault(f"{path}.sizes", f"are {len(layout.sizes)}, axis {layout.axis} has {axes[layout.axis]} positions")]
+    if min(layout.sizes) < 0 or sum(layout.sizes) < 1:
+        return [Fault(f"{path}.sizes", f"are {list(layout.sizes)}, must be zero or more and sum to at least 1")]
+    return []
+
+
+def _prediction_faults(predicted: Prediction, devices: tuple[str, ...]) -> list[Fault]:
+    named = {f"predicted.{name}": getattr(predicted, name) for name in ("step_s", "forward_s", "backward_s", "update_s")}
+    faults: list[Fault] = []
+    for index, part in enumerate(predicted.parts):
+        path = f"predicted.parts[{index}]"
+        named.update({f"{path}.{name}": getattr(part, name) for name in ("busy_s", "sending_s", "waiting_s", "memory_bytes")})
+        if part.device not in devices:
+            faults.append(Fault(f"{path}.device", f"is {part.device!r}, the plan has {', '.join(devices)}"))
+    return faults + [Fault(path, f"is {value:g}, must be zero or more") for path, value in named.items() if not _seconds(value)]
+
+
+def _seconds(value: float) -> bool:
+    return math.isfinite(value) and value >= 0
+
+
+def _layout_on_layer(
+    layout: LayerLayout, graph: LayerGraph, counts: tuple[int, ...], arriving: Mapping[int, tuple[int, ...]], path: str
+) -> list[Fault]:
+    layer = graph.layers[layout.layer]
+    legal = kind_of(layer).layouts(layer)
+    if layout.layout not in legal:
+        words = f"is {layout.layout}, layer {layer.name} ({layer.kind}) can be {', '.join(sorted(legal))}"
+        return [Fault(f"{path}.layout", words)]
+    if layout.layout == "replicated":
+        return []
+    units = split_units(graph, layout.layer, layout.layout, counts)
+    faults: list[Fault] = []
+    if sum(layout.sizes) != units:
+        faults.append(Fault(f"{path}.sizes", f"sums to {sum(layout.sizes)}, layer {layer.name} has {units}"))
+    for source in layer.inputs if layout.layout != "column" else ():
+        sizes = arriving.get(source, layout.sizes)
+        if sizes != layout.sizes:
+            other = graph.layers[source].name
+            words = f"are {list(layout.sizes)}, layer {layer.name} reads {other} split as {list(sizes)}, they must agree"
+            faults.append(Fault(f"{path}.sizes", words))
+    return faults

@@ -1,0 +1,73 @@
+"""A plan in plain text, for `print(plan)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hetero_mtf.planning.records import LayerLayout, Prediction, Stage
+
+if TYPE_CHECKING:
+    from hetero_mtf.planning.plan import Plan
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the plan as text: a line a layer with its layout and the units of each device, then what is predicted."""
+    lines = [
+        f"Plan by strategy {plan.strategy} for network {plan.digest} ({plan.dtype}), batch size {plan.batch_size}, {plan.schedule}",
+        f"Devices: {', '.join(plan.devices)}",
+    ]
+    for index, stage in enumerate(plan.stages):
+        names = [plan.devices[d] for d in stage.devices]
+        lines += [f"Stage {index} on {', '.join(names)}", *(f"  {line}" for line in aligned(stage_rows(stage, plan.devices)))]
+    if plan.predicted is not None:
+        lines += _prediction_lines(plan.predicted)
+    for other in plan.alternatives:
+        lines.append(f"Not taken: {other.strategy}: {other.reason}")
+    return "\n".join(lines)
+
+
+def stage_rows(stage: Stage, devices: Sequence[str]) -> list[list[str]]:
+    """Return the table of a stage: a heading row, then a row a layer.
+
+    Parameters
+    ----------
+    stage : Stage.
+    devices : names of all devices of the plan.
+    """
+    names = [devices[d] for d in stage.devices]
+    return [["layer", "layout", *names], *([_name(entry), entry.layout, *_cells(entry, len(names))] for entry in stage.layouts)]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the rows as lines of padded columns; the first two columns are flush left, the others flush right.
+
+    Parameters
+    ----------
+    rows : (rows, columns) texts.
+    """
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [cell.ljust(width) if column < 2 else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths))]
+        yield "  ".join(cells).rstrip()
+
+
+def _name(entry: LayerLayout) -> str:
+    return entry.name or f"layer {entry.layer}"
+
+
+def _cells(entry: LayerLayout, devices: int) -> list[str]:
+    if entry.sizes:
+        return [str(size) for size in entry.sizes] if len(entry.sizes) == devices else ["?"] * devices
+    return ["all"] * devices
+
+
+def _prediction_lines(predicted: Prediction) -> list[str]:
+    parts = f"forward {_ms(predicted.forward_s)}, backward {_ms(predicted.backward_s)}, update {_ms(predicted.update_s)}"
+    rows = [["device", "", "busy", "sending", "waiting"]]
+    rows += [[part.device, "", _ms(part.busy_s), _ms(part.sending_s), _ms(part.waiting_s)] for part in predicted.parts]
+    return [f"Predicted: {_ms(predicted.step_s)} a step ({parts})", *(f"  {line}" for line in aligned(rows))]
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f} ms"

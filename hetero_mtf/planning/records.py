@@ -1,0 +1,105 @@
+"""The parts of a plan: layouts, stages, predictions and the alternatives that lost."""
+
+from __future__ import annotations
+
+import dataclasses
+
+LAYOUTS = ("replicated", "column", "row", "split")
+SCHEDULES = ("synchronous",)
+COLLECTIVES = {"all_reduce": ("ring",), "all_gather": ("ring",)}
+AXIS = "devices"
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerLayout:
+    """How one layer lies on the mesh of its stage.
+
+    Parameters
+    ----------
+    layer : index of the layer in the LayerGraph.
+    name : the layer's name, for people.
+    layout : "replicated" (every device computes all of it), "column" (output channels split), "row" (input channels split,
+        partial sums added up) or "split" (input and output split alike).
+    sizes : (positions of the axis,) whole units of each device, zero allowed; empty when replicated.
+    axis : name of the mesh axis the sizes lie along.
+    """
+
+    layer: int
+    name: str
+    layout: str
+    sizes: tuple[int, ...] = ()
+    axis: str = AXIS
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A run of layers on a mesh of devices.
+
+    Parameters
+    ----------
+    layers : indices of the stage's layers in the LayerGraph, in order.
+    devices : indices into the plan's devices: the processors of the mesh in row-major order of its axes.
+    axes : (name, size) of each mesh axis; the sizes multiply to the number of devices.
+    layouts : one a layer, in the order of `layers`.
+    """
+
+    layers: tuple[int, ...]
+    devices: tuple[int, ...]
+    axes: tuple[tuple[str, int], ...]
+    layouts: tuple[LayerLayout, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class DevicePart:
+    """What one device is predicted to do in one step.
+
+    Parameters
+    ----------
+    device : the device's name.
+    busy_s : seconds it computes.
+    sending_s : seconds it takes part in all-reduces and all-gathers.
+    waiting_s : seconds it waits for other devices.
+    memory_bytes : bytes of its variables, optimizer slots, gradients and activations.
+    """
+
+    device: str
+    busy_s: float
+    sending_s: float
+    waiting_s: float
+    memory_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The predicted seconds of one training step and where they go.
+
+    Parameters
+    ----------
+    step_s : seconds of the whole step; forward_s + backward_s + update_s.
+    forward_s : seconds until the output is whole, all-reduces and all-gathers included.
+    backward_s : seconds of the backward pass, all-reduces and all-gathers included.
+    update_s : seconds of the optimizer on the slowest device.
+    parts : one for each device of the plan that is in a stage.
+    """
+
+    step_s: float
+    forward_s: float
+    backward_s: float
+    update_s: float
+    parts: tuple[DevicePart, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Alternative:
+    """A plan that was considered and not taken.
+
+    Parameters
+    ----------
+    strategy : the strategy that made it.
+    step_s : its predicted seconds a step; None if the strategy made no plan.
+    reason : why it was not taken.
+    """
+
+    strategy: str
+    step_s: float | None
+    reason: str

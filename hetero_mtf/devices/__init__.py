@@ -1,0 +1,5 @@
+"""What there is: devices, links, memory pools and clusters as frozen records, and finding them."""
+
+from hetero_mtf.devices.records import ClusterRecord, Device, Link, MemoryPool
+
+__all__ = ["ClusterRecord", "Device", "Link", "MemoryPool"]

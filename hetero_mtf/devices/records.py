@@ -1,0 +1,188 @@
+"""Device, Link, MemoryPool and ClusterRecord: what a cluster consists of, as frozen records with JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from hetero_mtf.errors import ClusterError
+
+KINDS = ("CPU", "GPU")
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """A processor that can hold slices and compute on them.
+
+    Parameters
+    ----------
+    name : name for people, such as "cpu:0", "gpu:0" or "worker:1".
+    kind : "CPU" or "GPU".
+    host : name of the machine it is in.
+    tf_device : TensorFlow's device string, "/device:CPU:0" in process, "/job:worker/task:1/device:CPU:0" in a cluster.
+    memory_bytes : bytes it can use at most; devices of one pool share them.
+    pool : name of the `MemoryPool` it draws from.
+    share : emulated share of a core, in (0, 1]; 1 is unlimited.
+    model : what the maker calls it.
+    """
+
+    name: str
+    kind: str
+    host: str
+    tf_device: str
+    memory_bytes: int
+    pool: str
+    share: float = 1.0
+    model: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """The way from one device to another: n bytes take latency_s + n / bandwidth_bytes_per_s.
+
+    Parameters
+    ----------
+    source, destination : device indices.
+    latency_s : seconds before the first byte arrives.
+    bandwidth_bytes_per_s : bytes per second after that.
+    """
+
+    source: int
+    destination: int
+    latency_s: float
+    bandwidth_bytes_per_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryPool:
+    """Memory that one or more devices draw from.
+
+    Parameters
+    ----------
+    name : the name devices refer to.
+    free_bytes : bytes that were free when it was looked at.
+    """
+
+    name: str
+    free_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterRecord:
+    """Devices, the memory they draw from and, where measured, the links between them.
+
+    Parameters
+    ----------
+    devices : the devices; a device's place is its index.
+    pools : the memory pools.
+    links : measured links, empty where nothing has been measured.
+
+    Raises
+    ------
+    ClusterError
+        If the records contradict each other; all contradictions at once.
+    """
+
+    devices: tuple[Device, ...]
+    pools: tuple[MemoryPool, ...]
+    links: tuple[Link, ...] = ()
+
+    def __post_init__(self) -> None:
+        faults = _contradictions(self)
+        if faults:
+            raise ClusterError(f"the description of the cluster is wrong: {', '.join(faults)}; correct it or look for the devices again")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able document."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ClusterRecord:
+        """Return the record in a document made by `to_json`.
+
+        Raises
+        ------
+        ClusterError
+            If entries are missing, unknown or of the wrong form; all faults at once, each with its path.
+        """
+        faults: list[str] = []
+        if not isinstance(document, Mapping):
+            raise ClusterError("the description of the cluster is not a JSON object; look for the devices again")
+        devices = _entries(Device, document, "devices", faults)
+        pools = _entries(MemoryPool, document, "pools", faults)
+        links = _entries(Link, document, "links", faults) if "links" in document else ()
+        if faults:
+            raise ClusterError(f"the description of the cluster is damaged: {', '.join(faults)}; look for the devices again")
+        return cls(devices, pools, links)
+
+
+_Record = TypeVar("_Record", Device, Link, MemoryPool)
+_TYPES: Mapping[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
+
+
+def _entries(record: type[_Record], document: Mapping[str, Any], key: str, faults: list[str]) -> tuple[_Record, ...]:
+    listed = document.get(key)
+    if not isinstance(listed, (list, tuple)):
+        faults.append(f"{key} is not a list")
+        return ()
+    made = [_entry(record, entry, f"{key}[{index}]", faults) for index, entry in enumerate(listed)]
+    return tuple(entry for entry in made if entry is not None)
+
+
+def _entry(record: type[_Record], entry: object, path: str, faults: list[str]) -> _Record | None:
+    if not isinstance(entry, Mapping):
+        faults.append(f"{path} is not an object")
+        return None
+    fields = {field.name: field for field in dataclasses.fields(record)}
+    found = [f"{path}.{name} is unknown" for name in entry if name not in fields]
+    for name, field in fields.items():
+        if name not in entry:
+            if field.default is dataclasses.MISSING:
+                found.append(f"{path}.{name} is missing")
+        elif not isinstance(entry[name], _TYPES[str(field.type)]) or isinstance(entry[name], bool):
+            found.append(f"{path}.{name} is {entry[name]!r} and not {field.type}")
+    faults.extend(found)
+    if found:
+        return None
+    values: dict[str, Any] = {name: float(value) if fields[name].type == "float" else value for name, value in entry.items()}
+    return record(**values)
+
+
+def _contradictions(record: ClusterRecord) -> list[str]:
+    names = [pool.name for pool in record.pools]
+    faults = [f"pool {name} is listed {names.count(name)} times" for name in sorted(set(names)) if names.count(name) > 1]
+    faults += [f"pools[{i}].free_bytes is {pool.free_bytes}, below 0" for i, pool in enumerate(record.pools) if pool.free_bytes < 0]
+    if not record.devices:
+        faults.append("there is no device")
+    for index, device in enumerate(record.devices):
+        faults += _device_contradictions(device, f"devices[{index}]", names)
+    for index, link in enumerate(record.links):
+        faults += _link_contradictions(link, f"links[{index}]", len(record.devices))
+    return faults
+
+
+def _device_contradictions(device: Device, path: str, pools: list[str]) -> list[str]:
+    faults = []
+    if device.kind not in KINDS:
+        faults.append(f"{path}.kind is {device.kind!r}, neither CPU nor GPU")
+    if device.pool not in pools:
+        faults.append(f"{path}.pool is {device.pool!r}, which is no pool")
+    if device.memory_bytes < 0:
+        faults.append(f"{path}.memory_bytes is {device.memory_bytes}, below 0")
+    if not 0 < device.share <= 1:
+        faults.append(f"{path}.share is {device.share}, outside (0, 1]")
+    return faults
+
+
+def _link_contradictions(link: Link, path: str, devices: int) -> list[str]:
+    faults = []
+    for end in ("source", "destination"):
+        if not 0 <= getattr(link, end) < devices:
+            faults.append(f"{path}.{end} is {getattr(link, end)}, and there are {devices} devices")
+    if not (math.isfinite(link.latency_s) and link.latency_s >= 0):
+        faults.append(f"{path}.latency_s is {link.latency_s}, not a time")
+    if not link.bandwidth_bytes_per_s > 0:
+        faults.append(f"{path}.bandwidth_bytes_per_s is {link.bandwidth_bytes_per_s}, not above 0")
+    return faults

@@ -52,7 +52,6 @@ def _entries(plan: Plan) -> Iterator[tuple[bool, str, str]]:
     yield plan.batch_size < 1, "batch_size", f"is {plan.batch_size}, must be at least 1"
     yield not plan.strategy, "strategy", "is empty, must name how the plan was made"
     yield not plan.devices, "devices", "are none, must name at least one"
-    yield len(set(plan.devices)) < len(plan.devices), "devices", f"are {', '.join(plan.devices)}, must differ"
     yield plan.schedule not in SCHEDULES, "schedule", f"is {plan.schedule!r}, must be one of {', '.join(SCHEDULES)}"
     yield plan.microbatches < 1, "microbatches", f"are {plan.microbatches}, must be at least 1"
     wrong = bool(plan.replicas) and (sum(plan.replicas) != plan.batch_size or min(plan.replicas) < 0)

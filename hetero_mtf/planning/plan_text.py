@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hetero_mtf.planning.records import LayerLayout, Prediction, Stage
+from hetero_mtf.units import seconds_text
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.plan import Plan
@@ -63,11 +64,11 @@ def _cells(entry: LayerLayout, devices: int) -> list[str]:
 
 
 def _prediction_lines(predicted: Prediction) -> list[str]:
-    parts = f"forward {_ms(predicted.forward_s)}, backward {_ms(predicted.backward_s)}, update {_ms(predicted.update_s)}"
+    whole, forward, backward, update = (
+        seconds_text(value) for value in (predicted.step_s, predicted.forward_s, predicted.backward_s, predicted.update_s)
+    )
     rows = [["device", "", "busy", "sending", "waiting"]]
-    rows += [[part.device, "", _ms(part.busy_s), _ms(part.sending_s), _ms(part.waiting_s)] for part in predicted.parts]
-    return [f"Predicted: {_ms(predicted.step_s)} a step ({parts})", *(f"  {line}" for line in aligned(rows))]
-
-
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.2f} ms"
+    for part in predicted.parts:
+        rows.append([part.device, "", *(seconds_text(value) for value in (part.busy_s, part.sending_s, part.waiting_s))])
+    heading = f"Predicted: {whole} a step (forward {forward}, backward {backward}, update {update})"
+    return [heading, *(f"  {line}" for line in aligned(rows))]

@@ -1,0 +1,243 @@
+"""The profile: a cluster with its measured curves, links and memory, for one network and batch size."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hetero_mtf.devices import ClusterRecord, Link, MemoryPool
+from hetero_mtf.errors import HeteroError, ProfileError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.json_file import read_json, write_json
+from hetero_mtf.planning.curve import Curve, curve_faults, interpolated
+from hetero_mtf.planning.layout import channels
+from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
+
+__all__ = ["Curve", "Profile", "alike"]
+
+VERSION = 1
+_HEAD = frozenset({"kind", "version"})
+_EMBEDDED = frozenset({"cluster", "graph"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """What calibration measured.
+
+    Parameters
+    ----------
+    cluster : the devices it was measured on.
+    graph : LayerGraph it was measured for.
+    batch_size : samples a step.
+    curves : measured seconds; one set serves all layers of equal structure.
+    links : latency and bandwidth of each pair of devices.
+    memory : free memory of each pool at the time.
+    optimizer : name of the optimizer whose updates were measured.
+    made : ISO date of the measurement.
+    versions : version of each program that took part.
+
+    Raises
+    ------
+    ProfileError
+        If anything is wrong with it; all faults are named at once.
+    """
+
+    cluster: ClusterRecord
+    graph: LayerGraph
+    batch_size: int
+    curves: tuple[Curve, ...]
+    links: tuple[Link, ...]
+    memory: tuple[MemoryPool, ...]
+    optimizer: str
+    made: str
+    versions: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        faults = _faults(self)
+        if faults:
+            raise ProfileError(f"the profile has {listed(faults)}; calibrate again")
+
+    def has_curve(self, layer: int, device: int, dimension: str, step_pass: str) -> bool:
+        """Return whether `curve` would find one."""
+        return self._found(layer, device, dimension, step_pass) is not None
+
+    def curve(self, layer: int, device: int, dimension: str, step_pass: str) -> Curve:
+        """Return the curve of a layer, or of one of equal structure, on a device, or on a processor of the same one.
+
+        Parameters
+        ----------
+        layer : index of the layer.
+        device : index of the device.
+        dimension : "output", "input" or "whole".
+        step_pass : "forward", "backward" or "update".
+
+        Raises
+        ------
+        ProfileError
+            If nothing was measured for it.
+        """
+        found = self._found(layer, device, dimension, step_pass)
+        if found is None:
+            names = f"layer {self.graph.layers[layer].name} on {self.cluster.devices[device].name}"
+            raise ProfileError(f"the profile has no {step_pass} curve over {dimension} units of {names}; calibrate again")
+        return found
+
+    def seconds(self, layer: int, device: int, dimension: str, units: float, step_pass: str) -> float:
+        """Return the seconds of a layer's pass with some of its units.
+
+        Parameters
+        ----------
+        layer, device, dimension, step_pass : as for `curve`.
+        units : local units; 0 takes 0 seconds.
+
+        Raises
+        ------
+        ProfileError
+            If nothing was measured for it.
+
+        Notes
+        -----
+        Piecewise linear between measured points, after noise that makes a curve fall is pooled away (`non_decreasing`).
+        Beyond either end the nearest piece is continued, but below the first point never under the line to zero; a curve of
+        one point is proportional. O(points).
+        """
+        return interpolated(self.curve(layer, device, dimension, step_pass), (units,))[0]
+
+    @functools.cached_property
+    def _first(self) -> tuple[int, ...]:
+        return alike(self.graph)
+
+    @functools.cached_property
+    def _index(self) -> dict[tuple[int, str, str, str], Curve]:
+        """Curves by first layer of the kind, TensorFlow device, dimension and pass."""
+        found: dict[tuple[int, str, str, str], Curve] = {}
+        for curve in self.curves:
+            if curve.batch == self.batch_size:
+                where = self.cluster.devices[curve.device].tf_device
+                found.setdefault((self._first[curve.layer], where, curve.dimension, curve.step_pass), curve)
+        return found
+
+    def _found(self, layer: int, device: int, dimension: str, step_pass: str) -> Curve | None:
+        return self._index.get((self._first[layer], self.cluster.devices[device].tf_device, dimension, step_pass))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able document, schema version 1."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _EMBEDDED}
+        for name in ("curves", "links", "memory"):
+            plain[name] = [dataclasses.asdict(entry) for entry in plain[name]]
+        plain["versions"] = dict(self.versions)
+        return {"kind": "profile", "version": VERSION, "cluster": self.cluster.to_json(), "graph": self.graph.to_json(), **plain}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], source: str = "the profile") -> Profile:
+        """Return the profile in a document made by `to_json`.
+
+        Parameters
+        ----------
+        document : JSON object.
+        source : what messages call it.
+
+        Raises
+        ------
+        ProfileError
+            If anything is wrong with it; every fault is named with its path.
+        """
+        faults: list[Fault] = []
+        body = {key: value for key, value in document.items() if key not in _HEAD}
+        values = read_fields(cls, body, "", faults, ignored=_EMBEDDED)
+        values["cluster"] = _embedded("cluster", ClusterRecord, body, faults)
+        values["graph"] = _embedded("graph", LayerGraph, body, faults)
+        faults += unless_caused(_faults(unchecked(cls, values)), faults)
+        if faults:
+            raise ProfileError(f"{source} has {listed(faults)}; calibrate again with hetero-mtf calibrate")
+        return cls(**values)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the profile to a JSON file in one piece.
+
+        Parameters
+        ----------
+        path : path of the file to write or replace.
+        """
+        write_json(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Profile:
+        """Return the profile in a file written by `save`.
+
+        Parameters
+        ----------
+        path : path of the file.
+
+        Raises
+        ------
+        HeteroError
+            If the file cannot be read, is not a profile of this version, or has faults.
+        """
+        return cls.from_json(read_json(path, kind="profile", version=VERSION), os.fspath(path))
+
+
+def alike(graph: LayerGraph) -> tuple[int, ...]:
+    """Return, for each layer, the index of the first layer that computes the same on inputs of the same shapes.
+
+    Layers that are alike take the same time, so one set of curves serves them all. Names and places do not enter.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    """
+    counts = channels(graph)
+    first: dict[str, int] = {}
+    found: list[int] = []
+    for index, layer in enumerate(graph.layers):
+        structure = {**layer.structure(), "inputs": [(graph.layers[i].output_shape, counts[i]) for i in layer.inputs]}
+        found.append(first.setdefault(json.dumps(structure, sort_keys=True, default=list), index))
+    return tuple(found)
+
+
+def _embedded(name: str, record: Any, body: Mapping[str, Any], faults: list[Fault]) -> Any:
+    try:
+        return record.from_json(body[name])
+    except KeyError:
+        faults.append(Fault(name, "is missing"))
+    except HeteroError as fault:
+        faults.append(Fault(name, str(fault).split(";")[0]))
+    return None
+
+
+def _faults(profile: Profile) -> list[Fault]:
+    devices = len(profile.cluster.devices) if profile.cluster is not None else None
+    layers = len(profile.graph.layers) if profile.graph is not None else None
+    faults = [Fault(path, text) for wrong, path, text in _entries(profile, devices) if wrong]
+    for index, curve in enumerate(profile.curves):
+        faults += curve_faults(curve, f"curves[{index}]", layers, devices)
+    return faults
+
+
+def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str, str]]:
+    yield profile.batch_size < 1, "batch_size", f"is {profile.batch_size}, must be at least 1"
+    yield not _is_date(profile.made), "made", f"is {profile.made!r}, must be an ISO date"
+    for index, link in enumerate(profile.links):
+        path = f"links[{index}]"
+        for name in ("source", "destination"):
+            end = getattr(link, name)
+            yield end < 0 or (devices is not None and end >= devices), f"{path}.{name}", f"is {end}, there are {devices} devices"
+        yield not 0 <= link.latency_s < math.inf, f"{path}.latency_s", f"is {link.latency_s:g}, must be zero or more"
+        bandwidth = link.bandwidth_bytes_per_s
+        yield not 0 < bandwidth < math.inf, f"{path}.bandwidth_bytes_per_s", f"is {bandwidth:g}, must be above zero"
+    for index, pool in enumerate(profile.memory):
+        yield pool.free_bytes < 0, f"memory[{index}].free_bytes", f"is {pool.free_bytes}, must be zero or more"
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return False
+    return True

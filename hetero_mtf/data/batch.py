@@ -1,0 +1,158 @@
+"""Batch: samples, labels and weights that are trained on together."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hetero_mtf.data.array import Array, as_numbers, check_finite
+from hetero_mtf.errors import DataError
+
+
+class Batch(NamedTuple):
+    """One batch, at its true size.
+
+    Parameters
+    ----------
+    x : (samples, ...) array.
+    y : (samples, ...) array of labels, or None where only predictions are wanted.
+    sample_weight : (samples,) array of float, or None where all weigh one.
+    """
+
+    x: Array
+    y: Array | None = None
+    sample_weight: Array | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return len(self.x)
+
+
+def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "") -> Batch:
+    """Return `x`, `y` and `sample_weight` as arrays that fit each other.
+
+    Parameters
+    ----------
+    x : (samples, ...) array-like of numbers, at least one sample.
+    y : (samples, ...) array-like of finite numbers, or None.
+    sample_weight : (samples,) or (samples, 1) array-like, finite and not negative, or None.
+    where : how the message calls the place, such as " of batch 3"; empty for whole data.
+
+    Raises
+    ------
+    DataError
+        If one is no array, is empty, differs in length, or holds values that cannot be meant.
+    """
+    samples = as_numbers(x, f"x{where}")
+    if not samples.ndim:
+        raise DataError(f"x{where} is a single number; hand over an array of shape (samples, ...)")
+    if not len(samples):
+        raise DataError(f"x{where} is empty, its shape is {samples.shape}; there must be at least one sample")
+    labels = None if y is None else _check_labels(as_numbers(y, f"y{where}"), len(samples), where)
+    weights = None if sample_weight is None else _check_weights(as_numbers(sample_weight, f"sample_weight{where}"), len(samples), where)
+    return Batch(samples, labels, weights)
+
+
+def _check_labels(y: Array, samples: int, where: str) -> Array:
+    if y.shape[:1] != (samples,):
+        raise DataError(f"x{where} has {samples} samples and y has shape {y.shape}; there must be one label a sample")
+    check_finite(y, f"y{where}")
+    return y
+
+
+def _check_weights(weights: Array, samples: int, where: str) -> Array:
+    if weights.shape not in ((samples,), (samples, 1)):
+        raise DataError(f"x{where} has {samples} samples and sample_weight has shape {weights.shape}; there must be one weight a sample")
+    flat = weights.reshape(samples)
+    check_finite(flat, f"sample_weight{where}")
+    if (flat < 0).any():
+        raise DataError(f"sample_weight{where} goes down to {flat.min():g}; weights must not be negative")
+    return flat
+
+
+def check_class_weight(class_weight: Any) -> dict[int, float]:
+    """Return `class_weight` with plain numbers.
+
+    Parameters
+    ----------
+    class_weight : dict from class number to weight, finite and not negative.
+
+    Raises
+    ------
+    DataError
+        If it is no such dict.
+    """
+    try:
+        weights = {int(number): float(weight) for number, weight in dict(class_weight).items()}
+    except (TypeError, ValueError) as fault:
+        wrong = f"class_weight {class_weight!r} is not a dict from class number to weight"
+        raise DataError(f"{wrong}; write for instance {{0: 1.0, 1: 3.0}}") from fault
+    bad = {number: weight for number, weight in weights.items() if not 0 <= weight < np.inf or number < 0}
+    if bad:
+        raise DataError(f"class_weight has {bad}; class numbers and weights must not be negative, and weights be finite")
+    return weights
+
+
+def weights_by_class(y: Array, class_weight: dict[int, float], where: str = "") -> Array:
+    """Return the weight of every sample: its class's, or 1 for a class that is not listed, as in Keras.
+
+    Parameters
+    ----------
+    y : (samples,) or (samples, 1) array of class numbers, or (samples, classes) array, one-hot.
+    class_weight : weight of each class number.
+    where : how the message calls the place.
+
+    Returns
+    -------
+    (samples,) array of float64.
+
+    Raises
+    ------
+    DataError
+        If `y` has another shape, or is not made of whole numbers.
+    """
+    if y.ndim > 2:
+        raise DataError(f"class_weight needs one class a sample and y{where} has shape {y.shape}; pass sample_weight instead")
+    numbers = y.argmax(axis=1) if y.ndim == 2 and y.shape[1] > 1 else y.reshape(len(y))
+    between = numbers[numbers != np.round(numbers)]
+    if len(between):
+        raise DataError(f"class_weight needs class numbers and y{where} has values such as {between[0]:g}; pass sample_weight instead")
+    classes, place = np.unique(numbers, return_inverse=True)
+    return np.array([class_weight.get(int(c), 1.0) for c in classes])[place]
+
+
+def add_class_weight(batch: Batch, class_weight: dict[int, float], where: str = "") -> Batch:
+    """Return `batch` with its classes' weights as sample weights.
+
+    Parameters
+    ----------
+    batch : with labels and without sample weights.
+    class_weight : weight of each class number.
+    where : how the message calls the place.
+
+    Raises
+    ------
+    DataError
+        If there are no labels, or sample weights already, as Keras refuses both at once.
+    """
+    if batch.y is None:
+        raise DataError(f"class_weight needs labels and there are none{where}; pass y")
+    if batch.sample_weight is not None:
+        raise DataError(f"class_weight and sample_weight are both given{where}; multiply them yourself and pass sample_weight")
+    return batch._replace(sample_weight=weights_by_class(batch.y, class_weight, where))
+
+
+def cast_batch(batch: Batch, dtype: str | None) -> Batch:
+    """Return `batch` with its samples and weights in `dtype`; labels stay as they are.
+
+    Parameters
+    ----------
+    batch : any batch.
+    dtype : name of a NumPy type, or None to leave everything.
+    """
+    if dtype is None:
+        return batch
+    weights = None if batch.sample_weight is None else batch.sample_weight.astype(dtype, copy=False)
+    return batch._replace(x=batch.x.astype(dtype, copy=False), sample_weight=weights)

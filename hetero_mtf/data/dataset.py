@@ -1,0 +1,103 @@
+"""Dataset: images and labels, a part to train on and a part to test on."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from hetero_mtf.data.array import Array
+from hetero_mtf.errors import DataError
+
+HELD_OUT_FRACTION = 0.2
+HOLD_OUT_SEED = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """A data set in memory.
+
+    Parameters
+    ----------
+    name : what it was asked for by, such as "digits".
+    x_train : (samples, ...) array of float, channels last.
+    y_train : (samples,) array of int, class numbers; or (samples, ...) array of float, targets.
+    x_test : (test samples, ...) array, as `x_train`.
+    y_test : (test samples, ...) array, as `y_train`.
+    classes : number of classes, 0 where the labels are not classes.
+
+    Raises
+    ------
+    DataError
+        If a part is empty, labels and samples differ in number, or the two parts in shape.
+    """
+
+    name: str
+    x_train: Array
+    y_train: Array
+    x_test: Array
+    y_test: Array
+    classes: int
+
+    def __post_init__(self) -> None:
+        faults = []
+        for part, x, y in (("train", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):
+            if len(x) != len(y):
+                faults.append(f"x_{part} has {len(x)} samples and y_{part} {len(y)}")
+            elif not len(x):
+                faults.append(f"x_{part} is empty")
+        if self.x_train.shape[1:] != self.x_test.shape[1:]:
+            faults.append(f"a sample has shape {self.x_train.shape[1:]} in x_train and {self.x_test.shape[1:]} in x_test")
+        if self.y_train.shape[1:] != self.y_test.shape[1:]:
+            faults.append(f"a label has shape {self.y_train.shape[1:]} in y_train and {self.y_test.shape[1:]} in y_test")
+        if faults:
+            raise DataError(f"data set {self.name} does not fit together: {'; '.join(faults)}; mend the files it comes from")
+
+
+def count_classes(*labels: Array) -> int:
+    """Return the number of classes that `labels` speak of.
+
+    Parameters
+    ----------
+    labels : arrays of labels; integers (samples,) or (samples, 1) are class numbers, 2-D arrays of zeros and ones are one-hot.
+
+    Returns
+    -------
+    The largest class number plus one, the width of one-hot rows, or 0 for anything else.
+    """
+    first = labels[0]
+    single = first.ndim == 1 or (first.ndim == 2 and first.shape[1] == 1)
+    if single and first.dtype.kind in "iub":
+        return int(max(y.max() for y in labels)) + 1
+    if first.ndim == 2 and not single and all(_one_hot(y) for y in labels):
+        return int(first.shape[1])
+    return 0
+
+
+def _one_hot(y: Array) -> bool:
+    return bool(np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all())
+
+
+def hold_out(y: Array, fraction: float = HELD_OUT_FRACTION, seed: int = HOLD_OUT_SEED) -> tuple[Array, Array]:
+    """Return the indices of a training part and of a part held out for testing.
+
+    The draw is seeded, and stratified wherever every class has at least two samples and both parts have room for all classes.
+
+    Parameters
+    ----------
+    y : (samples, ...) array of labels, at least two.
+    fraction : part held out, between 0 and 1.
+    seed : seed of the draw.
+
+    Returns
+    -------
+    (kept,) and (held out,) arrays of int, both increasing.
+    """
+    from sklearn.model_selection import train_test_split
+
+    index = np.arange(len(y))
+    numbers, counts = np.unique(y, return_counts=True) if y.ndim == 1 and y.dtype.kind in "iub" else (index, np.ones(len(y)))
+    held = int(np.ceil(fraction * len(y)))
+    stratify = y if counts.min() >= 2 and len(numbers) <= min(held, len(y) - held) else None
+    kept, tested = train_test_split(index, test_size=fraction, random_state=seed, stratify=stratify)
+    return np.sort(kept), np.sort(tested)

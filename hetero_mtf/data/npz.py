@@ -1,0 +1,85 @@
+"""Arrays from one .npz file."""
+
+from __future__ import annotations
+
+import pathlib
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+
+from hetero_mtf.data.array import Array, as_numbers, check_finite
+from hetero_mtf.data.dataset import Dataset, count_classes, hold_out
+from hetero_mtf.errors import DataError
+
+NAMES = ("x_train", "y_train", "x_test", "y_test")
+REMEDY = "write it again with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)"
+
+
+def load_npz(file: str, dtype: str) -> Dataset:
+    """Return the arrays in an .npz file as a data set, values as they are.
+
+    Parameters
+    ----------
+    file : holds x_train and y_train, or x and y; with x_test and y_test, or else a seeded fifth is held out for testing.
+    dtype : "float32" or "float64", what x is cast to.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, truncated, lacks arrays (all are named), or holds pickled objects, which are never loaded.
+    """
+    path = pathlib.Path(file)
+    arrays = _read(path)
+    for name, array in arrays.items():
+        if not array.ndim or not len(array):
+            raise DataError(f"{path} has {name} of shape {array.shape}: expected (samples, ...), at least one sample; {REMEDY}")
+        if name.startswith("x") and array.ndim < 2:
+            raise DataError(f"{path} has {name} of shape {array.shape}: expected (samples, features) or (samples, ..., channels); {REMEDY}")
+        check_finite(array, f"{name} in {path}")
+    parts = arrays if len(arrays) == len(NAMES) else _held_out(arrays, path)
+    x_train, x_test = (parts[name].astype(dtype) for name in ("x_train", "x_test"))
+    y_train, y_test = parts["y_train"], parts["y_test"]
+    return Dataset(f"npz:{file}", x_train, y_train, x_test, y_test, count_classes(y_train, y_test))
+
+
+def _held_out(arrays: dict[str, Array], path: pathlib.Path) -> dict[str, Array]:
+    x, y = arrays["x_train"], arrays["y_train"]
+    if len(x) != len(y) or len(x) < 2:
+        raise DataError(f"{path} has {len(x)} samples and {len(y)} labels: expected as many of both, two at least; {REMEDY}")
+    train, test = hold_out(y)
+    return {"x_train": x[train], "y_train": y[train], "x_test": x[test], "y_test": y[test]}
+
+
+def _read(path: pathlib.Path) -> dict[str, Array]:
+    try:
+        with path.open("rb") as handle:
+            return _arrays(np.load(handle, allow_pickle=False), path)
+    except DataError:
+        raise
+    except FileNotFoundError as fault:
+        raise DataError(f"{path} does not exist; check the path behind npz:") from fault
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as fault:
+        raise DataError(f"{path} is not a complete .npz file of plain numbers ({fault}); {REMEDY}") from fault
+
+
+def _arrays(file: Any, path: pathlib.Path) -> dict[str, Array]:
+    if isinstance(file, np.ndarray):
+        raise DataError(f"{path} holds one array without a name: expected an .npz file; {REMEDY}")
+    with file:
+        return {name: as_numbers(file[source], f"{name} in {path}") for name, source in _sources(file, path).items()}
+
+
+def _sources(file: Any, path: pathlib.Path) -> dict[str, str]:
+    found = set(file.files)
+    if {"x", "y"} <= found and not found & {"x_train", "y_train"}:
+        sources = {"x_train": "x", "y_train": "y"}
+    else:
+        sources = {"x_train": "x_train", "y_train": "y_train"}
+    if found & {"x_test", "y_test"}:
+        sources |= {"x_test": "x_test", "y_test": "y_test"}
+    missing = [name for name in sources.values() if name not in found]
+    if missing:
+        raise DataError(f"{path} lacks {', '.join(missing)}: found {', '.join(sorted(found)) or 'no array'}; {REMEDY}")
+    return sources

@@ -1,0 +1,118 @@
+"""BatchSource: hands over a batch, prepares the next meanwhile, and knows where it is."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, TypeVar
+
+from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.feed import Feed
+from hetero_mtf.errors import DataError
+
+AnySource = TypeVar("AnySource", bound="BatchSource")
+
+
+class BatchSource(abc.ABC):
+    """Batches of one epoch after another.
+
+    Iterating gives the rest of the present epoch and then steps to the next, so `for batch in source` is an epoch. While a
+    batch is worked on, the next one is prepared in a background thread. The position counts what was handed over, not what was
+    prepared. After the last batch of an epoch it stays at the epoch's end until the iteration is asked for more; a source
+    restored there gives an epoch without batches and then steps on. Leaving an iteration early loses nothing: the next one goes on
+    where it stopped.
+
+    Close a source when done with it, or use it in a with-statement: its thread ends then.
+    """
+
+    kind: str = ""
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._batch = 0
+        self._sample = 0
+        self._feed: Feed | None = None
+        self._closed = False
+
+    @property
+    def epoch(self) -> int:
+        """Number of epochs that were handed over in full."""
+        return self._epoch
+
+    @property
+    def batches_per_epoch(self) -> int | None:
+        """Batches in a whole epoch, or None where that is not known beforehand."""
+        return None
+
+    @abc.abstractmethod
+    def _prepare(self, epoch: int, batch: int, sample: int) -> Iterator[Batch]:
+        """Yield the rest of an epoch, from where `batch` batches and `sample` samples of it were handed over; runs in the thread."""
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._closed:
+            raise DataError("this source of batches was closed; make a new one")
+        if self._feed is None:
+            self._feed = Feed(self._prepare(self._epoch, self._batch, self._sample))
+        return self._hand_over(self._feed)
+
+    def _hand_over(self, feed: Feed) -> Iterator[Batch]:
+        while feed is self._feed:
+            try:
+                batch = feed.next()
+            except BaseException:
+                self._stop()
+                raise
+            if batch is None:
+                self._stop()
+                self._epoch, self._batch, self._sample = self._epoch + 1, 0, 0
+                return
+            self._batch += 1
+            self._sample += batch.size
+            yield batch
+
+    def _stop(self) -> None:
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            feed.close()
+
+    def state(self) -> dict[str, Any]:
+        """Return the position as a JSON-able dict: what was handed over so far."""
+        return {"kind": self.kind, "epoch": self._epoch, "batch": self._batch, "sample": self._sample}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go to a position that `state` gave, of this source or of one that is equal.
+
+        Parameters
+        ----------
+        state : what `state()` returned.
+
+        Raises
+        ------
+        DataError
+            If it is damaged (every fault is named), or belongs to another kind of source or other data.
+        """
+        faults = self._faults(state) if isinstance(state, Mapping) else [f"it is a {type(state).__name__}, not a dict"]
+        if faults:
+            raise DataError(f"the data position does not fit: {'; '.join(faults)}; restore a checkpoint made with this data, or start anew")
+        self._stop()
+        self._epoch, self._batch, self._sample = state["epoch"], state["batch"], state["sample"]
+
+    def _faults(self, state: Mapping[str, Any]) -> list[str]:
+        faults = [] if state.get("kind") == self.kind else [f"it is of {state.get('kind')!r} and this source is of {self.kind!r}"]
+        for name in ("epoch", "batch", "sample"):
+            value = state.get(name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                faults.append(f"{name} is {value!r}, not a whole number from 0")
+        return faults
+
+    def close(self) -> None:
+        """End the background thread; closing twice is harmless."""
+        self._closed = True
+        self._stop()
+
+    def __enter__(self: AnySource) -> AnySource:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

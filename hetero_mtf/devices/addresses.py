@@ -169,7 +169,7 @@ def _tasks_per_node(text: str, nodes: int) -> list[int]:
             raise ClusterError(f"SLURM_TASKS_PER_NODE is {text!r}, which cannot be read; give the hosts with hosts:HOST:PORT,...")
         counts += [int(match[1])] * int(match[2] or 1)
     if len(counts) != nodes:
-        raise ClusterError(f"SLURM_TASKS_PER_NODE {text!r} is for {len(counts)} nodes and the job has {nodes}; start one task set on all nodes")
+        raise ClusterError(f"SLURM_TASKS_PER_NODE {text!r} is for {len(counts)} nodes, the job has {nodes}; start the tasks on all nodes")
     return counts
 
 
@@ -178,5 +178,6 @@ def _slurm_task(variables: Mapping[str, str], counts: Sequence[int]) -> int | No
         return None
     node, local = variables.get("SLURM_NODEID", ""), variables.get("SLURM_LOCALID", "")
     if not node.isdigit() or not local.isdigit() or int(node) >= len(counts) or int(local) >= counts[int(node)]:
-        raise ClusterError(f"SLURM_NODEID is {node!r} and SLURM_LOCALID {local!r} in a job with {list(counts)} tasks on its nodes; start the task with srun")
+        place = f"SLURM_NODEID is {node!r} and SLURM_LOCALID {local!r}"
+        raise ClusterError(f"{place} in a job with {list(counts)} tasks on its nodes; start the task with srun")
     return sum(counts[: int(node)]) + int(local)

@@ -1,0 +1,325 @@
+"""Cluster: live devices, and sessions on them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from hetero_mtf.devices import environment
+from hetero_mtf.devices.addresses import parse_hosts, parse_slurm, parse_tf_config
+from hetero_mtf.devices.host import this_host
+from hetero_mtf.devices.records import ClusterRecord, Device
+from hetero_mtf.errors import ClusterError, HeteroError, WorkerError
+from hetero_mtf.runtime.container import Container
+from hetero_mtf.runtime.emulation import Emulation
+from hetero_mtf.runtime.remote import Remote
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from hetero_mtf.runtime.session import OpenSessions
+
+_FORMS = "local, emulate:1.0,0.5, tf_config, slurm or hosts:HOST:PORT,..."
+
+
+class _Backend(Protocol):
+    """What a cluster stands on."""
+
+    record: ClusterRecord
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def reset_target(self) -> str: ...
+
+    def fault(self, wait_s: float = 0.0) -> WorkerError | None: ...
+
+    def close(self) -> None: ...
+
+
+class InProcess:
+    """The devices of this process, on TensorFlow's runtime in it."""
+
+    target = ""
+    reset_target = ""
+
+    def __init__(self, record: ClusterRecord) -> None:
+        self.record = record
+
+    def fault(self, wait_s: float = 0.0) -> WorkerError | None:
+        """Return None: there are no workers."""
+        return None
+
+    def close(self) -> None:
+        """Do nothing: there are no workers."""
+
+
+class Cluster:
+    """Live devices: of this process, emulated by worker processes, or of servers elsewhere.
+
+    Make one with `local`, `emulate`, `from_tf_config`, `from_slurm`, `hosts` or `parse`. It ends with `close`, the
+    with-statement or the process. TensorFlow's servers, which emulated and remote devices run on, listen on every
+    interface without asking who calls: use them in trusted networks only.
+
+    Parameters
+    ----------
+    backend : what the devices stand on.
+    """
+
+    def __init__(self, backend: _Backend) -> None:
+        self._backend = backend
+        self._sessions: OpenSessions | None = None
+        self._unreleased: list[str] = []
+        self._closed = False
+
+    @classmethod
+    def local(cls, devices: Sequence[str] | None = None) -> Cluster:
+        """Return the devices of this process.
+
+        Parameters
+        ----------
+        devices : "cpu:0" or "gpu:N" each, repeated for several processors on one device; None: every GPU, then the CPU.
+
+        Raises
+        ------
+        ClusterError
+            If there is no such device.
+        """
+        return cls(InProcess(this_host(devices)))
+
+    @classmethod
+    def emulate(cls, shares: Sequence[float], method: str | None = None) -> Cluster:
+        """Return emulated devices: one worker process each, pinned to a core and limited to a share of it.
+
+        Parameters
+        ----------
+        shares : (devices,) share of a core of each, in (0, 1].
+        method : "cgroup", "duty_cycle", or None for a control group where one can be made, else a duty cycle.
+
+        Raises
+        ------
+        ClusterError
+            If the cores cannot give these shares, or the method does not work here.
+        WorkerError
+            If a worker dies at start.
+        """
+        return cls(Emulation(shares, method))
+
+    @classmethod
+    def from_tf_config(cls, text: str | None = None) -> Cluster:
+        """Return the devices of the workers in TF_CONFIG, each started with `hetero-mtf worker`; this process is their client.
+
+        Parameters
+        ----------
+        text : TF_CONFIG's text, None to read it from the environment.
+
+        Raises
+        ------
+        ClusterError
+            If the text is wrong, or a server does not answer.
+        """
+        return cls(Remote(parse_tf_config(environment.variables().get("TF_CONFIG") if text is None else text)))
+
+    @classmethod
+    def from_slurm(cls) -> Cluster:
+        """Return the devices of this Slurm job's tasks, each running `hetero-mtf worker`; this process is their client.
+
+        Raises
+        ------
+        ClusterError
+            If this is no Slurm job, or a server does not answer.
+        """
+        return cls(Remote(parse_slurm(environment.variables())))
+
+    @classmethod
+    def hosts(cls, hosts: Sequence[str]) -> Cluster:
+        """Return the devices of servers started with `hetero-mtf worker`; this process is their client.
+
+        Parameters
+        ----------
+        hosts : (servers,) "HOST:PORT", in the order every server was given.
+
+        Raises
+        ------
+        ClusterError
+            If an address is wrong, or a server does not answer.
+        """
+        return cls(Remote(parse_hosts(hosts)))
+
+    @classmethod
+    def parse(cls, text: str) -> Cluster:
+        """Return the cluster that a command line names.
+
+        Parameters
+        ----------
+        text : "local", "local:cpu:0,cpu:0", "emulate:1.0,0.5", "tf_config", "slurm" or "hosts:HOST:PORT,...".
+
+        Raises
+        ------
+        ClusterError
+            If the text is of another form, or the cluster cannot be opened.
+        """
+        kind, _, rest = text.strip().partition(":")
+        parts = [part.strip() for part in rest.split(",") if part.strip()]
+        if kind == "local":
+            return cls.local(parts or None)
+        if kind == "emulate" and parts:
+            return cls.emulate(_numbers(parts, text))
+        if kind == "hosts" and parts:
+            return cls.hosts(parts)
+        if text.strip() == "tf_config":
+            return cls.from_tf_config()
+        if text.strip() == "slurm":
+            return cls.from_slurm()
+        raise ClusterError(f"{text!r} names no cluster; write {_FORMS}")
+
+    @property
+    def record(self) -> ClusterRecord:
+        """The devices and memory pools as a frozen record."""
+        return self._backend.record
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices; a device's place is its index."""
+        return self.record.devices
+
+    @property
+    def target(self) -> str:
+        """What a TensorFlow session connects to: "" in process, "grpc://HOST:PORT" otherwise."""
+        return self._backend.target
+
+    def session(self, graph: tf.Graph) -> tf.compat.v1.Session:
+        """Return a session of `graph` on the cluster; close it when done.
+
+        Its calls raise `WorkerError` promptly when a worker is gone, where TensorFlow alone may wait for ever.
+
+        Parameters
+        ----------
+        graph : graph whose operations are placed on the `tf_device` of this cluster's devices.
+
+        Raises
+        ------
+        ClusterError
+            If the cluster is closed.
+        WorkerError
+            If a worker is gone.
+        """
+        self._check()
+        from hetero_mtf.devices.host import allow_memory_growth
+        from hetero_mtf.runtime.session import OpenSessions, WatchedSession, session_config
+
+        config = session_config(cluster=bool(self.target))
+        if not self.target:
+            import tensorflow as tf
+
+            allow_memory_growth()
+            return tf.compat.v1.Session("", graph=graph, config=config)
+        self._sessions = self._sessions or OpenSessions()
+        session = WatchedSession(self.target, graph, config, self._backend.fault, self._session_closed)
+        self._sessions.add(session)
+        return session
+
+    def container(self, prefix: str = "trainer") -> Container:
+        """Return a container of a name of its own for one trainer's variables; release it when done.
+
+        Parameters
+        ----------
+        prefix : start of the name, for people.
+        """
+        self._check()
+        return Container(prefix, self._release)
+
+    def explain(self, exception: BaseException) -> HeteroError:
+        """Return one sentence for an error of a session on this cluster: which worker is dead and how, or what TensorFlow says.
+
+        Parameters
+        ----------
+        exception : what was raised; `raise cluster.explain(fault) from fault`.
+        """
+        from hetero_mtf.runtime.faults import explain, is_lost_connection
+
+        return explain(exception, self._backend.fault(wait_s=2.0 if is_lost_connection(exception) else 0.0))
+
+    def set_share(self, index: int, share: float) -> None:
+        """Change the share of a core that a running emulated device gets, without changing the record.
+
+        Parameters
+        ----------
+        index : index of the device.
+        share : share of a core, in (0, 1].
+
+        Raises
+        ------
+        ClusterError
+            If the devices are not emulated, there is no such device, or the share is out of range.
+        """
+        if not isinstance(self._backend, Emulation):
+            raise ClusterError("only emulated devices have a share that can be set; open the cluster with emulate:...")
+        self._check()
+        self._backend.set_share(index, share)
+
+    def process_ids(self) -> tuple[int, ...]:
+        """Return (devices,) the process ids of emulated devices' workers; empty for other clusters."""
+        return self._backend.process_ids() if isinstance(self._backend, Emulation) else ()
+
+    @property
+    def method(self) -> str:
+        """How emulated devices are limited, "cgroup" or "duty_cycle"; "" for other clusters."""
+        return self._backend.method if isinstance(self._backend, Emulation) else ""
+
+    def close(self) -> None:
+        """Close the sessions and end what was started for this cluster. Closing twice is harmless."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._sessions is not None:
+                self._sessions.close()
+        finally:
+            self._backend.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClusterError("the cluster is closed; open it again")
+        fault = self._backend.fault()
+        if fault is not None:
+            raise fault
+
+    def _release(self, name: str) -> None:
+        if self.target and not self._closed:
+            self._unreleased.append(name)
+            self._reset()
+
+    def _session_closed(self) -> None:
+        if self._unreleased and not self._closed:
+            self._reset()
+
+    def _reset(self) -> None:
+        """Free released containers. A master closes its own sessions on a reset, so it is done through one that has none, now or later."""
+        if self._backend.reset_target == self.target and self._sessions is not None and self._sessions.open():
+            return
+        import tensorflow as tf
+
+        from hetero_mtf.runtime.session import Watch, session_config
+
+        names, self._unreleased = self._unreleased, []
+        watch = Watch(self._backend.fault)
+        with contextlib.suppress(WorkerError, tf.errors.OpError):
+            watch(lambda: tf.compat.v1.Session.reset(self._backend.reset_target, names, session_config(cluster=True)))
+        watch.close()
+
+
+def _numbers(parts: Sequence[str], text: str) -> list[float]:
+    try:
+        return [float(part) for part in parts]
+    except ValueError as fault:
+        raise ClusterError(f"{text!r} has a share that is no number; write emulate:1.0,0.5") from fault

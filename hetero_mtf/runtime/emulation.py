@@ -1,0 +1,276 @@
+"""Emulated devices: worker processes on this machine, each limited to a share of a core."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import IO, Any
+
+from hetero_mtf.devices.environment import child_variables
+from hetero_mtf.devices.host import available_cores, host_cpu
+from hetero_mtf.devices.records import ClusterRecord
+from hetero_mtf.errors import ClusterError, WorkerError
+from hetero_mtf.runtime import cgroup
+from hetero_mtf.runtime.cores import check_shares, pack
+from hetero_mtf.runtime.faults import log_end
+from hetero_mtf.runtime.ports import free_ports
+from hetero_mtf.runtime.worker import PORT_TAKEN
+
+START_LIMIT_S = 180.0
+_ATTEMPTS = 4
+_METHODS = (None, "cgroup", "duty_cycle")
+_QUIET = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+@dataclasses.dataclass
+class _Seen:
+    """What the keeper has told so far."""
+
+    method: str = ""
+    workers: dict[int, int] = dataclasses.field(default_factory=dict)
+    exits: dict[int, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    faults: list[str] = dataclasses.field(default_factory=list)
+    shares_set: int = 0
+    closed: bool = False
+
+
+class Emulation:
+    """Worker processes that stand for devices of unequal speed.
+
+    Parameters
+    ----------
+    shares : (devices,) share of a core of each, in (0, 1].
+    method : how to limit them: "cgroup", "duty_cycle", or None for a control group where one can be made, else a duty cycle.
+    start_limit_s : seconds all workers together may take to start.
+
+    Raises
+    ------
+    ClusterError
+        If the shares cannot be given, or the method does not work here.
+    WorkerError
+        If a worker dies or is not ready in time.
+    """
+
+    def __init__(self, shares: Sequence[float], method: str | None = None, start_limit_s: float = START_LIMIT_S) -> None:
+        self._shares = _checked_shares(shares, method)
+        self._lock = threading.Lock()
+        cores = pack(self._shares, available_cores())
+        for attempt in range(_ATTEMPTS):
+            hosts = [f"127.0.0.1:{port}" for port in free_ports(len(self._shares))]
+            self._start(hosts, cores, method)
+            try:
+                raced = self._await_ready(time.monotonic() + start_limit_s, last=attempt == _ATTEMPTS - 1)
+            except BaseException:
+                self.close()
+                raise
+            if not raced:
+                break
+            self.close()
+        self._check_method(method)
+        self.hosts = tuple(hosts)
+        self.record = self._describe()
+
+    @property
+    def method(self) -> str:
+        """How the workers are limited: "cgroup" or "duty_cycle"."""
+        return self._seen.method
+
+    @property
+    def target(self) -> str:
+        """The server that sessions talk to: that of the first worker with the largest share, as its process runs the master."""
+        return f"grpc://{self.hosts[self._shares.index(max(self._shares))]}"
+
+    @property
+    def reset_target(self) -> str:
+        """A server whose master has no sessions, as resetting through a master closes its sessions; `target` where there is one server."""
+        others = [host for host in self.hosts if f"grpc://{host}" != self.target]
+        return f"grpc://{others[0]}" if others else self.target
+
+    def process_ids(self) -> tuple[int, ...]:
+        """Return (devices,) the workers' process ids."""
+        return tuple(self._seen.workers[index] for index in range(len(self._shares)))
+
+    def set_share(self, index: int, share: float) -> None:
+        """Change what a running worker gets. The record keeps the share it was made with: this is a change behind its back.
+
+        Parameters
+        ----------
+        index : index of the device.
+        share : share of a core, in (0, 1].
+
+        Raises
+        ------
+        ClusterError
+            If there is no such device, or the share is out of range.
+        WorkerError
+            If the worker is dead, or the limit could not be set.
+        """
+        if not 0 <= index < len(self._shares):
+            raise ClusterError(f"device {index} is not among the {len(self._shares)} emulated devices; number them from 0")
+        check_shares([share], 1)
+        fault = self.fault()
+        if fault is not None:
+            raise fault
+        with self._lock:
+            before = self._seen.shares_set
+            self._order({"do": "share", "index": index, "share": share})
+            self._hear(time.monotonic() + 10.0, until=lambda seen: seen.shares_set > before or bool(seen.faults))
+            faults, self._seen.faults = self._seen.faults, []
+        if faults or self._seen.shares_set == before:
+            reason = ", ".join(faults) or "no answer"
+            raise WorkerError(f"worker:{index} could not be limited to {share:g} of a core ({reason}); open the cluster again")
+
+    def fault(self, wait_s: float = 0.0) -> WorkerError | None:
+        """Return what is wrong with the workers, or None.
+
+        Parameters
+        ----------
+        wait_s : seconds to wait for bad news, when it is known that there must be some.
+        """
+        with self._lock:
+            self._hear(time.monotonic() + wait_s, until=lambda seen: bool(seen.exits) or seen.closed)
+        if self._seen.exits:
+            return _death(*min(self._seen.exits.items()))
+        if self._seen.closed:
+            return WorkerError("the emulated cluster is closed or its keeper process was killed; open the cluster again")
+        return None
+
+    def close(self) -> None:
+        """End the workers and remove their control groups. Closing twice is harmless."""
+        self._seen.closed = True
+        self._finalizer()
+
+    def _start(self, hosts: Sequence[str], cores: Sequence[int], method: str | None) -> None:
+        workers = [
+            {"order": {"hosts": list(hosts), "task": task, "core": core}, "share": share}
+            for task, (core, share) in enumerate(zip(cores, self._shares))
+        ]
+        self._seen = _Seen()
+        self._text = b""
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process that writes it
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hetero_mtf.runtime.keeper"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            bufsize=0,
+            env=child_variables(_QUIET),
+            start_new_session=True,
+        )
+        self._finalizer = weakref.finalize(self, _end, self._process, self._log, os.getpid())
+        self._order({"owner": os.getpid(), "method": method, "workers": workers})
+
+    def _await_ready(self, end_s: float, last: bool) -> bool:
+        """Wait until all workers are ready; return True where a port was taken meanwhile and starting again may help."""
+        with self._lock:
+            self._hear(end_s, until=lambda seen: len(seen.workers) == len(self._shares) or bool(seen.exits or seen.closed or seen.faults))
+        seen = self._seen
+        taken = any(end["code"] == PORT_TAKEN for end in seen.exits.values())
+        if taken and not last:
+            return True
+        if seen.exits:
+            raise _death(*min(seen.exits.items()))
+        if seen.closed:
+            raise WorkerError(f"the workers' keeper ended at start ({log_end(self._keeper_log()) or 'it wrote nothing'}); start again")
+        if seen.faults:
+            raise WorkerError(f"a worker could not be limited ({', '.join(seen.faults)}); try method duty_cycle")
+        if len(seen.workers) < len(self._shares):
+            late = ", ".join(f"worker:{index}" for index in range(len(self._shares)) if index not in seen.workers)
+            raise WorkerError(f"{late} was not ready in time; free the machine or use fewer devices")
+        return False
+
+    def _check_method(self, method: str | None) -> None:
+        if method == "cgroup" and self.method != "cgroup":
+            self.close()
+            raise ClusterError("no control group for the cpu controller can be made here; use method duty_cycle or leave the method out")
+
+    def _describe(self) -> ClusterRecord:
+        found = [host_cpu(f"/job:worker/task:{task}/device:CPU:0", f"worker:{task}", share) for task, share in enumerate(self._shares)]
+        pool = found[0][1]
+        return ClusterRecord(tuple(dataclasses.replace(device, memory_bytes=pool.free_bytes) for device, _ in found), (pool,))
+
+    def _order(self, order: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")  # type: ignore[union-attr]
+
+    def _hear(self, end_s: float, until: Any) -> None:
+        """Read what the keeper says until the condition holds or the time is over; what has arrived is read in any case."""
+        while not self._seen.closed:
+            left_s = 0.0 if until(self._seen) else max(0.0, end_s - time.monotonic())
+            ready, _, _ = select.select([self._process.stdout.fileno()], [], [], left_s)  # type: ignore[union-attr]
+            if not ready:
+                return
+            chunk = os.read(self._process.stdout.fileno(), 65536)  # type: ignore[union-attr]
+            self._seen.closed = not chunk
+            *lines, self._text = (self._text + chunk).split(b"\n")
+            for line in lines:
+                self._note(json.loads(line))
+
+    def _note(self, event: dict[str, Any]) -> None:
+        if event["event"] == "method":
+            self._seen.method = event["method"]
+        elif event["event"] == "ready":
+            self._seen.workers[event["index"]] = event["pid"]
+        elif event["event"] == "exit":
+            self._seen.exits[event["index"]] = event
+        elif event["event"] == "fault":
+            self._seen.faults.append(event["text"])
+        elif event["event"] == "share":
+            self._seen.shares_set += 1
+
+    def _keeper_log(self) -> str:
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")
+
+
+def _checked_shares(shares: Sequence[float], method: str | None) -> tuple[float, ...]:
+    if method not in _METHODS:
+        raise ClusterError(f"{method!r} is no method of limiting workers; use cgroup or duty_cycle or leave it out")
+    if not sys.platform.startswith("linux"):
+        raise ClusterError(f"devices can be emulated on Linux only and this is {sys.platform}; use local or hosts:HOST:PORT,...")
+    try:
+        return tuple(float(share) for share in shares)
+    except (TypeError, ValueError) as fault:
+        raise ClusterError(f"the shares {shares!r} are not numbers; write one share a device, such as [1.0, 0.5]") from fault
+
+
+def _death(index: int, end: dict[str, Any]) -> WorkerError:
+    code = end["code"]
+    try:
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    except ValueError:
+        how = f"was killed by signal {-code}"
+    when = "" if end["ready"] else " while it started"
+    wrote = log_end(end["tail"])
+    said = f", last words: {wrote}" if wrote else ""
+    remedy = "open the cluster again" + (", with a smaller batch if memory ran out" if code == -signal.SIGKILL else "")
+    return WorkerError(f"worker:{index} {how}{when}{said}; {remedy}")
+
+
+def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
+    if os.getpid() != owner:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        process.stdin.write(b'{"do": "end"}\n')  # type: ignore[union-attr]
+        process.stdin.close()  # type: ignore[union-attr]
+    try:
+        process.wait(10.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()  # type: ignore[union-attr]
+    log.close()
+    parent = cgroup.parent_folder()
+    if parent is not None:
+        cgroup.sweep(parent[0])

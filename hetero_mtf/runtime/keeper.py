@@ -1,0 +1,239 @@
+"""The keeper: a small process between a program and its emulated workers, that limits them and ends them.
+
+It starts the workers, limits each to its share of a core, tells its owner when one is ready or has ended, and does what
+the owner orders. Both ways are lines of JSON on its standard input and output.
+
+Who ends whom, whatever dies and however:
+
+- the owner ends, killed or not: the keeper sees its input close or gets the kernel's signal, kills the workers,
+  stopped ones included, removes their control groups and ends;
+- the keeper ends: the kernel kills the workers, because the keeper's only thread has started them;
+- a worker ends: the owner is told how, with the end of what the worker wrote.
+
+So the process that stops workers on a duty cycle cannot end without ending them: none stays behind stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from typing import IO, Any
+
+from hetero_mtf.runtime import cgroup
+from hetero_mtf.runtime.duty_cycle import DutyCycle
+from hetero_mtf.runtime.parent_death import tie_to_parent
+
+TAIL_BYTES = 4000
+_CHECK_S = 0.5
+
+
+class Worker:
+    """A worker process as the keeper sees it.
+
+    Parameters
+    ----------
+    order : what the worker process is told: hosts, task, core.
+    share : share of a core it gets once it is ready.
+    """
+
+    def __init__(self, order: dict[str, Any], share: float) -> None:
+        self.index: int = order["task"]
+        self.share = share
+        self.log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process that writes it
+        command = [sys.executable, "-m", "hetero_mtf.runtime.worker", json.dumps({**order, "keeper": os.getpid()})]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log)
+        self.ready = False
+        self.group: cgroup.CpuGroup | None = None
+        self.cycle: DutyCycle | None = None
+
+    def limit(self, share: float, parent: tuple[Any, int] | None) -> None:
+        """Limit the process to `share` of a core, by a group below `parent` or, where that is None, on a duty cycle."""
+        self.share = share
+        now_s = time.monotonic()
+        if parent is None:
+            self.cycle = self.cycle or DutyCycle(share, now_s)
+            self.cycle.set_share(share, now_s)
+            return
+        if self.group is None:
+            self.group = cgroup.CpuGroup.make(*parent, self.index)
+            self.group.add(self.process.pid)
+        self.group.set_share(share)
+
+    def turn(self, now_s: float) -> None:
+        """Stop or continue the process if its duty cycle says so."""
+        if self.cycle is not None and self.process.returncode is None and self.cycle.switch(now_s):
+            self.process.send_signal(signal.SIGCONT if self.cycle.running else signal.SIGSTOP)
+
+    def tail(self) -> str:
+        """Return the end of what the process wrote to its log."""
+        self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - TAIL_BYTES))
+        return self.log.read().decode(errors="replace")
+
+    def close(self) -> None:
+        """Release what belongs to the process, which has ended."""
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self.log.close()
+        if self.group is not None:
+            self.group.remove()
+
+
+class Keeper:
+    """The keeper's loop.
+
+    Parameters
+    ----------
+    order : the owner's first line: owner (process id), method ("cgroup", "duty_cycle" or None for the better one that
+        works) and workers, each with order and share.
+    """
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._owner: int = order["owner"]
+        self._selector = selectors.DefaultSelector()
+        self._text = b""
+        self._ending = False
+        self._parent = _group_parent(order["method"])
+        self._workers = [Worker(entry["order"], entry["share"]) for entry in order["workers"]]
+
+    def run(self) -> None:
+        """Watch until the owner orders the end or is gone; then end every worker."""
+        try:
+            self._say(event="method", method="duty_cycle" if self._parent is None else "cgroup")
+            self._listen()
+            while not self._ending:
+                self._wait()
+                now_s = time.monotonic()
+                for worker in self._workers:
+                    worker.turn(now_s)
+        finally:
+            self._end()
+
+    def _listen(self) -> None:
+        wake, inner = socket.socketpair()
+        wake.setblocking(False)
+        inner.setblocking(False)
+        signal.set_wakeup_fd(inner.fileno(), warn_on_full_buffer=False)
+        self._wake = (wake, inner)
+        self._selector.register(wake, selectors.EVENT_READ)
+        os.set_blocking(0, False)
+        self._selector.register(0, selectors.EVENT_READ)
+        for worker in self._workers:
+            self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
+
+    def _wait(self) -> None:
+        due_s = min((w.cycle.next_s() for w in self._workers if w.cycle is not None and w.process.returncode is None), default=float("inf"))
+        ready = self._selector.select(min(_CHECK_S, max(0.0, due_s - time.monotonic())))
+        if not ready and due_s < float("inf"):
+            return
+        for key, _ in ready:
+            if isinstance(key.data, Worker):
+                self._hear(key.data)
+            elif key.fileobj == 0:
+                self._obey()
+            else:
+                with contextlib.suppress(BlockingIOError):
+                    self._wake[0].recv(64)
+        if os.getppid() != self._owner:
+            self._ending = True
+
+    def _hear(self, worker: Worker) -> None:
+        if os.read(worker.process.stdout.fileno(), 64):  # type: ignore[union-attr]
+            worker.ready = True
+            self._limit(worker, worker.share)
+            self._say(event="ready", index=worker.index, pid=worker.process.pid)
+            return
+        self._selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
+        code = worker.process.wait()
+        self._say(event="exit", index=worker.index, code=code, ready=worker.ready, tail=worker.tail())
+
+    def _obey(self) -> None:
+        try:
+            chunk = os.read(0, 65536)
+        except BlockingIOError:
+            return
+        if not chunk:
+            self._ending = True
+        *lines, self._text = (self._text + chunk).split(b"\n")
+        for line in lines:
+            order = json.loads(line)
+            if order["do"] == "end":
+                self._ending = True
+            elif order["do"] == "share":
+                self._limit(self._workers[order["index"]], order["share"])
+                self._say(event="share", index=order["index"])
+
+    def _limit(self, worker: Worker, share: float) -> None:
+        try:
+            worker.limit(share, self._parent)
+        except OSError as fault:
+            if worker.process.poll() is None:
+                self._say(event="fault", text=f"{fault.filename or 'the control group'}: {fault.strerror or fault}")
+
+    def _say(self, **event: Any) -> None:
+        try:
+            os.write(1, json.dumps(event).encode() + b"\n")
+        except OSError:
+            self._ending = True
+
+    def _end(self) -> None:
+        for worker in self._workers:
+            with contextlib.suppress(ProcessLookupError):
+                worker.process.terminate()
+                worker.process.send_signal(signal.SIGCONT)
+        end_s = time.monotonic() + 1.0
+        for worker in self._workers:
+            try:
+                worker.process.wait(max(0.0, end_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.process.wait()
+            worker.close()
+
+
+def _group_parent(method: str | None) -> tuple[Any, int] | None:
+    if method == "duty_cycle":
+        return None
+    parent = cgroup.parent_folder()
+    if parent is None:
+        return None
+    cgroup.sweep(parent[0])
+    try:
+        cgroup.CpuGroup.make(*parent, 9999).remove()
+    except OSError:
+        return None
+    return parent
+
+
+def _first_line() -> dict[str, Any]:
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            sys.exit(0)
+        line += byte
+    order: dict[str, Any] = json.loads(line)
+    return order
+
+
+def main() -> None:
+    """Run the keeper on the order in the first line of standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
+    order = _first_line()
+    if not tie_to_parent(order["owner"], signal.SIGHUP):
+        return
+    keeper = Keeper(order)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    keeper.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Ports for servers: free ones, and a check of a given one."""
+
+from __future__ import annotations
+
+import errno
+import random
+import socket
+
+from hetero_mtf.errors import ClusterError
+
+FIRST_PORT = 61000
+LAST_PORT = 65500
+
+
+def port_is_free(port: int) -> bool:
+    """Return whether a server could listen on `port` of every interface now."""
+    families = [(socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")]
+    return all(_can_bind(family, address, port) for family, address in families)
+
+
+def free_ports(count: int, generator: random.Random | None = None) -> tuple[int, ...]:
+    """Return `count` different free ports above those that the kernel gives to outgoing connections.
+
+    Parameters
+    ----------
+    count : how many.
+    generator : source of randomness, so that two clusters starting at once rarely try the same.
+
+    Raises
+    ------
+    ClusterError
+        If there are not so many.
+    """
+    ports = list(range(FIRST_PORT, LAST_PORT))
+    (generator or random.Random()).shuffle(ports)
+    found: list[int] = []
+    for port in ports:
+        if len(found) == count:
+            break
+        if port_is_free(port):
+            found.append(port)
+    if len(found) < count:
+        raise ClusterError(f"there are {len(found)} free ports from {FIRST_PORT} to {LAST_PORT} and {count} are needed; end other servers")
+    return tuple(found)
+
+
+def check_port(port: int) -> None:
+    """Refuse a port that something else listens on.
+
+    Raises
+    ------
+    ClusterError
+        If it is in use.
+    """
+    if not port_is_free(port):
+        raise ClusterError(f"port {port} is in use by another process; choose another port or end that process")
+
+
+def _can_bind(family: int, address: str, port: int) -> bool:
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind((address, port))
+    except OSError as fault:
+        return fault.errno not in (errno.EADDRINUSE, errno.EACCES)
+    return True

@@ -1,0 +1,139 @@
+"""Servers started elsewhere: reaching them, listing their devices, noticing when one is gone."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hetero_mtf.devices.addresses import Addresses
+from hetero_mtf.devices.host import available_bytes, cpu_model
+from hetero_mtf.devices.records import ClusterRecord, Device, MemoryPool
+from hetero_mtf.errors import ClusterError, WorkerError
+
+REACH_LIMIT_S = 30.0
+_CONNECT_S = 5.0
+_LOOK_S = 2.0
+
+
+class Remote:
+    """A cluster of servers that `hetero-mtf worker` runs on one or more machines; this process is their client.
+
+    Parameters
+    ----------
+    addresses : where the servers listen.
+    reach_limit_s : seconds to wait for servers that are still starting.
+
+    Raises
+    ------
+    ClusterError
+        If a server cannot be reached, naming all that cannot.
+    """
+
+    def __init__(self, addresses: Addresses, reach_limit_s: float = REACH_LIMIT_S) -> None:
+        self.hosts = addresses.hosts
+        self._looked_s = float("-inf")
+        self._closed = False
+        _await_reachable(self.hosts, reach_limit_s)
+        self.record = _list_devices(self.hosts, self.target, self.fault)
+
+    @property
+    def target(self) -> str:
+        """The server that sessions talk to: the first."""
+        return f"grpc://{self.hosts[0]}"
+
+    @property
+    def reset_target(self) -> str:
+        """A server whose master has no sessions of ours, as resetting through a master closes its sessions; `target` where there is one."""
+        return f"grpc://{self.hosts[-1]}"
+
+    def fault(self, wait_s: float = 0.0) -> WorkerError | None:
+        """Return which server no longer answers, or None; looked at anew every two seconds at most.
+
+        Parameters
+        ----------
+        wait_s : above 0 to look now, when it is known that something must be wrong.
+        """
+        if self._closed:
+            return WorkerError("the connection to the cluster is closed; open the cluster again")
+        if wait_s <= 0 and time.monotonic() < self._looked_s + _LOOK_S:
+            return None
+        gone = [host for host in self.hosts if not _reachable(host)]
+        self._looked_s = time.monotonic()
+        if gone:
+            return WorkerError(f"the server on {', '.join(gone)} no longer answers; start it again with hetero-mtf worker")
+        return None
+
+    def close(self) -> None:
+        """Leave the servers, which go on. Closing twice is harmless."""
+        self._closed = True
+
+
+def _reachable(host: str) -> bool:
+    name, _, port = host.rpartition(":")
+    try:
+        with socket.create_connection((name.strip("[]"), int(port)), timeout=_CONNECT_S):
+            return True
+    except OSError:
+        return False
+
+
+def _await_reachable(hosts: Sequence[str], limit_s: float) -> None:
+    end_s = time.monotonic() + limit_s
+    missing = [host for host in hosts if not _reachable(host)]
+    while missing and time.monotonic() < end_s:
+        time.sleep(0.2)
+        missing = [host for host in missing if not _reachable(host)]
+    if missing:
+        raise ClusterError(f"no server answers on {', '.join(missing)}; start one there with hetero-mtf worker")
+
+
+def _list_devices(hosts: Sequence[str], target: str, fault: Callable[[], WorkerError | None]) -> ClusterRecord:
+    import tensorflow as tf
+
+    from hetero_mtf.runtime.faults import explain
+    from hetero_mtf.runtime.session import WatchedSession, session_config
+
+    config = session_config(cluster=True)
+    config.operation_timeout_in_ms = int(REACH_LIMIT_S * 1000)
+    graph, texts = _probe(len(hosts))
+    session = WatchedSession(target, graph, config, fault, lambda: None)
+    try:
+        listed = session.list_devices()
+        read = [tuple(text.decode(errors="replace") for text in pair) for pair in session.run(texts)]
+    except tf.errors.OpError as error:
+        raise ClusterError(f"the servers do not form one cluster ({explain(error)}); start all with the same list of hosts") from error
+    finally:
+        session.close()
+    return _describe(hosts, listed, read)
+
+
+def _probe(tasks: int) -> tuple[Any, list[Any]]:
+    import tensorflow as tf
+
+    graph, texts = tf.Graph(), []
+    with graph.as_default():
+        for task in range(tasks):
+            with tf.device(f"/job:worker/task:{task}/device:CPU:0"):
+                texts.append((tf.io.read_file("/proc/meminfo"), tf.io.read_file("/proc/cpuinfo")))
+    return graph, texts
+
+
+def _describe(hosts: Sequence[str], listed: Sequence[Any], read: Sequence[Sequence[str]]) -> ClusterRecord:
+    devices: list[Device] = []
+    pools: dict[str, MemoryPool] = {}
+    for task, (host, (meminfo, cpuinfo)) in enumerate(zip(hosts, read)):
+        machine = host.rpartition(":")[0]
+        own = [entry for entry in listed if f"/task:{task}/" in entry.name and entry.device_type in ("CPU", "GPU")]
+        several = len(own) > 1
+        for entry in sorted(own, key=lambda entry: (entry.device_type != "GPU", entry.name)):
+            gpu = entry.device_type == "GPU"
+            place = entry.name.rpartition("/device:")[2]
+            name = f"worker:{task}/{place.lower()}" if several else f"worker:{task}"
+            pool = name if gpu else machine
+            memory_bytes = entry.memory_limit_bytes if gpu else available_bytes(meminfo) or entry.memory_limit_bytes
+            pools[pool] = MemoryPool(pool, min(memory_bytes, pools[pool].free_bytes) if pool in pools else memory_bytes)
+            tf_device, model = f"/job:worker/task:{task}/device:{place}", "" if gpu else cpu_model(cpuinfo)
+            devices.append(Device(name, entry.device_type, machine, tf_device, memory_bytes, pool, 1.0, model))
+    return ClusterRecord(tuple(devices), tuple(pools.values()))

@@ -1,0 +1,189 @@
+"""Sessions on a cluster: their configuration, and a session that notices when its worker is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.errors import HeteroError, WorkerError
+
+_LOOK_S = 0.25
+_GRACE_S = 1.0
+
+
+def session_config(cluster: bool) -> tf.compat.v1.ConfigProto:
+    """Return how sessions are configured.
+
+    Nothing is placed elsewhere than asked, GPU memory grows as needed, and grappler's meta optimizer is off: on graphs of
+    many slices it takes longer than it saves.
+
+    Parameters
+    ----------
+    cluster : whether the session is on a cluster; it then waits for the workers alone, not for other jobs.
+    """
+    config = tf.compat.v1.ConfigProto(allow_soft_placement=False)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.gpu_options.allow_growth = True
+    if cluster:
+        config.device_filters.append("/job:worker")
+    return config
+
+
+class _Runner:
+    """A thread that makes calls for others, one at a time, and can be left behind in one that never returns."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="hetero_mtf-session", daemon=True).start()
+
+    def give(self, call: Callable[[], Any] | None) -> None:
+        """Make the thread call; None ends it."""
+        self._calls.put(call)
+
+    def _work(self) -> None:
+        while True:
+            call = self._calls.get()
+            if call is None:
+                return
+            try:
+                answer: tuple[Any, BaseException | None] = (call(), None)
+            except BaseException as fault:  # noqa: BLE001 - handed to the caller
+                answer = (None, fault)
+            call = None
+            self.answers.put(answer)
+            del answer
+
+
+class Watch:
+    """Makes calls that may never return, and gives up on them when the cluster is at fault.
+
+    TensorFlow's client waits for ever for a server that has died, in C++ and deaf to signals; so the call is made on
+    another thread while the caller looks after the workers.
+
+    Parameters
+    ----------
+    fault : returns what is wrong with the cluster, or None.
+    """
+
+    def __init__(self, fault: Callable[[], WorkerError | None]) -> None:
+        self._fault = fault
+        self._idle: list[_Runner] = []
+
+    def __call__(self, call: Callable[[], Any]) -> Any:
+        """Return what `call` returns.
+
+        Raises
+        ------
+        WorkerError
+            If the cluster is at fault before the call or during it.
+        """
+        fault = self._fault()
+        if fault is not None:
+            raise fault
+        try:
+            runner = self._idle.pop()
+        except IndexError:
+            runner = _Runner()
+        runner.give(call)
+        try:
+            answer, error = self._answer(runner)
+        except BaseException:
+            runner.give(None)
+            raise
+        self._idle.append(runner)
+        if error is not None:
+            raise error
+        return answer
+
+    def close(self) -> None:
+        """End the idle threads."""
+        while self._idle:
+            self._idle.pop().give(None)
+
+    def _answer(self, runner: _Runner) -> tuple[Any, BaseException | None]:
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return runner.answers.get(timeout=_LOOK_S)
+            fault = self._fault()
+            if fault is None:
+                continue
+            try:
+                return runner.answers.get(timeout=_GRACE_S)
+            except queue.Empty:
+                raise fault from None
+
+
+class WatchedSession(tf.compat.v1.Session):  # type: ignore[misc]
+    """A session whose calls raise `WorkerError`, rather than wait for ever, when a worker is gone.
+
+    Parameters
+    ----------
+    target, graph, config : as in `tf.compat.v1.Session`.
+    fault : returns what is wrong with the cluster, or None.
+    closed : called once when the session is closed.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        graph: tf.Graph,
+        config: tf.compat.v1.ConfigProto,
+        fault: Callable[[], WorkerError | None],
+        closed: Callable[[], None],
+    ) -> None:
+        self._watch = Watch(fault)
+        self._told = closed
+        self._open = True
+        super().__init__(target, graph=graph, config=config)
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Run as `tf.compat.v1.Session.run` does."""
+        run = super().run
+        return self._watch(lambda: run(fetches, feed_dict, options, run_metadata))
+
+    def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable[..., Any]:
+        """Return a callable as `tf.compat.v1.Session.make_callable` does, watched like `run`."""
+        call = super().make_callable(fetches, feed_list, accept_options)
+        return lambda *values, **options: self._watch(lambda: call(*values, **options))
+
+    def list_devices(self) -> Any:
+        """Return the devices as `tf.compat.v1.Session.list_devices` does."""
+        return self._watch(super().list_devices)
+
+    def close(self) -> None:
+        """Close the session; a session whose worker is gone is dropped."""
+        if not getattr(self, "_open", False):
+            return
+        self._open = False
+        close = super().close
+        with contextlib.suppress(HeteroError, tf.errors.OpError):
+            self._watch(close)
+        self._watch.close()
+        self._told()
+
+
+class OpenSessions:
+    """The sessions open on one cluster."""
+
+    def __init__(self) -> None:
+        self._sessions: weakref.WeakSet[WatchedSession] = weakref.WeakSet()
+
+    def add(self, session: WatchedSession) -> None:
+        """Remember a session as long as it is open."""
+        self._sessions.add(session)
+
+    def open(self) -> list[WatchedSession]:
+        """Return those that are open."""
+        return [session for session in self._sessions if session._open]
+
+    def close(self) -> None:
+        """Close all of them."""
+        for session in self.open():
+            session.close()

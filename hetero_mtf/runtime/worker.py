@@ -1,0 +1,87 @@
+"""A worker: one process that runs TensorFlow's server for one task of a cluster.
+
+TensorFlow's server listens on every interface of the machine, whatever address it is given, and asks nobody who they
+are: run workers in trusted networks only, and end them when they are not needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+
+from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime.parent_death import tie_to_parent
+from hetero_mtf.runtime.ports import check_port
+
+PORT_TAKEN = 98
+
+
+def serve(hosts: Sequence[str], task: int, *, threads: int | None = None, ready: Callable[[], None] | None = None) -> None:
+    """Run the server of one task until the process is interrupted. No Python program can stop such a server: end the process.
+
+    Parameters
+    ----------
+    hosts : (tasks,) "HOST:PORT" of every task, the same list in every worker.
+    task : which of them this process is.
+    threads : intra-op threads, None for one a core; a pinned worker of one core takes 1.
+    ready : called once the server listens.
+
+    Raises
+    ------
+    ClusterError
+        If the task is not in the list, or its port is in use.
+    """
+    if not 0 <= task < len(hosts):
+        raise ClusterError(f"task {task} is not among the {len(hosts)} hosts {', '.join(hosts)}; number tasks from 0")
+    port = int(hosts[task].rsplit(":", 1)[1])
+    check_port(port)
+    server = _server(hosts, task, threads, port)
+    if ready is not None:
+        ready()
+    threading.Event().wait()
+    del server
+
+
+def _server(hosts: Sequence[str], task: int, threads: int | None, port: int) -> object:
+    import tensorflow as tf
+
+    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads or 0)
+    config.gpu_options.allow_growth = True
+    try:
+        return tf.distribute.Server({"worker": list(hosts)}, job_name="worker", task_index=task, protocol="grpc", config=config)
+    except tf.errors.OpError as fault:
+        check_port(port)
+        raise ClusterError(f"TensorFlow's server for {hosts[task]} did not start ({fault.message}); choose another port") from fault
+
+
+def _announce(line: int) -> None:
+    os.write(line, b"ready\n")
+
+
+def main(text: str) -> int:
+    """Run an emulated worker as its keeper ordered, and return the exit code.
+
+    Parameters
+    ----------
+    text : JSON with the keeper's process id, hosts, task and core.
+    """
+    order = json.loads(text)
+    if not tie_to_parent(order["keeper"], signal.SIGKILL):
+        return 0
+    os.sched_setaffinity(0, {order["core"]})
+    line = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        serve(order["hosts"], order["task"], threads=1, ready=lambda: _announce(line))
+    except ClusterError as fault:
+        print(fault, file=sys.stderr, flush=True)
+        return PORT_TAKEN
+    return 0
+
+
+if __name__ == "__main__":
+    os._exit(main(sys.argv[1]))

@@ -1,0 +1,86 @@
+"""The only place that imports Mesh-TensorFlow: lends it the names that today's TensorFlow lacks.
+
+Mesh-TensorFlow 0.1.21 asks, while it is being imported, for three names that left TensorFlow:
+`tensorflow.compat.v1.estimator` (two classes of it), and two functions of
+`tensorflow.python.framework.ops`. They are lent for the duration of the import and taken back,
+so neither the installed files nor the user's TensorFlow are changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import types
+import warnings
+from collections.abc import Iterator
+
+from hetero_mtf.errors import HeteroError
+
+SUPPORTED_VERSIONS = ("0.1.21",)
+
+
+def check_version(version: str | None) -> None:
+    """Check that an installed version of Mesh-TensorFlow is one this project can serve.
+
+    Parameters
+    ----------
+    version : installed version, or None if it is not installed.
+
+    Raises
+    ------
+    HeteroError
+        If it is missing or another version.
+    """
+    if version not in SUPPORTED_VERSIONS:
+        found = f"mesh-tensorflow {version} is installed" if version else "mesh-tensorflow is not installed"
+        raise HeteroError(f"{found}, this project needs {SUPPORTED_VERSIONS[0]}; pip install mesh-tensorflow=={SUPPORTED_VERSIONS[0]}")
+
+
+def _installed_version() -> str | None:
+    try:
+        return importlib.metadata.version("mesh-tensorflow")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def _lent_names() -> Iterator[None]:
+    """Lend TensorFlow's modules the names that Mesh-TensorFlow's import looks up."""
+    import tensorflow.compat.v1 as tf1
+    from tensorflow.python.framework import ops, tensor_conversion_registry
+
+    estimator = types.ModuleType("tensorflow.compat.v1.estimator")
+    estimator.CheckpointSaverListener = tf1.train.CheckpointSaverListener  # type: ignore[attr-defined]
+    estimator.SessionRunHook = tf1.train.SessionRunHook  # type: ignore[attr-defined]
+    wanted = (
+        (tf1, "estimator", estimator),
+        (ops, "register_tensor_conversion_function", tensor_conversion_registry.register_tensor_conversion_function),
+        (ops, "register_dense_tensor_like_type", lambda tensor_type: None),
+    )
+    lent = [(module, name) for module, name, _ in wanted if not hasattr(module, name)]
+    for module, name, value in wanted:
+        if (module, name) in lent:
+            setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name in lent:
+            delattr(module, name)
+
+
+def _import_mesh_tensorflow() -> tuple[types.ModuleType, types.ModuleType]:
+    check_version(_installed_version())
+    try:
+        with _lent_names(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return importlib.import_module("mesh_tensorflow"), importlib.import_module("mesh_tensorflow.placement_mesh_impl")
+    except (ImportError, AttributeError) as fault:
+        import tensorflow as tf
+
+        raise HeteroError(
+            f"mesh-tensorflow {_installed_version()} cannot be imported on TensorFlow {tf.__version__} ({fault}); install a TensorFlow from 2.16 to 2.21"
+        ) from fault
+
+
+mtf, placement = _import_mesh_tensorflow()

@@ -1,0 +1,218 @@
+"""A Mesh-TensorFlow mesh on which a dimension may lie in unequal slices."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.errors import LayoutError
+from hetero_mtf.mesh import collectives
+from hetero_mtf.mesh.compat import mtf, placement
+
+
+class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
+    """Processors on named mesh axes, each holding its own, not necessarily equal, slice.
+
+    Parameters
+    ----------
+    shape : mesh axes as (name, processors) pairs, e.g. [("devices", 3)].
+    layout : dimension name -> mesh axis name.
+    devices : (processors,) TensorFlow device strings, last mesh axis fastest.
+    sizes : dimension name -> units of each processor along its mesh axis, zero allowed. A laid-out
+        dimension without sizes is cut evenly and must be divisible.
+
+    Raises
+    ------
+    LayoutError
+        If an axis is unknown, or sizes are negative or not one a processor.
+
+    Notes
+    -----
+    Two tensor dimensions of one tensor cannot lie on the same mesh axis. Anything that asks for
+    *the* slice shape of an unequal tensor raises: `processor_shape` says each processor's.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[tuple[str, int]],
+        layout: Mapping[str, str],
+        devices: Sequence[str],
+        sizes: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        super().__init__(mtf.Shape([mtf.Dimension(name, count) for name, count in shape]), mtf.LayoutRules(list(layout.items())), list(devices))
+        axes = {name: index for index, (name, _) in enumerate(shape)}
+        unknown = sorted(set(layout.values()) - set(axes))
+        if unknown:
+            raise LayoutError(f"the layout names the mesh axes {', '.join(unknown)}, the mesh has {', '.join(axes)}; name one of these")
+        if len(devices) != self.size:
+            raise LayoutError(f"the mesh has {self.size} processors and {len(devices)} devices are given; give one a processor")
+        self._axis_of = {name: axes[axis] for name, axis in layout.items()}
+        self._sizes = {name: tuple(int(n) for n in extents) for name, extents in (sizes or {}).items()}
+        for name, extents in self._sizes.items():
+            self._check_sizes(name, extents)
+        self._coordinates = list(itertools.product(*(range(count) for _, count in shape)))
+
+    def _check_sizes(self, name: str, extents: tuple[int, ...]) -> None:
+        if name not in self._axis_of:
+            raise LayoutError(f"sizes are given for dimension {name}, which lies on no mesh axis; add it to the layout")
+        count = self.shape[self._axis_of[name]].size
+        if len(extents) != count or min(extents) < 0:
+            raise LayoutError(f"dimension {name} has the sizes {list(extents)} on a mesh axis of {count}; give {count} sizes of 0 or more")
+
+    def axis_of(self, name: str) -> int | None:
+        """Return the mesh axis that dimension `name` lies on, None if it is whole."""
+        return self._axis_of.get(name)
+
+    def sizes_of(self, dimension: Any) -> tuple[int, ...]:
+        """Return the units of each processor along the mesh axis of a laid-out dimension.
+
+        Raises
+        ------
+        LayoutError
+            If its sizes do not sum to its size, or it has none and is not divisible.
+        """
+        sizes = self._sizes.get(dimension.name)
+        count = self.shape[self._axis_of[dimension.name]].size
+        if sizes is None:
+            if dimension.size % count:
+                raise LayoutError(f"dimension {dimension.name} of {dimension.size} is not divisible by {count} processors; give sizes for it")
+            return (dimension.size // count,) * count
+        if sum(sizes) != dimension.size:
+            raise LayoutError(f"dimension {dimension.name} has {dimension.size} units, its sizes {list(sizes)} sum to {sum(sizes)}; make them agree")
+        return sizes
+
+    def tensor_dimension_to_mesh_axis(self, tensor_dimension: Any) -> int | None:
+        return self._axis_of.get(tensor_dimension.name)
+
+    def tensor_layout(self, arg: Any) -> Any:
+        shape = arg.shape if isinstance(arg, mtf.Tensor) else arg
+        axes = [self._axis_of.get(dimension.name) for dimension in shape.dims]
+        used = [axis for axis in axes if axis is not None]
+        if len(set(used)) != len(used):
+            raise LayoutError(f"two dimensions of {shape} lie on one mesh axis; give one of them another name")
+        return mtf.TensorLayout(axes)
+
+    def is_uneven(self, shape: Any) -> bool:
+        """Return whether the processors' slices of a tensor differ in shape."""
+        return any(len(set(self.sizes_of(d))) > 1 for d in shape.dims if d.name in self._axis_of)
+
+    def processor_shape(self, shape: Any, pnum: int) -> list[int]:
+        """Return the shape of processor `pnum`'s slice of a tensor of `shape`."""
+        self.tensor_layout(shape)
+        return [self._extent(dimension, pnum)[1] for dimension in shape.dims]
+
+    def slice_begin(self, tensor_shape: Any, pnum: int) -> list[int]:
+        """Return where processor `pnum`'s slice begins in each dimension."""
+        return [self._extent(dimension, pnum)[0] for dimension in tensor_shape.dims]
+
+    def _extent(self, dimension: Any, pnum: int) -> tuple[int, int]:
+        """Return (begin, length) of a dimension on a processor."""
+        axis = self._axis_of.get(dimension.name)
+        if axis is None:
+            return 0, dimension.size
+        sizes = self.sizes_of(dimension)
+        place = self._coordinates[pnum][axis]
+        return sum(sizes[:place]), sizes[place]
+
+    def slice_shape(self, tensor_shape: Any) -> list[int]:
+        """Return the one slice shape of an evenly cut tensor; raise for an uneven one."""
+        if self.is_uneven(tensor_shape):
+            raise LayoutError(f"{tensor_shape} is cut unevenly and has no single slice shape; this operation is not supported on unequal slices")
+        return self.processor_shape(tensor_shape, 0)
+
+    def slice_size(self, tensor_shape: Any) -> int:
+        """Return the elements of the largest slice."""
+        return max(_product(self.processor_shape(tensor_shape, pnum)) for pnum in range(self.size))
+
+    def laid_out_size(self, tensor_shape: Any) -> int:
+        """Return the elements of all slices together."""
+        return sum(_product(self.processor_shape(tensor_shape, pnum)) for pnum in range(self.size))
+
+    def on_processors(self, function: Callable[[int], Any]) -> Any:
+        """Return the laid-out tensor whose slice p is `function(p)`, made on processor p's device."""
+        slices = []
+        for pnum, device in enumerate(self.devices):
+            with tf.device(device):
+                slices.append(function(pnum))
+        return self.LaidOutTensor(slices)
+
+    def make_slices(self, tf_tensor: tf.Tensor, tensor_shape: Any) -> list[tf.Tensor]:
+        """Return every processor's slice of a whole tensor, cut on the tensor's own device."""
+        if self.tensor_layout(tensor_shape).is_fully_replicated:
+            return [tf_tensor] * self.size
+        with tf.device(tf_tensor.device):
+            return [tf.slice(tf_tensor, self.slice_begin(tensor_shape, p), self.processor_shape(tensor_shape, p)) for p in range(self.size)]
+
+    def broadcast_impl(self, old_slices: Any, old_shape: Any, new_shape: Any) -> Any:
+        """Return slices of `old_shape` broadcast to `new_shape`, a superset of its dimensions."""
+        old = old_slices.to_laid_out_tensor().tensor_list
+        expanded = [dimension if dimension in old_shape.dims else None for dimension in new_shape.dims]
+        order = [old_shape.dims.index(dimension) for dimension in expanded if dimension is not None]
+
+        def widen(pnum: int) -> tf.Tensor:
+            target = self.processor_shape(new_shape, pnum)
+            middle = [n if dimension is not None else 1 for n, dimension in zip(target, expanded)]
+            return tf.broadcast_to(tf.reshape(tf.transpose(old[pnum], order), middle), target)
+
+        return self.on_processors(widen)
+
+    def allreduce(self, x: Any, mesh_axes: Sequence[int], reduction_fn_string: str) -> Any:
+        combine = mtf.binary_reduction_fn(reduction_fn_string)
+        return self._collective_with_groups(x, list(mesh_axes), lambda xs, devices: collectives.all_reduce(xs, devices, combine))
+
+    def allconcat(self, x: Any, mesh_axis: int, concat_axis: int) -> Any:
+        return self._collective_with_groups(x, [mesh_axis], lambda xs, devices: collectives.all_gather(xs, devices, concat_axis))
+
+    def allsplit(self, x: Any, mesh_axis: int, split_axis: int, which: Any = None, sizes: Sequence[int] | None = None) -> Any:
+        """Return each processor's own piece of slices that are whole along `split_axis`.
+
+        Parameters
+        ----------
+        x : laid-out tensor, or a sum whose all-reduce over `mesh_axis` is still owed: that becomes
+            a reduce-scatter.
+        sizes : extents of the pieces along the mesh axis; None cuts evenly.
+        """
+        if which is not None:
+            raise LayoutError("allsplit by a computed coordinate is not supported on unequal slices; leave `which` out")
+        count = self.shape[mesh_axis].size
+        if isinstance(x, mtf.LazyAllreduceSum) and list(x.mesh_axes) == [mesh_axis] and x._reduced is None:
+            pieces = tuple(sizes or self._even_sizes(x.laid_out_input.tensor_list[0], split_axis, count))
+            return self._collective_with_groups(
+                x.laid_out_input, [mesh_axis], lambda xs, devices: collectives.reduce_scatter(xs, devices, split_axis, pieces)
+            )
+        whole = x.to_laid_out_tensor().tensor_list
+        pieces = tuple(sizes or self._even_sizes(whole[0], split_axis, count))
+
+        def cut(pnum: int) -> tf.Tensor:
+            place = self._coordinates[pnum][mesh_axis]
+            begin, extent = [0] * whole[pnum].shape.rank, whole[pnum].shape.as_list()
+            begin[split_axis], extent[split_axis] = sum(pieces[:place]), pieces[place]
+            return tf.slice(whole[pnum], begin, extent)
+
+        return self.on_processors(cut)
+
+    @staticmethod
+    def _even_sizes(whole: tf.Tensor, axis: int, count: int) -> list[int]:
+        extent = whole.shape[axis]
+        if extent % count:
+            raise LayoutError(f"an extent of {extent} is not divisible by {count} processors; give sizes")
+        return [extent // count] * count
+
+    def alltoall(self, x: Any, mesh_axis: int, split_axis: int, concat_axis: int) -> Any:
+        raise LayoutError("alltoall is not supported on unequal slices; gather and split instead")
+
+    def receive(self, x: Any, mesh_axis: int, source_pcoord: Sequence[int | None]) -> Any:
+        raise LayoutError("receive (shift, halo exchange) is not supported on unequal slices")
+
+    def random(self, shape: Any, tf_fn: Any, kwargs: Any) -> Any:
+        raise LayoutError("mtf.random is not supported: its values would depend on the layout; use hetero_mtf.mesh.operations.elementwise.drop")
+
+
+def _product(extents: Sequence[int]) -> int:
+    product = 1
+    for extent in extents:
+        product *= extent
+    return product

@@ -1,0 +1,156 @@
+"""Lowering of a Mesh-TensorFlow graph onto unequal slices.
+
+Every operation is dispatched by its class. The operations listed in `AS_THEY_ARE` are stock
+Mesh-TensorFlow and correct on unequal slices; the others have their lowering here or beside their
+class. An operation that is neither raises, by name: it can be forgotten, but never be wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.errors import LayoutError
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.implementation import UnevenMeshImpl
+
+# Stock operations whose lowering only calls slicewise functions, the mesh's own collectives, or
+# methods that `UnevenMeshImpl` replaces.
+AS_THEY_ARE = (
+    "BinaryOpWithBroadcasting",
+    "AddOperation",
+    "MinMaxOperation",
+    "BroadcastOperation",
+    "EinsumOperation",
+    "ImportOperation",
+    "ImportLaidOutTensorOperation",
+    "ReduceOperation",
+    "ScalarAddOperation",
+    "ScalarMultiplyOperation",
+    "SlicewiseOperation",
+    "StopGradient",
+)
+
+
+class Lowering(mtf.Lowering):  # type: ignore[misc]
+    """A Mesh-TensorFlow graph as TensorFlow operations, one set a processor.
+
+    Parameters
+    ----------
+    graph : mtf.Graph.
+    mesh_to_impl : mesh -> `UnevenMeshImpl`.
+
+    Raises
+    ------
+    LayoutError
+        If an operation cannot be laid out so, or a slice has not the shape its processor should hold.
+    """
+
+    def __init__(self, graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl]) -> None:
+        self.graph = graph
+        self.mesh_to_impl = dict(mesh_to_impl)
+        self.tensors: dict[Any, Any] = {}
+        self.operations: dict[Any, Any] = {}
+        self.variables: dict[Any, Any] = {}
+        self._counters: list[tuple[str, int]] = []
+        for operation in graph.operations:
+            with tf.name_scope(operation.name):
+                lower_operation(operation, self)
+
+    def verify_slice_shapes(self, tensor: Any, laid_out_tensor: Any) -> None:
+        """Check every processor's slice, not only the first one's."""
+        impl = self.mesh_impl(tensor)
+        laid_out = laid_out_tensor.laid_out_input if isinstance(laid_out_tensor, mtf.LazyAllreduceSum) else laid_out_tensor
+        for pnum, piece in enumerate(laid_out.to_laid_out_tensor().tensor_list):
+            expected = impl.processor_shape(tensor.shape, pnum)
+            if not piece.shape.is_compatible_with(expected):
+                raise LayoutError(
+                    f"{tensor.operation.name} made a slice of {piece.shape.as_list()} on processor {pnum}, expected {expected} of {tensor.shape}"
+                )
+
+    def slices(self, tensor: Any) -> list[tf.Tensor]:
+        """Return every processor's slice of a tensor, all sums complete."""
+        found: list[tf.Tensor] = self.tensors[tensor].to_laid_out_tensor().tensor_list
+        return found
+
+
+@functools.singledispatch
+def lower_operation(operation: Any, lowering: Lowering) -> None:
+    """Lower one operation; the default serves stock operations known to be right on unequal slices.
+
+    Raises
+    ------
+    LayoutError
+        For every other operation.
+    """
+    name = type(operation).__name__
+    if name not in AS_THEY_ARE or not type(operation).__module__.startswith("mesh_tensorflow"):
+        raise LayoutError(f"operation {operation.name} ({name}) is not supported on unequal slices; supported are {', '.join(AS_THEY_ARE)}")
+    operation.lower(lowering)
+
+
+@lower_operation.register(mtf.Constant)
+def _lower_constant(operation: Any, lowering: Lowering) -> None:
+    impl, output = lowering.mesh_impl(operation), operation.outputs[0]
+    value = impl.on_processors(lambda pnum: tf.fill(impl.processor_shape(output.shape, pnum), tf.constant(operation._value, output.dtype)))
+    lowering.set_tensor_lowering(output, value)
+
+
+@lower_operation.register(mtf.ReshapeOperation)
+def _lower_reshape(operation: Any, lowering: Lowering) -> None:
+    """Reshape or rename: keep what stays in place on each mesh axis, gather and cut again what does not."""
+    impl = lowering.mesh_impl(operation)
+    old, new = operation.inputs[0].shape, operation.outputs[0].shape
+    slices = lowering.tensors[operation.inputs[0]]
+    kept = {axis for axis in range(impl.ndims) if _stays(impl, old, new, axis)}
+    for axis, place in enumerate(impl.tensor_layout(old).mesh_axis_to_tensor_axis(impl.ndims)):
+        if place is not None and axis not in kept:
+            slices = impl.allconcat(slices, axis, place)
+    cuts = [
+        (axis, place)
+        for axis, place in enumerate(impl.tensor_layout(new).mesh_axis_to_tensor_axis(impl.ndims))
+        if place is not None and axis not in kept
+    ]
+    if old.to_integer_list != new.to_integer_list:
+        slices = _reshape_slices(impl, slices, new, dict(cuts))
+    for axis, place in cuts:
+        slices = impl.allsplit(slices, axis, place, sizes=impl.sizes_of(new.dims[place]))
+    lowering.set_tensor_lowering(operation.outputs[0], slices)
+
+
+def _reshape_slices(impl: UnevenMeshImpl, slices: Any, new: Any, cuts: Mapping[int, int]) -> Any:
+    """Reshape every slice to its part of `new`, whole along the dimensions that are cut afterwards."""
+    lazy = isinstance(slices, mtf.LazyAllreduceSum)
+    pieces = (slices.laid_out_input if lazy else slices.to_laid_out_tensor()).tensor_list
+
+    def local(pnum: int) -> tf.Tensor:
+        target = impl.processor_shape(new, pnum)
+        for place in cuts.values():
+            target[place] = new.dims[place].size
+        return tf.reshape(pieces[pnum], target)
+
+    reshaped = impl.on_processors(local)
+    return mtf.LazyAllreduceSum(impl, reshaped, slices.mesh_axes) if lazy else reshaped
+
+
+def _stays(impl: UnevenMeshImpl, old: Any, new: Any, axis: int) -> bool:
+    """Return whether the slices along a mesh axis hold the same elements before and after."""
+    before, after = (impl.tensor_layout(shape).mesh_axis_to_tensor_axis(impl.ndims)[axis] for shape in (old, new))
+    if before is None or after is None:
+        return before is after
+    left = [_extent(shape.dims[:place]) for shape, place in ((old, before), (new, after))]
+    boundaries = []
+    for shape, place in ((old, before), (new, after)):
+        inner = _extent(shape.dims[place + 1 :])
+        boundaries.append([n * inner for n in impl.sizes_of(shape.dims[place])])
+    return left[0] == left[1] and boundaries[0] == boundaries[1]
+
+
+def _extent(dimensions: Any) -> int:
+    size = 1
+    for dimension in dimensions:
+        size *= dimension.size
+    return size

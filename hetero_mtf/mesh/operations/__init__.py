@@ -1,0 +1,1 @@
+"""Operations on slices of any sizes, each with its gradient."""

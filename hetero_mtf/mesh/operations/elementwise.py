@@ -1,0 +1,104 @@
+"""Elementwise functions, bias-free and shape-keeping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.mesh.operations.local import Local, Processor, local_gradient
+
+Tensor = Any
+
+# The forward function and the kernel of its gradient, in terms of the output y and its gradient dy.
+_BY_OUTPUT: dict[str, tuple[Callable[[tf.Tensor], tf.Tensor], Callable[[tf.Tensor, tf.Tensor], tf.Tensor]]] = {
+    "relu": (tf.nn.relu, lambda y, dy: tf.raw_ops.ReluGrad(gradients=dy, features=y)),
+    "sigmoid": (tf.sigmoid, lambda y, dy: tf.raw_ops.SigmoidGrad(y=y, dy=dy)),
+    "tanh": (tf.tanh, lambda y, dy: tf.raw_ops.TanhGrad(y=y, dy=dy)),
+}
+
+_BY_INPUT: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "relu6": tf.nn.relu6,
+    "elu": tf.nn.elu,
+    "selu": tf.nn.selu,
+    "softplus": tf.math.softplus,
+    "softsign": tf.nn.softsign,
+    "silu": tf.nn.silu,
+    "gelu": lambda x: tf.nn.gelu(x, approximate=False),
+    "exponential": tf.exp,
+}
+
+
+def activate(x: Tensor, name: str) -> Tensor:
+    """Return the elementwise activation `name` of `x`, any layout."""
+    if name == "linear":
+        return x
+    if name in _BY_OUTPUT:
+        return _by_output(x, name)
+    function = _BY_INPUT[name]
+    return elementwise(x, name, lambda value: function(value))
+
+
+def _by_output(x: Tensor, name: str) -> Tensor:
+    forward, backward = _BY_OUTPUT[name]
+
+    def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor]:
+        y = operation.outputs[0]
+        return Local(f"{name}_gradient", lambda _, value, d: backward(value, d), [y, dy], [(x.shape, x.dtype)]).outputs
+
+    return Local(name, lambda _, value: forward(value), [x], [(x.shape, x.dtype)], gradient=gradient).outputs[0]
+
+
+def elementwise(x: Tensor, name: str, function: Callable[[tf.Tensor], tf.Tensor]) -> Tensor:
+    """Return an elementwise function of `x`, differentiated by TensorFlow on each slice.
+
+    Parameters
+    ----------
+    function : tensor -> tensor of the same shape, each element depending on its own element only.
+    """
+
+    def forward(_: Processor, value: tf.Tensor) -> tf.Tensor:
+        return function(value)
+
+    return Local(name, forward, [x], [(x.shape, x.dtype)], gradient=local_gradient(name, forward, [x])).outputs[0]
+
+
+def softmax(x: Tensor) -> Tensor:
+    """Return the softmax of `x` over its last dimension, which must be whole."""
+    last = x.shape.dims[-1:]
+
+    def forward(_: Processor, value: tf.Tensor) -> tf.Tensor:
+        return tf.nn.softmax(value)
+
+    def backward(_: Processor, y: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        return (dy - tf.reduce_sum(dy * y, -1, keepdims=True)) * y
+
+    def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor]:
+        return Local("softmax_gradient", backward, [operation.outputs[0], dy], [(x.shape, x.dtype)], whole=last).outputs
+
+    return Local("softmax", forward, [x], [(x.shape, x.dtype)], whole=last, gradient=gradient).outputs[0]
+
+
+def drop(x: Tensor, rate: float, seed: tf.Tensor) -> Tensor:
+    """Return `x` with each element zeroed with probability `rate` and the rest scaled by 1 / (1 - rate).
+
+    The mask is drawn for the whole tensor from `seed` alone and then sliced, so it is the same
+    under every layout, and the same again when the gradient draws it anew.
+
+    Parameters
+    ----------
+    rate : probability in [0, 1).
+    seed : (2,) int32, the key of this draw.
+    """
+    whole_shape = x.shape.to_integer_list
+
+    def mask(p: Processor, value: tf.Tensor) -> tf.Tensor:
+        drawn = tf.random.stateless_uniform(whole_shape, seed, dtype=value.dtype)
+        own = tf.slice(drawn, p.begins[0], p.shapes[0])
+        return tf.where(own >= rate, value / (1.0 - rate), tf.zeros_like(value))
+
+    def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
+        return Local("dropout_gradient", mask, [dy], [(x.shape, x.dtype)]).outputs
+
+    return Local("dropout", mask, [x], [(x.shape, x.dtype)], gradient=gradient).outputs[0]

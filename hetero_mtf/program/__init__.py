@@ -1,0 +1,1 @@
+"""From a LayerGraph and a plan to one TensorFlow graph."""

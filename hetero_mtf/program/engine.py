@@ -1,0 +1,193 @@
+"""Engine: one network under one plan on one cluster, with its session, variables and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from hetero_mtf.errors import PlanError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.mesh.variables import SliceVariables
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.program.builder import variable_key
+from hetero_mtf.program.optimizers import UpdateRule
+from hetero_mtf.program.program import Program, Setting, build_program
+from hetero_mtf.program.slices import SliceAccess
+
+Target = tuple[tuple[int, ...], str]
+
+
+class Engine:
+    """Runs steps of one network under one plan.
+
+    Programs are built when a batch of their size first comes; variables are written when the first
+    program that uses them is built. Until then, and after `close`, values are held on the host.
+
+    Parameters
+    ----------
+    graph : the network.
+    plan : a plan for it.
+    cluster : live cluster (`hetero_mtf.runtime.Cluster`).
+    loss : keras.losses.Loss.
+    rule : update rule of the optimizer.
+    seed : seed of dropout.
+    values : variable or slot key -> whole array, to start from; a slot that is missing is zero.
+
+    Raises
+    ------
+    PlanError
+        If the plan is for another network or cluster.
+    """
+
+    def __init__(
+        self, graph: LayerGraph, plan: Plan, cluster: Any, loss: Any, rule: UpdateRule, seed: int, values: Mapping[str, np.ndarray]
+    ) -> None:
+        plan.check(graph)
+        check_cluster(plan, cluster)
+        self.graph, self.plan, self.cluster = graph, plan, cluster
+        stage = plan.stages[0]
+        self._devices = [cluster.devices[index] for index in stage.devices]
+        self._container = cluster.container("trainer")
+        self._variables = SliceVariables(self._container.name)
+        self._setting = Setting(graph, stage, tuple(device.tf_device for device in self._devices), self._variables, loss, rule, seed)
+        self._access = SliceAccess(self._variables)
+        self._pending = dict(values)
+        self._tf_graph = tf.Graph()
+        self._session: Any = None
+        self._programs: dict[tuple[str, int, Target | None], Program] = {}
+        self._written: set[str] = set()
+
+    def train(
+        self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, scale: float, step: int, scalars: Mapping[str, float], want_output: bool
+    ) -> tuple[float, np.ndarray | None]:
+        """Take one step; return the loss before it, and the predictions if they are wanted.
+
+        Parameters
+        ----------
+        x, y : (batch, ...) arrays.
+        weight : (batch,) sample weights.
+        scale : factor on the weighted sum of losses.
+        step : number of the step, from 0.
+        scalars : the optimizer's numbers for this step.
+        want_output : whether the (batch, ...) predictions are fetched.
+        """
+        program = self._program("train", len(x), _target(y))
+        feeds = self._feeds(program, x, y, weight, scale, step)
+        feeds.update({program.scalars[name]: value for name, value in scalars.items()})
+        fetches = {"loss": program.loss, "train": program.train, **({"output": program.output} if want_output else {})}
+        found = self._run(fetches, feeds)
+        return float(found["loss"]), found.get("output")
+
+    def test(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, scale: float) -> tuple[float, np.ndarray]:
+        """Return the loss of a batch and its predictions, changing nothing."""
+        program = self._program("test", len(x), _target(y))
+        loss, output = self._run([program.loss, program.output], self._feeds(program, x, y, weight, scale, 0))
+        return float(loss), output
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Return the network's output for a batch."""
+        program = self._program("predict", len(x), None)
+        found: np.ndarray = self._run(program.output, {program.x: x, program.step: 0})
+        return found
+
+    def read(self) -> dict[str, np.ndarray]:
+        """Return all whole values by key: variables in their Keras shapes, slots in their variables'."""
+        with self._tf_graph.as_default():
+            held = self._guarded(lambda: self._access.read(self._session, self._variables.names())) if self._session else {}
+        return {**self._pending, **{key: value.reshape(self._shape(key)) for key, value in held.items()}}
+
+    def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
+        """Return {layer: {variable: [(device, slice shape), ...]}}, read off the TensorFlow graph."""
+        if not self._programs:
+            self._program("predict", self.plan.batch_size, None)
+        found: dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]] = {}
+        for index, layer in enumerate(self.graph.layers):
+            for variable in layer.variables:
+                _, _, _, handles = self._variables.layout(variable_key(index, variable.name))
+                slices = [self._slice(handle, len(variable.shape)) for handle in handles]
+                found.setdefault(layer.name, {})[variable.name] = [entry for entry in slices if 0 not in entry[1]]
+        return found
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes in the TensorFlow graph so far."""
+        return len(self._tf_graph.get_operations())
+
+    def close(self) -> None:
+        """Release the session and everything it holds on the cluster; closing twice is harmless."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        self._container.release()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _slice(self, handle: tf.Tensor, rank: int) -> tuple[str, tuple[int, ...]]:
+        """Return the device and Keras-shaped slice of a handle: what is flattened in Keras is flattened here."""
+        extents = [int(d.size) for d in handle.op.get_attr("shape").dim]
+        flat = int(np.prod(extents[: len(extents) - rank + 1], dtype=np.int64))
+        device = tf.DeviceSpec.from_string(handle.op.device)
+        name = next(d.name for d in self._devices if tf.DeviceSpec.from_string(d.tf_device) == device)
+        return name, (flat, *extents[len(extents) - rank + 1 :])
+
+    def _shape(self, key: str) -> tuple[int, ...]:
+        index, name = key.split("/")[:2]
+        return next(v.shape for v in self.graph.layers[int(index)].variables if v.name == name)
+
+    def _program(self, mode: str, batch: int, target: Target | None) -> Program:
+        key = mode, batch, target
+        if key not in self._programs:
+            with self._tf_graph.as_default():
+                self._programs[key] = build_program(self._setting, mode, batch, target)
+                if self._session is None:
+                    self._session = self.cluster.session(self._tf_graph)
+                self._initialize()
+        return self._programs[key]
+
+    def _initialize(self) -> None:
+        """Write the values of variables that programs made since the last time."""
+        fresh = [name for name in self._variables.names() if name not in self._written]
+        values = {name: self._pending.pop(name, None) for name in fresh}
+        zeros = {name: np.zeros(self._variables.layout(name)[0].to_integer_list, self.graph.dtype) for name in fresh if values[name] is None}
+        self._guarded(lambda: self._access.write(self._session, {**values, **zeros}))
+        self._written.update(fresh)
+
+    @staticmethod
+    def _feeds(program: Program, x: np.ndarray, y: np.ndarray, weight: np.ndarray, scale: float, step: int) -> dict[Any, Any]:
+        return {program.x: x, program.y: y, program.weight: weight, program.scale: scale, program.step: step}
+
+    def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:
+        return self._guarded(lambda: self._session.run(fetches, feeds))
+
+    def _guarded(self, work: Any) -> Any:
+        try:
+            return work()
+        except tf.errors.OpError as fault:
+            raise self.cluster.explain(fault) from fault
+
+
+def check_cluster(plan: Plan, cluster: Any) -> None:
+    """Raise unless a plan's devices are the cluster's.
+
+    Raises
+    ------
+    PlanError
+        If the number or the kinds of devices differ.
+    """
+    names = tuple(device.name for device in cluster.devices)
+    if plan.devices != names:
+        raise PlanError(
+            f"the plan is for the devices {', '.join(plan.devices)}, this cluster has {', '.join(names)}; plan again for this cluster"
+        )
+
+
+def _target(y: np.ndarray) -> Target:
+    return tuple(y.shape[1:]), str(y.dtype)

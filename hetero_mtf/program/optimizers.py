@@ -1,0 +1,195 @@
+"""Keras's optimizers as update rules on slices, with Keras's exact arithmetic.
+
+A rule says which slots a variable has, which scalars a step needs, and which TensorFlow
+operations update one slice. TensorFlow's fused kernels are used where they compute what Keras does.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations.local import Local, Processor
+from hetero_mtf.mesh.variables import Parameter, Update
+
+Tensor = Any
+SUPPORTED_OPTIMIZERS = ("SGD", "Adam", "AdamW")
+_REFUSED_OPTIONS = {"use_ema": False, "loss_scale_factor": None, "gradient_accumulation_steps": None}
+
+
+class UpdateRule(abc.ABC):
+    """How one variable is updated from its gradient.
+
+    Parameters
+    ----------
+    config : the Keras optimizer's configuration.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = config
+
+    @property
+    @abc.abstractmethod
+    def slots(self) -> tuple[str, ...]:
+        """Names of the tensors kept beside each variable, all of its shape and zero at the start."""
+
+    def scalars(self, step: int, learning_rate: float) -> dict[str, float]:
+        """Return the numbers that step `step` (from 0) needs, by name."""
+        return {"learning_rate": learning_rate}
+
+    @abc.abstractmethod
+    def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
+        """Return the operation that updates one slice; `handles` are the variable's and its slots'."""
+
+    def decay(self, handle: tf.Tensor, value: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> Sequence[tf.Operation]:
+        """Return the operations of decoupled weight decay, run before `write`."""
+        factor = self.config.get("weight_decay")
+        if not factor:
+            return []
+        return [tf.raw_ops.AssignSubVariableOp(resource=handle, value=value * (scalars["learning_rate"] * factor))]
+
+
+class SGD(UpdateRule):
+    """`keras.optimizers.SGD`: v = momentum v - lr g; w += v, or with nesterov w += momentum v - lr g."""
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return ("momentum",) if self.config["momentum"] else ()
+
+    def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
+        rate = scalars["learning_rate"]
+        if not self.config["momentum"]:
+            return tf.raw_ops.ResourceApplyGradientDescent(var=handles[0], alpha=rate, delta=gradient)
+        return tf.raw_ops.ResourceApplyKerasMomentum(
+            var=handles[0],
+            accum=handles[1],
+            lr=rate,
+            grad=gradient,
+            momentum=tf.constant(self.config["momentum"], gradient.dtype),
+            use_nesterov=bool(self.config["nesterov"]),
+        )
+
+
+class Adam(UpdateRule):
+    """`keras.optimizers.Adam` and `AdamW`, with bias correction and optional AMSGrad.
+
+    References
+    ----------
+    Kingma & Ba, 2014, arXiv 1412.6980; Loshchilov & Hutter, 2017, arXiv 1711.05101.
+    """
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return ("momentum", "velocity", *(("velocity_hat",) if self.config["amsgrad"] else ()))
+
+    def scalars(self, step: int, learning_rate: float) -> dict[str, float]:
+        powers = {f"{name}_power": float(self.config[name]) ** (step + 1) for name in ("beta_1", "beta_2")}
+        return {**super().scalars(step, learning_rate), **powers}
+
+    def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
+        constants = {name: tf.constant(self.config[name], gradient.dtype) for name in ("beta_1", "beta_2", "epsilon")}
+        options = {
+            "var": handles[0],
+            "m": handles[1],
+            "v": handles[2],
+            "beta1_power": scalars["beta_1_power"],
+            "beta2_power": scalars["beta_2_power"],
+            "lr": scalars["learning_rate"],
+            "beta1": constants["beta_1"],
+            "beta2": constants["beta_2"],
+            "epsilon": constants["epsilon"],
+            "grad": gradient,
+        }
+        if self.config["amsgrad"]:
+            return tf.raw_ops.ResourceApplyAdamWithAmsgrad(vhat=handles[3], **options)
+        return tf.raw_ops.ResourceApplyAdam(**options)
+
+
+def read_optimizer(optimizer: Any) -> tuple[UpdateRule, Any]:
+    """Return the update rule of a Keras optimizer, and a copy of the optimizer that tells learning rates.
+
+    Parameters
+    ----------
+    optimizer : keras.optimizers.SGD, Adam or AdamW, or a name such as "adam".
+
+    Raises
+    ------
+    UnsupportedError
+        For another optimizer, or an option that would not be honoured.
+    """
+    import keras
+
+    found = keras.optimizers.get(optimizer)
+    name = type(found).__name__
+    if getattr(keras.optimizers, name, None) is not type(found) or name not in SUPPORTED_OPTIMIZERS:
+        raise UnsupportedError(f"the optimizer {name} is not supported; supported are {', '.join(SUPPORTED_OPTIMIZERS)} of keras.optimizers")
+    config = found.get_config()
+    for option, only in _REFUSED_OPTIONS.items():
+        if (config.get(option) or None) != (only or None):
+            raise UnsupportedError(f"the optimizer {name} has {option}={config[option]!r}, which is not supported; leave it out")
+    excluded = getattr(found, "_exclude_from_weight_decay", None) or getattr(found, "_exclude_from_weight_decay_pattern", None)
+    if excluded:
+        raise UnsupportedError(f"the optimizer {name} excludes variables from weight decay, which is not supported; decay all or none")
+    rule = SGD(config) if name == "SGD" else Adam(config)
+    return rule, type(found).from_config(config)
+
+
+def updates(
+    rule: UpdateRule, parameters: Sequence[Parameter], gradients: Sequence[Tensor], slots: Sequence[Sequence[Parameter]], scalars: Mapping[str, tf.Tensor]
+) -> list[Update]:
+    """Return the operations that update every variable.
+
+    Parameters
+    ----------
+    parameters, gradients : (variables,) the variables' snapshots and their gradients.
+    slots : (variables, slots) the slots' parameters.
+    scalars : what `rule.scalars` names, as () tensors of the variables' dtype.
+    """
+    found = []
+    for parameter, gradient, kept in zip(parameters, _clip(rule.config, gradients), slots):
+
+        def write(handles: Sequence[tf.Tensor], snapshots: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]) -> Sequence[Any]:
+            decayed = rule.decay(handles[0], snapshots[0], scalars)
+            with tf.control_dependencies(decayed):
+                return [rule.write(handles, inputs[0], scalars)]
+
+        found.append(Update([parameter, *kept], [gradient], write, f"{parameter.name}_update"))
+    return found
+
+
+def _clip(config: Mapping[str, Any], gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradients clipped as the optimizer's options say; norms span all slices."""
+    if config.get("clipnorm"):
+        return [_clip_by_norms(gradient, [_square_sum(gradient)], float(config["clipnorm"])) for gradient in gradients]
+    if config.get("global_clipnorm"):
+        squares = [_square_sum(gradient) for gradient in gradients]
+        return [_clip_by_norms(gradient, squares, float(config["global_clipnorm"])) for gradient in gradients]
+    if config.get("clipvalue"):
+        bound = float(config["clipvalue"])
+        return [_local("clip_by_value", lambda _, g: tf.clip_by_value(g, -bound, bound), [gradient]) for gradient in gradients]
+    return list(gradients)
+
+
+def _local(name: str, function: Any, inputs: Sequence[Tensor]) -> Tensor:
+    return Local(name, function, inputs, [(inputs[0].shape, inputs[0].dtype)]).outputs[0]
+
+
+def _square_sum(gradient: Tensor) -> Tensor:
+    """Return the sum of squares over all slices, a scalar."""
+    function = lambda _, value: tf.reduce_sum(tf.square(value))  # noqa: E731
+    return Local("square_sum", function, [gradient], [(mtf.Shape([]), gradient.dtype)], summed=gradient.shape.dims).outputs[0]
+
+
+def _clip_by_norms(gradient: Tensor, squares: Sequence[Tensor], bound: float) -> Tensor:
+    """Return `gradient` scaled so that the norm whose squared parts are given is at most `bound`."""
+
+    def clip(_: Processor, value: tf.Tensor, *parts: tf.Tensor) -> tf.Tensor:
+        norm = tf.sqrt(tf.add_n(parts))
+        return value * (bound / tf.maximum(norm, bound))
+
+    return _local("clip_by_norm", clip, [gradient, *squares])

@@ -1,0 +1,175 @@
+"""Programs: one network built on one mesh for one batch size, to train, to test, or to predict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.lowering import Lowering
+from hetero_mtf.mesh.operations.local import Local, local_gradient
+from hetero_mtf.mesh.variables import Parameter, SliceVariables
+from hetero_mtf.planning.records import Stage
+from hetero_mtf.program import losses
+from hetero_mtf.program.builder import Builder, variable_key
+from hetero_mtf.program.optimizers import UpdateRule, updates
+from hetero_mtf.program.value import Value
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What all programs of one trainer share.
+
+    Parameters
+    ----------
+    graph : the network.
+    stage : layouts and mesh axes.
+    devices : (processors,) TensorFlow device strings.
+    variables : the slices of the weights and slots.
+    loss : keras.losses.Loss.
+    rule : the optimizer's update rule.
+    seed : seed of dropout.
+    """
+
+    graph: LayerGraph
+    stage: Stage
+    devices: tuple[str, ...]
+    variables: SliceVariables
+    loss: Any
+    rule: UpdateRule
+    seed: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """Placeholders to feed and tensors to fetch.
+
+    Parameters
+    ----------
+    x, y, weight : placeholders of the batch, its targets and its sample weights; y and weight are
+        None in a program that predicts.
+    scale : placeholder of the factor on the weighted sum of losses.
+    step : placeholder of the step's number.
+    scalars : placeholders of the optimizer's scalars.
+    loss : () the loss, regularization included.
+    output : (batch, ...) predictions.
+    train : operation that updates all variables; None unless it trains.
+    nodes : number of nodes that the program added to the TensorFlow graph.
+    """
+
+    x: tf.Tensor
+    y: tf.Tensor | None
+    weight: tf.Tensor | None
+    scale: tf.Tensor | None
+    step: tf.Tensor
+    scalars: Mapping[str, tf.Tensor]
+    loss: tf.Tensor | None
+    output: tf.Tensor
+    train: tf.Operation | None
+    nodes: int
+
+
+def build_program(setting: Setting, mode: str, batch: int, target: tuple[tuple[int, ...], str] | None) -> Program:
+    """Return the program of a mode, added to the current TensorFlow graph.
+
+    Parameters
+    ----------
+    mode : "train", "test" or "predict".
+    batch : samples in the batch.
+    target : shape of one sample's target and its dtype; None to predict.
+    """
+    before = len(tf.compat.v1.get_default_graph().get_operations())
+    dtype = tf.as_dtype(setting.graph.dtype)
+    with tf.name_scope(f"{mode}_{batch}"):
+        x = _placeholder(dtype, (batch, *setting.graph.layers[0].output_shape))
+        step = _placeholder(tf.int32, ())
+        mesh_graph = mtf.Graph()
+        mesh = mtf.Mesh(mesh_graph, "mesh")
+        builder = Builder(setting.graph, setting.stage, mesh, setting.variables, x, mode == "train", setting.seed, step)
+        output = builder.build()
+        ends = _Ends(setting, builder, output, batch, target) if target is not None else None
+        trained = ends.train() if ends is not None and mode == "train" else []
+        impl = UnevenMeshImpl(setting.stage.axes, builder.axes, setting.devices, builder.sizes)
+        lowering = Lowering(mesh_graph, {mesh: impl})
+        predictions = _first_slice(lowering, output.tensor, (batch, *setting.graph.layers[-1].output_shape))
+        loss = _first_slice(lowering, ends.loss, ()) if ends is not None else None
+        train = tf.group(*(write for update in trained for write in lowering.operations[update])) if mode == "train" else None
+    nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
+    if ends is None:
+        return Program(x, None, None, None, step, {}, None, predictions, None, nodes)
+    return Program(x, ends.y, ends.weight, ends.scale, step, ends.scalars, loss, predictions, train, nodes)
+
+
+def _placeholder(dtype: tf.DType, shape: Sequence[int]) -> tf.Tensor:
+    return tf.compat.v1.placeholder(dtype, shape)
+
+
+def _first_slice(lowering: Lowering, tensor: Any, shape: Sequence[int]) -> tf.Tensor:
+    """Return a whole tensor from the first processor."""
+    value = lowering.export_to_tf_tensor(tensor)
+    with tf.device(value.device):
+        return tf.reshape(value, shape)
+
+
+class _Ends:
+    """What follows the network's output: loss, gradients, updates."""
+
+    def __init__(self, setting: Setting, builder: Builder, output: Value, batch: int, target: tuple[tuple[int, ...], str]) -> None:
+        self.setting, self.builder = setting, builder
+        self.y = _placeholder(tf.as_dtype(target[1]), (batch, *target[0]))
+        self.weight = _placeholder(builder.dtype, (batch,))
+        self.scale = _placeholder(builder.dtype, ())
+        self.scalars: dict[str, tf.Tensor] = {}
+        self.loss = losses.weighted_loss(setting.loss, output, self.y, self.weight, self.scale)
+        penalty = self._penalty()
+        if penalty is not None:
+            self.loss = mtf.add(penalty, self.loss)
+
+    def _penalty(self) -> Any | None:
+        """Return the sum of the L2 penalties of all trainable variables, None if there is none."""
+        total = None
+        for (index, name), parameter in self.builder.parameters.items():
+            factor = self.setting.graph.layers[index].attributes.get(f"{name}_l2", 0.0)
+            if factor and self._trainable(index, name):
+                term = _square_penalty(parameter.value, factor)
+                total = term if total is None else mtf.add(total, term)
+        return total
+
+    def _trainable(self, index: int, name: str) -> bool:
+        return any(v.trainable for v in self.setting.graph.layers[index].variables if v.name == name)
+
+    def train(self) -> list[Any]:
+        """Return the update operations of one step."""
+        trained = {key: p for key, p in self.builder.parameters.items() if self._trainable(*key)}
+        rule = self.setting.rule
+        self.scalars = {name: _placeholder(self.builder.dtype, ()) for name in rule.scalars(0, 0.0)}
+        slots = [[self._slot(key, p, slot) for slot in rule.slots] for key, p in trained.items()]
+        if not trained:
+            return list(self.builder.updates)
+        gradients = mtf.gradients([self.loss], [p.value for p in trained.values()])
+        return [*self.builder.updates, *updates(rule, list(trained.values()), gradients, slots, self.scalars)]
+
+    def _slot(self, key: tuple[int, str], parameter: Parameter, slot: str) -> Parameter:
+        name = slot_key(variable_key(*key), slot)
+        return Parameter(parameter.mesh, self.setting.variables, name, parameter.value.shape, parameter.value.dtype)
+
+
+def slot_key(variable: str, slot: str) -> str:
+    """Return the name under which an optimizer's slot of a variable is held."""
+    return f"{variable}/{slot}"
+
+
+def _square_penalty(value: Any, factor: float) -> Any:
+    """Return the scalar factor * sum(value^2) over all slices."""
+
+    def forward(_: Any, piece: tf.Tensor) -> tf.Tensor:
+        return factor * tf.reduce_sum(tf.square(piece))
+
+    gradient = local_gradient("penalty", forward, [value])
+    operation = Local("penalty", forward, [value], [(mtf.Shape([]), value.dtype)], summed=value.shape.dims, gradient=gradient)
+    return operation.outputs[0]

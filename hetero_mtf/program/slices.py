@@ -1,0 +1,120 @@
+"""Whole tensors in and out of sliced variables: what makes state independent of any plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.variables import SliceVariables
+
+# At most this many bytes of values travel in one session call (a message is limited to 2 GB).
+TRANSFER_BYTES = 256 * 2**20
+
+
+class SliceAccess:
+    """Reads and writes whole values of sliced variables through a session.
+
+    Parameters
+    ----------
+    variables : the variables; those made later are seen too.
+    """
+
+    def __init__(self, variables: SliceVariables) -> None:
+        self.variables = variables
+        self._reads: dict[tuple[str, int], tf.Tensor] = {}
+        self._writes: dict[tuple[str, int], tuple[tf.Tensor, tf.Operation]] = {}
+
+    def read(self, session: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """Return whole values by name, each in the shape its slices make up.
+
+        Parameters
+        ----------
+        session : tf.compat.v1.Session on the variables' graph.
+        names : names of variables that exist.
+        """
+        found: dict[str, np.ndarray] = {}
+        for group in self._groups(names):
+            fetches = {name: [self._read(name, p) for p in self._holders(name)] for name in group}
+            for name, pieces in session.run(fetches).items():
+                found[name] = self._join(name, pieces)
+        return found
+
+    def write(self, session: Any, values: Mapping[str, np.ndarray]) -> None:
+        """Assign whole values by name, each slice to its processor.
+
+        Parameters
+        ----------
+        session : tf.compat.v1.Session on the variables' graph.
+        values : name -> array with as many elements as the variable, in its order.
+        """
+        for group in self._groups(list(values)):
+            feeds: dict[tf.Tensor, np.ndarray] = {}
+            writes: list[tf.Operation] = []
+            for name in group:
+                self._feed(name, values[name], feeds, writes)
+            session.run(writes, feeds)
+
+    def _feed(self, name: str, value: np.ndarray, feeds: dict[tf.Tensor, np.ndarray], writes: list[tf.Operation]) -> None:
+        shape, impl, _, handles = self.variables.layout(name)
+        whole = np.reshape(value, shape.to_integer_list)
+        for pnum in range(len(handles)):
+            placeholder, write = self._write(name, pnum)
+            feeds[placeholder] = whole[_window(impl, shape, pnum)]
+            writes.append(write)
+
+    def _groups(self, names: Sequence[str]) -> Iterator[list[str]]:
+        group: list[str] = []
+        size = 0
+        for name in names:
+            shape, impl, dtype, _ = self.variables.layout(name)
+            bytes_needed = impl.laid_out_size(shape) * dtype.size
+            if group and size + bytes_needed > TRANSFER_BYTES:
+                yield group
+                group, size = [], 0
+            group.append(name)
+            size += bytes_needed
+        if group:
+            yield group
+
+    def _holders(self, name: str) -> list[int]:
+        """Return one processor for every different slice."""
+        shape, impl, _, handles = self.variables.layout(name)
+        seen: dict[tuple[tuple[int, int], ...], int] = {}
+        for pnum in range(len(handles)):
+            window = tuple(zip(impl.slice_begin(shape, pnum), impl.processor_shape(shape, pnum)))
+            if all(length for _, length in window) or not window:
+                seen.setdefault(window, pnum)
+        return list(seen.values())
+
+    def _join(self, name: str, pieces: Sequence[np.ndarray]) -> np.ndarray:
+        shape, impl, dtype, _ = self.variables.layout(name)
+        whole = np.zeros(shape.to_integer_list, dtype.as_numpy_dtype)
+        for pnum, piece in zip(self._holders(name), pieces):
+            whole[_window(impl, shape, pnum)] = piece
+        return whole
+
+    def _read(self, name: str, pnum: int) -> tf.Tensor:
+        key = name, pnum
+        if key not in self._reads:
+            _, impl, dtype, handles = self.variables.layout(name)
+            with tf.device(impl.devices[pnum]):
+                self._reads[key] = tf.raw_ops.ReadVariableOp(resource=handles[pnum], dtype=dtype)
+        return self._reads[key]
+
+    def _write(self, name: str, pnum: int) -> tuple[tf.Tensor, tf.Operation]:
+        key = name, pnum
+        if key not in self._writes:
+            shape, impl, dtype, handles = self.variables.layout(name)
+            placeholder = tf.compat.v1.placeholder(dtype, impl.processor_shape(shape, pnum))
+            with tf.device(impl.devices[pnum]):
+                self._writes[key] = placeholder, tf.raw_ops.AssignVariableOp(resource=handles[pnum], value=placeholder)
+        return self._writes[key]
+
+
+def _window(impl: UnevenMeshImpl, shape: Any, pnum: int) -> tuple[slice, ...]:
+    begins, lengths = impl.slice_begin(shape, pnum), impl.processor_shape(shape, pnum)
+    return tuple(slice(begin, begin + length) for begin, length in zip(begins, lengths))

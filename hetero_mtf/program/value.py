@@ -1,0 +1,36 @@
+"""A tensor on its way through the network, and how it lies on the mesh."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """The output of a layer.
+
+    Parameters
+    ----------
+    tensor : mtf.Tensor [batch, ..., channels].
+    sizes : (processors,) units of each processor of the last dimension; None where it is whole.
+    features : how many last dimensions Flatten made one; they stay apart while split.
+    unflat : for a whole flattened value, the shape it had before Flatten.
+    logits : for the output of a last activation, what went into it, and its name.
+    """
+
+    tensor: Any
+    sizes: tuple[int, ...] | None = None
+    features: int = 1
+    unflat: tuple[int, ...] = ()
+    logits: tuple[Any, str] | None = None
+
+    @property
+    def channels(self) -> Any:
+        """The last dimension."""
+        return self.tensor.shape.dims[-1]
+
+    @property
+    def feature_dims(self) -> list[Any]:
+        """The dimensions that make up the channels: one, or more behind a split Flatten."""
+        return list(self.tensor.shape.dims[-self.features :])

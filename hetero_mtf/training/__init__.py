@@ -1,0 +1,1 @@
+"""Training a Keras model under a plan."""

@@ -1,0 +1,91 @@
+"""Checkpoints: whole tensors and counters in one file, loadable under any plan for the same network.
+
+The file is a NumPy archive with one array a variable and slot, and a JSON document named `meta`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hetero_mtf.errors import CheckpointError, HeteroError
+from hetero_mtf.json_file import replace_file
+
+VERSION = 1
+_META = "meta"
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """All that training has made, apart from any graph or plan.
+
+    Parameters
+    ----------
+    digest : digest of the LayerGraph it belongs to.
+    optimizer : name of the optimizer that made the slots.
+    values : variable or slot key -> whole array.
+    step : steps taken.
+    seed : seed of shuffling and dropout.
+    position : position of the batch source, None between calls of `fit`.
+    """
+
+    digest: str
+    optimizer: str
+    values: Mapping[str, np.ndarray]
+    step: int
+    seed: int
+    position: Mapping[str, Any] | None = None
+
+
+def save_state(path: str | os.PathLike[str], state: State) -> None:
+    """Write `state` to `path` in one piece.
+
+    Raises
+    ------
+    CheckpointError
+        If the folder is missing or not writable, or the disk is full; an older file stays as it was.
+    """
+    meta = {
+        "kind": "checkpoint",
+        "version": VERSION,
+        "digest": state.digest,
+        "optimizer": state.optimizer,
+        "step": state.step,
+        "seed": state.seed,
+        "position": state.position,
+    }
+    document = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+    try:
+        with replace_file(path) as file:
+            np.savez(file, **{_META: document, **state.values})
+    except HeteroError as fault:
+        raise CheckpointError(str(fault)) from fault
+
+
+def load_state(path: str | os.PathLike[str]) -> State:
+    """Return the state in a file written by `save_state`.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, truncated, or not a checkpoint of this version.
+    """
+    source = pathlib.Path(path)
+    try:
+        with np.load(source, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        meta = json.loads(arrays.pop(_META).tobytes())
+    except OSError as fault:
+        raise CheckpointError(f"cannot read checkpoint {source}: {fault.strerror or fault}; check the path") from fault
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as fault:
+        raise CheckpointError(f"{source} is not a complete checkpoint ({type(fault).__name__}); take an earlier one or train anew") from fault
+    if not isinstance(meta, dict) or meta.get("kind") != "checkpoint" or meta.get("version") != VERSION:
+        raise CheckpointError(f"{source} is not a checkpoint of version {VERSION}; save it again with this program")
+    return State(meta["digest"], meta["optimizer"], arrays, int(meta["step"]), int(meta["seed"]), meta["position"])

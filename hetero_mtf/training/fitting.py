@@ -1,0 +1,102 @@
+"""The loop of `Trainer.fit`: epochs, validation, callbacks, history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hetero_mtf.data.source import BatchSource
+from hetero_mtf.errors import DataError
+from hetero_mtf.training.keras_side import KerasSide
+
+
+def run_epochs(
+    trainer: Any, keras_side: KerasSide, source: BatchSource, validation_data: Any, epochs: int, callbacks: Sequence[Any], verbose: int
+) -> Any:
+    """Train until `epochs` epochs were handed over and return Keras's History.
+
+    Parameters
+    ----------
+    trainer : the Trainer.
+    keras_side : its Keras side.
+    source : batches, at the position to start from.
+    validation_data, epochs, callbacks, verbose : as for `Trainer.fit`.
+    """
+    import keras
+
+    listeners = keras.callbacks.CallbackList(
+        list(callbacks),
+        add_history=True,
+        add_progbar=bool(verbose),
+        model=keras_side.model,
+        verbose=verbose,
+        epochs=epochs,
+        steps=source.batches_per_epoch,
+    )
+    mirror = _Mirror(trainer, keras_side, bool(callbacks))
+    keras_side.model.stop_training = False
+    mirror.show()
+    listeners.on_train_begin()
+    logs: dict[str, float] = {}
+    while source.epoch < epochs and not keras_side.model.stop_training:
+        epoch = source.epoch
+        listeners.on_epoch_begin(epoch)
+        logs = _run_epoch(trainer, keras_side, source, listeners)
+        if validation_data is not None:
+            logs.update({f"val_{name}": value for name, value in _validate(trainer, validation_data).items()})
+        mirror.show()
+        listeners.on_epoch_end(epoch, logs)
+        mirror.take_back()
+    mirror.show()
+    listeners.on_train_end(logs)
+    mirror.take_back()
+    return keras_side.model.history
+
+
+def _run_epoch(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners: Any) -> dict[str, float]:
+    """Train on the rest of the present epoch and return its mean loss and metrics."""
+    keras_side.reset_metrics()
+    total, count = 0.0, 0
+    logs: dict[str, float] = {}
+    for number, batch in enumerate(source):
+        listeners.on_train_batch_begin(number)
+        loss, metrics = trainer._train(batch, keras_side.has_metrics)
+        total, count = total + loss * batch.size, count + batch.size
+        logs = {"loss": total / count, **metrics}
+        listeners.on_train_batch_end(number, logs)
+        if keras_side.model.stop_training:
+            break
+    return logs
+
+
+def _validate(trainer: Any, validation_data: Any) -> dict[str, float]:
+    if not isinstance(validation_data, tuple):
+        return dict(trainer.evaluate(validation_data))
+    if len(validation_data) not in (2, 3):
+        raise DataError(f"validation_data has {len(validation_data)} parts; give (x, y) or (x, y, sample_weight)")
+    x, y, *weight = validation_data
+    return dict(trainer.evaluate(x, y, sample_weight=weight[0] if weight else None))
+
+
+class _Mirror:
+    """Keeps the callbacks' model in step with the trainer, both ways, if anybody looks."""
+
+    def __init__(self, trainer: Any, keras_side: KerasSide, watched: bool) -> None:
+        self._trainer, self._keras_side, self._watched = trainer, keras_side, watched
+        self._shown: dict[str, np.ndarray] = {}
+
+    def show(self) -> None:
+        """Put the present weights into the model that callbacks see."""
+        if self._watched:
+            self._keras_side.write(self._trainer._engine.read())
+            self._shown = self._keras_side.read()
+
+    def take_back(self) -> None:
+        """Train on with the model's weights if a callback has changed them."""
+        if not self._watched:
+            return
+        now = self._keras_side.read()
+        if any(not np.array_equal(now[key], self._shown[key]) for key in now):
+            self._trainer._replace_engine(self._trainer.plan, {**self._trainer._engine.read(), **now})

@@ -1,0 +1,267 @@
+"""Trainer: a Keras model trained under a plan on a cluster, with the numbers one device would give."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.factory import batch_source
+from hetero_mtf.data.source import BatchSource
+from hetero_mtf.errors import CheckpointError, DataError
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.program.engine import Engine
+from hetero_mtf.program.losses import read_loss
+from hetero_mtf.program.optimizers import read_optimizer
+from hetero_mtf.training import batches
+from hetero_mtf.training.checkpoint import State, load_state, save_state
+from hetero_mtf.training.keras_side import KerasSide, read_weights, write_weights
+
+
+class Trainer:
+    """Trains a Keras model as a plan says.
+
+    Parameters
+    ----------
+    model : keras.Model, functional or sequential; it is not changed, its weights are the start.
+    plan : a plan for a network of this structure.
+    cluster : the cluster the plan is for; leaving the trainer leaves the cluster open.
+    optimizer : keras.optimizers.SGD, Adam or AdamW, or its name; its settings are copied.
+    loss : keras.losses.Loss, or its name.
+    metrics : Keras metrics, as for `keras.Model.compile`.
+    seed : seed of dropout and shuffling.
+
+    Raises
+    ------
+    HeteroError
+        If the plan is for another network or cluster, or something asked for is not supported.
+
+    Examples
+    --------
+    >>> with hm.Trainer(model, plan, cluster, optimizer="adam", loss="mse") as trainer:  # doctest: +SKIP
+    ...     history = trainer.fit(x, y, epochs=5)
+    ...     trained = trainer.to_keras()
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        plan: Plan,
+        cluster: Any,
+        *,
+        optimizer: Any = "sgd",
+        loss: Any,
+        metrics: Sequence[Any] = (),
+        seed: int = 0,
+    ) -> None:
+        self._graph = layer_graph(model)
+        self._model = model
+        self._cluster = cluster
+        self._loss = read_loss(loss)
+        self._rule, rates = read_optimizer(optimizer)
+        self._optimizer_name = type(rates).__name__
+        self._keras = KerasSide(model, self._graph, rates, self._loss, metrics)
+        self._step = 0
+        self._seed = int(seed)
+        self._position: Mapping[str, Any] | None = None
+        self._source: BatchSource | None = None
+        self._engine = self._make_engine(plan, read_weights(model, self._graph))
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self._engine.plan
+
+    @property
+    def step(self) -> int:
+        """Number of steps taken."""
+        return self._step
+
+    def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
+        """Take one step and return this batch's mean loss before it, regularization included.
+
+        Parameters
+        ----------
+        x, y : (batch, ...) samples and targets; any batch size.
+        sample_weight : (batch,) weights, or None.
+        """
+        return self._train(Batch(x, y, sample_weight), want_output=False)[0]
+
+    def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return a batch's mean loss, regularization included, changing nothing."""
+        return self._test(Batch(x, y, sample_weight))[0]
+
+    def predict(self, x: Any, batch_size: int | None = None) -> np.ndarray:
+        """Return the network's outputs.
+
+        Parameters
+        ----------
+        x : (samples, ...) array, or a stream of batches.
+        batch_size : samples a batch; None takes the plan's.
+
+        Returns
+        -------
+        (samples, ...) array.
+        """
+        with batch_source(x, batch_size=batch_size or self.plan.batch_size, shuffle=False, labels=False) as source:
+            return np.concatenate([self._engine.predict(batches.samples(self._graph, batch.x)) for batch in source])
+
+    def evaluate(self, x: Any, y: Any = None, *, sample_weight: Any = None, batch_size: int | None = None) -> dict[str, float]:
+        """Return the mean loss and the metrics over all samples, by name.
+
+        Parameters
+        ----------
+        x, y, sample_weight : arrays, or a stream of batches as x.
+        batch_size : samples a batch; None takes the plan's.
+        """
+        self._keras.reset_metrics()
+        total, count, metrics = 0.0, 0, {}
+        with batch_source(x, y, batch_size=batch_size or self.plan.batch_size, sample_weight=sample_weight, shuffle=False) as source:
+            for batch in source:
+                loss, metrics = self._test(batch)
+                total, count = total + loss * batch.size, count + batch.size
+        return {"loss": total / count, **metrics}
+
+    def fit(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        validation_data: Any = None,
+        epochs: int = 1,
+        batch_size: int | None = None,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        shuffle: bool = True,
+        steps_per_epoch: int | None = None,
+        callbacks: Sequence[Any] = (),
+        verbose: int = 0,
+    ) -> Any:
+        """Train for some epochs and return Keras's History.
+
+        After `restore`, training goes on where the checkpoint was made, up to epoch `epochs`.
+
+        Parameters
+        ----------
+        x, y : arrays, or a generator, keras.utils.PyDataset or tf.data.Dataset of batches as x.
+        validation_data : (x, y) or (x, y, sample_weight), or a stream that can be read every epoch.
+        epochs : epochs in all.
+        batch_size : samples a batch of arrays; None takes the plan's.
+        sample_weight : (samples,) weights.
+        class_weight : class number -> weight.
+        shuffle : whether arrays are shuffled each epoch, by the trainer's seed.
+        steps_per_epoch : batches an epoch of an endless stream.
+        callbacks : Keras callbacks; they see a copy of the model with the present weights.
+        verbose : as for `keras.Model.fit`.
+        """
+        if epochs < 1:
+            raise DataError(f"epochs is {epochs}; train for at least 1")
+        source = batch_source(
+            x,
+            y,
+            batch_size=batch_size or self.plan.batch_size,
+            sample_weight=sample_weight,
+            class_weight=class_weight,
+            shuffle=shuffle,
+            seed=self._seed,
+            steps_per_epoch=steps_per_epoch,
+        )
+        from hetero_mtf.training.fitting import run_epochs
+
+        with source:
+            self._source = source
+            try:
+                if self._position is not None:
+                    source.restore(self._position)
+                    self._position = None
+                return run_epochs(self, self._keras, source, validation_data, epochs, callbacks, verbose)
+            finally:
+                self._source = None
+
+    def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
+        """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""
+        return self._engine.placement()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all state to a file that loads under any plan for this network.
+
+        Raises
+        ------
+        CheckpointError
+            If it cannot be written; an older file stays as it was.
+        """
+        position = self._source.state() if self._source is not None else self._position
+        save_state(path, State(self._graph.digest, self._optimizer_name, self._engine.read(), self._step, self._seed, position))
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Take over the state in a file written by `save`, under whatever plan is in force here.
+
+        Raises
+        ------
+        CheckpointError
+            If it cannot be read, or is of another network or optimizer; nothing is changed then.
+        """
+        state = load_state(path)
+        if state.digest != self._graph.digest:
+            raise CheckpointError(
+                f"{path} is of a network with digest {state.digest}, this model has {self._graph.digest}; build the model it was made with"
+            )
+        if state.optimizer != self._optimizer_name:
+            raise CheckpointError(f"{path} was made with {state.optimizer}, this trainer has {self._optimizer_name}; use the same optimizer")
+        self._replace_engine(self.plan, state.values)
+        self._step, self._seed, self._position = state.step, state.seed, state.position
+
+    def replan(self, plan: Plan) -> None:
+        """Go on under another plan, with all weights, slots and counters as they are.
+
+        Raises
+        ------
+        PlanError
+            If the plan is for another network or cluster; the old plan stays in force then.
+        """
+        self._replace_engine(plan, self._engine.read())
+
+    def to_keras(self) -> Any:
+        """Return a Keras model equal in structure, with the trained weights."""
+        import keras
+
+        trained = keras.models.clone_model(self._model)
+        write_weights(trained, self._graph, self._engine.read())
+        return trained
+
+    def close(self) -> None:
+        """Release what the trainer holds on the cluster; closing twice is harmless."""
+        self._engine.close()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray]) -> Engine:
+        return Engine(self._graph, plan, self._cluster, self._loss, self._rule, self._seed, values)
+
+    def _replace_engine(self, plan: Plan, values: Mapping[str, np.ndarray]) -> None:
+        engine = self._make_engine(plan, values)
+        self._engine.close()
+        self._engine = engine
+
+    def _train(self, batch: Batch, want_output: bool) -> tuple[float, dict[str, float]]:
+        feed = batches.feed(self._graph, self._loss, *batch)
+        scalars = self._rule.scalars(self._step, self._keras.learning_rate(self._step))
+        loss, output = self._engine.train(feed.x, feed.y, feed.weight, feed.scale, self._step, scalars, want_output)
+        self._step += 1
+        return loss, {} if output is None else self._keras.update_metrics(feed.y, output, feed.weight if feed.weighted else None)
+
+    def _test(self, batch: Batch) -> tuple[float, dict[str, float]]:
+        feed = batches.feed(self._graph, self._loss, *batch)
+        loss, output = self._engine.test(feed.x, feed.y, feed.weight, feed.scale)
+        if not self._keras.has_metrics:
+            return loss, {}
+        return loss, self._keras.update_metrics(feed.y, output, feed.weight if feed.weighted else None)

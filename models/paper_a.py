@@ -1,0 +1,56 @@
+"""The two networks that heterogeneous filter splitting was published with.
+
+Layer lists from Moreno-Alvarez, Haut, Paoletti, Rico-Gallego, "Heterogeneous model parallelism for deep neural networks",
+Neurocomputing 441 (2021) 1-12, doi 10.1016/j.neucom.2021.01.125. What is not known of them is this project's reading: "same" padding,
+ReLU after every hidden layer, biases everywhere, and logits without a softmax.
+"""
+
+from __future__ import annotations
+
+import keras
+
+CIFAR_FILTERS = (60, 60, 120, 120, 240, 240, 480, 480)
+MNIST_FILTERS = ((7, 60), (5, 120), (3, 240))
+
+
+def cifar(classes: int = 10) -> keras.Model:
+    """Return the CIFAR-10 network: eight 3x3 convolutions, a 2x2 pool after each pair, and two dense layers.
+
+    Parameters
+    ----------
+    classes : number of logits.
+
+    Returns
+    -------
+    keras.Model from (samples, 32, 32, 3) images to (samples, classes) logits; trained with batches of 200 in the paper.
+    """
+    layers = keras.layers
+    inputs = x = keras.Input((32, 32, 3), name="image")
+    for number, filters in enumerate(CIFAR_FILTERS, 1):
+        x = layers.Conv2D(filters, 3, padding="same", activation="relu", name=f"conv{number}")(x)
+        if number % 2 == 0:
+            x = layers.MaxPooling2D(2, name=f"pool{number // 2}")(x)
+    x = layers.Flatten(name="flatten")(x)
+    x = layers.Dense(256, activation="relu", name="hidden")(x)
+    return keras.Model(inputs, layers.Dense(classes, name="logits")(x), name="paper_a_cifar")
+
+
+def mnist(classes: int = 10) -> keras.Model:
+    """Return the MNIST network: three convolutions of 7x7, 5x5 and 3x3, each with a 2x2 pool, and two dense layers.
+
+    Parameters
+    ----------
+    classes : number of logits.
+
+    Returns
+    -------
+    keras.Model from (samples, 28, 28, 1) images to (samples, classes) logits; trained with batches of 1000 in the paper.
+    """
+    layers = keras.layers
+    inputs = x = keras.Input((28, 28, 1), name="image")
+    for number, (window, filters) in enumerate(MNIST_FILTERS, 1):
+        x = layers.Conv2D(filters, window, padding="same", activation="relu", name=f"conv{number}")(x)
+        x = layers.MaxPooling2D(2, name=f"pool{number}")(x)
+    x = layers.Flatten(name="flatten")(x)
+    x = layers.Dense(128, activation="relu", name="hidden")(x)
+    return keras.Model(inputs, layers.Dense(classes, name="logits")(x), name="paper_a_mnist")

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from hetero_mtf.layers import layer_graph
+from models.digits import wide_digits
+from models.paper_a import cifar, mnist
+from models.residual import residual
+from models.vgg import vgg11
+
+BUILDERS = {
+    "cifar": cifar,
+    "mnist": mnist,
+    "wide_digits": wide_digits,
+    "vgg11": lambda: vgg11(batch_norm=True, dropout=0.5),
+    "residual": lambda: residual(12),
+}
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_every_network_is_read_and_ends_in_logits(name: str) -> None:
+    model = BUILDERS[name]()
+    graph = layer_graph(model)
+    assert sum(variable.size for layer in graph.layers for variable in layer.variables) == model.count_params()
+    assert graph.layers[-1].output_shape == (10,)
+    assert graph.layers[-1].attributes.get("activation", "linear") == "linear"

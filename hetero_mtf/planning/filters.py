@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import itertools
 
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.layout import PAIRINGS, Arrangement, Segment, arrange
@@ -26,6 +26,12 @@ class Candidate:
     prediction: Prediction
 
 
+SWEEPS = 3
+ALL_SETS_UP_TO = 6
+
+_Change = tuple[frozenset[int], frozenset[int]]  # devices to leave out, layers to keep whole
+
+
 @dataclasses.dataclass(frozen=True)
 class _Choice:
     pairing: str
@@ -45,23 +51,30 @@ def best_filters(costs: Costs) -> Candidate:
 
     Notes
     -----
-    The sizes of a segment are exact (`minimise_maximum`). The choice around them is a descent: start with every device and the
-    cheaper pairing; leave out a device, or keep a layer whole that would start a segment, while that lowers the predicted
-    step. It is heuristic in those choices, never worse than where it starts. At least two devices are kept unless the exact
-    sizes themselves leave all but one at zero: one device is the business of strategy "single".
-    O(layers^2 * devices) once the curves are tabulated.
+    The sizes of a segment are exact (`minimise_maximum`). The choice around them is heuristic: the best pairing and set of
+    devices (all sets up to six devices, else everyone), and from there a descent that keeps a layer whole that would start a
+    segment, or leaves out a device, while that lowers the predicted step; never worse than where it starts. At least two
+    devices are kept unless the exact sizes of the start leave all but one at zero: one device is the business of strategy
+    "single". At most three sweeps over the layers: O(layers^2 * devices) once the curves are tabulated.
     """
     search = _Search(costs)
-    everyone = tuple(range(len(costs.profile.cluster.devices)))
-    best = min((_Choice(pairing, everyone) for pairing in PAIRINGS), key=search.step_s)
-    improved = True
-    while improved:
-        improved = False
+    starts = itertools.product(PAIRINGS, _device_sets(len(costs.profile.cluster.devices)))
+    best = min((_Choice(pairing, devices) for pairing, devices in starts), key=search.step_s)
+    for _ in range(SWEEPS):
+        before = best
         for other in search.neighbours(best):
-            if search.step_s(other) < search.step_s(best) * (1 - 1e-9):
-                best, improved = other, True
-                break
+            best = search.improved(best, other)
+        if best == before:
+            break
     return search.candidate(best)
+
+
+def _device_sets(count: int) -> list[tuple[int, ...]]:
+    """Return the sets of devices to start from, the largest first."""
+    everyone = tuple(range(count))
+    if not 2 < count <= ALL_SETS_UP_TO:
+        return [everyone]
+    return [chosen for size in range(count, 1, -1) for chosen in itertools.combinations(everyone, size)]
 
 
 class _Search:
@@ -81,13 +94,22 @@ class _Search:
     def step_s(self, choice: _Choice) -> float:
         return self.candidate(choice).prediction.step_s
 
-    def neighbours(self, choice: _Choice) -> Iterator[_Choice]:
-        for device in choice.devices if len(choice.devices) > 2 else ():
-            yield dataclasses.replace(choice, devices=tuple(d for d in choice.devices if d != device))
-        arrangement = arrange(self.costs.graph, choice.pairing, choice.whole)
-        columns = [index for index, layout in enumerate(arrangement.layouts) if layout == "column"]
-        for index in columns if len(columns) > 1 else ():
-            yield dataclasses.replace(choice, whole=choice.whole | {index})
+    def improved(self, best: _Choice, other: _Change) -> _Choice:
+        """Return `best` with the change made if that is still possible and lowers the step."""
+        without, whole = other
+        devices = tuple(d for d in best.devices if d not in without)
+        choice = dataclasses.replace(best, devices=devices, whole=best.whole | whole)
+        if choice == best or not devices:
+            return best
+        splits = len(self.candidate(choice).stage.devices) >= min(2, len(self.candidate(best).stage.devices))
+        return choice if splits and self.step_s(choice) < self.step_s(best) * (1 - 1e-9) else best
+
+    def neighbours(self, choice: _Choice) -> list[_Change]:
+        """Return the changes to try: a layer kept whole, or a device left out."""
+        layouts = arrange(self.costs.graph, choice.pairing, choice.whole).layouts
+        columns = [index for index, layout in enumerate(layouts) if layout == "column"]
+        kept: list[_Change] = [(frozenset(), frozenset({index})) for index in columns]
+        return kept + [(frozenset({device}), frozenset()) for device in choice.devices]
 
     def _segment_sizes(self, segment: Segment, arrangement: Arrangement, devices: tuple[int, ...]) -> tuple[int, ...]:
         members = tuple((layer, arrangement.layouts[layer]) for layer in segment.layers)

@@ -1,0 +1,145 @@
+"""Tables for people: made once, shown as text in a terminal or as Markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from hetero_mtf.devices import ClusterRecord
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan_text import stage_rows
+from hetero_mtf.report.step_time import StepTime, StepTimes
+from hetero_mtf.units import bytes_text, seconds_text
+
+NOTHING = "-"
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A heading row and rows of text.
+
+    Parameters
+    ----------
+    headings : (columns,) texts.
+    rows : (rows, columns) texts.
+    title : text above the table.
+    left : how many columns, from the first, are flush left; the others are flush right.
+    """
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    left: int = 1
+
+    def text(self, width: int = 120) -> str:
+        """Return the table for a terminal.
+
+        Parameters
+        ----------
+        width : characters a line at most; longer cells are folded.
+        """
+        table = RichTable(title=self.title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, show_edge=False)
+        for index, heading in enumerate(self.headings):
+            table.add_column(Text(heading), justify="left" if index < self.left else "right", overflow="fold")
+        for row in self.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        page = io.StringIO()
+        Console(file=page, width=width, color_system=None, force_terminal=False, legacy_windows=False).print(table)
+        return "\n".join(line.rstrip() for line in page.getvalue().splitlines()).strip("\n")
+
+    def markdown(self) -> str:
+        """Return the table in Markdown, its title as a line of its own."""
+        rule = ["---" if index < self.left else "---:" for index in range(len(self.headings))]
+        lines = [_markdown_row(self.headings), "| " + " | ".join(rule) + " |", *(_markdown_row(row) for row in self.rows)]
+        return "\n".join([self.title, "", *lines] if self.title else lines)
+
+
+def devices_table(cluster: ClusterRecord) -> Table:
+    """Return the devices of a cluster with what they are and the memory they can use.
+
+    Parameters
+    ----------
+    cluster : ClusterRecord.
+    """
+    rows = tuple(
+        (str(index), d.name, d.kind, d.model or NOTHING, d.host, bytes_text(d.memory_bytes), f"{d.share:g}")
+        for index, d in enumerate(cluster.devices)
+    )
+    return Table(("index", "device", "kind", "model", "host", "memory", "share"), rows, left=5)
+
+
+def plan_table(plan: Plan) -> Table:
+    """Return the layers of a plan with their layout and the units of each device; a device outside a stage has none.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    rows: list[tuple[str, ...]] = []
+    for index, stage in enumerate(plan.stages):
+        for name, layout, *cells in stage_rows(stage, plan.devices)[1:]:
+            units = dict(zip(stage.devices, cells))
+            rows.append((str(index), name, layout, *(units.get(d, NOTHING) for d in range(len(plan.devices)))))
+    title = f"Plan by strategy {plan.strategy}, batch size {plan.batch_size}"
+    return Table(("stage", "layer", "layout", *plan.devices), tuple(rows), title, left=3)
+
+
+def prediction_table(plan: Plan) -> Table:
+    """Return what each device of a plan is predicted to do in one step; no rows for a plan typed by hand.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    parts = plan.predicted.parts if plan.predicted is not None else ()
+    rows = tuple(
+        (p.device, seconds_text(p.busy_s), seconds_text(p.sending_s), seconds_text(p.waiting_s), bytes_text(p.memory_bytes)) for p in parts
+    )
+    return Table(("device", "busy", "sending", "waiting", "memory"), rows, "Predicted for one step")
+
+
+def alternatives_table(plan: Plan) -> Table:
+    """Return the strategies that were considered and not taken, and why.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    rows = tuple((a.strategy, _seconds(a.step_s), a.reason) for a in plan.alternatives)
+    return Table(("not taken", "step", "why"), rows, left=3)
+
+
+def step_time_table(times: StepTimes) -> Table:
+    """Return seconds a step on each device alone, split equally and as planned, the ideal, and the efficiency reached.
+
+    Parameters
+    ----------
+    times : StepTimes.
+    """
+    rows = [_time_row(f"{entry.name} alone", entry, times) for entry in times.alone]
+    rows += [_time_row(entry.name, entry, times) for entry in (times.even, times.planned) if entry is not None]
+    rows.append(_time_row("ideal", times.ideal, times))
+    rows.append(("efficiency (ideal / planned)", _percent(times.efficiency(measured=False)), _percent(times.efficiency(measured=True)), ""))
+    return Table(("one training step", "predicted", "measured", "times planned"), tuple(rows))
+
+
+def _time_row(name: str, entry: StepTime, times: StepTimes) -> tuple[str, ...]:
+    ratio = times.ratio(entry)
+    return (name, _seconds(entry.predicted_s), _seconds(entry.measured_s), NOTHING if ratio is None else f"{ratio:.2f}")
+
+
+def _seconds(value: float | None) -> str:
+    return NOTHING if value is None else seconds_text(value)
+
+
+def _percent(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"
+
+
+def _markdown_row(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetero_mtf.errors import ProfileError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.records import Prediction
+from tests.planning.networks import Net, frozen, pair_net, profile_of, residual_net
+
+BATCH = 4
+
+
+def predicted(profile: Profile, plan: Plan) -> Prediction:
+    return predict(Costs(profile), plan.stages[0])
+
+
+def work(graph: LayerGraph) -> float:
+    return 3.1 * BATCH * sum(layer.flops for layer in graph.layers)
+
+
+def bytes_of(graph: LayerGraph, name: str) -> float:
+    return next(4 * BATCH * math.prod(layer.output_shape) for layer in graph.layers if layer.name == name)
+
+
+def test_one_device_takes_the_sum_of_its_layers_and_never_waits() -> None:
+    graph = pair_net()
+    profile = profile_of(graph, [1e6, 5e5], latency_s=1.0)
+    found = predicted(profile, Plan.single(graph, 1, profile.cluster, BATCH))
+    assert found.step_s == pytest.approx(work(graph) / 5e5)
+    assert (found.forward_s / found.step_s, found.backward_s / found.step_s) == (pytest.approx(1 / 3.1), pytest.approx(2 / 3.1))
+    (part,) = found.parts
+    assert part.device == "worker:1" and part.busy_s == pytest.approx(found.step_s) and (part.sending_s, part.waiting_s) == (0.0, 0.0)
+
+
+def test_the_slowest_device_sets_the_time_between_two_meetings() -> None:
+    graph = pair_net(12, 12, 4)
+    profile = profile_of(graph, [1e6, 5e5])
+    found = predicted(profile, Plan.even(graph, profile.cluster, BATCH))
+    split = 3.1 * BATCH * sum(layer.flops for layer in graph.layers if layer.kind in ("Conv2D", "Dense")) / 2
+    assert found.step_s == pytest.approx(split / 5e5, rel=1e-3)
+    fast, slow = found.parts
+    assert slow.waiting_s == pytest.approx(0, abs=1e-6) and fast.waiting_s == pytest.approx(found.step_s / 2, rel=1e-3)
+
+
+def test_a_pair_costs_one_all_reduce_forward_and_the_head_a_gather_and_an_all_reduce_back() -> None:
+    graph = pair_net()
+    profile = profile_of(graph, [1e6, 1e6], latency_s=0.25, bandwidth=1e6)
+    found = predicted(profile, Plan.even(graph, profile.cluster, BATCH))
+    after_row, head, head_input = (bytes_of(graph, name) for name in ("second", "head", "flatten"))
+    once = (0.25 + after_row / 2e6) * 2 + (0.25 + head / 2e6) + (0.25 + head_input / 2e6) * 2
+    assert found.parts[0].sending_s == pytest.approx(once)
+
+
+def test_gathering_after_every_layer_gathers_each_column_once_and_reduces_its_input_gradient() -> None:
+    graph = pair_net()
+    profile = profile_of(graph, [1e6, 1e6], latency_s=0.0, bandwidth=1e6)
+    found = predicted(profile, Plan.filters(graph, [1, 1], profile.cluster, BATCH, pairing="gather"))
+    gathered = sum(bytes_of(graph, name) for name in ("first", "second", "head")) / 2e6
+    reduced = 2 * sum(bytes_of(graph, name) for name in ("first", "flatten")) / 2e6
+    assert found.parts[0].sending_s == pytest.approx(gathered + reduced)
+
+
+def test_a_frozen_network_sends_no_gradients_and_has_no_backward_pass() -> None:
+    graph = frozen(pair_net())
+    profile = profile_of(graph, [1e6, 1e6], bandwidth=1e6)
+    found = predicted(profile, Plan.even(graph, profile.cluster, BATCH))
+    assert found.backward_s == 0.0
+    assert found.parts[0].sending_s == pytest.approx((2 * bytes_of(graph, "second") + bytes_of(graph, "head")) / 2e6)
+
+
+def test_processors_on_one_device_take_turns() -> None:
+    graph = pair_net(12, 12, 4)
+    profile = profile_of(graph, [1e6, 1e6], same_device=True)
+    alone = predicted(profile, Plan.single(graph, 0, profile.cluster, BATCH)).step_s
+    assert predicted(profile, Plan.even(graph, profile.cluster, BATCH)).step_s >= alone * (1 - 1e-9)
+
+
+def test_a_flattened_split_is_looked_up_by_its_fraction_of_the_features() -> None:
+    net = Net((4, 4, 2))
+    net.conv("conv", 6)
+    net.add("Flatten", "flatten")
+    net.add("Dropout", "drop")
+    net.dense("row", 5)
+    graph = net.graph()
+    profile = profile_of(graph, [1e6, 1e6])
+    as_features = tuple(
+        dataclasses.replace(c, units=(1, 96)) if (c.layer, c.dimension) == (4, "input") or c.layer == 3 else c for c in profile.curves
+    )
+    other = dataclasses.replace(profile, curves=as_features)
+    plan = Plan.filters(graph, [2, 1], profile.cluster, BATCH)
+    assert [plan.stages[0].layouts[i].layout for i in (2, 4)] == ["split", "row"]
+    costs, others = Costs(profile), Costs(other)
+    assert len(others.table(4, "row", 0, "forward")) == 7
+    assert others.table(4, "row", 0, "forward")[-1] == pytest.approx(costs.table(4, "row", 0, "forward")[-1])
+    assert others.table(3, "split", 0, "forward")[-1] == pytest.approx(costs.table(3, "split", 0, "forward")[-1])
+
+
+def test_a_layer_that_does_not_mix_may_go_unmeasured_but_a_convolution_may_not() -> None:
+    graph = residual_net()
+    profile = profile_of(graph, [1e6, 1e6])
+    convs = {i for i, layer in enumerate(graph.layers) if layer.kind in ("Conv2D", "Dense")}
+    bare = dataclasses.replace(profile, curves=tuple(c for c in profile.curves if c.layer in convs))
+    assert predicted(bare, Plan.even(graph, profile.cluster, BATCH)).step_s > 0
+    none = dataclasses.replace(profile, curves=tuple(c for c in profile.curves if (c.layer, c.device) != (1, 1)))
+    with pytest.raises(ProfileError, match="the profile has no forward curve for layer stem as column on worker:1; calibrate again"):
+        predicted(none, Plan.even(graph, profile.cluster, BATCH))
+
+
+def test_a_layer_measured_whole_serves_for_every_part() -> None:
+    graph = residual_net()
+    profile = profile_of(graph, [1e6])
+    pool = next(i for i, layer in enumerate(graph.layers) if layer.kind == "GlobalAveragePooling2D")
+    whole = tuple(dataclasses.replace(c, dimension="whole", units=(1, 8)) if c.layer == pool else c for c in profile.curves)
+    costs, others = Costs(profile), Costs(dataclasses.replace(profile, curves=whole))
+    assert others.table(pool, "split", 0, "forward") == pytest.approx(costs.table(pool, "split", 0, "forward"))
+    assert others.table(pool, "replicated", 0, "forward") == pytest.approx([costs.table(pool, "split", 0, "forward")[-1]])
+
+
+@given(st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any), st.sampled_from(["pairs", "gather"]), st.floats(0, 0.1))
+def test_the_parts_of_every_device_add_up_to_the_step(shares: list[int], pairing: str, latency_s: float) -> None:
+    graph = residual_net()
+    profile = profile_of(graph, [1e6, 5e5, 2e5], latency_s=latency_s, bandwidth=1e6)
+    found = predicted(profile, Plan.filters(graph, shares, profile.cluster, BATCH, pairing=pairing))
+    assert found.step_s == pytest.approx(found.forward_s + found.backward_s + found.update_s)
+    for part in found.parts:
+        assert part.busy_s + part.sending_s + part.waiting_s == pytest.approx(found.step_s)
+        assert min(part.busy_s, part.sending_s, part.waiting_s) >= 0 and part.memory_bytes > 0

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hetero_mtf.planning.memory import lack_of_memory, optimizer_name, stage_memory_bytes
+from hetero_mtf.planning.plan import Plan
+from tests.planning.networks import cluster_of, pair_net, profile_of
+
+GRAPH = pair_net()
+
+
+def test_one_device_holds_every_variable_slot_and_activation() -> None:
+    profile = profile_of(GRAPH, [1e6])
+    stage = Plan.single(GRAPH, 0, profile.cluster, 4).stages[0]
+    weights = sum(v.size for layer in GRAPH.layers for v in layer.variables)
+    outputs = [9 * 9 * 3 * 0.5, 9 * 9 * 12, 9 * 9 * 10, 9 * 9 * 10, 5]
+    assert stage_memory_bytes(profile, stage) == (4 * (3 * weights + 2 * 4 * sum(outputs)),)
+
+
+def test_adam_holds_one_slot_more_than_sgd() -> None:
+    profile = profile_of(GRAPH, [1e6])
+    stage = Plan.single(GRAPH, 0, profile.cluster, 4).stages[0]
+    weights = sum(v.size for layer in GRAPH.layers for v in layer.variables)
+    other = dataclasses.replace(profile, optimizer="Adam")
+    assert stage_memory_bytes(other, stage)[0] - stage_memory_bytes(profile, stage)[0] == 4 * weights
+
+
+def test_a_split_holds_less_on_each_device_and_less_where_the_share_is_less() -> None:
+    profile = profile_of(GRAPH, [1e6, 1e6])
+    alone = stage_memory_bytes(profile, Plan.single(GRAPH, 0, profile.cluster, 4).stages[0])[0]
+    large, small = stage_memory_bytes(profile, Plan.filters(GRAPH, [3, 1], profile.cluster, 4).stages[0])
+    assert small < large < alone
+
+
+def test_devices_of_one_pool_draw_on_it_together() -> None:
+    profile = profile_of(GRAPH, [1e6, 1e6])
+    stage = Plan.even(GRAPH, cluster_of(2), 4).stages[0]
+    needed = sum(stage_memory_bytes(profile, stage))
+    assert lack_of_memory(profile_of(GRAPH, [1e6, 1e6], memory_bytes=needed), stage) == ""
+    lack = lack_of_memory(profile_of(GRAPH, [1e6, 1e6], memory_bytes=needed // 2), stage)
+    assert lack.startswith("needs ") and "of memory host, which has" in lack
+
+
+class AdamW:
+    pass
+
+
+@pytest.mark.parametrize(("given", "name"), [("SGD", "sgd"), ("adam(0.001)", "adam"), (AdamW(), "adamw"), ("", "")])
+def test_an_optimizer_is_known_by_its_name(given: object, name: str) -> None:
+    assert optimizer_name(given) == name

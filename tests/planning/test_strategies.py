@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+import pytest
+
+from hetero_mtf.errors import PlanError, ProfileError
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.strategies import STRATEGIES, plan
+from tests.planning.networks import pair_net, profile_of
+
+GRAPH = pair_net(24, 24, 24)
+
+
+def unequal(latency_s: float = 1e-6) -> Profile:
+    return profile_of(GRAPH, [2e6, 1e6], latency_s)
+
+
+def test_cheap_links_make_auto_take_the_measured_split_and_say_what_lost() -> None:
+    made = plan(unequal())
+    assert made.strategy == "filters" and made.predicted is not None
+    assert [other.strategy for other in made.alternatives] == ["single", "even"]
+    for other in made.alternatives:
+        assert other.step_s is not None and other.step_s > made.predicted.step_s
+        assert f"{other.step_s / made.predicted.step_s:.2f} times strategy filters" in other.reason
+
+
+def test_dear_links_make_auto_take_the_faster_device_alone() -> None:
+    made = plan(unequal(latency_s=10.0))
+    assert made.strategy == "single" and made.stages[0].devices == (0,)
+
+
+def test_processors_on_one_device_gain_nothing_so_auto_takes_one() -> None:
+    assert plan(profile_of(GRAPH, [1e6] * 3, same_device=True)).strategy == "single"
+
+
+@pytest.mark.parametrize("strategy", ["auto", *STRATEGIES])
+def test_every_strategy_makes_a_plan_that_fits_and_carries_its_prediction(strategy: str, tmp_path: pathlib.Path) -> None:
+    made = plan(unequal(), batch_size=4, strategy=strategy, optimizer="sgd")
+    made.check(GRAPH)
+    assert made.predicted is not None and made.predicted.step_s > 0 and made.batch_size == 4
+    made.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json") == made
+
+
+def test_the_measured_split_is_never_predicted_slower_than_the_equal_one() -> None:
+    by_name = {name: plan(unequal(), strategy=name).predicted for name in STRATEGIES}
+    assert by_name["filters"] is not None and by_name["even"] is not None
+    assert by_name["filters"].step_s <= by_name["even"].step_s
+
+
+def test_an_unknown_strategy_is_refused() -> None:
+    with pytest.raises(PlanError, match="strategy 'magic' is unknown; use one of auto, single, even, filters"):
+        plan(unequal(), strategy="magic")
+
+
+def test_another_batch_size_than_measured_is_refused() -> None:
+    message = "the profile was measured at batch size 4 and 32 is asked for; calibrate again with --batch-size 32"
+    with pytest.raises(ProfileError, match=message):
+        plan(unequal(), batch_size=32)
+
+
+def test_a_batch_size_below_one_is_refused() -> None:
+    with pytest.raises(PlanError, match="the batch size is 0; use at least 1"):
+        plan(unequal(), batch_size=0)
+
+
+class Adam:
+    pass
+
+
+@pytest.mark.parametrize("optimizer", ["adam", Adam()])
+def test_another_optimizer_than_measured_is_refused(optimizer: object) -> None:
+    message = "the profile was measured for the optimizer sgd and adam is asked for; calibrate again with adam"
+    with pytest.raises(ProfileError, match=message):
+        plan(unequal(), optimizer=optimizer)
+
+
+def test_a_split_is_taken_where_one_device_has_too_little_memory() -> None:
+    profile = unequal(latency_s=10.0)
+    alone = plan(profile, strategy="single").predicted
+    assert alone is not None
+    devices = tuple(dataclasses.replace(d, pool=f"pool{i}") for i, d in enumerate(profile.cluster.devices))
+    small = tuple(dataclasses.replace(profile.memory[0], name=f"pool{i}", free_bytes=alone.parts[0].memory_bytes - 1) for i in range(2))
+    apart = dataclasses.replace(profile, cluster=dataclasses.replace(profile.cluster, devices=devices, pools=small), memory=small)
+    made = plan(apart)
+    assert made.strategy != "single"
+    reason = next(other.reason for other in made.alternatives if other.strategy == "single")
+    assert reason.startswith("needs ") and "of memory pool0, which has" in reason
+    with pytest.raises(PlanError, match="the plan by strategy single needs .* free; use a smaller batch or another strategy"):
+        plan(apart, strategy="single")
+
+
+def test_no_memory_at_all_is_one_sentence() -> None:
+    starved = profile_of(GRAPH, [1e6, 1e6], memory_bytes=1)
+    message = r"no strategy fits in memory \(single needs .*, even needs .*, filters needs .*\); use a smaller batch or network"
+    with pytest.raises(PlanError, match=message):
+        plan(starved)

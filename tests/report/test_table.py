@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import re
+
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.strategies import plan
+from hetero_mtf.report.step_time import StepTime, StepTimes
+from hetero_mtf.report.table import Table, alternatives_table, devices_table, plan_table, prediction_table, step_time_table
+from tests.planning.networks import cluster_of, pair_net, profile_of
+
+
+def test_text_lines_up_and_shows_brackets_as_they_are() -> None:
+    text = Table(("name", "units"), (("[red]conv", "7"), ("dense", "12")), "A title").text()
+    lines = text.splitlines()
+    assert lines[0] == "A title" and any(line.startswith("[red]conv") and line.endswith(" 7") for line in lines)
+    assert len({len(line) for line in lines if "conv" in line or "dense" in line}) == 1
+    assert "\x1b" not in text
+
+
+def test_text_keeps_to_the_width_and_loses_nothing() -> None:
+    text = Table(("name",), (("x" * 50,),)).text(width=20)
+    assert max(map(len, text.splitlines())) <= 20 and text.count("x") == 50
+
+
+def test_markdown_has_a_rule_and_escapes_bars() -> None:
+    made = Table(("name", "units"), (("a|b", "7"),), "Title").markdown()
+    assert made == "Title\n\n| name | units |\n| --- | ---: |\n| a\\|b | 7 |"
+
+
+def test_the_devices_table_says_what_there_is() -> None:
+    table = devices_table(cluster_of(2, memory_bytes=2**31))
+    assert table.rows[1] == ("1", "worker:1", "CPU", "-", "here", "2.0 GiB", "1")
+
+
+def test_the_plan_table_gives_idle_devices_a_column_of_their_own() -> None:
+    table = plan_table(Plan.filters(pair_net(), [2, 0, 1], cluster_of(3), 8))
+    assert table.headings == ("stage", "layer", "layout", "worker:0", "worker:1", "worker:2")
+    assert table.rows[1] == ("0", "first", "column", "8", "-", "4")
+    assert table.rows[0] == ("0", "input", "replicated", "all", "-", "all")
+
+
+def test_the_prediction_and_alternatives_of_a_plan_are_tables() -> None:
+    made = plan(profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e-6))
+    assert [row[0] for row in prediction_table(made).rows] == ["worker:0", "worker:1"]
+    assert [row[0] for row in alternatives_table(made).rows] == ["single", "even"]
+    assert prediction_table(Plan.single(pair_net(), 0, cluster_of(1), 8)).rows == ()
+
+
+def test_the_step_time_table_sets_predicted_beside_measured() -> None:
+    alone = (StepTime("worker:0", 0.2, 0.2), StepTime("worker:1", 0.4, 0.4))
+    times = StepTimes(alone, StepTime("planned split", 0.14, 0.16), StepTime("equal split", None, 0.24))
+    table = step_time_table(times)
+    assert table.rows == (
+        ("worker:0 alone", "200 ms", "200 ms", "1.25"),
+        ("worker:1 alone", "400 ms", "400 ms", "2.50"),
+        ("equal split", "-", "240 ms", "1.50"),
+        ("planned split", "140 ms", "160 ms", "1.00"),
+        ("ideal", "133 ms", "133 ms", "0.83"),
+        ("efficiency (ideal / planned)", "0.95", "0.83", ""),
+    )
+    assert re.search(r"planned split +140 ms +160 ms +1\.00", table.text())
+
+
+def test_times_that_are_missing_are_dashes() -> None:
+    table = step_time_table(StepTimes((StepTime("worker:0"),), StepTime("planned split")))
+    assert table.rows[0] == ("worker:0 alone", "-", "-", "-")
+    assert table.rows[-1] == ("efficiency (ideal / planned)", "-", "-", "")

@@ -11,7 +11,7 @@ def wide_digits(filters: Sequence[int] = (128, 192, 256, 256), classes: int = 10
     """Return a convolutional network for the digits: 3x3 convolutions, one 2x2 pool after the second, and one dense layer.
 
     The filters are many for so small an image, so that the arithmetic of a layer outweighs what its devices send each other. With
-    Adam it has more than 97 of 100 test digits right after six epochs.
+    Adam and batches of 64 it has 97 to 98 of 100 test digits right after six epochs.
 
     Parameters
     ----------

@@ -95,6 +95,19 @@ def sweep(parent: pathlib.Path) -> list[str]:
     return swept
 
 
+def remove_groups(parent: pathlib.Path, owner: int, limit_s: float = 2.0) -> None:
+    """Remove what groups of a process that has ended are left, once the processes in them are gone too.
+
+    Parameters
+    ----------
+    parent : the folder they are in.
+    owner : process id of the process that made them.
+    limit_s : seconds to wait for their processes.
+    """
+    for folder in parent.glob(f"hetero_mtf-{owner}-*"):
+        CpuGroup(folder, 0).remove(limit_s)
+
+
 def _delegate(parent: pathlib.Path) -> None:
     control = parent / "cgroup.subtree_control"
     if "cpu" not in control.read_text().split():

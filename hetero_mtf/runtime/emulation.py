@@ -201,7 +201,7 @@ class Emulation:
         return ClusterRecord(tuple(dataclasses.replace(device, memory_bytes=pool.free_bytes) for device, _ in found), (pool,))
 
     def _order(self, order: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError):
             self._process.stdin.write(json.dumps(order).encode() + b"\n")  # type: ignore[union-attr]
 
     def _hear(self, end_s: float, until: Any) -> None:
@@ -261,9 +261,9 @@ def _death(index: int, end: dict[str, Any]) -> WorkerError:
 def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
     if os.getpid() != owner:
         return
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError):
         process.stdin.write(b'{"do": "end"}\n')  # type: ignore[union-attr]
-        process.stdin.close()  # type: ignore[union-attr]
+    process.stdin.close()  # type: ignore[union-attr]
     try:
         process.wait(10.0)
     except subprocess.TimeoutExpired:
@@ -273,4 +273,4 @@ def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
     log.close()
     parent = cgroup.parent_folder()
     if parent is not None:
-        cgroup.sweep(parent[0])
+        cgroup.remove_groups(parent[0], process.pid)

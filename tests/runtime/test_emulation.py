@@ -1,0 +1,202 @@
+"""Emulated devices: shares hold, and nothing is left behind whatever dies."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.errors import ClusterError, WorkerError
+from hetero_mtf.runtime import emulation
+
+METHODS = ["cgroup", "duty_cycle"]
+OWNER = """
+import json, sys, time
+import hetero_mtf as hm
+from hetero_mtf.errors import ClusterError
+try:
+    cluster = hm.Cluster.emulate([0.4], method=sys.argv[1])
+except ClusterError as fault:
+    sys.exit("unavailable")
+print(json.dumps([cluster.process_ids()[0], cluster._backend._process.pid]), flush=True)
+time.sleep(600)
+"""
+
+
+def _open(shares, method):
+    try:
+        return hm.Cluster.emulate(shares, method=method)
+    except ClusterError as fault:
+        pytest.skip(str(fault))
+
+
+def _processor_s(process):
+    with open(f"/proc/{process}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _used_share(cluster, session, busy, window_s=1.5):
+    process = cluster.process_ids()[0]
+    session.run(busy)
+    before_s, start_s = _processor_s(process), time.monotonic()
+    while time.monotonic() < start_s + window_s:
+        session.run(busy)
+    return (_processor_s(process) - before_s) / (time.monotonic() - start_s)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_busy_worker_uses_its_share_of_processor_time_and_a_new_share_takes_hold(method, matmuls):
+    with _open([0.6], method) as cluster:
+        assert cluster.method == method
+        graph, sums = matmuls(cluster, 20)
+        with cluster.session(graph) as session:
+            most = _used_share(cluster, session, sums)
+            cluster.set_share(0, 0.2)
+            least = _used_share(cluster, session, sums)
+            cluster.set_share(0, 1.0)
+            assert session.run(sums)[0] == pytest.approx(90000.0)
+        assert 0.1 < most < 0.75
+        assert 0.03 < least < 0.3 and least < most
+        assert [device.share for device in cluster.devices] == [0.6]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_is_left_when_the_owner_is_killed(method, program, groups, process_state, eventually):
+    text = f"import sys\nsys.argv = ['owner', {method!r}]\n{OWNER}"
+    owner = program(text)
+    line = owner.stdout.readline()
+    if not line:
+        pytest.skip(f"{method} does not work here")
+    worker, keeper = json.loads(line)
+    assert any(f"-{keeper}-" in name for name in groups()) == (method == "cgroup")
+    owner.kill()
+    assert eventually(lambda: process_state(worker) in ("", "Z") and process_state(keeper) in ("", "Z"))
+    assert not any(f"-{keeper}-" in name for name in groups())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_stopped_worker_is_left_when_the_keeper_is_killed_and_its_groups_are_swept(method, groups, process_state, eventually):
+    with _open([0.4], method) as cluster:
+        worker, keeper = cluster.process_ids()[0], cluster._backend._process.pid
+        if method == "duty_cycle":
+            assert eventually(lambda: process_state(worker) == "T")
+        os.kill(keeper, signal.SIGKILL)
+        assert eventually(lambda: process_state(worker) in ("", "Z"))
+        assert eventually(lambda: cluster._backend.fault() is not None)
+        with pytest.raises(WorkerError, match="the emulated cluster is closed or its keeper process was killed; open the cluster again"):
+            cluster.container()
+    assert not any(f"-{keeper}-" in name for name in groups())
+
+
+def test_a_cluster_outlives_the_thread_that_opened_it(matmuls):
+    opened = []
+    thread = threading.Thread(target=lambda: opened.append(hm.Cluster.emulate([0.5])))
+    thread.start()
+    thread.join()
+    with opened[0] as cluster:
+        graph, sums = matmuls(cluster, 1)
+        with cluster.session(graph) as session:
+            time.sleep(0.6)
+            assert session.run(sums)[0] == pytest.approx(90000.0)
+
+
+def test_a_cluster_that_is_forgotten_ends(process_state):
+    cluster = hm.Cluster.emulate([0.5])
+    worker = cluster.process_ids()[0]
+    del cluster
+    assert process_state(worker) == ""
+
+
+def test_a_fork_that_ends_leaves_the_cluster_of_its_parent(pair):
+    child = os.fork()
+    if child == 0:
+        pair._backend._finalizer()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert pair._backend.fault(wait_s=0.3) is None
+
+
+def test_a_port_taken_at_the_last_moment_is_tried_again_with_others(monkeypatch):
+    free = emulation.free_ports(1)
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        offers = [(other.getsockname()[1],), free]
+        monkeypatch.setattr(emulation, "free_ports", lambda count: offers.pop(0))
+        with hm.Cluster.emulate([0.5]) as cluster:
+            assert cluster.target == f"grpc://127.0.0.1:{free[0]}"
+
+
+def test_a_port_that_stays_taken_is_named(monkeypatch):
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        monkeypatch.setattr(emulation, "free_ports", lambda count: (port,))
+        with pytest.raises(WorkerError, match=f"worker:0 ended with exit code 98 while it started, last words: port {port} is in use by another"):
+            hm.Cluster.emulate([0.5])
+
+
+def test_a_worker_that_dies_at_start_is_quoted(monkeypatch, groups):
+    before = groups()
+    monkeypatch.setattr(emulation, "available_cores", lambda: (1023,))
+    with pytest.raises(WorkerError, match=r"worker:0 ended with exit code 1 while it started, last words: .*OSError.*; open the cluster again"):
+        hm.Cluster.emulate([0.5])
+    assert groups() == before
+
+
+def test_a_worker_that_is_not_ready_in_time_is_named_and_ended():
+    with pytest.raises(WorkerError, match="worker:0, worker:1 was not ready in time; free the machine or use fewer devices"):
+        emulation.Emulation([0.5, 0.5], start_limit_s=0.05)
+
+
+def test_a_keeper_that_cannot_start_is_quoted(monkeypatch):
+    monkeypatch.setattr(emulation, "child_variables", lambda changes: {"PYTHONHOME": "/nonexistent"})
+    with pytest.raises(WorkerError, match=r"the workers' keeper ended at start \(.+\); start again"):
+        emulation.Emulation([0.5])
+
+
+@pytest.mark.parametrize(
+    ("shares", "sentence"),
+    [
+        ([], "the list of shares is empty"),
+        ([1.0, 0.0], "the share 0 is not between 0.001 and 1"),
+        ([1.5], "the share 1.5 is not between 0.001 and 1"),
+        ([-0.5], "the share -0.5 is not between"),
+        ([float("nan")], "the share nan is not between"),
+        ([1.0] * 4097, "the shares sum to 4097 and this process may use"),
+        (["half"], "are not numbers; write one share a device"),
+        (0.5, "the shares 0.5 are not numbers"),
+    ],
+)
+def test_shares_that_cannot_be_given_are_refused(shares, sentence):
+    with pytest.raises(ClusterError, match=sentence):
+        hm.Cluster.emulate(shares)
+
+
+def test_an_unknown_method_is_refused():
+    with pytest.raises(ClusterError, match="'nice' is no method of limiting workers; use cgroup or duty_cycle or leave it out"):
+        hm.Cluster.emulate([0.5], method="nice")
+
+
+def test_other_systems_than_linux_are_refused(monkeypatch):
+    monkeypatch.setattr(emulation.sys, "platform", "darwin")
+    with pytest.raises(ClusterError, match="devices can be emulated on Linux only and this is darwin; use local or hosts:HOST:PORT,..."):
+        hm.Cluster.emulate([0.5])
+
+
+@pytest.mark.parametrize(("index", "share", "sentence"), [(2, 0.5, "device 2 is not among the 2"), (0, 0.0, "the share 0 is not")])
+def test_a_share_set_wrongly_is_refused(pair, index, share, sentence):
+    with pytest.raises(ClusterError, match=sentence):
+        pair.set_share(index, share)
+
+
+def test_a_limit_that_cannot_be_set_is_told(pair, monkeypatch):
+    monkeypatch.setattr(pair._backend, "_order", lambda order: pair._backend._seen.faults.append("cpu.max: Permission denied"))
+    with pytest.raises(WorkerError, match=r"worker:1 could not be limited to 0.2 of a core \(cpu.max: Permission denied\); open the cluster again"):
+        pair.set_share(1, 0.2)

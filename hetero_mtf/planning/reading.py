@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any
+
+
+LARGEST = sys.float_info.max
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,8 +129,8 @@ def _mapping(form: Any, value: Any, path: str, faults: list[Fault]) -> dict[str,
 
 
 def _scalar(form: Any, value: Any, path: str, faults: list[Fault]) -> Any:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if form is float and number and abs(value) < math.inf:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+    if form is float and number:
         return float(value)
     if form is not float and isinstance(value, form) and (form is not int or number):
         return value

@@ -81,3 +81,11 @@ def test_measured_sizes_are_never_predicted_slower_than_typed_ones(graph: LayerG
         assert best_s <= predict(costs, plan.stages[0]).step_s * 1.02
     plan = Plan(graph.digest, graph.dtype, 4, "filters", tuple(d.name for d in profile.cluster.devices), (best_filters(costs).stage,))
     plan.check(graph)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_permuting_devices_permutes_what_they_get(order: tuple[int, ...]) -> None:
+    graph, speeds = pair_net(30, 30, 30), [1.1e6, 6e5, 2.3e5]
+    found = best_filters(Costs(profile_of(graph, speeds, latency_s=1e-4))).stage
+    other = best_filters(Costs(profile_of(graph, [speeds[d] for d in order], latency_s=1e-4))).stage
+    assert other.layouts[1].sizes == tuple(found.layouts[1].sizes[d] for d in order)

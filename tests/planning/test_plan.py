@@ -17,6 +17,7 @@ from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.plan import Alternative, DevicePart, LayerLayout, Plan, Prediction
 from tests.planning.networks import Net, cluster_of, pair_net, residual_net
+from tests.planning.spoiling import spoilt
 
 THREE = cluster_of(3)
 
@@ -190,6 +191,18 @@ def test_a_fault_in_a_file_is_named_with_its_path(path: tuple[Any, ...], value: 
     with pytest.raises(PlanError) as caught:
         Plan.from_json(wrong)
     assert fault in str(caught.value)
+
+
+@given(st.data())
+def test_whatever_is_spoilt_in_a_file_is_one_sentence(data: st.DataObject) -> None:
+    part = DevicePart("worker:0", 0.1, 0.2, 0.3, 4)
+    others = (Alternative("even", 0.9, "slower"),)
+    whole = filters_plan(predicted=Prediction(0.6, 0.1, 0.2, 0.3, (part,)), alternatives=others, replicas=(8,))
+    wrong = spoilt(json.loads(json.dumps(whole.to_json())), data)
+    try:
+        assert isinstance(str(Plan.from_json(wrong)), str)
+    except PlanError as fault:
+        assert str(fault).endswith("; plan again with hetero-mtf plan")
 
 
 def test_a_prediction_that_is_no_time_or_names_a_stranger_is_refused() -> None:

@@ -7,11 +7,16 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hetero_mtf.devices import Link, MemoryPool
 from hetero_mtf.errors import HeteroError, ProfileError
 from hetero_mtf.planning.profile import Profile, alike
 from tests.planning.networks import Net, frozen, pair_net, profile_of
+from tests.planning.spoiling import spoilt
+
+SMALL = profile_of(pair_net(2, 2, 2), [1e6, 5e5])
 
 
 @pytest.fixture
@@ -128,3 +133,12 @@ def test_a_plan_is_not_a_profile(profile: Profile, tmp_path: pathlib.Path) -> No
 def test_a_profile_made_wrong_in_python_is_refused_too(profile: Profile) -> None:
     with pytest.raises(ProfileError, match=r"the profile has 2 faults: links\[0\].latency_s: is -1, must be zero or more; memory\[0\]"):
         dataclasses.replace(profile, links=(Link(0, 1, -1.0, 1.0),), memory=(MemoryPool("host", -3),))
+
+
+@given(st.data())
+def test_whatever_is_spoilt_in_a_file_is_one_sentence(data: st.DataObject) -> None:
+    wrong = spoilt(document(SMALL), data)
+    try:
+        assert Profile.from_json(wrong).batch_size
+    except ProfileError as fault:
+        assert str(fault).endswith("; calibrate again with hetero-mtf calibrate")

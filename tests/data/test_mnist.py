@@ -47,7 +47,7 @@ def test_gzipped_files_and_dotted_names_are_the_same(folder: pathlib.Path) -> No
 def test_all_missing_files_are_named_at_once(folder: pathlib.Path) -> None:
     (folder / FILES[0]).unlink()
     (folder / FILES[3]).unlink()
-    with pytest.raises(DataError, match=rf"{folder} lacks {FILES[0]}, {FILES[3]} \(or the same with .gz\); put the missing MNIST files there"):
+    with pytest.raises(DataError, match=rf"{folder} lacks {FILES[0]}, {FILES[3]} \(or the same with .gz\); put the missing MNIST files"):
         load(f"mnist:{folder}")
 
 

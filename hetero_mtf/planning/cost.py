@@ -9,7 +9,7 @@ from hetero_mtf.errors import ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.curve import PASSES, interpolated
-from hetero_mtf.planning.layout import channels, split_units
+from hetero_mtf.planning.layout import channels, split_units, trains_before
 from hetero_mtf.planning.link_cost import Ring, ring
 from hetero_mtf.planning.memory import stage_memory_bytes
 from hetero_mtf.planning.profile import Profile
@@ -21,6 +21,7 @@ _DIMENSIONS = {
     "split": ("output", "input", "whole"),
     "replicated": ("whole", "output", "input"),
 }
+_ANY = ("output", "input", "whole")  # an update takes time in proportion to the weights, whichever way they are cut
 
 
 class Costs:
@@ -33,14 +34,14 @@ class Costs:
     Attributes
     ----------
     counts : (layers,) units each layer's output is split into, see `layout.channels`.
-    trains_before : (layers,) whether a layer, or one before it, has weights that train, so that its output needs a gradient.
+    trains_before : (layers,) whether each layer's output needs a gradient, see `layout.trains_before`.
     """
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.graph: LayerGraph = profile.graph
         self.counts = channels(self.graph)
-        self.trains_before = _trains_before(self.graph)
+        self.trains_before = trains_before(self.graph)
         self._tables: dict[tuple[int, str, int, str], list[float]] = {}
 
     def table(self, layer: int, layout: str, device: int, step_pass: str) -> list[float]:
@@ -94,7 +95,8 @@ class Costs:
 
     def _tabulate(self, layer: int, layout: str, device: int, step_pass: str) -> list[float]:
         units = split_units(self.graph, layer, layout, self.counts)
-        found = [d for d in _DIMENSIONS[layout] if self.profile.has_curve(layer, device, d, step_pass)]
+        wanted = _DIMENSIONS[layout] + (_ANY if step_pass == "update" else ())
+        found = [d for d in wanted if self.profile.has_curve(layer, device, d, step_pass)]
         if not found:
             self._allow_no_curve(layer, layout, device, step_pass)
             return [0.0] * (units + 1)
@@ -219,10 +221,3 @@ class _Clocks:
             DevicePart(devices[d].name, busy, self.sending_s, max(0.0, step_s - busy - self.sending_s), memory[at])
             for at, (d, busy) in enumerate(zip(self.stage.devices, self.busy))
         )
-
-
-def _trains_before(graph: LayerGraph) -> tuple[bool, ...]:
-    found: list[bool] = []
-    for layer in graph.layers:
-        found.append(any(v.trainable for v in layer.variables) or any(found[i] for i in layer.inputs))
-    return tuple(found)

@@ -58,6 +58,19 @@ def channels(graph: LayerGraph) -> tuple[int, ...]:
     return tuple(counts)
 
 
+def trains_before(graph: LayerGraph) -> tuple[bool, ...]:
+    """Return, for each layer, whether it or one before it has weights that train, so that its output needs a gradient.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    """
+    found: list[bool] = []
+    for layer in graph.layers:
+        found.append(any(v.trainable for v in layer.variables) or any(found[i] for i in layer.inputs))
+    return tuple(found)
+
+
 def split_units(graph: LayerGraph, index: int, layout: str, counts: Sequence[int]) -> int:
     """Return what the sizes of layer `index` sum to in `layout`, from `counts = channels(graph)`."""
     layer = graph.layers[index]

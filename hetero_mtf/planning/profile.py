@@ -16,7 +16,7 @@ from hetero_mtf.errors import HeteroError, ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.planning.curve import Curve, curve_faults, interpolated
-from hetero_mtf.planning.layout import channels
+from hetero_mtf.planning.layout import channels, trains_before
 from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
 
 __all__ = ["Curve", "Profile", "alike"]
@@ -184,19 +184,20 @@ class Profile:
 
 
 def alike(graph: LayerGraph) -> tuple[int, ...]:
-    """Return, for each layer, the index of the first layer that computes the same on inputs of the same shapes.
+    """Return, for each layer, the index of the first layer that takes the same time.
 
-    Layers that are alike take the same time, so one set of curves serves them all. Names and places do not enter.
+    Alike are layers that compute the same on inputs of the same shapes, and whose inputs need a gradient alike: the first
+    layer of a network has less to do backward. Names and places do not enter.
 
     Parameters
     ----------
     graph : LayerGraph.
     """
-    counts = channels(graph)
+    counts, trains = channels(graph), trains_before(graph)
     first: dict[str, int] = {}
     found: list[int] = []
     for index, layer in enumerate(graph.layers):
-        structure = {**layer.structure(), "inputs": [(graph.layers[i].output_shape, counts[i]) for i in layer.inputs]}
+        structure = {**layer.structure(), "inputs": [(graph.layers[i].output_shape, counts[i], trains[i]) for i in layer.inputs]}
         found.append(first.setdefault(json.dumps(structure, sort_keys=True, default=list), index))
     return tuple(found)
 

@@ -9,7 +9,6 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-
 LARGEST = sys.float_info.max
 
 

@@ -133,3 +133,11 @@ def test_the_parts_of_every_device_add_up_to_the_step(shares: list[int], pairing
     for part in found.parts:
         assert part.busy_s + part.sending_s + part.waiting_s == pytest.approx(found.step_s)
         assert min(part.busy_s, part.sending_s, part.waiting_s) >= 0 and part.memory_bytes > 0
+
+
+def test_an_update_measured_one_way_serves_the_other() -> None:
+    graph = pair_net()
+    profile = profile_of(graph, [1e6, 1e6])
+    once = tuple(c for c in profile.curves if (c.step_pass, c.dimension) != ("update", "input"))
+    costs, others = Costs(profile), Costs(dataclasses.replace(profile, curves=once))
+    assert others.table(2, "row", 0, "update") == pytest.approx(costs.table(2, "row", 0, "update"))

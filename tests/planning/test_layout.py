@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.layout import Segment, arrange, channels, lay_out, split_units
-from tests.planning.networks import Net, pair_net
+from hetero_mtf.planning.layout import Segment, arrange, channels, lay_out, split_units, trains_before
+from tests.planning.networks import Net, frozen, pair_net
 
 
 def layouts_of(graph: LayerGraph, pairing: str = "pairs", whole: frozenset[int] = frozenset()) -> dict[str, str]:
@@ -151,3 +151,8 @@ def test_sizes_reach_every_layer_of_their_segment(graph: LayerGraph, devices: in
     assert [entry.layer for entry in entries] == list(range(len(graph.layers)))
     for segment, row in zip(arrangement.segments, rows):
         assert {entries[i].sizes for i in segment.layers} == {row}
+
+
+def test_a_gradient_is_needed_behind_the_first_layer_that_trains() -> None:
+    assert trains_before(pair_net()) == (False, True, True, True, True)
+    assert not any(trains_before(frozen(pair_net())))

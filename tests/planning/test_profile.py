@@ -52,9 +52,17 @@ def test_layers_of_equal_structure_share_a_curve_whatever_their_names_and_places
         net.conv(name, 4)
     net.conv("wider", 5)
     graph = net.graph()
-    assert alike(graph) == (0, 1, 1, 1, 4)
+    assert alike(graph) == (0, 1, 2, 2, 4)
     profile = profile_of(graph, [1e6])
-    assert profile.seconds(3, 0, "input", 2, "forward") == profile.seconds(1, 0, "input", 2, "forward")
+    assert profile.seconds(3, 0, "input", 2, "forward") == profile.seconds(2, 0, "input", 2, "forward")
+
+
+def test_the_first_layer_that_trains_is_like_no_later_one_because_it_returns_no_gradient() -> None:
+    net = Net((8, 8, 4))
+    for name in ("a", "b", "c"):
+        net.conv(name, 4)
+    assert alike(net.graph()) == (0, 1, 2, 2)
+    assert alike(frozen(net.graph())) == (0, 1, 1, 1)
 
 
 def test_equal_layers_on_other_input_shapes_are_not_alike() -> None:
@@ -62,7 +70,6 @@ def test_equal_layers_on_other_input_shapes_are_not_alike() -> None:
     net.conv("a", 4)
     net.add("MaxPooling2D", "pool", pool_size=[2, 2], strides=[2, 2], padding="valid")
     net.conv("b", 4)
-    assert alike(net.graph()) == (0, 1, 2, 3)
     assert alike(frozen(net.graph())) == (0, 1, 2, 3)
 
 
@@ -142,3 +149,10 @@ def test_whatever_is_spoilt_in_a_file_is_one_sentence(data: st.DataObject) -> No
         assert Profile.from_json(wrong).batch_size
     except ProfileError as fault:
         assert str(fault).endswith("; calibrate again with hetero-mtf calibrate")
+
+
+def test_a_number_too_large_inside_the_network_is_a_fault_of_it(profile: Profile) -> None:
+    wrong = document(profile)
+    wrong["graph"]["layers"][1]["output_shape"][0] = float("inf")
+    with pytest.raises(ProfileError, match=r"has 1 fault: graph: holds a number that is too large \(.*\); calibrate again"):
+        Profile.from_json(wrong)

@@ -14,6 +14,7 @@ class Conv2D(MixingKind):
     """`keras.layers.Conv2D`, channels last; kernel (height, width, input channels, filters)."""
 
     keras_class = "Conv2D"
+    units_option = "filters"
     kept = ("filters", "kernel_size", "strides", "padding", *MixingKind.kept)
     fixed = {
         **MixingKind.fixed,

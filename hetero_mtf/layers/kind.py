@@ -76,6 +76,10 @@ class LayerKind(abc.ABC):
         """Return the layer's variables with their whole shapes, in Keras's order."""
         return ()
 
+    def with_units(self, attributes: Mapping[str, Any], units: int) -> dict[str, Any]:
+        """Return the attributes of the same layer with another number of output channels, where it has its own."""
+        return dict(attributes)
+
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         """Return the floating-point operations of the forward pass of one sample."""
         return float(extent(output))

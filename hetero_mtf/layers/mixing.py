@@ -17,6 +17,7 @@ class MixingKind(LayerKind):
     fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"kernel_constraint": (None,), "bias_constraint": (None,), "activity_regularizer": (None,)}
     free = frozenset({"kernel_initializer", "bias_initializer"})
     mixes = True
+    units_option: ClassVar[str]
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         found = super().attributes(name, config)
@@ -25,6 +26,9 @@ class MixingKind(LayerKind):
             option = f"{variable}_regularizer"
             found[f"{variable}_l2"] = l2_factor(name, option, found.pop(option))
         return found
+
+    def with_units(self, attributes: Mapping[str, Any], units: int) -> dict[str, Any]:
+        return {**attributes, self.units_option: units}
 
     def kernel_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         """Return the kernel's whole shape."""

@@ -60,14 +60,29 @@ class Builder:
         """Return the network's output, whole."""
         values: list[Value] = []
         for index, layer in enumerate(self.graph.layers):
+            wanted = self._wanted_sizes(self._layouts[index])
             self._index = index
-            wanted = self._wanted_sizes(self.layout)
-            inputs = [self._at_border(source, values[source], wanted) for source in layer.inputs]
-            try:
-                values.append(kind_of(layer).build(self, layer, inputs))
-            except LayoutError as fault:
-                raise LayoutError(f"layer {layer.name} with layout {self.layout.layout} {list(self.layout.sizes)}: {fault}") from fault
+            values.append(self.build_layer(index, [self._at_border(source, values[source], wanted) for source in layer.inputs]))
         return self._at_border(len(values) - 1, values[-1], None)
+
+    def build_layer(self, index: int, inputs: Sequence[Value]) -> Value:
+        """Return the output of one layer.
+
+        Parameters
+        ----------
+        index : index of the layer.
+        inputs : its inputs, as its layout wants them.
+
+        Raises
+        ------
+        LayoutError
+            If its layout cannot be honoured.
+        """
+        self._index = index
+        try:
+            return kind_of(self.layer).build(self, self.layer, inputs)
+        except LayoutError as fault:
+            raise LayoutError(f"layer {self.layer.name} with layout {self.layout.layout} {list(self.layout.sizes)}: {fault}") from fault
 
     @property
     def layer(self) -> Layer:

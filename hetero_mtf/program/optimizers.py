@@ -10,6 +10,7 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
@@ -19,6 +20,7 @@ from hetero_mtf.mesh.variables import Parameter, Update
 
 Tensor = Any
 SUPPORTED_OPTIMIZERS = ("SGD", "Adam", "AdamW")
+_CAST_OPTIONS = ("momentum", "beta_1", "beta_2", "weight_decay")
 _REFUSED_OPTIONS = {"use_ema": False, "loss_scale_factor": None, "gradient_accumulation_steps": None}
 
 
@@ -28,10 +30,13 @@ class UpdateRule(abc.ABC):
     Parameters
     ----------
     config : the Keras optimizer's configuration.
+    cast : option name -> its value as Keras casts it to the variables' dtype. (Keras takes a Python
+        number through float32 where it casts, so 0.9 becomes 0.89999998 in float64 too.)
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], cast: Mapping[str, float]) -> None:
         self.config = config
+        self.cast = cast
 
     @property
     @abc.abstractmethod
@@ -48,10 +53,9 @@ class UpdateRule(abc.ABC):
 
     def decay(self, handle: tf.Tensor, value: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> Sequence[tf.Operation]:
         """Return the operations of decoupled weight decay, run before `write`."""
-        factor = self.config.get("weight_decay")
-        if not factor:
+        if not self.config.get("weight_decay"):
             return []
-        return [tf.raw_ops.AssignSubVariableOp(resource=handle, value=value * (scalars["learning_rate"] * factor))]
+        return [tf.raw_ops.AssignSubVariableOp(resource=handle, value=value * (scalars["learning_rate"] * self.cast["weight_decay"]))]
 
 
 class SGD(UpdateRule):
@@ -70,7 +74,7 @@ class SGD(UpdateRule):
             accum=handles[1],
             lr=rate,
             grad=gradient,
-            momentum=tf.constant(self.config["momentum"], gradient.dtype),
+            momentum=tf.constant(self.cast["momentum"], gradient.dtype),
             use_nesterov=bool(self.config["nesterov"]),
         )
 
@@ -88,7 +92,7 @@ class Adam(UpdateRule):
         return ("momentum", "velocity", *(("velocity_hat",) if self.config["amsgrad"] else ()))
 
     def scalars(self, step: int, learning_rate: float) -> dict[str, float]:
-        powers = {f"{name}_power": float(self.config[name]) ** (step + 1) for name in ("beta_1", "beta_2")}
+        powers = {f"{name}_power": self.cast[name] ** (step + 1) for name in ("beta_1", "beta_2")}
         return {**super().scalars(step, learning_rate), **powers}
 
     def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
@@ -110,12 +114,13 @@ class Adam(UpdateRule):
         return tf.raw_ops.ResourceApplyAdam(**options)
 
 
-def read_optimizer(optimizer: Any) -> tuple[UpdateRule, Any]:
+def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     """Return the update rule of a Keras optimizer, and a copy of the optimizer that tells learning rates.
 
     Parameters
     ----------
     optimizer : keras.optimizers.SGD, Adam or AdamW, or a name such as "adam".
+    dtype : dtype of the variables.
 
     Raises
     ------
@@ -135,7 +140,9 @@ def read_optimizer(optimizer: Any) -> tuple[UpdateRule, Any]:
     excluded = getattr(found, "_exclude_from_weight_decay", None) or getattr(found, "_exclude_from_weight_decay_pattern", None)
     if excluded:
         raise UnsupportedError(f"the optimizer {name} excludes variables from weight decay, which is not supported; decay all or none")
-    rule = SGD(config) if name == "SGD" else Adam(config)
+    numbers = {key: value for key, value in config.items() if key in _CAST_OPTIONS and value is not None}
+    cast = {key: float(np.asarray(keras.ops.cast(value, dtype))) for key, value in numbers.items()}
+    rule = SGD(config, cast) if name == "SGD" else Adam(config, cast)
     return rule, type(found).from_config(config)
 
 

@@ -1,0 +1,1 @@
+"""Measuring devices: seconds of each layer as it will train, links, memory."""

@@ -1,0 +1,240 @@
+"""Calibration: a profile of a cluster for one network, measured on the runtime that will train it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import datetime
+import functools
+import importlib.metadata
+import itertools
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.calibration.links import measure_link
+from hetero_mtf.calibration.points import Point, points
+from hetero_mtf.calibration.probe import Probe, build_probe
+from hetero_mtf.calibration.windows import Measurement, Windows
+from hetero_mtf.devices.records import Device, Link
+from hetero_mtf.errors import ProfileError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.curve import Curve
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.program.optimizers import UpdateRule, read_optimizer
+from hetero_mtf.report.progress import progress as progress_bar
+
+# A limited core lets the first milliseconds after a wait run at full speed: windows are long beside them.
+WINDOW_S = 0.2
+WINDOWS = 3
+# Layers with a small part of the work get one window of this length.
+MINOR_WINDOW_S = 0.1
+WIDE_SPREAD = 0.25
+
+Advance = Callable[[str], None]
+# (layer, dimension, pass) -> [(units, measurement), ...]
+_Samples = dict[tuple[int, str, str], list[tuple[int, Measurement]]]
+
+
+class CalibrationWarning(UserWarning):
+    """Something about a calibration that its reader should know."""
+
+
+def calibrate(
+    cluster: Any,
+    model: Any,
+    batch_size: int = 64,
+    optimizer: Any = None,
+    budget_s: float | None = None,
+    progress: Callable[[str, int], contextlib.AbstractContextManager[Advance]] | None = None,
+) -> Profile:
+    """Return the measured profile of a cluster for a network.
+
+    Every distinct layer is timed on every distinct device, forward, backward and update, at several
+    numbers of output and input units; then the links between devices.
+
+    Parameters
+    ----------
+    cluster : live cluster.
+    model : keras.Model, or its LayerGraph.
+    batch_size : samples a step.
+    optimizer : Keras optimizer, or its name, whose updates are timed; None: SGD with momentum.
+    budget_s : seconds to stay near; None takes what three windows a measurement take.
+    progress : (title, total) -> context manager that gives an advance function; None: a bar on a terminal.
+
+    Raises
+    ------
+    ProfileError
+        If the batch size or the budget is out of range.
+    WorkerError
+        If a worker dies meanwhile.
+
+    Warns
+    -----
+    CalibrationWarning
+        If a measurement's spread is wide, or the budget cannot be kept.
+
+    Notes
+    -----
+    Devices in processes of their own are measured at the same time, as they will work at the same
+    time; devices of one process one after another. Processors on one device share its curves.
+    """
+    if batch_size < 1:
+        raise ProfileError(f"the batch size is {batch_size}; calibrate for at least 1 sample")
+    if budget_s is not None and not budget_s > 0:
+        raise ProfileError(f"the budget is {budget_s:g} seconds; give more than 0, or none")
+    import keras
+
+    graph = layer_graph(model)
+    rule, _ = read_optimizer(keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype)
+    devices = _distinct(cluster.devices)
+    wanted, windows = _within_budget(graph, budget_s)
+    pairs = list(itertools.combinations(devices, 2))
+    with (progress or progress_bar)("calibrating", len(wanted) * len(devices) + len(pairs)) as advance:
+        curves = _measure_devices(cluster, graph, batch_size, rule, devices, wanted, windows, advance)
+        links: list[Link] = []
+        for first, second in pairs:
+            with _explained(cluster):
+                links += measure_link(cluster, first, second, windows)
+            advance(f"link {cluster.devices[first].name} to {cluster.devices[second].name}")
+    _warn_of_spread(graph, cluster.devices, curves)
+    return Profile(
+        cluster=cluster.record,
+        graph=graph,
+        batch_size=batch_size,
+        curves=tuple(curves),
+        links=tuple(links),
+        memory=cluster.record.pools,
+        optimizer=_optimizer_text(rule),
+        made=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        versions={"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in ("tensorflow", "keras", "mesh-tensorflow")}},
+    )
+
+
+def _distinct(devices: Sequence[Device]) -> list[int]:
+    """Return the index of the first processor on each TensorFlow device."""
+    first: dict[str, int] = {}
+    for index, device in enumerate(devices):
+        first.setdefault(device.tf_device, index)
+    return list(first.values())
+
+
+def _within_budget(graph: LayerGraph, budget_s: float | None) -> tuple[tuple[Point, ...], Windows]:
+    """Return what to measure and how: fewer windows, then fewer points, then shorter windows where the budget asks for it."""
+    fine, coarse = points(graph), points(graph, coarse=True)
+    if budget_s is None:
+        return fine, Windows(WINDOW_S, WINDOWS)
+    for wanted, count in ((fine, WINDOWS), (fine, 2), (fine, 1), (coarse, 1)):
+        if _expected_s(wanted, count) <= budget_s:
+            return wanted, Windows(WINDOW_S, count)
+    least = _expected_s(coarse, 1)
+    warnings.warn(
+        CalibrationWarning(f"a budget of {budget_s:g} s is short, {least:.0f} s would do; the windows are cut, expect a wider spread"),
+        stacklevel=3,
+    )
+    return coarse, Windows(max(0.02, WINDOW_S * budget_s / least), 1)
+
+
+def _expected_s(wanted: Sequence[Point], count: int) -> float:
+    """Return the seconds that measuring takes on one device: two loops a point, each with about a window to warm up."""
+    return sum(2 * 2 * MINOR_WINDOW_S if point.minor else 2 * (count + 1) * WINDOW_S for point in wanted)
+
+
+def _measure_devices(
+    cluster: Any,
+    graph: LayerGraph,
+    batch: int,
+    rule: UpdateRule,
+    devices: Sequence[int],
+    wanted: Sequence[Point],
+    windows: Windows,
+    advance: Advance,
+) -> list[Curve]:
+    """Return the curves of all devices, those in processes of their own measured at the same time."""
+
+    def measure(index: int) -> list[Curve]:
+        device = cluster.devices[index]
+        return _curves(index, batch, _sample(cluster, device, wanted, batch, graph.dtype, rule, windows, advance))
+
+    workers = len(devices) if cluster.target else 1
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool, _explained(cluster):
+        return [curve for curves in pool.map(measure, devices) for curve in curves]
+
+
+def _sample(
+    cluster: Any, device: Device, wanted: Sequence[Point], batch: int, dtype: str, rule: UpdateRule, windows: Windows, advance: Advance
+) -> _Samples:
+    """Return the measurements of one device."""
+    samples: _Samples = {}
+    container = cluster.container("calibration")
+    try:
+        for number, point in enumerate(wanted):
+            tf_graph = tf.Graph()
+            with tf_graph.as_default():
+                probe = build_probe(point, device.tf_device, batch, dtype, rule, container.name, number)
+            with cluster.session(tf_graph) as session:
+                session.run(probe.setup)
+                _time_probe(session, probe, Windows(min(MINOR_WINDOW_S, windows.window_s), 1) if point.minor else windows, samples)
+            advance(f"{point.probe.name} on {device.name}")
+    finally:
+        container.release()
+    return samples
+
+
+def _time_probe(session: Any, probe: Probe, windows: Windows, samples: _Samples) -> None:
+    point = probe.point
+
+    def run(name: str, count: int) -> None:
+        session.run(probe.passes[name], {probe.repeats: count})
+
+    timed = windows.measure({name: functools.partial(run, name) for name in probe.passes})
+    step = timed.pop("step")
+    backward = Measurement(max(step.seconds - timed["forward"].seconds, 0.0), step.spread)
+    found = {**timed, "backward": backward}
+    for name, measurement in found.items():
+        samples.setdefault((point.layer, point.dimension, name), []).append((point.units, measurement))
+
+
+def _curves(device: int, batch: int, samples: _Samples) -> list[Curve]:
+    found = []
+    for (layer, dimension, step_pass), entries in samples.items():
+        units, measured = zip(*sorted(entries, key=lambda entry: entry[0]))
+        seconds, spread = tuple(m.seconds for m in measured), tuple(m.spread for m in measured)
+        found.append(Curve(layer, device, dimension, step_pass, batch, units, seconds, spread))
+    return found
+
+
+def _warn_of_spread(graph: LayerGraph, devices: Sequence[Device], curves: Sequence[Curve]) -> None:
+    """Warn once, naming the worst, if measurements that matter scatter widely."""
+    largest = max((max(curve.seconds) for curve in curves), default=0.0)
+    wide = [
+        (spread, curve)
+        for curve in curves
+        for spread, seconds in zip(curve.spread, curve.seconds)
+        if spread > WIDE_SPREAD and seconds > 0.05 * largest
+    ]
+    if wide:
+        spread, curve = max(wide, key=lambda entry: entry[0])
+        name = f"{graph.layers[curve.layer].name} on {devices[curve.device].name}"
+        warnings.warn(
+            CalibrationWarning(f"{len(wide)} measurements scatter widely, worst {name} by {spread:.0%}; calibrate on quiet devices, or with a larger budget"),
+            stacklevel=3,
+        )
+
+
+def _optimizer_text(rule: UpdateRule) -> str:
+    name = type(rule).__name__.lower()
+    return f"{name}(momentum={rule.config['momentum']:g})" if rule.config.get("momentum") else name
+
+
+@contextlib.contextmanager
+def _explained(cluster: Any) -> Iterator[None]:
+    try:
+        yield
+    except tf.errors.OpError as fault:
+        raise cluster.explain(fault) from fault

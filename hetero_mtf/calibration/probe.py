@@ -1,0 +1,219 @@
+"""Probes: one layer on one device, repeated back to back in a loop inside TensorFlow's runtime.
+
+The layer is built by the same builder and operations that train it. The loop's length is fed, so a
+window of any length is one session call and the call's own cost is left out of the measurement.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.calibration.points import Point
+from hetero_mtf.graph.records import Layer, LayerGraph
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.lowering import Lowering
+from hetero_mtf.mesh.variables import Parameter, SliceVariables
+from hetero_mtf.planning.records import AXIS, LayerLayout, Stage
+from hetero_mtf.program.builder import Builder, variable_key
+from hetero_mtf.program.optimizers import UpdateRule, updates
+from hetero_mtf.program.program import slot_key
+from hetero_mtf.program.value import Value
+
+_Work = Callable[["_Network"], list[Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Probe:
+    """A layer on a device, ready to be timed.
+
+    Parameters
+    ----------
+    point : what it measures.
+    repeats : placeholder of the number of repetitions.
+    passes : pass -> operation that repeats it so often; "step" is forward and backward together.
+    setup : operations that fill its variables and inputs, to run once.
+    """
+
+    point: Point
+    repeats: tf.Tensor
+    passes: dict[str, tf.Tensor]
+    setup: list[tf.Operation]
+
+
+def build_probe(point: Point, device: str, batch: int, dtype: str, rule: UpdateRule, container: str, number: int) -> Probe:
+    """Return the probe of a point, added to the current TensorFlow graph.
+
+    Parameters
+    ----------
+    point : layer and units.
+    device : TensorFlow device string.
+    batch : local batch.
+    dtype : dtype of the network.
+    rule : the optimizer's update rule.
+    container : resource container.
+    number : number of the probe, which keeps the variables of probes apart.
+    """
+    repeats = tf.compat.v1.placeholder(tf.int32, ())
+    variables = SliceVariables(container)
+    bench = _Bench(point, device, batch, dtype, rule, variables, f"probe{number}")
+    setup = bench.setup()
+    passes = {"forward": bench.loop(repeats, _forward), "step": bench.loop(repeats, _step)}
+    if any(variable.trainable for variable in point.probe.variables) and point.full:  # it grows in proportion: once is enough
+        passes["update"] = bench.loop(repeats, _update)
+    return Probe(point, repeats, passes, setup)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Network:
+    """A probe's layer inside one repetition, before it is lowered.
+
+    Parameters
+    ----------
+    builder : what built it.
+    inputs : tensors that training needs the gradients of, besides the weights.
+    output, dy : the layer's output and the gradient that reaches it.
+    trained : the weights that train.
+    gradients : (trained,) gradients of these that are there already.
+    slots : (trained, slots) the optimizer's slots.
+    rule : the optimizer's update rule.
+    """
+
+    builder: Builder
+    inputs: list[Any]
+    output: Any
+    dy: Any
+    trained: list[Parameter]
+    gradients: list[Any]
+    slots: list[list[Parameter]]
+    rule: UpdateRule
+
+
+class _Bench:
+    """Everything a probe's loops have in common."""
+
+    def __init__(self, point: Point, device: str, batch: int, dtype: str, rule: UpdateRule, variables: SliceVariables, scope: str) -> None:
+        self.point, self.device, self.batch, self.rule, self.variables, self.scope = point, device, batch, rule, variables, scope
+        self.dtype = tf.as_dtype(dtype)
+        sources = [Layer(f"input{i}", "InputLayer", {"shape": list(shape)}, (), shape) for i, shape in enumerate(point.input_shapes)]
+        self.graph = LayerGraph((*sources, point.probe), dtype)
+        layouts = tuple(LayerLayout(i, layer.name, "replicated") for i, layer in enumerate(self.graph.layers))
+        self.stage = Stage(tuple(range(len(layouts))), (0,), ((AXIS, 1),), layouts)
+        self._tensors: dict[str, tuple[tf.Tensor, list[int]]] = {}
+
+    def _tensor(self, name: str, shape: Sequence[int]) -> tf.Tensor:
+        """Return the handle of a tensor kept on the device."""
+        with tf.device(self.device):
+            handle = tf.raw_ops.VarHandleOp(
+                dtype=self.dtype, shape=list(shape), shared_name=f"{self.scope}/{name}", container=self.variables.container
+            )
+        self._tensors[name] = handle, list(shape)
+        return handle
+
+    def setup(self) -> list[tf.Operation]:
+        """Return the operations that fill inputs, output gradient, weights and slots."""
+        index = len(self.graph.layers) - 1
+        for number, shape in enumerate(self.point.input_shapes):
+            self._tensor(f"x{number}", (self.batch, *shape))
+        self._tensor("dy", (self.batch, *self.point.probe.output_shape))
+        for variable in self.point.probe.variables:
+            key = variable_key(index, variable.name)
+            for name in (key, f"{key}/gradient", *(slot_key(key, slot) for slot in self.rule.slots)):
+                self._tensor(name, variable.shape)
+        with tf.device(self.device):
+            return [
+                tf.raw_ops.AssignVariableOp(resource=handle, value=_filling(name, shape, self.dtype))
+                for name, (handle, shape) in self._tensors.items()
+            ]
+
+    def read(self, name: str) -> tf.Tensor:
+        """Return the value of a tensor kept on the device."""
+        handle, shape = self._tensors[name]
+        return tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=handle, dtype=self.dtype), shape)
+
+    def loop(self, repeats: tf.Tensor, work: _Work) -> tf.Tensor:
+        """Return a tensor that, fetched, has done `work` so many times, one after another."""
+
+        def body(count: tf.Tensor) -> tf.Tensor:
+            with tf.control_dependencies([count]):
+                done = self._once(work)
+            with tf.control_dependencies(done):
+                return count + 1
+
+        with tf.device(self.device):
+            return tf.while_loop(lambda count: count < repeats, body, [tf.constant(0)], parallel_iterations=1)[0]
+
+    def _once(self, work: _Work) -> list[Any]:
+        """Build one repetition and return what must have run."""
+        mesh_graph = mtf.Graph()
+        mesh = mtf.Mesh(mesh_graph, "probe")
+        variables = _Named(self.variables.container, self.scope)
+        builder = Builder(self.graph, self.stage, mesh, variables, tf.zeros([self.batch]), True, 0, tf.constant(0))
+        wanted = work(self._network(builder, mesh))
+        lowering = Lowering(mesh_graph, {mesh: UnevenMeshImpl([(AXIS, 1)], {}, [self.device])})
+        return [op for item in wanted for op in (lowering.operations[item] if isinstance(item, mtf.Operation) else lowering.slices(item))]
+
+    def _network(self, builder: Builder, mesh: Any) -> _Network:
+        inputs = [self._input(mesh, number, shape) for number, shape in enumerate(self.point.input_shapes)]
+        output = builder.build_layer(len(self.graph.layers) - 1, inputs).tensor
+        dy = self._import(mesh, "dy", output.shape)
+        names = {variable.name for variable in self.point.probe.variables if variable.trainable}
+        trained = [parameter for (_, name), parameter in builder.parameters.items() if name in names]
+        gradients = [self._import(mesh, f"{p.variable_name}/gradient", p.value.shape) for p in trained]
+        slots = [
+            [Parameter(mesh, builder.variables, slot_key(p.variable_name, slot), p.value.shape, self.dtype) for slot in self.rule.slots]
+            for p in trained
+        ]
+        sources = [value.tensor for value in inputs] if self.point.input_gradient else []
+        return _Network(builder, sources, output, dy, trained, gradients, slots, self.rule)
+
+    def _import(self, mesh: Any, name: str, shape: Any) -> Any:
+        return mtf.import_tf_tensor(mesh, tf.reshape(self.read(name), shape.to_integer_list), shape)
+
+    def _input(self, mesh: Any, number: int, shape: Sequence[int]) -> Value:
+        *space, channels = shape
+        dimensions = [mtf.Dimension("batch", self.batch), *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space))]
+        return Value(mtf.import_tf_tensor(mesh, self.read(f"x{number}"), mtf.Shape([*dimensions, mtf.Dimension(f"layer{number}", channels)])))
+
+
+class _Named(SliceVariables):
+    """Slice variables whose names on the server begin with the probe's scope."""
+
+    def __init__(self, container: str, scope: str) -> None:
+        super().__init__(container)
+        self._scope = scope
+
+    def _handle(self, name: str, shape: Any, dtype: tf.DType, impl: UnevenMeshImpl, pnum: int) -> tf.Tensor:
+        with tf.device(impl.devices[pnum]):
+            return tf.raw_ops.VarHandleOp(
+                dtype=dtype, shape=impl.processor_shape(shape, pnum), shared_name=f"{self._scope}/{name}", container=self.container
+            )
+
+
+def _filling(name: str, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
+    """Return values to start with: positive where they stand for a variance, small elsewhere."""
+    if "variance" in name or "velocity" in name:
+        return tf.ones(shape, dtype)
+    return tf.random.stateless_normal(shape, [1, 2], stddev=0.05, dtype=dtype)
+
+
+def _forward(network: _Network) -> list[Any]:
+    return [network.output]
+
+
+def _step(network: _Network) -> list[Any]:
+    """Forward and backward: gradients of the inputs and of the weights that train, and batch statistics."""
+    wanted = [*network.inputs, *(parameter.value for parameter in network.trained)]
+    found = mtf.gradients([network.output], wanted, grad_ys=[network.dy]) if wanted else []
+    return [network.output, *(tensor for tensor in found if tensor is not None), *network.builder.updates]
+
+
+def _update(network: _Network) -> list[Any]:
+    """The optimizer's update of all weights; the numbers do not matter but must not grow."""
+    numbers = {name: 1e-6 if name == "learning_rate" else 0.5 for name in network.rule.scalars(0, 0.0)}
+    scalars = {name: tf.constant(number, network.output.dtype) for name, number in numbers.items()}
+    return list(updates(network.rule, network.trained, network.gradients, network.slots, scalars))

@@ -1,0 +1,85 @@
+"""Windows: how long something takes, repeated back to back until the clock can be trusted."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """Seconds of one repetition.
+
+    Parameters
+    ----------
+    seconds : median over the windows.
+    spread : inter-quartile range relative to the median; 0 for one window.
+    """
+
+    seconds: float
+    spread: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """How to measure.
+
+    Parameters
+    ----------
+    window_s : least seconds of back-to-back work in a window. A limited core lets the first few
+        milliseconds after a wait run at full speed, so a window must be long beside them.
+    count : number of windows.
+    """
+
+    window_s: float
+    count: int
+
+    def measure(self, runs: Mapping[str, Callable[[int], object]], clock: Callable[[], float] = time.perf_counter) -> dict[str, Measurement]:
+        """Return the seconds of one repetition of each work, the cost of a call left out.
+
+        Parameters
+        ----------
+        runs : name -> function that repeats the work a given number of times and returns when it is done.
+        clock : seconds.
+
+        Notes
+        -----
+        The first calls warm up and find the number of repetitions that fills a window; the call
+        without repetitions is timed too and taken off. The windows of all works alternate, so that
+        a disturbance from outside meets all of them alike.
+        """
+        empty = {name: self._empty(run, clock) for name, run in runs.items()}
+        repeats = {name: self._repeats(run, empty[name], clock) for name, run in runs.items()}
+        times: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(self.count):
+            for name, run in runs.items():
+                times[name].append(_timed(run, repeats[name], clock))
+        return {name: _summary((np.array(times[name]) - empty[name]) / repeats[name]) for name in runs}
+
+    @staticmethod
+    def _empty(run: Callable[[int], object], clock: Callable[[], float]) -> float:
+        run(1)
+        return min(_timed(run, 0, clock) for _ in range(3))
+
+    def _repeats(self, run: Callable[[int], object], empty: float, clock: Callable[[], float]) -> int:
+        """Return how often the work fits into a window, at least once."""
+        repeats, spent = 1, _timed(run, 1, clock)
+        while spent < self.window_s / 4:
+            repeats *= 2 if spent > self.window_s / 16 else 4
+            spent = _timed(run, repeats, clock)
+        return max(1, math.ceil(self.window_s * repeats / max(spent - empty, 1e-9)))
+
+
+def _summary(each: np.ndarray) -> Measurement:
+    low, middle, high = np.percentile(np.maximum(each, 0.0), [25, 50, 75])
+    return Measurement(float(middle), float((high - low) / middle) if middle > 0 else 0.0)
+
+
+def _timed(run: Callable[[int], object], repeats: int, clock: Callable[[], float]) -> float:
+    start = clock()
+    run(repeats)
+    return clock() - start

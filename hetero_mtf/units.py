@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
-_SECOND_STEPS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (1e-6, "us", 1e6))
+_SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def bytes_text(memory_bytes: float) -> str:
@@ -36,16 +36,21 @@ def seconds_text(time_s: float) -> str:
     >>> seconds_text(0.00123), seconds_text(12.3456), seconds_text(3725)
     ('1.23 ms', '12.3 s', '1 h 02 min')
     """
-    if abs(time_s) >= 3600:
-        hours, rest = divmod(round(abs(time_s) / 60), 60)
-        return f"{'-' if time_s < 0 else ''}{hours} h {rest:02d} min"
-    if abs(time_s) >= 120:
-        minutes, rest = divmod(round(abs(time_s)), 60)
-        return f"{'-' if time_s < 0 else ''}{minutes} min {rest:02d} s"
-    for step, unit, factor in _SECOND_STEPS:
-        if abs(time_s) >= step:
-            return f"{time_s * factor:#.3g} {unit}".replace(". ", " ")
-    return "0 s" if time_s == 0 else f"{time_s * 1e9:#.3g} ns".replace(". ", " ")
+    sign, size_s = ("-" if time_s < 0 else ""), abs(time_s)
+    if round(size_s) >= 3600:
+        hours, minutes = divmod(round(size_s / 60), 60)
+        return f"{sign}{hours} h {minutes:02d} min"
+    if round(size_s) >= 120:
+        minutes, seconds = divmod(round(size_s), 60)
+        return f"{sign}{minutes} min {seconds:02d} s"
+    if not size_s:
+        return "0 s"
+    step, unit = next((pair for pair in _SECOND_STEPS if size_s >= 0.9995 * pair[0]), _SECOND_STEPS[-1])
+    return f"{sign}{size_s / step:.{max(0, 2 - _exponent(size_s / step))}f} {unit}"
+
+
+def _exponent(value: float) -> int:
+    return int(f"{value:.2e}".partition("e")[2]) if value else 0
 
 
 def bandwidth_text(bandwidth_bytes_per_s: float) -> str:

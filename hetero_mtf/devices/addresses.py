@@ -101,7 +101,7 @@ def parse_slurm(variables: Mapping[str, str]) -> Addresses:
     job, nodelist = variables.get("SLURM_JOB_ID", ""), variables.get("SLURM_JOB_NODELIST", "")
     if not job.isdigit() or not nodelist:
         raise ClusterError(f"SLURM_JOB_ID is {job!r} and SLURM_JOB_NODELIST is {nodelist!r}, so this is no Slurm job; {remedy}")
-    nodes = expand_nodelist(nodelist)
+    nodes = expand_nodelist(nodelist.strip())
     counts = _tasks_per_node(variables.get("SLURM_TASKS_PER_NODE") or f"1(x{len(nodes)})", len(nodes))
     first = SLURM_FIRST_PORT + int(job) % SLURM_PORTS
     hosts = tuple(f"{node}:{first + place}" for node, count in zip(nodes, counts) for place in range(count))
@@ -122,14 +122,15 @@ def expand_nodelist(text: str) -> tuple[str, ...]:
     ('n08', 'n09', 'n10', 'n12', 'gpu1')
     """
     nodes: list[str] = []
-    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
-        match = _NODE.fullmatch(part.strip())
-        if match is None:
+    parts = re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text)
+    for part in parts:
+        match = _NODE.fullmatch(part)
+        if match is None or ",".join(parts) != text:
             raise ClusterError(f"the node list {text!r} cannot be read at {part!r}; give the hosts with hosts:HOST:PORT,...")
         head, tail = match["head"] or "", match["tail"] or ""
         numbers = _expand_ranges(match["ranges"], text) if match["ranges"] else [""]
         nodes += [f"{head}{number}{tail}" for number in numbers]
-    if not nodes or "".join(nodes) == "":
+    if not nodes:
         raise ClusterError(f"the node list {text!r} names no node; give the hosts with hosts:HOST:PORT,...")
     return tuple(nodes)
 

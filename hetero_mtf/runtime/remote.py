@@ -23,7 +23,7 @@ class Remote:
     Parameters
     ----------
     addresses : where the servers listen.
-    reach_limit_s : seconds to wait for servers that are still starting.
+    reach_limit_s : seconds to wait for servers that are still starting, None for half a minute.
 
     Raises
     ------
@@ -31,11 +31,11 @@ class Remote:
         If a server cannot be reached, naming all that cannot.
     """
 
-    def __init__(self, addresses: Addresses, reach_limit_s: float = REACH_LIMIT_S) -> None:
+    def __init__(self, addresses: Addresses, reach_limit_s: float | None = None) -> None:
         self.hosts = addresses.hosts
         self._looked_s = float("-inf")
         self._closed = False
-        _await_reachable(self.hosts, reach_limit_s)
+        _await_reachable(self.hosts, REACH_LIMIT_S if reach_limit_s is None else reach_limit_s)
         self.record = _list_devices(self.hosts, self.target, self.fault)
 
     @property

@@ -92,7 +92,9 @@ def matmuls():
         with graph.as_default():
             for device in cluster.devices:
                 with tf.device(device.tf_device):
-                    product = tf.while_loop(lambda i, x: i < rounds, lambda i, x: (i + 1, tf.matmul(x, x) / 300), [0, tf.ones([300, 300])])[1]
+                    product = tf.while_loop(lambda i, x: i < rounds, lambda i, x: (i + 1, tf.matmul(x, x) / 300), [0, tf.ones([300, 300])])[
+                        1
+                    ]
                     sums.append(tf.reduce_sum(product))
         return graph, sums
 

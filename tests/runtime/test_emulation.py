@@ -138,14 +138,18 @@ def test_a_port_that_stays_taken_is_named(monkeypatch):
         other.listen()
         port = other.getsockname()[1]
         monkeypatch.setattr(emulation, "free_ports", lambda count: (port,))
-        with pytest.raises(WorkerError, match=f"worker:0 ended with exit code 98 while it started, last words: port {port} is in use by another"):
+        with pytest.raises(
+            WorkerError, match=f"worker:0 ended with exit code 98 while it started, last words: port {port} is in use by another"
+        ):
             hm.Cluster.emulate([0.5])
 
 
 def test_a_worker_that_dies_at_start_is_quoted(monkeypatch, groups):
     before = groups()
     monkeypatch.setattr(emulation, "available_cores", lambda: (1023,))
-    with pytest.raises(WorkerError, match=r"worker:0 ended with exit code 1 while it started, last words: .*OSError.*; open the cluster again"):
+    with pytest.raises(
+        WorkerError, match=r"worker:0 ended with exit code 1 while it started, last words: .*OSError.*; open the cluster again"
+    ):
         hm.Cluster.emulate([0.5])
     assert groups() == before
 
@@ -198,5 +202,7 @@ def test_a_share_set_wrongly_is_refused(pair, index, share, sentence):
 
 def test_a_limit_that_cannot_be_set_is_told(pair, monkeypatch):
     monkeypatch.setattr(pair._backend, "_order", lambda order: pair._backend._seen.faults.append("cpu.max: Permission denied"))
-    with pytest.raises(WorkerError, match=r"worker:1 could not be limited to 0.2 of a core \(cpu.max: Permission denied\); open the cluster again"):
+    with pytest.raises(
+        WorkerError, match=r"worker:1 could not be limited to 0.2 of a core \(cpu.max: Permission denied\); open the cluster again"
+    ):
         pair.set_share(1, 0.2)

@@ -1,0 +1,127 @@
+"""Host lists, TF_CONFIG and Slurm's variables."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetero_mtf.devices.addresses import Addresses, expand_nodelist, parse_hosts, parse_slurm, parse_tf_config
+from hetero_mtf.errors import ClusterError
+
+SLURM = {"SLURM_JOB_ID": "4321", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2,1"}
+
+
+def test_hosts_are_taken_in_order():
+    addresses = parse_hosts([" a:2222", "b.example:2223", "[::1]:2224"])
+    assert addresses == Addresses(("a:2222", "b.example:2223", "[::1]:2224")) and addresses.port(2) == 2224
+
+
+@pytest.mark.parametrize("host", ["a", "a:", ":1", "a:0", "a:65536", "a b:1", "http://a:1"])
+def test_what_is_no_address_is_named(host):
+    with pytest.raises(ClusterError, match="is no HOST:PORT; write hosts as HOST:PORT,HOST:PORT with ports from 1 to 65535"):
+        parse_hosts(["fine:1", host])
+
+
+def test_an_empty_list_and_a_repeated_host_are_refused():
+    with pytest.raises(ClusterError, match="the list of hosts is empty; write hosts as"):
+        parse_hosts([])
+    with pytest.raises(ClusterError, match="a:1 is listed more than once; give every server its own port"):
+        parse_hosts(["a:1", "b:1", "a:1"])
+
+
+def _tf_config(**entries):
+    return json.dumps({"cluster": {"worker": ["a:1", "b:1"], "chief": ["c:1"]}, **entries})
+
+
+@pytest.mark.parametrize(
+    ("task", "number"), [({"type": "worker", "index": 1}, 1), ({"type": "worker", "index": "0"}, 0), ({"type": "chief", "index": 0}, None)]
+)
+def test_tf_config_gives_the_workers_and_the_own_task(task, number):
+    assert parse_tf_config(_tf_config(task=task)) == Addresses(("a:1", "b:1"), number)
+    assert parse_tf_config(_tf_config()).task is None
+
+
+@pytest.mark.parametrize("task", [{"type": "worker", "index": 2}, {"type": "worker"}, {"type": "worker", "index": True}, "worker"])
+def test_a_task_that_is_no_worker_of_tf_config_is_refused(task):
+    with pytest.raises(ClusterError, match="TF_CONFIG has task .* for 2 workers; set it to"):
+        parse_tf_config(_tf_config(task=task))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "TF_CONFIG is not set; set it to"),
+        ("  ", "TF_CONFIG is not set; set it to"),
+        ("{", "TF_CONFIG is not JSON"),
+        ("[]", r"TF_CONFIG names no workers \(cluster.worker is None\); set it to"),
+        ('{"cluster": []}', "TF_CONFIG names no workers"),
+        ('{"cluster": {"worker": []}}', r"TF_CONFIG names no workers \(cluster.worker is \[\]\)"),
+        ('{"cluster": {"worker": [1]}}', "TF_CONFIG names no workers"),
+        ('{"cluster": {"worker": ["a"]}}', "'a' is no HOST:PORT"),
+    ],
+)
+def test_a_tf_config_that_cannot_be_used_is_refused(text, sentence):
+    with pytest.raises(ClusterError, match=sentence):
+        parse_tf_config(text)
+
+
+def test_slurm_gives_a_server_a_task_with_ports_that_follow_from_the_job():
+    first = 61000 + 4321 - 4000
+    assert parse_slurm(SLURM) == Addresses((f"n1:{first}", f"n1:{first + 1}", f"n2:{first}"))
+
+
+@pytest.mark.parametrize(("node", "local", "task"), [("0", "0", 0), ("0", "1", 1), ("1", "0", 2)])
+def test_a_slurm_task_finds_itself_by_its_node_and_not_its_rank(node, local, task):
+    step = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "9", "SLURM_NODEID": node, "SLURM_LOCALID": local}
+    assert parse_slurm({**SLURM, **step}).task == task
+
+
+def test_slurm_without_task_counts_has_one_a_node():
+    assert len(parse_slurm({**SLURM, "SLURM_TASKS_PER_NODE": ""}).hosts) == 2
+    assert len(parse_slurm({**SLURM, "SLURM_TASKS_PER_NODE": "3(x2)"}).hosts) == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"SLURM_JOB_ID": ""}, "so this is no Slurm job; run inside a job of sbatch, srun or salloc"),
+        ({"SLURM_JOB_NODELIST": ""}, "so this is no Slurm job"),
+        ({"SLURM_TASKS_PER_NODE": "two"}, "SLURM_TASKS_PER_NODE is 'two', which cannot be read; give the hosts with"),
+        ({"SLURM_TASKS_PER_NODE": "1(x3)"}, r"SLURM_TASKS_PER_NODE '1\(x3\)' is for 3 nodes, the job has 2; start the tasks on all nodes"),
+        (
+            {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "2"},
+            "SLURM_NODEID is '0' and SLURM_LOCALID '2' in a job with .* start the task with srun",
+        ),
+    ],
+)
+def test_slurm_variables_that_cannot_be_used_are_refused(changes, sentence):
+    with pytest.raises(ClusterError, match=sentence):
+        parse_slurm({**SLURM, **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("n1", ["n1"]),
+        ("n1,m2", ["n1", "m2"]),
+        ("n[1,3-4]", ["n1", "n3", "n4"]),
+        ("n[098-101]x", ["n098x", "n099x", "n100x", "n101x"]),
+        ("a[1-2],b,c[05]", ["a1", "a2", "b", "c05"]),
+    ],
+)
+def test_node_lists_are_expanded(text, nodes):
+    assert list(expand_nodelist(text)) == nodes
+
+
+@pytest.mark.parametrize("text", ["", "n[2-1]", "n[]", "n[1-2", "n[a-b]", "n[1][2]", "n[1-2-3]"])
+def test_node_lists_that_cannot_be_read_are_refused(text):
+    with pytest.raises(ClusterError, match="the node list .*; give the hosts with hosts:HOST:PORT,..."):
+        expand_nodelist(text)
+
+
+@given(st.integers(0, 50), st.integers(0, 30), st.integers(1, 4))
+def test_a_range_gives_every_number_once_with_leading_zeros_kept(first, more, width):
+    nodes = expand_nodelist(f"n[{first:0{width}d}-{first + more}]")
+    assert [int(node[1:]) for node in nodes] == list(range(first, first + more + 1))
+    assert all(len(node) > width for node in nodes)

@@ -1,0 +1,71 @@
+"""Device, Link, MemoryPool and ClusterRecord."""
+
+import dataclasses
+import json
+
+import pytest
+
+from hetero_mtf.devices import ClusterRecord, Device, Link, MemoryPool
+from hetero_mtf.errors import ClusterError
+
+FAST = Device("worker:0", "CPU", "a", "/job:worker/task:0/device:CPU:0", 2**30, "host", 1.0, "some model")
+SLOW = dataclasses.replace(FAST, name="worker:1", tf_device="/job:worker/task:1/device:CPU:0", share=0.5)
+RECORD = ClusterRecord((FAST, SLOW), (MemoryPool("host", 2**30),), (Link(0, 1, 1e-4, 1e9), Link(1, 0, 2e-4, 5e8)))
+
+
+def test_a_record_comes_back_from_its_json_text():
+    assert ClusterRecord.from_json(json.loads(json.dumps(RECORD.to_json()))) == RECORD
+
+
+def test_links_share_and_model_may_be_left_out_and_whole_numbers_serve_as_floats():
+    document = RECORD.to_json()
+    del document["links"], document["devices"][0]["model"], document["devices"][1]["share"]
+    document["devices"][0]["share"] = 1
+    record = ClusterRecord.from_json(document)
+    assert record.links == () and record.devices[0].model == "" and record.devices[1].share == 1.0
+    assert isinstance(record.devices[0].share, float)
+
+
+def test_every_fault_of_a_document_is_named_at_once_with_its_path():
+    document = json.loads(json.dumps(RECORD.to_json()))
+    document["devices"][0]["memory_bytes"] = "much"
+    del document["devices"][1]["name"]
+    document["devices"][1]["colour"] = "red"
+    document["pools"] = "host"
+    document["links"][0] = 7
+    document["links"][1]["latency_s"] = True
+    with pytest.raises(ClusterError) as caught:
+        ClusterRecord.from_json(document)
+    assert str(caught.value) == (
+        "the description of the cluster is damaged: devices[0].memory_bytes is 'much' and not int, devices[1].colour is unknown, "
+        "devices[1].name is missing, pools is not a list, links[0] is not an object, links[1].latency_s is True and not float; "
+        "look for the devices again"
+    )
+
+
+def test_a_document_that_is_no_object_is_refused():
+    with pytest.raises(ClusterError, match="the description of the cluster is not a JSON object; look for the devices again"):
+        ClusterRecord.from_json([])
+
+
+def test_every_contradiction_is_named_at_once():
+    bad = dataclasses.replace(FAST, kind="TPU", pool="attic", memory_bytes=-1, share=0.0)
+    with pytest.raises(ClusterError) as caught:
+        ClusterRecord((bad,), (MemoryPool("host", -5), MemoryPool("host", 1)), (Link(0, 1, -1.0, 0.0),))
+    for part in (
+        "pool host is listed 2 times",
+        "pools[0].free_bytes is -5, below 0",
+        "devices[0].kind is 'TPU', neither CPU nor GPU",
+        "devices[0].pool is 'attic', which is no pool",
+        "devices[0].memory_bytes is -1, below 0",
+        "devices[0].share is 0.0, outside (0, 1]",
+        "links[0].destination is 1, and there are 1 devices",
+        "links[0].latency_s is -1.0, not a time",
+        "links[0].bandwidth_bytes_per_s is 0.0, not above 0",
+    ):
+        assert part in str(caught.value)
+
+
+def test_a_cluster_without_devices_is_refused():
+    with pytest.raises(ClusterError, match="the description of the cluster is wrong: there is no device; correct it or look for"):
+        ClusterRecord((), ())

@@ -1,0 +1,68 @@
+"""Errors of TensorFlow in one sentence."""
+
+import pytest
+
+from hetero_mtf.errors import ClusterError, HeteroError, LayoutError, WorkerError
+from hetero_mtf.runtime.faults import explain, first_line, is_lost_connection, log_end
+
+FRAMED = """Graph execution error:
+
+Detected at node 'add' defined at (most recent call last):
+    File "program.py", line 3, in <module>
+Node: 'add'
+From /job:worker/replica:0/task:1:
+Incompatible shapes: [2,3] vs. [4].
+\t [[{{node add}}]]"""
+
+
+def test_the_line_that_tells_is_found_among_the_frames():
+    assert first_line(FRAMED) == "Incompatible shapes: [2,3] vs. [4]"
+    assert first_line("plain words.") == "plain words"
+    assert first_line("Graph execution error:") == "Graph execution error:"
+
+
+def test_the_last_telling_lines_of_a_log_are_kept():
+    log = "I0000 00:00:1.5    77 port.cc:153] oneDNN custom operations are on\nfirst\n\nE0000 00:00:1.5    77 a/b.cc:52] second\nthird\n"
+    assert log_end(log) == "second | third"
+    assert log_end("WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n") == ""
+
+
+def test_our_own_errors_are_passed_on():
+    error = LayoutError("a; b")
+    assert explain(error, WorkerError("c; d")) is error
+
+
+def test_a_dead_worker_is_the_reason_for_whatever_came_out():
+    fault = WorkerError("worker:1 was killed by SIGKILL; open the cluster again")
+    assert explain(RuntimeError("x"), fault) is fault
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "sentence"),
+    [
+        (
+            "ResourceExhaustedError",
+            ClusterError,
+            "a device ran out of memory (said); use a smaller batch or a plan that puts less on that device",
+        ),
+        ("UnavailableError", WorkerError, "a worker stopped answering (said); start the workers and open the cluster again"),
+        ("AbortedError", WorkerError, "a worker stopped answering (said); start the workers and open the cluster again"),
+        ("DeadlineExceededError", WorkerError, "a worker stopped answering (said); start the workers and open the cluster again"),
+        (
+            "InvalidArgumentError",
+            HeteroError,
+            "TensorFlow failed with InvalidArgumentError (said); this plan cannot run on this cluster as it is",
+        ),
+    ],
+)
+def test_tensorflows_errors_become_one_sentence(kind, wanted, sentence):
+    import tensorflow as tf
+
+    error = getattr(tf.errors, kind)(None, None, "said")
+    explained = explain(error)
+    assert type(explained) is wanted and str(explained) == sentence
+    assert is_lost_connection(error) == (kind in ("UnavailableError", "AbortedError"))
+
+
+def test_an_error_without_words_is_named():
+    assert "MemoryError" in str(explain(MemoryError()))

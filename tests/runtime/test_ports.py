@@ -1,0 +1,34 @@
+"""Free ports and taken ports."""
+
+import random
+import socket
+
+import pytest
+
+from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime import ports
+
+
+def test_free_ports_are_different_free_and_high():
+    found = ports.free_ports(5)
+    assert len(set(found)) == 5 and all(ports.FIRST_PORT <= port < ports.LAST_PORT and ports.port_is_free(port) for port in found)
+
+
+def test_the_choice_follows_the_generator():
+    assert ports.free_ports(3, random.Random(1)) == ports.free_ports(3, random.Random(1))
+
+
+def test_a_port_in_use_is_refused_by_number():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ClusterError, match=f"port {port} is in use by another process; choose another port or end that process"):
+            ports.check_port(port)
+    ports.check_port(port)
+
+
+def test_too_many_ports_are_refused(monkeypatch):
+    monkeypatch.setattr(ports, "port_is_free", lambda port: port < ports.FIRST_PORT + 2)
+    with pytest.raises(ClusterError, match="there are 2 free ports from 61000 to 65500 and 3 are needed; end other servers"):
+        ports.free_ports(3)

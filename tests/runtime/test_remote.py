@@ -1,0 +1,79 @@
+"""Servers started elsewhere, in the way `hetero-mtf worker` starts them."""
+
+import json
+import signal
+import socket
+
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.errors import ClusterError, WorkerError
+from hetero_mtf.runtime import remote
+from hetero_mtf.runtime.ports import free_ports
+from hetero_mtf.runtime.worker import serve
+
+SERVER = """
+from hetero_mtf.runtime.worker import serve
+serve({hosts!r}, {task}, threads=1, ready=lambda: print("ready", flush=True))
+"""
+
+
+@pytest.fixture
+def servers(program):
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    return hosts, [program(SERVER.format(hosts=hosts, task=task)) for task in range(2)]
+
+
+def test_servers_are_found_used_left_and_missed(servers, matmuls):
+    hosts, processes = servers
+    text = json.dumps({"cluster": {"worker": hosts, "chief": ["127.0.0.1:1"]}, "task": {"type": "chief", "index": 0}})
+    with hm.Cluster.from_tf_config(text) as cluster:
+        assert [(d.name, d.tf_device, d.kind) for d in cluster.devices] == [
+            ("worker:0", "/job:worker/task:0/device:CPU:0", "CPU"),
+            ("worker:1", "/job:worker/task:1/device:CPU:0", "CPU"),
+        ]
+        assert cluster.devices[0].memory_bytes > 2**20 and len(cluster.record.pools) == 1
+    with pytest.raises(ClusterError, match="the cluster is closed"):
+        cluster.container()
+    with hm.Cluster.hosts(hosts) as again:
+        graph, sums = matmuls(again, 2)
+        with again.container() as container, graph.container(container.name), again.session(graph) as session:
+            assert session.run(sums) == [pytest.approx(90000.0)] * 2
+        graph, sums = matmuls(again, 10**7)
+        session = again.session(graph)
+        session.run(graph.get_tensor_by_name("ones:0"))
+        processes[0].kill()
+        with pytest.raises(WorkerError, match=f"the server on {hosts[0]} no longer answers; start it again with hetero-mtf worker"):
+            session.run(sums)
+        session.close()
+    assert processes[1].poll() is None
+
+
+def test_a_worker_can_be_interrupted(program):
+    server = program(SERVER.format(hosts=[f"127.0.0.1:{free_ports(1)[0]}"], task=0))
+    assert server.stdout.readline() == "ready\n"
+    server.send_signal(signal.SIGINT)
+    assert server.wait(timeout=60) != 0
+
+
+def test_servers_that_do_not_answer_are_all_named(monkeypatch):
+    monkeypatch.setattr(remote, "REACH_LIMIT_S", 0.0)
+    ports = free_ports(2)
+    with pytest.raises(
+        ClusterError, match=f"no server answers on 127.0.0.1:{ports[0]}, 127.0.0.1:{ports[1]}; start one there with hetero-mtf"
+    ):
+        hm.Cluster.hosts([f"127.0.0.1:{port}" for port in ports])
+
+
+def test_a_server_for_a_port_in_use_says_so():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ClusterError, match=f"port {port} is in use by another process; choose another port or end that process"):
+            serve([f"127.0.0.1:{port}"], 0)
+
+
+def test_a_task_that_is_not_in_the_list_is_refused():
+    with pytest.raises(ClusterError, match="task 2 is not among the 1 hosts a:1; number tasks from 0"):
+        serve(["a:1"], 2)

@@ -63,7 +63,7 @@ class Builder:
             wanted = self._wanted_sizes(self._layouts[index])
             self._index = index
             values.append(self.build_layer(index, [self._at_border(source, values[source], wanted) for source in layer.inputs]))
-        return self._at_border(len(values) - 1, values[-1], None)
+        return self._output(len(values) - 1, values[-1])
 
     def build_layer(self, index: int, inputs: Sequence[Value]) -> Value:
         """Return the output of one layer.
@@ -109,6 +109,13 @@ class Builder:
             whole = value if value.sizes is None else self._gather(source, value)
             self._borders[key] = whole if sizes is None else self._cut(source, whole, sizes)
         return self._borders[key]
+
+    def _output(self, source: int, value: Value) -> Value:
+        """Return the network's output whole; a sigmoid is gathered before it is applied, so that the loss sees what went in."""
+        if value.sizes is None or value.logits is None or value.logits[1] != "sigmoid":
+            return self._at_border(source, value, None)
+        logits, name = value.logits
+        return self.activate(self._gather(source, dataclasses.replace(value, tensor=logits, logits=None)), name)
 
     def _gather(self, source: int, value: Value) -> Value:
         *outer, channels = value.tensor.shape.dims
@@ -196,8 +203,9 @@ class Builder:
             return dataclasses.replace(x, tensor=elementwise.activate(x.tensor, "relu"), logits=None)
 
         def function(value: tf.Tensor) -> tf.Tensor:
-            above = value if max_value is None else tf.minimum(value, tf.cast(max_value, value.dtype))
-            return tf.where(value >= threshold, above, negative_slope * (value - threshold))
+            import keras
+
+            return keras.activations.relu(value, negative_slope, max_value, threshold)  # Keras's own, also where the slope jumps
 
         return dataclasses.replace(x, tensor=elementwise.elementwise(x.tensor, "rectify", function), logits=None)
 
@@ -213,7 +221,7 @@ class Builder:
         """Return `x` with all dimensions but the batch made one; a split value keeps them apart."""
         dimensions = x.tensor.shape.dims
         if len(dimensions) <= 2 or x.features > 1:
-            return x
+            return dataclasses.replace(x, logits=None)
         if x.sizes is not None:
             return dataclasses.replace(x, features=len(dimensions) - 1, logits=None)
         flat = mtf.Dimension(f"layer{self._index}", x.tensor.size // dimensions[0].size)
@@ -262,8 +270,9 @@ class Builder:
         return dataclasses.replace(x, tensor=pool.pad_space(x.tensor, padding), logits=None)
 
     def rescale(self, x: Value, scale: float, offset: float) -> Value:
-        """Return `x * scale + offset`."""
-        tensor = elementwise.elementwise(x.tensor, "rescale", lambda value: value * scale + offset)
+        """Return `x * scale + offset`, both as Keras casts them to the dtype (through float32)."""
+        function = lambda value: value * tf.cast(scale, value.dtype) + tf.cast(offset, value.dtype)  # noqa: E731
+        tensor = elementwise.elementwise(x.tensor, "rescale", function)
         return dataclasses.replace(x, tensor=tensor, logits=None)
 
 

@@ -165,10 +165,10 @@ def slot_key(variable: str, slot: str) -> str:
 
 
 def _square_penalty(value: Any, factor: float) -> Any:
-    """Return the scalar factor * sum(value^2) over all slices."""
+    """Return the scalar factor * sum(value^2) over all slices, the factor as Keras casts it to the dtype (through float32)."""
 
     def forward(_: Any, piece: tf.Tensor) -> tf.Tensor:
-        return factor * tf.reduce_sum(tf.square(piece))
+        return tf.cast(factor, piece.dtype) * tf.reduce_sum(tf.square(piece))
 
     gradient = local_gradient("penalty", forward, [value])
     operation = Local("penalty", forward, [value], [(mtf.Shape([]), value.dtype)], summed=value.shape.dims, gradient=gradient)

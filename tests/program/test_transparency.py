@@ -1,0 +1,187 @@
+"""A plan never changes a result: Keras on one device is the oracle, float64 the scale."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.layers import layer_graph
+from tests.program import small_nets as nets
+from tests.program.oracle import Steps, assert_transparent, expected_placement, keras_run, our_run, planned
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[dict[int, Any]]:
+    made = {count: hm.Cluster.local(["cpu:0"] * count) for count in (1, 2, 3)}
+    yield made
+    for cluster in made.values():
+        cluster.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row of the table; `sizes` are those of the plan's segments, or shares if they are one tuple."""
+
+    name: str
+    build: nets.Build
+    shares: tuple[float, ...] = (7, 4, 1)
+    sizes: tuple[tuple[int, ...], ...] = ()
+    pairing: str = "pairs"
+    optimizer: Callable[[], Any] = lambda: keras.optimizers.SGD(0.05, momentum=0.9)
+    loss: Callable[[], Any] = lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    target: str = "labels"
+    weights: bool = False
+    batches: tuple[int, ...] = (8, 8, 8, 8, 8)
+    graph_mode: bool = False
+
+    def plan(self, model: keras.Model, clusters: dict[int, Any]) -> tuple[hm.Plan, Any]:
+        if self.sizes:
+            cluster = clusters[len(self.sizes[0])]
+            return planned(model, cluster, self.sizes, pairing=self.pairing), cluster
+        cluster = clusters[len(self.shares)]
+        if len(self.shares) == 1:
+            return hm.Plan.single(model, 0, cluster, 8), cluster
+        return hm.Plan.filters(model, self.shares, cluster, 8, pairing=self.pairing), cluster
+
+    def steps(self, model: keras.Model) -> Steps:
+        rng = np.random.default_rng(3)
+        classes = model.output_shape[-1]
+        make = {
+            "labels": lambda n: rng.integers(0, classes, n),
+            "one-hot": lambda n: np.eye(classes)[rng.integers(0, classes, n)],
+            "binary": lambda n: rng.integers(0, 2, (n, classes)).astype(float),
+            "numbers": lambda n: rng.normal(size=(n, classes)),
+        }[self.target]
+        x = [rng.normal(size=(n, *model.input_shape[1:])) for n in self.batches]
+        y = [make(n) for n in self.batches]
+        return Steps(x, y, [rng.uniform(0, 2, n) if self.weights else None for n in self.batches])
+
+
+def _sgd(**options: Any) -> Callable[[], Any]:
+    return lambda: keras.optimizers.SGD(**{"learning_rate": 0.05, **options})
+
+
+def _adam(**options: Any) -> Callable[[], Any]:
+    return lambda: keras.optimizers.Adam(**{"learning_rate": 0.01, "epsilon": 1e-3, **options})
+
+
+def _adamw(**options: Any) -> Callable[[], Any]:
+    return lambda: keras.optimizers.AdamW(**{"learning_rate": 0.01, "epsilon": 1e-3, **options})
+
+
+def _loss(name: str, **options: Any) -> Callable[[], Any]:
+    return lambda: getattr(keras.losses, name)(**options)
+
+
+def _l2() -> keras.Model:
+    return nets.convs(kernel_regularizer=keras.regularizers.L2(0.01), bias_regularizer=keras.regularizers.L1L2(l2=0.02))
+
+
+def _l2_norms() -> keras.Model:
+    return nets.norms(gamma_regularizer=keras.regularizers.L2(0.01))
+
+
+def _frozen_norm() -> keras.Model:
+    return nets.norms(frozen=True)
+
+
+LAYOUTS = [
+    Case("one device", nets.convs, (1,)),
+    Case("two devices", nets.convs, (5, 2)),
+    Case("three devices", nets.convs),
+    Case("three devices, compiled oracle", nets.convs, graph_mode=True),
+    Case("every layer gathered", nets.convs, pairing="gather"),
+    Case("a device left out in the middle", nets.convs, (2, 0, 1)),
+    Case("the paper's sizes", nets.wide, sizes=((42, 15, 3), (4, 1, 1))),
+    Case("nearly all on the first device", nets.wide, sizes=((59, 1, 0), (3, 2, 1))),
+    Case("zeros at the start, in the middle and at the end", nets.wide, sizes=((57, 0, 3), (0, 5, 1))),
+    Case("zeros in the middle, gathered", nets.wide, sizes=((30, 0, 30), (3, 7, 0), (0, 0, 6), (0, 2, 3)), pairing="gather"),
+    Case("all of a layer on one of three devices", nets.wide, sizes=((0, 60, 0), (2, 0, 4))),
+    Case("strides of two", lambda: nets.convs(strides=2)),
+    Case("strides of two, no padding, gathered", lambda: nets.convs(strides=2, padding="valid"), pairing="gather"),
+    Case("strides of three", lambda: nets.convs(strides=3), (1, 1)),
+    Case("unequal strides", lambda: nets.convs(strides=(2, 1)), (1, 2)),
+    Case("pools", nets.pools),
+    Case("pools, zero in the middle", nets.pools, sizes=((7, 0, 5), (1, 4, 0))),
+    Case("pools, gathered", nets.pools, pairing="gather"),
+    Case("batch norm", nets.norms),
+    Case("batch norm, gathered", nets.norms, pairing="gather"),
+    Case("batch norm, zero in the middle", nets.norms, sizes=((7, 0, 5), (1, 5, 0))),
+    Case("batch norm frozen", _frozen_norm),
+    Case("batch norm with L2", _l2_norms, (3, 1)),
+    Case("residual", nets.residual),
+    Case("residual, gathered", nets.residual, pairing="gather"),
+    Case("residual, zero in the middle", nets.residual, sizes=((7, 0, 5), (0, 10, 0))),
+    Case("branches", nets.branches, optimizer=_sgd(learning_rate=0.001, momentum=0.9)),
+    Case("branches, gathered", nets.branches, (1, 5), pairing="gather", optimizer=_sgd(learning_rate=0.001, momentum=0.9)),
+    Case("branches, zeros", nets.branches, sizes=((0, 7, 0), (5, 0, 0), (3, 3, 4), (0, 5, 0)), optimizer=_sgd(learning_rate=0.001)),
+    Case("flatten into rows", nets.rows_into_dense),
+    Case("flatten into rows, zero", nets.rows_into_dense, sizes=((11, 0, 1), (1, 2, 2))),
+    Case("flatten into columns", nets.rows_into_dense, pairing="gather"),
+    Case("dense on images", nets.sequential),
+    Case("softmax head", nets.probabilities, loss=_loss("SparseCategoricalCrossentropy"), graph_mode=True),
+    Case("softmax layer, rescaled", nets.softmax_layer, loss=_loss("SparseCategoricalCrossentropy"), graph_mode=True),
+    Case("frozen layers", nets.partly_frozen),
+    Case("frozen layers, gathered", nets.partly_frozen, pairing="gather"),
+    Case("L2", _l2),
+    Case("L2, gathered", _l2, (5, 2), pairing="gather"),
+    Case("batches of other sizes", nets.norms, batches=(8, 5, 8, 1, 3)),
+    Case("sample weights", nets.convs, weights=True),
+]
+
+OPTIMIZERS = [
+    ("SGD", _sgd()),
+    ("SGD with weight decay", _sgd(weight_decay=0.05)),
+    ("nesterov", _sgd(momentum=0.8, nesterov=True)),
+    ("momentum with weight decay", _sgd(momentum=0.8, weight_decay=0.05)),
+    ("clipnorm", _sgd(clipnorm=0.1, momentum=0.9)),
+    ("global_clipnorm", _sgd(global_clipnorm=0.1)),
+    ("clipvalue", _sgd(clipvalue=0.01)),
+    ("Adam", _adam()),
+    ("Adam amsgrad", _adam(amsgrad=True)),
+    ("Adam, own betas", _adam(beta_1=0.7, beta_2=0.95, weight_decay=0.1)),
+    ("Adam global_clipnorm", _adam(global_clipnorm=0.1)),
+    ("AdamW", _adamw(weight_decay=0.05)),
+    ("AdamW amsgrad clipnorm", _adamw(weight_decay=0.05, amsgrad=True, clipnorm=0.1)),
+    ("schedule", lambda: keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5), momentum=0.9)),
+    ("stepwise schedule", lambda: keras.optimizers.Adam(keras.optimizers.schedules.PiecewiseConstantDecay([1, 3], [0.01, 0.005, 0.001]), epsilon=1e-3)),
+]
+
+LOSSES = [
+    ("dense cross-entropy from logits", "CategoricalCrossentropy", {"from_logits": True, "label_smoothing": 0.1}, nets.convs, "one-hot"),
+    ("dense cross-entropy of softmax", "CategoricalCrossentropy", {}, nets.probabilities, "one-hot"),
+    ("binary cross-entropy from logits", "BinaryCrossentropy", {"from_logits": True}, nets.convs, "binary"),
+    ("binary cross-entropy of sigmoid", "BinaryCrossentropy", {}, lambda: nets.probabilities("sigmoid"), "binary"),
+    ("binary cross-entropy, one unit", "BinaryCrossentropy", {"label_smoothing": 0.2}, lambda: nets.probabilities("sigmoid", 1), "binary"),
+    ("squared error", "MeanSquaredError", {}, nets.convs, "numbers"),
+    ("squared error of softmax", "MeanSquaredError", {}, nets.probabilities, "numbers"),
+    ("sparse cross-entropy of sigmoid", "SparseCategoricalCrossentropy", {}, lambda: nets.probabilities("sigmoid"), "labels"),
+]
+
+CASES = [
+    *LAYOUTS,
+    *(Case(f"optimizer {name}", nets.convs, optimizer=make) for name, make in OPTIMIZERS),
+    Case("clipping with zeros", nets.wide, sizes=((57, 0, 3), (0, 5, 1)), optimizer=_sgd(global_clipnorm=0.1)),
+    Case("Adam with batch norm and L2", _l2_norms, optimizer=_adam()),
+    *(Case(f"loss {name}", build, loss=_loss(kind, **options), target=target, graph_mode=True) for name, kind, options, build, target in LOSSES),
+    *(
+        Case(f"reduction {reduction}, weights {weights}", nets.convs, (5, 2), optimizer=_sgd(learning_rate=0.01), weights=weights,
+             loss=_loss("SparseCategoricalCrossentropy", from_logits=True, reduction=reduction))
+        for reduction in ("sum", "mean_with_sample_weight")
+        for weights in (False, True)
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_a_plan_gives_the_losses_and_weights_of_one_device_and_lies_as_it_says(case: Case, clusters: dict[int, Any]) -> None:
+    keras.config.set_floatx("float64")
+    model = case.build()
+    plan, cluster = case.plan(model, clusters)
+    assert_transparent(model, plan, cluster, case.optimizer, case.loss, case.steps(model), not case.graph_mode)

@@ -7,6 +7,7 @@ imports Keras; what each layer means is the business of `hetero_mtf.layers`.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,8 +45,12 @@ def read_nodes(model: Any) -> tuple[Node, ...]:
         For a subclassed or unbuilt model, several inputs or outputs, shared or nested layers, and
         layers called with options of their own; the layer is named.
     """
+    if not type(model).__module__.startswith("keras."):
+        raise UnsupportedError(f"{type(model).__name__} is not a plain Keras model and what it does itself would be ignored; build it from keras.Input")
     try:
-        config = model.get_config()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about lambdas, which are refused by name below
+            config = model.get_config()
     except Exception as fault:
         raise UnsupportedError(
             f"{type(model).__name__} is not a Keras functional or sequential model ({type(fault).__name__}); build it from keras.Input"

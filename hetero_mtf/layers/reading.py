@@ -73,6 +73,9 @@ def layer_graph(model: Any) -> LayerGraph:
     for name, found in dtypes.items():
         if found != dtype:
             raise UnsupportedError(f"layer {name} has the dtype {found} and an earlier layer {dtype}; use one dtype for the whole model")
+    given = nodes[0].config.get("dtype") or dtype
+    if dtypes and given != dtype:
+        raise UnsupportedError(f"input {nodes[0].name} has the dtype {given} and the layers {dtype}; give keras.Input the layers' dtype")
     live = {layer.name: {variable.name: variable for variable in layer.weights} for layer in model.layers}
     layers: list[Layer] = []
     for node in nodes:
@@ -116,7 +119,20 @@ def _understand(node: Node, layers: Sequence[Layer], live: Mapping[str, Any]) ->
     actual = {name: tuple(variable.shape) for name, variable in live.items()}
     if shapes != actual:
         raise UnsupportedError(f"layer {node.name} ({node.kind}) has the variables {actual}, expected {shapes}; rebuild the model")
+    for name, variable in live.items():
+        _check_live(node.name, name, variable, attributes.get(f"{name}_l2", 0.0))
     trained = bool(node.config.get("trainable", True))
     variables = tuple(Variable(v.name, v.shape, trained and v.trainable and bool(live[v.name].trainable)) for v in layer.variables)
     frozen = {**attributes, "trainable": trained} if node.kind == "BatchNormalization" else attributes
     return Layer(layer.name, layer.kind, frozen, layer.inputs, layer.output_shape, variables, layer.flops)
+
+
+def _check_live(layer: str, name: str, variable: Any, factor: float) -> None:
+    """Raise unless a variable's regularizer and constraint are those that its layer's options name."""
+    if getattr(variable, "constraint", None) is not None:
+        raise UnsupportedError(f"layer {layer} has a constraint on its {name}, which is not supported; leave it out")
+    regularizer = getattr(variable, "regularizer", None)
+    actual = 0.0 if regularizer is None else getattr(regularizer, "l2", None)
+    if actual != factor:
+        words = f"layer {layer} has a {name} with the regularizer {regularizer!r}, its options say L2 of {factor:g}"
+        raise UnsupportedError(f"{words}; give the regularizer when the layer is made")

@@ -19,6 +19,8 @@ class InputLayer(LayerKind):
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         shape = list(super().attributes(name, config)["batch_shape"])
+        if len(shape) < 2:
+            raise UnsupportedError(f"input {name} has samples that are single numbers; give them a shape, such as (1,)")
         if None in shape[1:]:
             raise UnsupportedError(f"input {name} has the shape {tuple(shape[1:])}; every dimension but the batch must be a number")
         return {"shape": shape[1:]}

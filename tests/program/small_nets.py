@@ -21,7 +21,7 @@ def _scatter(model: keras.Model) -> keras.Model:
     rng = np.random.default_rng(7)
     for variable in model.weights:
         size = variable.shape
-        value = rng.normal(0.0, 0.3, size)
+        value = rng.normal(0.0, 0.2, size)
         variable.assign(np.abs(value) + 0.5 if "variance" in variable.name or "gamma" in variable.name else value)
     return model
 
@@ -134,7 +134,13 @@ def partly_frozen() -> keras.Model:
 def sequential() -> keras.Model:
     """A sequential model of dense layers on images: the last dimension alone is mixed."""
     L = _layers()
-    stack = [keras.Input(SHAPE), L.Dense(12, activation="relu", name="first"), L.Dense(10, name="second"), L.Flatten(), L.Dense(CLASSES, name="head")]
+    stack = [
+        keras.Input(SHAPE),
+        L.Dense(12, activation="relu", name="first"),
+        L.Dense(10, name="second"),
+        L.Flatten(),
+        L.Dense(CLASSES, name="head"),
+    ]
     return _scatter(keras.Sequential(stack))
 
 

@@ -150,7 +150,10 @@ OPTIMIZERS = [
     ("AdamW", _adamw(weight_decay=0.05)),
     ("AdamW amsgrad clipnorm", _adamw(weight_decay=0.05, amsgrad=True, clipnorm=0.1)),
     ("schedule", lambda: keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5), momentum=0.9)),
-    ("stepwise schedule", lambda: keras.optimizers.Adam(keras.optimizers.schedules.PiecewiseConstantDecay([1, 3], [0.01, 0.005, 0.001]), epsilon=1e-3)),
+    (
+        "stepwise schedule",
+        lambda: keras.optimizers.Adam(keras.optimizers.schedules.PiecewiseConstantDecay([1, 3], [0.01, 0.005, 0.001]), epsilon=1e-3),
+    ),
 ]
 
 LOSSES = [
@@ -185,3 +188,76 @@ def test_a_plan_gives_the_losses_and_weights_of_one_device_and_lies_as_it_says(c
     model = case.build()
     plan, cluster = case.plan(model, clusters)
     assert_transparent(model, plan, cluster, case.optimizer, case.loss, case.steps(model), not case.graph_mode)
+
+
+def _zeros_at_the_kinks() -> keras.Model:
+    """Rectifiers of exact zeros and of exact thresholds: the input is all zeros and ones."""
+    layers = keras.layers
+    i = keras.Input((4, 4, 2))
+    x = layers.Conv2D(6, 1, kernel_initializer="ones", name="first")(i)
+    x = layers.ReLU(max_value=6.0)(x)
+    x = layers.Conv2D(4, 1, kernel_initializer="ones", name="second")(x)
+    x = layers.ReLU(negative_slope=0.2, threshold=6.0)(x)
+    return keras.Model(i, layers.Dense(3, name="head")(layers.GlobalAveragePooling2D()(x)))
+
+
+def test_rectifiers_agree_with_keras_where_their_slope_jumps(clusters: dict[int, Any]) -> None:
+    keras.config.set_floatx("float64")
+    model = _zeros_at_the_kinks()
+    case = Case("kinks", _zeros_at_the_kinks, (2, 1, 1))
+    plan, cluster = case.plan(model, clusters)
+    steps = case.steps(model)
+    x = [np.random.default_rng(i).integers(0, 2, batch.shape).astype(float) for i, batch in enumerate(steps.x)]
+    x[0][:] = 0.0
+    assert_transparent(model, plan, cluster, case.optimizer, case.loss, dataclasses.replace(steps, x=x))
+
+
+def test_a_sigmoid_that_is_split_and_saturated_has_keras_loss_and_gradient(clusters: dict[int, Any]) -> None:
+    keras.config.set_floatx("float64")
+    model = nets.probabilities("sigmoid")
+    model.get_layer("head").bias.assign([40.0, -40.0, 60.0, -60.0, 0.0])
+    case = Case("saturated", nets.convs, (2, 1, 1), loss=_loss("BinaryCrossentropy"), target="binary", optimizer=_sgd(learning_rate=0.01))
+    plan, cluster = case.plan(model, clusters)
+    assert plan.stages[0].layouts[-1].layout == "column"
+    assert_transparent(model, plan, cluster, case.optimizer, case.loss, case.steps(model), eager=False)
+
+
+@pytest.mark.parametrize("build", [nets.convs, nets.norms, nets.residual, nets.pools], ids=lambda build: build.__name__)
+def test_in_float32_the_loss_of_each_step_is_that_of_one_device(build: nets.Build, clusters: dict[int, Any]) -> None:
+    model = build()
+    case = Case("float32", build)
+    plan, cluster = case.plan(model, clusters)
+    steps = case.steps(model)
+    losses, _ = keras_run(model, case.optimizer(), case.loss(), steps)
+    ours, _, placement = our_run(model, plan, cluster, case.optimizer(), case.loss(), steps)
+    assert layer_graph(model).dtype == "float32"
+    assert placement == expected_placement(layer_graph(model), plan)
+    assert np.abs(np.subtract(losses, ours)).max() <= 1e-4
+
+
+@pytest.mark.parametrize("plan_kind", ["pairs", "gather"])
+def test_a_batch_norm_called_with_training_false_is_what_keras_makes_of_it(plan_kind: str, clusters: dict[int, Any]) -> None:
+    keras.config.set_floatx("float64")
+    i = keras.Input((5, 5, 2))
+    x = keras.layers.Conv2D(6, 3, name="first")(i)
+    x = keras.layers.BatchNormalization(name="norm", momentum=0.5)(x, training=False)
+    model = keras.Model(i, keras.layers.Dense(3, name="head")(keras.layers.Flatten()(x)))
+    case = Case("norm", nets.convs, (3, 1), pairing=plan_kind)
+    plan, cluster = case.plan(model, clusters)
+    assert_transparent(model, plan, cluster, case.optimizer, case.loss, case.steps(model))
+
+
+@pytest.mark.parametrize("strategy", ["filters", "even"])
+def test_the_papers_cifar_network_is_the_serial_one_under_70_25_5(strategy: str, clusters: dict[int, Any]) -> None:
+    from models.paper_a import cifar
+
+    keras.config.set_floatx("float64")
+    model = cifar()
+    cluster = clusters[3]
+    plan = hm.Plan.filters(model, [70, 25, 5], cluster, 2) if strategy == "filters" else hm.Plan.even(model, cluster, 2)
+    if strategy == "filters":
+        sizes = {layout.name: layout.sizes for layout in plan.stages[0].layouts if layout.sizes}
+        assert sizes["conv1"] == sizes["conv2"] == (42, 15, 3)
+        assert sizes["conv7"] == (336, 120, 24)
+    case = Case("paper", cifar, batches=(2, 2))
+    assert_transparent(model, plan, cluster, case.optimizer, case.loss, case.steps(model))

@@ -1,0 +1,277 @@
+"""Nothing is silently ignored: what would not be honoured is refused, and the message names the layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.layers import layer_graph
+
+Build = Callable[[], Any]
+
+
+class _Conv2D(keras.layers.Conv2D):
+    """A subclass may compute anything."""
+
+
+@keras.saving.register_keras_serializable(package="theirs", name="Conv2D")
+class _Registered(keras.layers.Conv2D):
+    """A registered subclass may compute anything too."""
+
+
+def _on(*stack: Any, shape: tuple[int | None, ...] = (8, 8, 4), **options: Any) -> Build:
+    """Return what builds a functional model of layers one after another."""
+
+    def build() -> keras.Model:
+        i = x = keras.Input(shape, **options)
+        for make in stack:
+            x = make()(x)
+        return keras.Model(i, x)
+
+    return build
+
+
+L = keras.layers
+R = keras.regularizers
+C = keras.constraints
+
+
+def _lambda(name: str, *arguments: Any, **options: Any) -> Build:
+    """Return what makes the layer `name` of Keras, called "odd"."""
+    return lambda: getattr(keras.layers, name)(*arguments, name="odd", **options)
+
+
+OPTIONS = {
+    "another layer": (_lambda("SeparableConv2D", 4, 3), "SeparableConv2D"),
+    "transposed convolution": (_lambda("Conv2DTranspose", 4, 3), "Conv2DTranspose"),
+    "depthwise convolution": (_lambda("DepthwiseConv2D", 3), "DepthwiseConv2D"),
+    "global max pool": (_lambda("GlobalMaxPooling2D"), "GlobalMaxPooling2D"),
+    "layer norm": (_lambda("LayerNormalization"), "LayerNormalization"),
+    "gaussian noise": (_lambda("GaussianNoise", 0.1), "GaussianNoise"),
+    "spatial dropout": (_lambda("SpatialDropout2D", 0.1), "SpatialDropout2D"),
+    "reshape": (_lambda("Reshape", (64, 4)), "Reshape"),
+    "leaky relu": (_lambda("LeakyReLU"), "LeakyReLU"),
+    "prelu": (_lambda("PReLU"), "PReLU"),
+    "lambda": (lambda: L.Lambda(lambda x: x * 2, name="odd"), "Lambda"),
+    "subclass": (lambda: _Conv2D(4, 3, name="odd"), "_Conv2D"),
+    "registered subclass": (lambda: _Registered(4, 3, name="odd"), "_Registered|Conv2D"),
+    "L1": (_lambda("Conv2D", 4, 3, kernel_regularizer=R.L1(0.1)), "kernel_regularizer"),
+    "L1L2": (_lambda("Conv2D", 4, 3, kernel_regularizer=R.L1L2(0.1, 0.1)), "kernel_regularizer"),
+    "orthogonal": (_lambda("Dense", 4, kernel_regularizer=R.OrthogonalRegularizer()), "kernel_regularizer"),
+    "bias L1": (_lambda("Dense", 4, bias_regularizer="l1"), "bias_regularizer"),
+    "activity": (_lambda("Dense", 4, activity_regularizer="l2"), "activity_regularizer"),
+    "activity of an activation": (_lambda("Activation", "relu", activity_regularizer="l2"), "activity_regularizer"),
+    "activity of a pool": (lambda: _with(L.MaxPooling2D(2, name="odd"), activity_regularizer=R.L2(0.1)), "activity_regularizer"),
+    "kernel constraint": (_lambda("Conv2D", 4, 3, kernel_constraint=C.NonNeg()), "kernel_constraint"),
+    "bias constraint": (_lambda("Dense", 4, bias_constraint="non_neg"), "bias_constraint"),
+    "gamma constraint": (_lambda("BatchNormalization", gamma_constraint="non_neg"), "gamma_constraint"),
+    "beta constraint": (_lambda("BatchNormalization", beta_constraint="non_neg"), "beta_constraint"),
+    "gamma L1": (_lambda("BatchNormalization", gamma_regularizer="l1"), "gamma_regularizer"),
+    "norm over rows": (_lambda("BatchNormalization", axis=1), "axis"),
+    "synchronized norm": (_lambda("BatchNormalization", synchronized=True), "synchronized"),
+    "groups": (_lambda("Conv2D", 4, 3, groups=2), "groups"),
+    "dilation": (_lambda("Conv2D", 4, 3, dilation_rate=2), "dilation_rate"),
+    "channels first": (_lambda("Conv2D", 4, 3, data_format="channels_first"), "data_format"),
+    "channels first pool": (_lambda("MaxPooling2D", data_format="channels_first"), "data_format"),
+    "channels first mean pool": (_lambda("AveragePooling2D", 2, data_format="channels_first"), "data_format"),
+    "channels first global pool": (_lambda("GlobalAveragePooling2D", data_format="channels_first"), "data_format"),
+    "channels first flatten": (_lambda("Flatten", data_format="channels_first"), "data_format"),
+    "channels first padding": (_lambda("ZeroPadding2D", data_format="channels_first"), "data_format"),
+    "keepdims": (_lambda("GlobalAveragePooling2D", keepdims=True), "keepdims"),
+    "noise shape": (_lambda("Dropout", 0.5, noise_shape=(None, 1, 1, 4)), "noise_shape"),
+    "softmax over rows": (_lambda("Softmax", axis=1), "axis"),
+    "rescaling by channel": (_lambda("Rescaling", [1.0, 2.0, 3.0, 4.0]), "scale"),
+    "mixed precision": (_lambda("Conv2D", 4, 3, dtype="mixed_float16"), "mixed_float16"),
+    "bfloat16": (_lambda("Dense", 4, dtype="bfloat16"), "bfloat16"),
+    "half": (_lambda("Dense", 4, dtype="float16"), "float16"),
+    "another activation": (_lambda("Dense", 4, activation="hard_sigmoid"), "hard_sigmoid"),
+    "own activation": (lambda: L.Dense(4, activation=lambda x: x * x, name="odd"), "activation"),
+    "parametric activation": (_lambda("Activation", "leaky_relu"), "leaky_relu"),
+}
+
+
+def _with(layer: Any, **options: Any) -> Any:
+    for name, value in options.items():
+        setattr(layer, name, value)
+    return layer
+
+
+@pytest.mark.parametrize("odd, word", OPTIONS.values(), ids=OPTIONS)
+def test_a_layer_or_option_that_is_not_supported_is_refused_by_name(odd: Build, word: str) -> None:
+    channels_first = word == "data_format"
+    stack = [odd] if channels_first else [lambda: L.Conv2D(4, 1, name="plain"), odd]
+    try:
+        model = _on(*stack)()
+    except ValueError as fault:
+        pytest.skip(f"Keras itself refuses it: {fault}")
+    with pytest.raises(UnsupportedError, match=word) as caught:
+        layer_graph(model)
+    assert "odd" in str(caught.value)
+
+
+def _shared() -> keras.Model:
+    i = keras.Input((4,))
+    twice = L.Dense(4, name="odd")
+    return keras.Model(i, twice(twice(i)))
+
+
+def _nested() -> keras.Model:
+    inner = keras.Sequential([keras.Input((4,)), L.Dense(4)], name="odd")
+    i = keras.Input((4,))
+    return keras.Model(i, inner(i))
+
+
+def _two_inputs() -> keras.Model:
+    a, b = keras.Input((4,)), keras.Input((4,))
+    return keras.Model([a, b], L.Add()([a, b]))
+
+
+def _two_outputs() -> keras.Model:
+    i = keras.Input((4,))
+    return keras.Model(i, [L.Dense(2)(i), L.Dense(3)(i)])
+
+
+def _named_outputs() -> keras.Model:
+    i = keras.Input((4,))
+    return keras.Model(i, {"a": L.Dense(2)(i), "b": L.Dense(3)(i)})
+
+
+def _operator() -> keras.Model:
+    i = keras.Input((4,))
+    return keras.Model(i, L.Dense(4)(i) + L.Dense(4)(i))
+
+
+def _constant() -> keras.Model:
+    i = keras.Input((4,))
+    return keras.Model(i, L.Add(name="odd")([L.Dense(4)(i), np.ones((1, 4), "float32")]))
+
+
+def _training_true() -> keras.Model:
+    i = keras.Input((4,))
+    return keras.Model(i, L.Dropout(0.5, name="odd")(i, training=True))
+
+
+def _mask() -> keras.Model:
+    i = keras.Input((4,))
+    mask = keras.ops.ones((1,), bool)
+    return keras.Model(i, L.BatchNormalization(name="odd")(i, mask=mask))
+
+
+def _broadcasting_add() -> keras.Model:
+    i = keras.Input((4, 4, 3))
+    return keras.Model(i, L.Add(name="odd")([L.Conv2D(3, 1)(i), L.Dense(3)(L.GlobalAveragePooling2D()(i))]))
+
+
+def _concatenate_rows() -> keras.Model:
+    i = keras.Input((4, 4, 3))
+    return keras.Model(i, L.Concatenate(axis=1, name="odd")([i, i]))
+
+
+def _two_dtypes() -> keras.Model:
+    i = keras.Input((4,))
+    return keras.Model(i, L.Dense(4, dtype="float64", name="odd")(L.Dense(4, dtype="float32")(i)))
+
+
+def _regularizer_put_in_later() -> keras.Model:
+    i = keras.Input((4,))
+    layer = L.Dense(4, name="odd")
+    model = keras.Model(i, layer(i))
+    layer.kernel.regularizer = R.L2(0.1)
+    return model
+
+
+def _constraint_put_in_later() -> keras.Model:
+    i = keras.Input((4,))
+    layer = L.Dense(4, name="odd")
+    model = keras.Model(i, layer(i))
+    layer.kernel.constraint = C.NonNeg()
+    return model
+
+
+def _regularizer_changed_later() -> keras.Model:
+    i = keras.Input((4,))
+    layer = L.Dense(4, kernel_regularizer=R.L2(0.1), name="odd")
+    model = keras.Model(i, layer(i))
+    layer.kernel_regularizer = R.L2(0.5)
+    return model
+
+
+class _Own(keras.Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = L.Dense(2)
+
+    def call(self, x: Any) -> Any:
+        return self.dense(x)
+
+
+class _OwnStep(keras.Model):
+    def train_step(self, data: Any) -> dict[str, Any]:
+        return {"loss": 0.0}
+
+
+def _own_train_step() -> keras.Model:
+    i = keras.Input((4,))
+    return _OwnStep(i, L.Dense(2)(i))
+
+
+def _subclass_with_arguments() -> keras.Model:
+    model = _Own()
+    model(np.zeros((1, 4), "float32"))
+    return model
+
+
+def _lora() -> keras.Model:
+    i = keras.Input((4,))
+    layer = L.Dense(4, name="odd")
+    model = keras.Model(i, layer(i))
+    layer.enable_lora(2)
+    return model
+
+
+def _unused_input() -> keras.Model:
+    a = keras.Input((4,), name="a")
+    return keras.Model(a, L.Dense(2)(a))
+
+
+MODELS = {
+    "shared layer": (_shared, "odd is shared"),
+    "nested model": (_nested, "odd is a .*Sequential"),
+    "two inputs": (_two_inputs, "2 inputs"),
+    "two outputs": (_two_outputs, "2 outputs"),
+    "two named outputs": (_named_outputs, "2 outputs"),
+    "plus between tensors": (_operator, "is a .*Add"),
+    "constant": (_constant, "odd"),
+    "training=True": (_training_true, "odd is called with training=True"),
+    "mask": (_mask, "odd is called with mask"),
+    "broadcasting add": (_broadcasting_add, "odd"),
+    "concatenated rows": (_concatenate_rows, "odd: .*axis=1"),
+    "two dtypes": (_two_dtypes, "odd has the dtype float64"),
+    "regularizer put in later": (_regularizer_put_in_later, "odd .*regularizer"),
+    "constraint put in later": (_constraint_put_in_later, "odd .*constraint"),
+    "regularizer changed later": (_regularizer_changed_later, "odd .*regularizer"),
+    "subclassed model": (_Own, "_Own"),
+    "subclassed model, called": (_subclass_with_arguments, "_Own"),
+    "own train_step": (_own_train_step, "_OwnStep"),
+    "low-rank adaptation": (_lora, "odd"),
+    "unbuilt sequential model": (lambda: keras.Sequential([L.Dense(2)]), "input shape"),
+    "empty sequential model": (lambda: keras.Sequential([]), "input shape"),
+    "unknown extent": (_on(lambda: L.Conv2D(2, 1), shape=(None, None, 3)), r"input .*None"),
+    "scalar input": (_on(lambda: L.Rescaling(2.0), shape=()), "input "),
+    "images of bytes": (_on(lambda: L.Rescaling(2.0), shape=(4, 4, 3), dtype="uint8"), "input .*uint8"),
+    "input of half precision": (_on(lambda: L.Dense(2), shape=(4,), dtype="float16"), "input .*float16"),
+    "no model": (lambda: "model", "str"),
+    "a layer": (lambda: L.Dense(2), "Dense"),
+}
+
+
+@pytest.mark.parametrize("build, words", MODELS.values(), ids=MODELS)
+def test_a_model_that_would_not_be_honoured_is_refused(build: Build, words: str) -> None:
+    model = build()
+    with pytest.raises(UnsupportedError, match=words):
+        layer_graph(model)

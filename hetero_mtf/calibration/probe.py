@@ -139,13 +139,17 @@ class _Bench:
         """Return a tensor that, fetched, has done `work` so many times, one after another."""
 
         def body(count: tf.Tensor) -> tf.Tensor:
-            with tf.control_dependencies([count]):
+            with tf.device(self.device), tf.control_dependencies([count]):
                 done = self._once(work)
-            with tf.control_dependencies(done):
+            with tf.device(self.device), tf.control_dependencies(done):
                 return count + 1
 
+        def more(count: tf.Tensor) -> tf.Tensor:
+            with tf.device(self.device):
+                return count < repeats
+
         with tf.device(self.device):
-            return tf.while_loop(lambda count: count < repeats, body, [tf.constant(0)], parallel_iterations=1)[0]
+            return tf.while_loop(more, body, [tf.constant(0)], parallel_iterations=1)[0]
 
     def _once(self, work: _Work) -> list[Any]:
         """Build one repetition and return what must have run."""

@@ -53,7 +53,7 @@ class Windows:
         a disturbance from outside meets all of them alike.
         """
         empty = {name: self._empty(run, clock) for name, run in runs.items()}
-        repeats = {name: self._repeats(run, empty[name], clock) for name, run in runs.items()}
+        repeats = {name: self._repeats(run, clock) for name, run in runs.items()}
         times: dict[str, list[float]] = {name: [] for name in runs}
         for _ in range(self.count):
             for name, run in runs.items():
@@ -65,13 +65,13 @@ class Windows:
         run(1)
         return min(_timed(run, 0, clock) for _ in range(3))
 
-    def _repeats(self, run: Callable[[int], object], empty: float, clock: Callable[[], float]) -> int:
+    def _repeats(self, run: Callable[[int], object], clock: Callable[[], float]) -> int:
         """Return how often the work fits into a window, at least once."""
         repeats, spent = 1, _timed(run, 1, clock)
         while spent < self.window_s / 4:
             repeats *= 2 if spent > self.window_s / 16 else 4
             spent = _timed(run, repeats, clock)
-        return max(1, math.ceil(self.window_s * repeats / max(spent - empty, 1e-9)))
+        return max(1, math.ceil(self.window_s * repeats / spent))
 
 
 def _summary(each: np.ndarray) -> Measurement:

@@ -146,9 +146,10 @@ class _Bench:
 
         def more(count: tf.Tensor) -> tf.Tensor:
             with tf.device(self.device):
-                return count < repeats
+                return count < limit
 
         with tf.device(self.device):
+            limit = tf.identity(repeats)  # a loop that looks at a tensor of another device waits for it every time
             return tf.while_loop(more, body, [tf.constant(0)], parallel_iterations=1)[0]
 
     def _once(self, work: _Work) -> list[Any]:

@@ -1,17 +1,38 @@
-"""The one place that reads this process's environment."""
+"""The one place that reads this process's environment, and the only variable that is ever set in it."""
 
 from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import hetero_mtf
+
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 
 
 def variables() -> Mapping[str, str]:
     """Return a copy of this process's environment variables."""
     return dict(os.environ)
+
+
+def bypass_proxy(hosts: Sequence[str]) -> None:
+    """Let TensorFlow's connections to the servers of a cluster pass by an HTTP proxy, where one is set.
+
+    gRPC sends every connection through the proxy of the environment, loopback included, and waits for ever where that
+    does not lead to the server. It reads `no_grpc_proxy`, which nothing else does, so that is where the hosts are added.
+    Child processes inherit it.
+
+    Parameters
+    ----------
+    hosts : (servers,) "HOST:PORT".
+    """
+    if not any(os.environ.get(name) for name in _PROXIES):
+        return
+    listed = os.environ.get("no_grpc_proxy") or os.environ.get("no_proxy") or ""
+    past = [name.strip() for name in listed.split(",") if name.strip()]
+    names = dict.fromkeys(host.rpartition(":")[0].strip("[]") for host in hosts)
+    os.environ["no_grpc_proxy"] = ",".join([*past, *(name for name in names if name not in past)])
 
 
 def child_variables(changes: Mapping[str, str]) -> dict[str, str]:

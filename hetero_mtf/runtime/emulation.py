@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Sequence
 from typing import IO, Any
 
-from hetero_mtf.devices.environment import child_variables
+from hetero_mtf.devices.environment import bypass_proxy, child_variables
 from hetero_mtf.devices.host import available_cores, host_cpu
 from hetero_mtf.devices.records import ClusterRecord
 from hetero_mtf.errors import ClusterError, WorkerError
@@ -148,7 +148,8 @@ class Emulation:
 
     def close(self) -> None:
         """End the workers and remove their control groups. Closing twice is harmless."""
-        self._seen.closed = True
+        with self._lock:
+            self._seen.closed = True
         self._finalizer()
 
     def _start(self, hosts: Sequence[str], cores: Sequence[int], method: str | None) -> None:
@@ -156,6 +157,7 @@ class Emulation:
             {"order": {"hosts": list(hosts), "task": task, "core": core}, "share": share}
             for task, (core, share) in enumerate(zip(cores, self._shares))
         ]
+        bypass_proxy(hosts)
         self._seen = _Seen()
         self._text = b""
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process that writes it

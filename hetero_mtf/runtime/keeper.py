@@ -57,15 +57,14 @@ class Worker:
     def limit(self, share: float, parent: tuple[Any, int] | None) -> None:
         """Limit the process to `share` of a core, by a group below `parent` or, where that is None, on a duty cycle."""
         self.share = share
-        now_s = time.monotonic()
-        if parent is None:
-            self.cycle = self.cycle or DutyCycle(share, now_s)
-            self.cycle.set_share(share, now_s)
+        if self.group is None and parent is not None:
+            self.group = _group_of(self.process.pid, parent, self.index)
+        if self.group is not None:
+            self.group.set_share(share)
             return
-        if self.group is None:
-            self.group = cgroup.CpuGroup.make(*parent, self.index)
-            self.group.add(self.process.pid)
-        self.group.set_share(share)
+        now_s = time.monotonic()
+        self.cycle = self.cycle or DutyCycle(share, now_s)
+        self.cycle.set_share(share, now_s)
 
     def turn(self, now_s: float) -> None:
         """Stop or continue the process if its duty cycle says so."""
@@ -100,6 +99,7 @@ class Keeper:
         self._selector = selectors.DefaultSelector()
         self._text = b""
         self._ending = False
+        self._may_fall_back = order["method"] is None
         self._parent = _group_parent(order["method"])
         self._workers = [Worker(entry["order"], entry["share"]) for entry in order["workers"]]
 
@@ -131,8 +131,6 @@ class Keeper:
     def _wait(self) -> None:
         due_s = min((w.cycle.next_s() for w in self._workers if w.cycle is not None and w.process.returncode is None), default=float("inf"))
         ready = self._selector.select(min(_CHECK_S, max(0.0, due_s - time.monotonic())))
-        if not ready and due_s < float("inf"):
-            return
         for key, _ in ready:
             if isinstance(key.data, Worker):
                 self._hear(key.data)
@@ -168,14 +166,18 @@ class Keeper:
                 self._ending = True
             elif order["do"] == "share":
                 self._limit(self._workers[order["index"]], order["share"])
-                self._say(event="share", index=order["index"])
 
     def _limit(self, worker: Worker, share: float) -> None:
         try:
             worker.limit(share, self._parent)
         except OSError as fault:
-            if worker.process.poll() is None:
+            if worker.group is not None or not self._may_fall_back:
                 self._say(event="fault", text=f"{fault.filename or 'the control group'}: {fault.strerror or fault}")
+                return
+            self._parent = None
+            self._say(event="method", method="duty_cycle")
+            worker.limit(share, None)
+        self._say(event="share", index=worker.index)
 
     def _say(self, **event: Any) -> None:
         try:
@@ -196,6 +198,16 @@ class Keeper:
                 worker.process.kill()
                 worker.process.wait()
             worker.close()
+
+
+def _group_of(process: int, parent: tuple[Any, int], number: int) -> cgroup.CpuGroup:
+    group = cgroup.CpuGroup.make(*parent, number)
+    try:
+        group.add(process)
+    except OSError:
+        group.remove()
+        raise
+    return group
 
 
 def _group_parent(method: str | None) -> tuple[Any, int] | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hetero_mtf.devices.addresses import Addresses
+from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.devices.host import available_bytes, cpu_model
 from hetero_mtf.devices.records import ClusterRecord, Device, MemoryPool
 from hetero_mtf.errors import ClusterError, WorkerError
@@ -35,6 +36,7 @@ class Remote:
         self.hosts = addresses.hosts
         self._looked_s = float("-inf")
         self._closed = False
+        bypass_proxy(self.hosts)
         _await_reachable(self.hosts, REACH_LIMIT_S if reach_limit_s is None else reach_limit_s)
         self.record = _list_devices(self.hosts, self.target, self.fault)
 

@@ -13,11 +13,14 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 
+from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.runtime.parent_death import tie_to_parent
 from hetero_mtf.runtime.ports import check_port
 
 PORT_TAKEN = 98
+# On a pinned core a second inter-op thread lets receiving go on while a kernel computes.
+_PINNED_INTER_OP_THREADS = 2
 
 
 def serve(hosts: Sequence[str], task: int, *, threads: int | None = None, ready: Callable[[], None] | None = None) -> None:
@@ -27,7 +30,7 @@ def serve(hosts: Sequence[str], task: int, *, threads: int | None = None, ready:
     ----------
     hosts : (tasks,) "HOST:PORT" of every task, the same list in every worker.
     task : which of them this process is.
-    threads : intra-op threads, None for one a core; a pinned worker of one core takes 1.
+    threads : cores to use, as intra-op threads; None for all. A pinned worker of one core takes 1.
     ready : called once the server listens.
 
     Raises
@@ -39,6 +42,7 @@ def serve(hosts: Sequence[str], task: int, *, threads: int | None = None, ready:
         raise ClusterError(f"task {task} is not among the {len(hosts)} hosts {', '.join(hosts)}; number tasks from 0")
     port = int(hosts[task].rsplit(":", 1)[1])
     check_port(port)
+    bypass_proxy(hosts)
     server = _server(hosts, task, threads, port)
     if ready is not None:
         ready()
@@ -49,7 +53,8 @@ def serve(hosts: Sequence[str], task: int, *, threads: int | None = None, ready:
 def _server(hosts: Sequence[str], task: int, threads: int | None, port: int) -> object:
     import tensorflow as tf
 
-    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads or 0)
+    inter_op_threads = 0 if threads is None else _PINNED_INTER_OP_THREADS * threads
+    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads or 0, inter_op_parallelism_threads=inter_op_threads)
     config.gpu_options.allow_growth = True
     try:
         return tf.distribute.Server({"worker": list(hosts)}, job_name="worker", task_index=task, protocol="grpc", config=config)

@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 import hetero_mtf
 from hetero_mtf.devices import environment
 
@@ -14,6 +16,21 @@ def test_variables_are_a_copy(monkeypatch):
     found = environment.variables()
     monkeypatch.delenv("HETERO_TEST")
     assert found["HETERO_TEST"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [({}, "a,::1"), ({"no_proxy": "x, a"}, "x,a,::1"), ({"no_grpc_proxy": "y", "no_proxy": "x"}, "y,a,::1")]
+)
+def test_a_proxy_is_passed_by_for_the_servers(monkeypatch, given, wanted):
+    monkeypatch.setattr(os, "environ", {"http_proxy": "http://proxy:1", **given})
+    environment.bypass_proxy(["a:1", "a:2", "[::1]:3"])
+    assert os.environ["no_grpc_proxy"] == wanted
+
+
+def test_without_a_proxy_nothing_is_set(monkeypatch):
+    monkeypatch.setattr(os, "environ", {})
+    environment.bypass_proxy(["a:1"])
+    assert os.environ == {}
 
 
 def test_a_child_finds_this_package_first_and_keeps_the_rest(monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -87,6 +88,7 @@ def test_releasing_a_container_forgets_its_variables_everywhere_and_leaves_other
     kept.release()
 
 
+@pytest.mark.slow
 def test_a_lone_device_frees_released_containers_when_its_last_session_closes():
     import tensorflow as tf
 
@@ -122,7 +124,7 @@ def _kill_in_a_run(victim, matmuls):
     return error
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_worker_killed_during_a_run_ends_the_run_with_one_sentence(victim, matmuls):
     error = _kill_in_a_run(victim, matmuls)
     assert isinstance(error, WorkerError)
@@ -157,8 +159,15 @@ def test_a_closed_cluster_says_so_and_closing_twice_is_harmless(matmuls):
             use()
 
 
-def test_two_clusters_may_be_open_at_once(pair, matmuls, groups):
-    with hm.Cluster.emulate([0.3]) as other:
+def test_two_clusters_may_be_open_at_once_one_of_them_opened_by_a_thread_that_has_ended(pair, matmuls, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_grpc_proxy", "")
+    opened = []
+    thread = threading.Thread(target=lambda: opened.append(hm.Cluster.emulate([0.3])))
+    thread.start()
+    thread.join()
+    with opened[0] as other:
+        time.sleep(0.6)
         for cluster in (pair, other):
             graph, sums = matmuls(cluster, 2)
             with cluster.session(graph) as session:

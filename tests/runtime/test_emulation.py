@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import threading
 import time
 
 import pytest
@@ -79,7 +78,7 @@ def test_nothing_is_left_when_the_owner_is_killed(method, program, groups, proce
     assert not any(f"-{keeper}-" in name for name in groups())
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [pytest.param("cgroup", marks=pytest.mark.slow), "duty_cycle"])
 def test_no_stopped_worker_is_left_when_the_keeper_is_killed_and_its_groups_are_swept(method, groups, process_state, eventually):
     with _open([0.4], method) as cluster:
         worker, keeper = cluster.process_ids()[0], cluster._backend._process.pid
@@ -93,18 +92,7 @@ def test_no_stopped_worker_is_left_when_the_keeper_is_killed_and_its_groups_are_
     assert not any(f"-{keeper}-" in name for name in groups())
 
 
-def test_a_cluster_outlives_the_thread_that_opened_it(matmuls):
-    opened = []
-    thread = threading.Thread(target=lambda: opened.append(hm.Cluster.emulate([0.5])))
-    thread.start()
-    thread.join()
-    with opened[0] as cluster:
-        graph, sums = matmuls(cluster, 1)
-        with cluster.session(graph) as session:
-            time.sleep(0.6)
-            assert session.run(sums)[0] == pytest.approx(90000.0)
-
-
+@pytest.mark.slow
 def test_a_cluster_that_is_forgotten_ends(process_state):
     cluster = hm.Cluster.emulate([0.5])
     worker = cluster.process_ids()[0]

@@ -8,8 +8,8 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import ClusterError, WorkerError
-from hetero_mtf.runtime import remote
-from hetero_mtf.runtime.ports import free_ports
+from hetero_mtf.runtime import remote, worker
+from hetero_mtf.runtime.ports import check_port, free_ports
 from hetero_mtf.runtime.worker import serve
 
 SERVER = """
@@ -49,6 +49,7 @@ def test_servers_are_found_used_left_and_missed(servers, matmuls):
     assert processes[1].poll() is None
 
 
+@pytest.mark.slow
 def test_a_worker_can_be_interrupted(program):
     server = program(SERVER.format(hosts=[f"127.0.0.1:{free_ports(1)[0]}"], task=0))
     assert server.stdout.readline() == "ready\n"
@@ -72,6 +73,38 @@ def test_a_server_for_a_port_in_use_says_so():
         port = other.getsockname()[1]
         with pytest.raises(ClusterError, match=f"port {port} is in use by another process; choose another port or end that process"):
             serve([f"127.0.0.1:{port}"], 0)
+
+
+def test_a_port_taken_between_the_check_and_the_start_is_named_too(monkeypatch):
+    checked = []
+    monkeypatch.setattr(worker, "check_port", lambda port: checked.append(port) if not checked else check_port(port))
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ClusterError, match=f"port {port} is in use by another process"):
+            serve([f"127.0.0.1:{port}"], 0)
+
+
+def test_a_server_that_does_not_start_for_another_reason_says_why(monkeypatch):
+    import tensorflow as tf
+
+    def refuse(*values, **options):
+        raise tf.errors.UnknownError(None, None, "no threads left")
+
+    monkeypatch.setattr(tf.distribute, "Server", refuse)
+    host = f"127.0.0.1:{free_ports(1)[0]}"
+    with pytest.raises(ClusterError, match=rf"TensorFlow's server for {host} did not start \(no threads left\); choose another port"):
+        serve([host], 0)
+
+
+@pytest.mark.slow
+def test_servers_with_different_lists_are_refused(program):
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    for host in hosts:
+        program(SERVER.format(hosts=[host], task=0))
+    with pytest.raises(ClusterError, match=r"the servers do not form one cluster \(.*\); start all with the same list of hosts"):
+        hm.Cluster.hosts(hosts)
 
 
 def test_a_task_that_is_not_in_the_list_is_refused():

@@ -1,0 +1,60 @@
+"""The keeper's choice between control groups and duty cycles, in this process."""
+
+import json
+import os
+
+import pytest
+
+from hetero_mtf.runtime import cgroup, keeper
+
+
+@pytest.fixture
+def order():
+    hosts = ["127.0.0.1:61000"]
+    return {"owner": os.getppid(), "workers": [{"order": {"hosts": hosts, "task": 0, "core": min(os.sched_getaffinity(0))}, "share": 0.5}]}
+
+
+@pytest.fixture
+def made():
+    keepers = []
+    yield keepers.append
+    for one in keepers:
+        one._end()
+
+
+def _refuse(group, process):
+    raise PermissionError(13, "Permission denied", "cgroup.procs")
+
+
+def test_where_a_process_cannot_join_a_group_a_duty_cycle_takes_over(order, made, monkeypatch, capfd, tmp_path):
+    monkeypatch.setattr(keeper, "_group_parent", lambda method: (tmp_path, 1))
+    monkeypatch.setattr(cgroup.CpuGroup, "set_share", lambda group, share: None)
+    monkeypatch.setattr(cgroup.CpuGroup, "add", _refuse)
+    one = keeper.Keeper({**order, "method": None})
+    made(one)
+    worker = one._workers[0]
+    one._limit(worker, 0.5)
+    assert worker.cycle is not None and worker.group is None and list(tmp_path.iterdir()) == []
+    assert [json.loads(line)["event"] for line in capfd.readouterr().out.splitlines()] == ["method", "share"]
+
+
+def test_where_a_group_was_asked_for_a_refusal_is_told(order, made, monkeypatch, capfd, tmp_path):
+    monkeypatch.setattr(keeper, "_group_parent", lambda method: (tmp_path, 1))
+    monkeypatch.setattr(cgroup.CpuGroup, "set_share", lambda group, share: None)
+    monkeypatch.setattr(cgroup.CpuGroup, "add", _refuse)
+    one = keeper.Keeper({**order, "method": "cgroup"})
+    made(one)
+    one._limit(one._workers[0], 0.5)
+    assert json.loads(capfd.readouterr().out) == {"event": "fault", "text": "cgroup.procs: Permission denied"}
+
+
+def test_no_group_is_looked_for_where_a_duty_cycle_was_asked_for(monkeypatch):
+    monkeypatch.setattr(cgroup, "parent_folder", lambda: pytest.fail("looked"))
+    assert keeper._group_parent("duty_cycle") is None
+
+
+def test_without_a_usable_hierarchy_there_is_no_group(monkeypatch, tmp_path):
+    monkeypatch.setattr(cgroup, "parent_folder", lambda: None)
+    assert keeper._group_parent(None) is None
+    monkeypatch.setattr(cgroup, "parent_folder", lambda: (tmp_path, 1))
+    assert keeper._group_parent(None) is None and list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from hetero_mtf.errors import PlanError
+from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.plan import Plan
@@ -25,7 +25,7 @@ class Engine:
     """Runs steps of one network under one plan.
 
     Programs are built when a batch of their size first comes; variables are written when the first
-    program that uses them is built. Until then, and after `close`, values are held on the host.
+    program that uses them is built. Until then values are held on the host. A closed engine holds nothing.
 
     Parameters
     ----------
@@ -60,6 +60,7 @@ class Engine:
         self._session: Any = None
         self._programs: dict[tuple[str, int, Target | None], Program] = {}
         self._written: set[str] = set()
+        self._closed = False
 
     def train(
         self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, scale: float, step: int, scalars: Mapping[str, float], want_output: bool
@@ -96,6 +97,7 @@ class Engine:
 
     def read(self) -> dict[str, np.ndarray]:
         """Return all whole values by key: variables in their Keras shapes, slots in their variables'."""
+        self.check_open()
         with self._tf_graph.as_default():
             held = self._guarded(lambda: self._access.read(self._session, self._variables.names())) if self._session else {}
         return {**self._pending, **{key: value.reshape(self._shape(key)) for key, value in held.items()}}
@@ -119,10 +121,22 @@ class Engine:
 
     def close(self) -> None:
         """Release the session and everything it holds on the cluster; closing twice is harmless."""
+        self._closed = True
         if self._session is not None:
             self._session.close()
             self._session = None
         self._container.release()
+
+    def check_open(self) -> None:
+        """Raise if the engine was closed.
+
+        Raises
+        ------
+        HeteroError
+            If it was.
+        """
+        if self._closed:
+            raise HeteroError("the trainer is closed and its values are gone; save or read them before leaving it, and make a new trainer")
 
     def __enter__(self) -> Engine:
         return self
@@ -143,6 +157,7 @@ class Engine:
         return next(v.shape for v in self.graph.layers[int(index)].variables if v.name == name)
 
     def _program(self, mode: str, batch: int, target: Target | None) -> Program:
+        self.check_open()
         key = mode, batch, target
         if key not in self._programs:
             with self._tf_graph.as_default():
@@ -155,8 +170,9 @@ class Engine:
     def _initialize(self) -> None:
         """Write the values of variables that programs made since the last time."""
         fresh = [name for name in self._variables.names() if name not in self._written]
-        values = {name: self._pending.pop(name, None) for name in fresh}
-        zeros = {name: np.zeros(self._variables.layout(name)[0].to_integer_list, self.graph.dtype) for name in fresh if values[name] is None}
+        values = {name: self._pending.pop(name) for name in fresh if name in self._pending}
+        shapes = {name: self._variables.layout(name)[0].to_integer_list for name in fresh if name not in values}
+        zeros = {name: np.zeros(shape, self.graph.dtype) for name, shape in shapes.items()}
         self._guarded(lambda: self._access.write(self._session, {**values, **zeros}))
         self._written.update(fresh)
 

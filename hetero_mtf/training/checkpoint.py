@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.errors import CheckpointError, HeteroError
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.json_file import replace_file
+from hetero_mtf.program.builder import variable_key
 
 VERSION = 1
 _META = "meta"
@@ -64,7 +66,8 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
     document = np.frombuffer(json.dumps(meta).encode(), np.uint8)
     try:
         with replace_file(path) as file:
-            np.savez(file, **{_META: document, **state.values})
+            arrays: dict[str, Any] = {_META: document, **state.values}
+            np.savez(file, **arrays)
     except HeteroError as fault:
         raise CheckpointError(str(fault)) from fault
 
@@ -79,13 +82,39 @@ def load_state(path: str | os.PathLike[str]) -> State:
     """
     source = pathlib.Path(path)
     try:
-        with np.load(source, allow_pickle=False) as archive:
+        with open(source, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         meta = json.loads(arrays.pop(_META).tobytes())
+        if not isinstance(meta, dict) or meta.get("kind") != "checkpoint" or meta.get("version") != VERSION:
+            raise CheckpointError(f"{source} is not a checkpoint of version {VERSION}; save it again with this program")
+        return State(meta["digest"], meta["optimizer"], arrays, int(meta["step"]), int(meta["seed"]), meta["position"])
+    except CheckpointError:
+        raise
     except OSError as fault:
         raise CheckpointError(f"cannot read checkpoint {source}: {fault.strerror or fault}; check the path") from fault
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as fault:
         raise CheckpointError(f"{source} is not a complete checkpoint ({type(fault).__name__}); take an earlier one or train anew") from fault
-    if not isinstance(meta, dict) or meta.get("kind") != "checkpoint" or meta.get("version") != VERSION:
-        raise CheckpointError(f"{source} is not a checkpoint of version {VERSION}; save it again with this program")
-    return State(meta["digest"], meta["optimizer"], arrays, int(meta["step"]), int(meta["seed"]), meta["position"])
+
+
+def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) -> None:
+    """Raise unless a state holds every variable of a network, and nothing else but slots of them.
+
+    Parameters
+    ----------
+    path : path of the file, for the message.
+
+    Raises
+    ------
+    CheckpointError
+        If an array is missing, of another shape, or of no known variable.
+    """
+    shapes = {variable_key(index, v.name): v.shape for index, layer in enumerate(graph.layers) for v in layer.variables}
+    faults = [f"{key} is missing" for key in shapes if key not in state.values]
+    for key, value in state.values.items():
+        expected = shapes.get("/".join(key.split("/")[:2]))
+        if expected is None:
+            faults.append(f"{key} is unknown")
+        elif value.shape != expected or value.dtype.kind != "f":
+            faults.append(f"{key} is {value.dtype} {value.shape}, expected {graph.dtype} {expected}")
+    if faults:
+        raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults[:5])}); take an earlier one or train anew")

@@ -99,4 +99,4 @@ class _Mirror:
             return
         now = self._keras_side.read()
         if any(not np.array_equal(now[key], self._shown[key]) for key in now):
-            self._trainer._replace_engine(self._trainer.plan, {**self._trainer._engine.read(), **now})
+            self._trainer._replace_engine(self._trainer.plan, {**self._trainer._engine.read(), **now}, self._trainer._seed)

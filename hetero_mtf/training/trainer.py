@@ -19,7 +19,7 @@ from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.losses import read_loss
 from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.training import batches
-from hetero_mtf.training.checkpoint import State, load_state, save_state
+from hetero_mtf.training.checkpoint import State, check_values, load_state, save_state
 from hetero_mtf.training.keras_side import KerasSide, read_weights, write_weights
 
 
@@ -63,14 +63,14 @@ class Trainer:
         self._model = model
         self._cluster = cluster
         self._loss = read_loss(loss)
-        self._rule, rates = read_optimizer(optimizer)
+        self._rule, rates = read_optimizer(optimizer, self._graph.dtype)
         self._optimizer_name = type(rates).__name__
         self._keras = KerasSide(model, self._graph, rates, self._loss, metrics)
         self._step = 0
         self._seed = int(seed)
         self._position: Mapping[str, Any] | None = None
         self._source: BatchSource | None = None
-        self._engine = self._make_engine(plan, read_weights(model, self._graph))
+        self._engine = self._make_engine(plan, read_weights(model, self._graph), self._seed)
 
     @property
     def plan(self) -> Plan:
@@ -120,7 +120,8 @@ class Trainer:
         batch_size : samples a batch; None takes the plan's.
         """
         self._keras.reset_metrics()
-        total, count, metrics = 0.0, 0, {}
+        total, count = 0.0, 0
+        metrics: dict[str, float] = {}
         with batch_source(x, y, batch_size=batch_size or self.plan.batch_size, sample_weight=sample_weight, shuffle=False) as source:
             for batch in source:
                 loss, metrics = self._test(batch)
@@ -213,8 +214,9 @@ class Trainer:
             )
         if state.optimizer != self._optimizer_name:
             raise CheckpointError(f"{path} was made with {state.optimizer}, this trainer has {self._optimizer_name}; use the same optimizer")
-        self._replace_engine(self.plan, state.values)
-        self._step, self._seed, self._position = state.step, state.seed, state.position
+        check_values(path, state, self._graph)
+        self._replace_engine(self.plan, state.values, state.seed)
+        self._step, self._position = state.step, state.position
 
     def replan(self, plan: Plan) -> None:
         """Go on under another plan, with all weights, slots and counters as they are.
@@ -224,7 +226,7 @@ class Trainer:
         PlanError
             If the plan is for another network or cluster; the old plan stays in force then.
         """
-        self._replace_engine(plan, self._engine.read())
+        self._replace_engine(plan, self._engine.read(), self._seed)
 
     def to_keras(self) -> Any:
         """Return a Keras model equal in structure, with the trained weights."""
@@ -244,13 +246,14 @@ class Trainer:
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray]) -> Engine:
-        return Engine(self._graph, plan, self._cluster, self._loss, self._rule, self._seed, values)
+    def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> Engine:
+        return Engine(self._graph, plan, self._cluster, self._loss, self._rule, seed, values)
 
-    def _replace_engine(self, plan: Plan, values: Mapping[str, np.ndarray]) -> None:
-        engine = self._make_engine(plan, values)
+    def _replace_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> None:
+        self._engine.check_open()
+        engine = self._make_engine(plan, values, seed)
         self._engine.close()
-        self._engine = engine
+        self._engine, self._seed = engine, seed
 
     def _train(self, batch: Batch, want_output: bool) -> tuple[float, dict[str, float]]:
         feed = batches.feed(self._graph, self._loss, *batch)

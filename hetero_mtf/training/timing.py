@@ -1,0 +1,112 @@
+"""Seconds a training step takes under several plans, measured side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hetero_mtf.errors import DataError
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.training.trainer import Trainer
+
+WARM_UP_STEPS = 2
+
+
+def time_plans(
+    model: Any,
+    plans: Mapping[str, Plan],
+    cluster: Any,
+    x: Any,
+    y: Any,
+    *,
+    optimizer: Any = "sgd",
+    loss: Any,
+    rounds: int = 5,
+    steps: int = 3,
+    warm_up: int = WARM_UP_STEPS,
+    clock: Callable[[], float] = time.perf_counter,
+    done: Callable[[str], None] = lambda name: None,
+) -> dict[str, list[float]]:
+    """Return seconds a step under each plan, one figure a round.
+
+    All plans are laid out side by side on the cluster; each round runs some steps of every plan back to back, one plan after
+    the other, so that whatever slows the machine for a while slows all of them. A figure is the mean of the round's steps.
+    Compare medians over rounds.
+
+    Parameters
+    ----------
+    model : Keras model; it is not changed.
+    plans : name -> plan, all for this model and cluster.
+    cluster : live cluster.
+    x, y : (batch, ...) one batch, which every step trains on.
+    optimizer, loss : as for `Trainer`.
+    rounds : rounds that count, at least 1.
+    steps : steps of a plan in one round, at least 1; enough for 200 ms on emulated devices, which may work ahead of their share.
+    warm_up : steps of each plan before the first round, at least 1: the first builds the graph.
+    clock : gives seconds.
+    done : called with a plan's name after its warm-up and after each of its rounds.
+
+    Returns
+    -------
+    name -> (rounds,) seconds a step.
+
+    Raises
+    ------
+    DataError
+        If rounds, steps or warm_up is less than 1.
+    HeteroError
+        As `Trainer`, and if a worker dies.
+    """
+    with contextlib.ExitStack() as stack:
+        settings: dict[str, Any] = {"optimizer": optimizer, "loss": loss}
+        trainers = {name: stack.enter_context(Trainer(model, plan, cluster, **settings)) for name, plan in plans.items()}
+        runs = {name: functools.partial(trainer.train_on_batch, x, y) for name, trainer in trainers.items()}
+        return interleaved(runs, rounds=rounds, steps=steps, warm_up=warm_up, clock=clock, done=done)
+
+
+def interleaved(
+    runs: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int = 5,
+    steps: int = 3,
+    warm_up: int = WARM_UP_STEPS,
+    clock: Callable[[], float] = time.perf_counter,
+    done: Callable[[str], None] = lambda name: None,
+) -> dict[str, list[float]]:
+    """Return seconds a step of each of some ways to take one, one figure a round.
+
+    Parameters
+    ----------
+    runs : name -> function that takes a step and returns when it is done.
+    rounds, steps, warm_up, clock, done : as for `time_plans`.
+
+    Returns
+    -------
+    name -> (rounds,) seconds a step.
+
+    Raises
+    ------
+    DataError
+        If rounds, steps or warm_up is less than 1.
+    """
+    if min(rounds, steps, warm_up) < 1:
+        raise DataError(f"rounds, steps and warm_up are {rounds}, {steps} and {warm_up}; use at least 1 of each")
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for name, run in runs.items():
+        _repeat(run, warm_up)
+        done(name)
+    for _ in range(rounds):
+        for name, run in runs.items():
+            start_s = clock()
+            _repeat(run, steps)
+            found[name].append((clock() - start_s) / steps)
+            done(name)
+    return found
+
+
+def _repeat(run: Callable[[], object], count: int) -> None:
+    for _ in range(count):
+        run()

@@ -1,0 +1,24 @@
+"""What benches share: a Markdown table on the terminal, and the same figures in a JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a Markdown table; numbers are shown with three significant digits."""
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def record(path: str | None, command: str, document: Mapping[str, Any]) -> None:
+    """Write figures with the command and machine that made them to a JSON file, if a path is given."""
+    if path:
+        machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
+        pathlib.Path(path).write_text(json.dumps({"command": command, "machine": machine, **document}, indent=1) + "\n")

@@ -1,0 +1,132 @@
+"""Lowering: reshapes move any slices anywhere, and what is not known to be right is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import strategies as st
+
+from hetero_mtf.errors import LayoutError
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.lowering import AS_THEY_ARE
+from hetero_mtf.mesh.operations.local import Local
+from tests.mesh.running import implementation, run, shape
+
+AXES = ([("p", 2)], [("p", 3)], [("p", 2), ("q", 2)], [("p", 3), ("q", 2)])
+
+
+def _factors(draw: Any, extent: int) -> list[int]:
+    """Draw extents whose product is `extent`, ones included."""
+    found = []
+    while extent > 1 and len(found) < 3:
+        found.append(draw(st.sampled_from([n for n in range(1, extent + 1) if extent % n == 0])))
+        extent //= found[-1]
+    return [*found, extent]
+
+
+@st.composite
+def reshapes(draw: Any) -> Any:
+    """Draw a mesh, two shapes of as many elements, and any layout and sizes of both."""
+    axes = draw(st.sampled_from(AXES))
+    extent = draw(st.sampled_from([6, 8, 12, 24, 36]))
+    layout: dict[str, str] = {}
+    sizes: dict[str, tuple[int, ...]] = {}
+
+    def lay(prefix: str) -> Any:
+        dims = {f"{prefix}{i}": n for i, n in enumerate(_factors(draw, extent))}
+        for axis, count in axes:
+            free = [name for name in dims if name not in layout]
+            if free and draw(st.integers(0, 3)):
+                name = draw(st.sampled_from(free))
+                layout[name] = axis
+                cuts = sorted(draw(st.lists(st.integers(0, dims[name]), min_size=count - 1, max_size=count - 1)))
+                sizes[name] = tuple(int(n) for n in np.diff([0, *cuts, dims[name]]))
+        return shape(**dims)
+
+    old = lay("x")
+    if draw(st.booleans()):
+        return axes, layout, sizes, old, lay("y"), draw(st.booleans())
+    renamed = {f"y{i}": d.size for i, d in enumerate(old.dims)}  # a rename that keeps some of the layout
+    for i, d in enumerate(old.dims):
+        if d.name in layout and draw(st.booleans()):
+            layout[f"y{i}"], sizes[f"y{i}"] = layout[d.name], sizes[d.name]
+    return axes, layout, sizes, old, shape(**renamed), draw(st.booleans())
+
+
+@hypothesis.given(reshapes())
+@hypothesis.settings(max_examples=120)
+def test_a_reshape_of_any_slices_into_any_others_is_numpys(drawn: Any) -> None:
+    axes, layout, sizes, old, new, owed = drawn
+    first, count = axes[0]
+    if owed and not any(layout.get(d.name) == first for d in old.dims):  # the slices are partial sums over the first axis
+        layout, sizes = {**layout, "s": first}, {**sizes, "s": (3, *(0 for _ in range(count - 2)), 1)}
+    array = np.random.default_rng(0).normal(size=[*old.to_integer_list, 4])
+    summed = mtf.Dimension("s", 4)
+    build = lambda _, x: [mtf.reshape(mtf.reduce_sum(x, reduced_dim=summed), new)]  # noqa: E731
+    (found,) = run(build, [(array, old + summed)], implementation(axes, layout, sizes))
+    np.testing.assert_allclose(found, array.sum(-1).reshape(new.to_integer_list), rtol=1e-12)
+
+
+def test_the_stock_operations_that_are_let_through_exist() -> None:
+    stock = {name for module in (mtf, mtf.ops) for name in dir(module)}
+    assert [name for name in AS_THEY_ARE if name not in stock] == []
+
+
+def _variable(mesh: Any, x: Any) -> Any:
+    return mtf.get_variable(mesh, "v", x.shape, initializer=tf.zeros_initializer(), activation_dtype=tf.float32)
+
+
+REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
+    "variable": (_variable, "Variable"),
+    "shift": (lambda _, x: mtf.shift(x, 1, x.shape.dims[0], wrap=True), "ShiftOperation"),
+    "top k": (lambda _, x: mtf.top_k(x, x.shape.dims[1], mtf.Dimension("k", 2))[0], "TopKOperation"),
+    "argmax": (lambda _, x: mtf.argmax(x, x.shape.dims[1]), "TopK|ArgMax"),
+    "random": (lambda mesh, x: mtf.random_uniform(mesh, x.shape), "RandomOperation"),
+    "one hot": (lambda _, x: mtf.one_hot(mtf.cast(x, tf.int32), mtf.Dimension("hot", 3)), "CastOperation|OneHot"),
+    "range": (lambda mesh, x: mtf.range(mesh, x.shape.dims[0], tf.float32), "Range"),
+    "running sum": (lambda mesh, x: mtf.cumsum(x, x.shape.dims[0]), "Cumsum|Range|Cast"),
+    "stock convolution": (lambda _, x: mtf.ops.Conv2dOperation(*_images(x), [1, 1, 1, 1], "SAME").outputs[0], "Conv2dOperation"),
+    "concatenation": (lambda _, x: mtf.concat([x, x], "a"), "ConcatOperation"),
+    "split": (lambda _, x: mtf.split(x, x.shape.dims[0], 2)[0], "SplitOperation"),
+    "stack": (lambda _, x: mtf.stack([x, x], "new"), "StackOperation"),
+    "slice": (lambda _, x: mtf.slice(x, 0, 2, "a"), "SliceOperation"),
+    "pad": (lambda _, x: mtf.pad(x, [1, 1], "a"), "PadOperation"),
+    "depend": (lambda _, x: mtf.depend(x, [x.operation]), "Depend"),
+    "print": (lambda _, x: mtf.Print(x, [x], "value"), "Print"),
+}
+
+
+def _images(x: Any) -> tuple[Any, Any]:
+    image = mtf.reshape(x, shape(a=4, h=1, w=1, c=6))
+    return image, mtf.reshape(x, shape(kh=1, kw=1, c=6, a2=4))
+
+
+@pytest.mark.parametrize("build, name", REFUSED.values(), ids=REFUSED)
+def test_an_operation_that_is_not_known_to_be_right_is_refused_by_name(build: Callable[..., Any], name: str) -> None:
+    impl = implementation([("p", 2)], {"c": "p"}, {"c": (5, 1)})
+    with pytest.raises(LayoutError, match=rf"operation .* \(\w*({name})\w*\) is not supported on unequal slices; supported are"):
+        run(lambda mesh, x: [build(mesh, x)], [(np.ones((4, 6), "float32"), shape(a=4, c=6))], impl)
+
+
+def test_an_operation_of_ones_own_under_a_stock_name_is_refused() -> None:
+    class AddOperation(mtf.Operation):  # type: ignore[misc, name-defined]
+        def __init__(self, x: Any) -> None:
+            super().__init__([x], name="mine")
+            self._outputs = [mtf.Tensor(self, x.shape, x.dtype)]
+
+    with pytest.raises(LayoutError, match=r"operation mine.* \(AddOperation\) is not supported"):
+        run(lambda _, x: AddOperation(x).outputs, [(np.ones(3), shape(c=3))], implementation([("p", 1)], {}))
+
+
+def test_a_wrong_slice_on_any_processor_is_noticed() -> None:
+    def wrong(p: Any, x: Any) -> Any:
+        return x[:-1] if p.pnum == 1 else x
+
+    impl = implementation([("p", 2)], {"c": "p"}, {"c": (3, 2)})
+    with pytest.raises(LayoutError, match=r"wrong.* made a slice of \[1\] on processor 1, expected \[2\] of"):
+        run(lambda _, x: Local("wrong", wrong, [x], [(x.shape, x.dtype)]).outputs, [(np.ones(5), shape(c=5))], impl)

@@ -9,7 +9,6 @@ import functools
 import importlib.metadata
 import itertools
 import platform
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -112,7 +111,10 @@ def calibrate(
         memory=cluster.record.pools,
         optimizer=_optimizer_text(rule),
         made=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        versions={"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in ("tensorflow", "keras", "mesh-tensorflow")}},
+        versions={
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in ("tensorflow", "keras", "mesh-tensorflow")},
+        },
     )
 
 
@@ -222,7 +224,9 @@ def _warn_of_spread(graph: LayerGraph, devices: Sequence[Device], curves: Sequen
         spread, curve = max(wide, key=lambda entry: entry[0])
         name = f"{graph.layers[curve.layer].name} on {devices[curve.device].name}"
         warnings.warn(
-            CalibrationWarning(f"{len(wide)} measurements scatter widely, worst {name} by {spread:.0%}; calibrate on quiet devices, or with a larger budget"),
+            CalibrationWarning(
+                f"{len(wide)} measurements scatter widely, worst {name} by {spread:.0%}; calibrate on quiet devices, or for longer"
+            ),
             stacklevel=3,
         )
 

@@ -72,4 +72,4 @@ def _chain(first: Device, second: Device, container: str) -> _Chain:
             with tf.device((second if hop % 2 == 0 else first).tf_device):
                 tensor = tf.identity(tensor)
         ends.append(tensor.op)
-    return _Chain(*ends, setup)
+    return _Chain(ends[0], ends[1], setup)

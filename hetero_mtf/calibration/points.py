@@ -98,7 +98,9 @@ def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Se
     variables = tuple(dataclasses.replace(v, trainable=trained[v.name]) for v in probe.variables)
     before = any(_trains(graph, source) for source in layer.inputs)
     full = tuple(shapes) == tuple(graph.layers[source].output_shape for source in layer.inputs) and probe.output_shape == layer.output_shape
-    return Point(index, dimension, units, dataclasses.replace(probe, variables=variables), tuple(shapes), before, full, _is_minor(graph, layer))
+    return Point(
+        index, dimension, units, dataclasses.replace(probe, variables=variables), tuple(shapes), before, full, _is_minor(graph, layer)
+    )
 
 
 def _is_minor(graph: LayerGraph, layer: Layer) -> bool:

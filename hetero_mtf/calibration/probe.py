@@ -182,7 +182,9 @@ class _Bench:
     def _input(self, mesh: Any, number: int, shape: Sequence[int]) -> Value:
         *space, channels = shape
         dimensions = [mtf.Dimension("batch", self.batch), *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space))]
-        return Value(mtf.import_tf_tensor(mesh, self.read(f"x{number}"), mtf.Shape([*dimensions, mtf.Dimension(f"layer{number}", channels)])))
+        return Value(
+            mtf.import_tf_tensor(mesh, self.read(f"x{number}"), mtf.Shape([*dimensions, mtf.Dimension(f"layer{number}", channels)]))
+        )
 
 
 class _Named(SliceVariables):

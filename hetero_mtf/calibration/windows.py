@@ -38,7 +38,9 @@ class Windows:
     window_s: float
     count: int
 
-    def measure(self, runs: Mapping[str, Callable[[int], object]], clock: Callable[[], float] = time.perf_counter) -> dict[str, Measurement]:
+    def measure(
+        self, runs: Mapping[str, Callable[[int], object]], clock: Callable[[], float] = time.perf_counter
+    ) -> dict[str, Measurement]:
         """Return the seconds of one repetition of each work, the cost of a call left out.
 
         Parameters

@@ -46,7 +46,9 @@ def read_nodes(model: Any) -> tuple[Node, ...]:
         layers called with options of their own; the layer is named.
     """
     if not type(model).__module__.startswith("keras."):
-        raise UnsupportedError(f"{type(model).__name__} is not a plain Keras model and what it does itself would be ignored; build it from keras.Input")
+        raise UnsupportedError(
+            f"{type(model).__name__} is not a plain Keras model and what it does itself would be ignored; build it from keras.Input"
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about lambdas, which are refused by name below
@@ -75,7 +77,8 @@ def _sequential(config: Mapping[str, Any]) -> tuple[Node, ...]:
             raise UnsupportedError("the sequential model has no input shape yet; start it with keras.Input(shape)")
         entries.insert(0, {"module": "keras.layers", "class_name": "InputLayer", "config": {"name": "input", "batch_shape": list(shape)}})
     return tuple(
-        Node(str(entry["config"]["name"]), _kind(entry), entry["config"], (index - 1,) if index else ()) for index, entry in enumerate(entries)
+        Node(str(entry["config"]["name"]), _kind(entry), entry["config"], (index - 1,) if index else ())
+        for index, entry in enumerate(entries)
     )
 
 
@@ -96,7 +99,8 @@ def _functional(config: Mapping[str, Any]) -> tuple[Node, ...]:
         raise UnsupportedError(f"the output does not depend on input {first}; connect them")
     place = {name: index for index, name in enumerate(order)}
     return tuple(
-        Node(name, _kind(entries[name]), entries[name]["config"], tuple(place[source] for source in _sources(entries[name]))) for name in order
+        Node(name, _kind(entries[name]), entries[name]["config"], tuple(place[source] for source in _sources(entries[name])))
+        for name in order
     )
 
 

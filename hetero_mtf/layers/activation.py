@@ -9,7 +9,20 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape
 
-ELEMENTWISE_ACTIVATIONS = ("linear", "relu", "sigmoid", "tanh", "relu6", "elu", "selu", "softplus", "softsign", "silu", "gelu", "exponential")
+ELEMENTWISE_ACTIVATIONS = (
+    "linear",
+    "relu",
+    "sigmoid",
+    "tanh",
+    "relu6",
+    "elu",
+    "selu",
+    "softplus",
+    "softsign",
+    "silu",
+    "gelu",
+    "exponential",
+)
 ACTIVATIONS = (*ELEMENTWISE_ACTIVATIONS, "softmax")
 
 

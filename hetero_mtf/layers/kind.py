@@ -60,7 +60,9 @@ class LayerKind(abc.ABC):
         known = {*self.kept, *self.fixed, *self.free, *FREE_OPTIONS}
         for key, value in config.items():
             if key not in known and value is not None:
-                raise UnsupportedError(f"layer {name} ({self.keras_class}) has the option {key}={value!r}, which is not supported; leave it out")
+                raise UnsupportedError(
+                    f"layer {name} ({self.keras_class}) has the option {key}={value!r}, which is not supported; leave it out"
+                )
         for key, allowed in self.fixed.items():
             value = config.get(key, allowed[0])
             if (list(value) if isinstance(value, tuple) else value) not in allowed:

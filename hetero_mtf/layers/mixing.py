@@ -14,7 +14,11 @@ class MixingKind(LayerKind):
     """A layer whose kernel has input channels and output channels as its last two dimensions."""
 
     kept: ClassVar[tuple[str, ...]] = ("activation", "use_bias", "kernel_regularizer", "bias_regularizer")
-    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"kernel_constraint": (None,), "bias_constraint": (None,), "activity_regularizer": (None,)}
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "kernel_constraint": (None,),
+        "bias_constraint": (None,),
+        "activity_regularizer": (None,),
+    }
     free = frozenset({"kernel_initializer", "bias_initializer"})
     mixes = True
     units_option: ClassVar[str]

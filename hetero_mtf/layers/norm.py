@@ -22,7 +22,9 @@ class BatchNormalization(LayerKind):
         "renorm": (False,),
         "renorm_clipping": (None,),
     }
-    free = frozenset({"axis", "gamma_initializer", "beta_initializer", "moving_mean_initializer", "moving_variance_initializer", "renorm_momentum"})
+    free = frozenset(
+        {"axis", "gamma_initializer", "beta_initializer", "moving_mean_initializer", "moving_variance_initializer", "renorm_momentum"}
+    )
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         found = super().attributes(name, config)

@@ -79,7 +79,8 @@ def _import_mesh_tensorflow() -> tuple[types.ModuleType, types.ModuleType]:
         import tensorflow as tf
 
         raise HeteroError(
-            f"mesh-tensorflow {_installed_version()} cannot be imported on TensorFlow {tf.__version__} ({fault}); install a TensorFlow from 2.16 to 2.21"
+            f"mesh-tensorflow {_installed_version()} cannot be imported on TensorFlow {tf.__version__} ({fault}); "
+            "install a TensorFlow from 2.16 to 2.21"
         ) from fault
 
 

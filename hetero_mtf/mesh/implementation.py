@@ -42,7 +42,8 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         devices: Sequence[str],
         sizes: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        super().__init__(mtf.Shape([mtf.Dimension(name, count) for name, count in shape]), mtf.LayoutRules(list(layout.items())), list(devices))
+        axes_shape = mtf.Shape([mtf.Dimension(name, count) for name, count in shape])
+        super().__init__(axes_shape, mtf.LayoutRules(list(layout.items())), list(devices))
         axes = {name: index for index, (name, _) in enumerate(shape)}
         unknown = sorted(set(layout.values()) - set(axes))
         if unknown:
@@ -78,10 +79,12 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         count = self.shape[self._axis_of[dimension.name]].size
         if sizes is None:
             if dimension.size % count:
-                raise LayoutError(f"dimension {dimension.name} of {dimension.size} is not divisible by {count} processors; give sizes for it")
+                fault = f"dimension {dimension.name} of {dimension.size} is not divisible by {count} processors"
+                raise LayoutError(f"{fault}; give sizes for it")
             return (dimension.size // count,) * count
         if sum(sizes) != dimension.size:
-            raise LayoutError(f"dimension {dimension.name} has {dimension.size} units, its sizes {list(sizes)} sum to {sum(sizes)}; make them agree")
+            fault = f"dimension {dimension.name} has {dimension.size} units, its sizes {list(sizes)} sum to {sum(sizes)}"
+            raise LayoutError(f"{fault}; make them agree")
         return sizes
 
     def tensor_dimension_to_mesh_axis(self, tensor_dimension: Any) -> int | None:
@@ -120,7 +123,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
     def slice_shape(self, tensor_shape: Any) -> list[int]:
         """Return the one slice shape of an evenly cut tensor; raise for an uneven one."""
         if self.is_uneven(tensor_shape):
-            raise LayoutError(f"{tensor_shape} is cut unevenly and has no single slice shape; this operation is not supported on unequal slices")
+            raise LayoutError(f"{tensor_shape} is cut unevenly and has no single slice shape; use an operation that takes unequal slices")
         return self.processor_shape(tensor_shape, 0)
 
     def slice_size(self, tensor_shape: Any) -> int:
@@ -208,7 +211,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         raise LayoutError("receive (shift, halo exchange) is not supported on unequal slices")
 
     def random(self, shape: Any, tf_fn: Any, kwargs: Any) -> Any:
-        raise LayoutError("mtf.random is not supported: its values would depend on the layout; use hetero_mtf.mesh.operations.elementwise.drop")
+        raise LayoutError("mtf.random is not supported, its values would depend on the layout; use mesh.operations.elementwise.drop")
 
 
 def _product(extents: Sequence[int]) -> int:

@@ -56,6 +56,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         self.operations: dict[Any, Any] = {}
         self.variables: dict[Any, Any] = {}
         self._counters: list[tuple[str, int]] = []
+        self._read = {tensor for operation in graph.operations for tensor in operation.inputs}
         for operation in graph.operations:
             with tf.name_scope(operation.name):
                 lower_operation(operation, self)
@@ -67,9 +68,12 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         for pnum, piece in enumerate(laid_out.to_laid_out_tensor().tensor_list):
             expected = impl.processor_shape(tensor.shape, pnum)
             if not piece.shape.is_compatible_with(expected):
-                raise LayoutError(
-                    f"{tensor.operation.name} made a slice of {piece.shape.as_list()} on processor {pnum}, expected {expected} of {tensor.shape}"
-                )
+                made = f"{tensor.operation.name} made a slice of {piece.shape.as_list()} on processor {pnum}"
+                raise LayoutError(f"{made}, expected {expected}; correct its output shape")
+
+    def is_read(self, operation: Any) -> bool:
+        """Return whether another operation reads an output of `operation`."""
+        return any(tensor in self._read for tensor in operation.outputs)
 
     def slices(self, tensor: Any) -> list[tf.Tensor]:
         """Return every processor's slice of a tensor, all sums complete."""

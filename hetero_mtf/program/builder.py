@@ -42,7 +42,15 @@ class Builder:
     """
 
     def __init__(
-        self, graph: LayerGraph, stage: Stage, mesh: Any, variables: SliceVariables, x: tf.Tensor, training: bool, seed: int, step: tf.Tensor
+        self,
+        graph: LayerGraph,
+        stage: Stage,
+        mesh: Any,
+        variables: SliceVariables,
+        x: tf.Tensor,
+        training: bool,
+        seed: int,
+        step: tf.Tensor,
     ) -> None:
         self.graph, self.mesh, self.variables = graph, mesh, variables
         self.training, self.seed, self.step = training, seed, step
@@ -133,7 +141,9 @@ class Builder:
             value, features = self._unflatten(value), len(value.unflat)
         *outer, channels = value.tensor.shape.dims
         if sum(sizes) != channels.size:
-            raise LayoutError(f"layer {self.layer.name} has the sizes {list(sizes)} for an input of {channels.size} channels; make them sum to it")
+            raise LayoutError(
+                f"layer {self.layer.name} has the sizes {list(sizes)} for an input of {channels.size} channels; make them sum to it"
+            )
         split = self._split_dimension(f"layer{source}:cut{self._index}", channels.size, sizes)
         return Value(mtf.reshape(value.tensor, mtf.Shape([*outer, split])), sizes, features)
 
@@ -235,7 +245,7 @@ class Builder:
         offset = self.parameter(beta, channels) if beta else mtf.Constant(self.mesh, 0.0, shape, self.dtype).outputs[0]
         moving = [self.parameter(name, channels) for name in ("moving_mean", "moving_variance")]
         if not (self.training and self.layer.attributes["trainable"]):
-            y = norm.normalize_by(x.tensor, scale, offset, *moving, epsilon)
+            y = norm.normalize_by(x.tensor, scale, offset, moving[0], moving[1], epsilon)
             return dataclasses.replace(x, tensor=y, logits=None)
         y, *statistics = norm.normalize_batch(x.tensor, scale, offset, epsilon)
         for name, old, new in zip(("moving_mean", "moving_variance"), moving, statistics):
@@ -262,7 +272,10 @@ class Builder:
     def concatenate(self, inputs: Sequence[Value]) -> Value:
         """Return whole values joined along the channels."""
         first = inputs[0].tensor.shape.dims
-        aligned = [x.tensor if x.tensor.shape.dims[:-1] == first[:-1] else mtf.reshape(x.tensor, mtf.Shape([*first[:-1], x.channels])) for x in inputs]
+        aligned = [
+            x.tensor if x.tensor.shape.dims[:-1] == first[:-1] else mtf.reshape(x.tensor, mtf.Shape([*first[:-1], x.channels]))
+            for x in inputs
+        ]
         return Value(pool.concatenate(aligned, mtf.Dimension(f"layer{self._index}", self.layer.units)))
 
     def pad_space(self, x: Value, padding: Sequence[Sequence[int]]) -> Value:

@@ -132,7 +132,9 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     found = keras.optimizers.get(optimizer)
     name = type(found).__name__
     if getattr(keras.optimizers, name, None) is not type(found) or name not in SUPPORTED_OPTIMIZERS:
-        raise UnsupportedError(f"the optimizer {name} is not supported; supported are {', '.join(SUPPORTED_OPTIMIZERS)} of keras.optimizers")
+        raise UnsupportedError(
+            f"the optimizer {name} is not supported; supported are {', '.join(SUPPORTED_OPTIMIZERS)} of keras.optimizers"
+        )
     config = found.get_config()
     for option, only in _REFUSED_OPTIONS.items():
         if (config.get(option) or None) != (only or None):
@@ -147,7 +149,11 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
 
 
 def updates(
-    rule: UpdateRule, parameters: Sequence[Parameter], gradients: Sequence[Tensor], slots: Sequence[Sequence[Parameter]], scalars: Mapping[str, tf.Tensor]
+    rule: UpdateRule,
+    parameters: Sequence[Parameter],
+    gradients: Sequence[Tensor],
+    slots: Sequence[Sequence[Parameter]],
+    scalars: Mapping[str, tf.Tensor],
 ) -> list[Update]:
     """Return the operations that update every variable.
 

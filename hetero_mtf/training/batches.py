@@ -87,9 +87,13 @@ def _targets(graph: LayerGraph, loss: Any, y: np.ndarray) -> np.ndarray:
             raise DataError(f"y has targets of shape {y.shape[1:]}, the network's output is {output}; give targets of the output's shape")
         return y.astype(graph.dtype).reshape(len(y), *output)
     if y.shape[1:] not in (output[:-1], (*output[:-1], 1)):
-        raise DataError(f"y has labels of shape {y.shape[1:]}, the network's output is {output}; give one class number for each of its {output[:-1] or 'samples'}")
+        raise DataError(
+            f"y has labels of shape {y.shape[1:]}, the network's output is {output}; give one class number a sample"
+        )
     if y.size and (y.min() < 0 or y.max() >= output[-1]):
-        raise DataError(f"y has class numbers from {y.min()} to {y.max()}, the network has the {output[-1]} classes 0 to {output[-1] - 1}; relabel y")
+        raise DataError(
+            f"y has class numbers from {y.min()} to {y.max()}, the network has the {output[-1]} classes 0 to {output[-1] - 1}; relabel y"
+        )
     labels = y.astype(np.int32).reshape(len(y), *output[:-1])
     if y.dtype.kind == "f" and not np.array_equal(labels.reshape(y.shape), y):
         raise DataError(f"y has values such as {y[labels.reshape(y.shape) != y][0]:g}, this loss needs class numbers; give whole numbers")

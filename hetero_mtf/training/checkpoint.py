@@ -93,7 +93,9 @@ def load_state(path: str | os.PathLike[str]) -> State:
     except OSError as fault:
         raise CheckpointError(f"cannot read checkpoint {source}: {fault.strerror or fault}; check the path") from fault
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as fault:
-        raise CheckpointError(f"{source} is not a complete checkpoint ({type(fault).__name__}); take an earlier one or train anew") from fault
+        raise CheckpointError(
+            f"{source} is not a complete checkpoint ({type(fault).__name__}); take an earlier one or train anew"
+        ) from fault
 
 
 def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) -> None:

@@ -213,7 +213,9 @@ class Trainer:
                 f"{path} is of a network with digest {state.digest}, this model has {self._graph.digest}; build the model it was made with"
             )
         if state.optimizer != self._optimizer_name:
-            raise CheckpointError(f"{path} was made with {state.optimizer}, this trainer has {self._optimizer_name}; use the same optimizer")
+            raise CheckpointError(
+                f"{path} was made with {state.optimizer}, this trainer has {self._optimizer_name}; use the same optimizer"
+            )
         check_values(path, state, self._graph)
         self._replace_engine(self.plan, state.values, state.seed)
         self._step, self._position = state.step, state.position

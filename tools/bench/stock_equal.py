@@ -39,7 +39,9 @@ class StockEqual:
             with tf.compat.v1.variable_scope("stock", use_resource=True):
                 loss = _loss(mesh, self._x, self._y, filters, classes)
                 gradients = mtf.gradients([loss], [v.outputs[0] for v in mesh_graph.trainable_variables])
-                applied = mtf.optimize.MomentumOptimizer(learning_rate=0.01, momentum=0.9).apply_grads(gradients, mesh_graph.trainable_variables)
+                applied = mtf.optimize.MomentumOptimizer(learning_rate=0.01, momentum=0.9).apply_grads(
+                    gradients, mesh_graph.trainable_variables
+                )
                 layout = mtf.LayoutRules([(f"split{i}", "devices") for i in range(len(filters))])
                 impl = placement.PlacementMeshImpl(mtf.Shape([mtf.Dimension("devices", count)]), layout, devices)
                 lowering = mtf.Lowering(mesh_graph, {mesh: impl}, autostack=False)
@@ -64,9 +66,7 @@ class StockEqual:
 
 
 def _loss(mesh: Any, x: tf.Tensor, y: tf.Tensor, filters: tuple[int, ...], classes: int) -> Any:
-    batch, height, width, channels = (
-        mtf.Dimension(name, int(n)) for name, n in zip(("batch", "height", "width", "whole_in"), x.shape)
-    )
+    batch, height, width, channels = (mtf.Dimension(name, int(n)) for name, n in zip(("batch", "height", "width", "whole_in"), x.shape))
     value = mtf.import_tf_tensor(mesh, x, mtf.Shape([batch, height, width, channels]))
     for index, count in enumerate(filters):
         column = index % 2 == 0

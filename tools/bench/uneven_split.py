@@ -82,7 +82,14 @@ def row(found: dict[str, Any]) -> list[Any]:
     speed, efficiency = TARGETS.get((found["shares"], found["batch"]), ("-", "-"))
     times = [*alone, seconds["stock equal"], seconds["equal"], found["predicted_s"], seconds["planned"], found["ideal_s"]]
     ratios = [f"{found[key]:.2f}" for key in ("times_as_fast_as_stock_equal", "times_as_fast_as_fastest_alone", "efficiency")]
-    return [found["shares"], found["batch"], *(f"{1e3 * t:.0f}" for t in times), f"{ratios[0]} ({speed})", ratios[1], f"{ratios[2]} ({efficiency})"]
+    return [
+        found["shares"],
+        found["batch"],
+        *(f"{1e3 * t:.0f}" for t in times),
+        f"{ratios[0]} ({speed})",
+        ratios[1],
+        f"{ratios[2]} ({efficiency})",
+    ]
 
 
 COLUMNS = (
@@ -109,6 +116,7 @@ COLUMNS = (
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--json", "path", help="File to write the figures to.")
 def main(shares: str | None, batch: int, filters: str, channels: int, rounds: int, path: str | None) -> None:
+    """Run the cases and print their table."""
     from measured import markdown, record
 
     counts = tuple(int(n) for n in filters.split(","))

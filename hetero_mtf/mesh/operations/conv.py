@@ -43,7 +43,8 @@ def convolve_2d(x: Tensor, kernel: Tensor, strides: Sequence[int], padding: str)
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
         to_input = Local("conv2d_input_gradient", input_gradient, [kernel, dy], [(x.shape, x.dtype)], summed=[channels_out], whole=whole)
-        to_kernel = Local("conv2d_kernel_gradient", kernel_gradient, [x, dy], [(kernel.shape, kernel.dtype)], summed=[batch], whole=whole)
+        outputs = [(kernel.shape, kernel.dtype)]
+        to_kernel = Local("conv2d_kernel_gradient", kernel_gradient, [x, dy], outputs, summed=[batch], whole=whole, after=to_input)
         return [to_input.outputs[0], to_kernel.outputs[0]]
 
     operation = Local("conv2d", forward, [x, kernel], [(output, x.dtype)], summed=[channels_in], whole=whole, gradient=gradient)
@@ -80,7 +81,7 @@ def multiply_matrix(x: Tensor, kernel: Tensor) -> Tensor:
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
         to_input = Local("matmul_input_gradient", input_gradient, [kernel, dy], [(x.shape, x.dtype)], summed=[units])
-        to_kernel = Local("matmul_kernel_gradient", kernel_gradient, [x, dy], [(kernel.shape, kernel.dtype)], summed=outer)
+        to_kernel = Local("matmul_kernel_gradient", kernel_gradient, [x, dy], [(kernel.shape, kernel.dtype)], summed=outer, after=to_input)
         return [to_input.outputs[0], to_kernel.outputs[0]]
 
     return Local("matmul", forward, [x, kernel], [(output, x.dtype)], summed=features, gradient=gradient).outputs[0]

@@ -47,6 +47,8 @@ class Local(mtf.Operation):  # type: ignore[misc]
     whole : dimensions that the function needs whole; laid out, they raise.
     gradient : (operation, *output gradients) -> one gradient (or None) an input. None: no gradient.
     mesh : mesh, needed where there are no inputs.
+    after : an operation that each processor is to finish first, if anybody reads its result: what is
+        sent on goes first, and is on its way while the rest is computed.
 
     Notes
     -----
@@ -65,8 +67,10 @@ class Local(mtf.Operation):  # type: ignore[misc]
         whole: Iterable[Any] = (),
         gradient: Gradient | None = None,
         mesh: Any = None,
+        after: Local | None = None,
     ) -> None:
         super().__init__(list(inputs), mesh=mesh, name=name)
+        self.after = after
         self.function = function
         self.summed = frozenset(dimension.name for dimension in summed)
         self.whole = frozenset(dimension.name for dimension in whole)
@@ -87,19 +91,31 @@ def _lower_local(operation: Local, lowering: Lowering) -> None:
     impl = lowering.mesh_impl(operation)
     for name in operation.whole:
         if impl.axis_of(name) is not None:
-            raise LayoutError(f"operation {operation.name} needs dimension {name} whole, but it lies on a mesh axis; leave it out of the layout")
+            raise LayoutError(
+                f"operation {operation.name} needs dimension {name} whole, it lies on a mesh axis; leave it out of the layout"
+            )
     inputs = [lowering.slices(tensor) for tensor in operation.inputs]
     results = []
     for pnum, device in enumerate(impl.devices):
         slices = [pieces[pnum] for pieces in inputs]
         shapes = tuple(impl.processor_shape(tensor.shape, pnum) for tensor in operation.outputs)
         begins = tuple(impl.slice_begin(tensor.shape, pnum) for tensor in operation.outputs)
-        with tf.device(device):
+        with tf.device(device), tf.control_dependencies(_first(operation, lowering, pnum)):
             results.append(_apply(operation, Processor(pnum, shapes, begins), slices))
+    lowering.operations[operation] = results
     axes = sorted({axis for name in operation.summed if (axis := impl.axis_of(name)) is not None})
     for index, tensor in enumerate(operation.outputs):
         laid_out = impl.LaidOutTensor([result[index] for result in results])
         lowering.set_tensor_lowering(tensor, mtf.LazyAllreduceSum(impl, laid_out, axes) if axes else laid_out)
+
+
+def _first(operation: Local, lowering: Lowering, pnum: int) -> Sequence[tf.Tensor]:
+    """Return what processor `pnum` has to finish before an operation."""
+    before = operation.after
+    if before is None or not lowering.is_read(before):
+        return []
+    found: Sequence[tf.Tensor] = lowering.operations[before][pnum]
+    return found
 
 
 def _apply(operation: Local, processor: Processor, slices: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:

@@ -1,0 +1,94 @@
+"""The table that tells what a plan is worth: a step on each device alone, split equally, as planned, and the ideal."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import shlex
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetero_mtf.commands.options import OptimizerChoice
+from hetero_mtf.commands.preparation import Prepared
+from hetero_mtf.commands.subject import Subject
+from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.report.progress import progress
+from hetero_mtf.report.step_time import StepTime, StepTimes
+from hetero_mtf.report.table import NOTHING, Table, step_time_table
+from hetero_mtf.training.timing import time_plans
+
+ROUNDS, STEPS = 7, 3
+_EVEN, _PLANNED = "equal split", "planned"
+
+
+def compare(subject: Subject, prepared: Prepared, cluster: Any, optimizer: OptimizerChoice, metrics: Mapping[str, float]) -> str:
+    """Return the table as text, measured now: medians of rounds in which the plans take turns.
+
+    Parameters
+    ----------
+    subject : model and data; the steps train on its first batch.
+    prepared : the plan and, for predictions, its profile.
+    cluster : live cluster.
+    optimizer : the optimizer.
+    metrics : test metrics of the trained model, added below the times.
+    """
+    batch_size = prepared.plan.batch_size
+    alone = [Plan.single(subject.graph, index, cluster, batch_size) for index in range(len(cluster.devices))]
+    even = Plan.even(subject.graph, cluster, batch_size)
+    plans = {**{str(index): plan for index, plan in enumerate(alone)}, _EVEN: even, _PLANNED: prepared.plan}
+    x, y = subject.data.x_train[:batch_size], subject.data.y_train[:batch_size]
+    with progress("comparing", len(plans) * (ROUNDS + 1)) as advance:
+        found = time_plans(
+            subject.model, plans, cluster, x, y, optimizer=optimizer.make(), loss=subject.loss, rounds=ROUNDS, steps=STEPS, done=advance
+        )
+    measured = {name: statistics.median(seconds) for name, seconds in found.items()}
+    heading = f"{command_line(sys.argv)}\nMedians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples, the plans taking turns"
+    return f"{heading}\n\n{_table(step_times(prepared, alone, even, measured), metrics).text()}"
+
+
+def step_times(prepared: Prepared, alone: Sequence[Plan], even: Plan, measured: Mapping[str, float]) -> StepTimes:
+    """Return measured and predicted seconds side by side.
+
+    Parameters
+    ----------
+    prepared : the plan and its profile; without a profile only the plan's own prediction is known.
+    alone : (devices,) plans that train on one device.
+    even : the equal split.
+    measured : seconds a step by "0", "1", ..., "equal split" and "planned".
+    """
+    profile, plan = prepared.profile, prepared.plan
+    devices = tuple(StepTime(plan.devices[i], _predicted_s(p, profile), measured[str(i)]) for i, p in enumerate(alone))
+    planned = StepTime(f"planned ({plan.strategy})", plan.predicted.step_s if plan.predicted else None, measured[_PLANNED])
+    return StepTimes(devices, planned, StepTime(_EVEN, _predicted_s(even, profile), measured[_EVEN]))
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """Return a process's arguments as one would type them.
+
+    Parameters
+    ----------
+    arguments : the program and what follows it, as in `sys.argv`.
+
+    Examples
+    --------
+    >>> command_line(["/opt/bin/hetero-mtf", "train", "--data", "my data"])
+    "hetero-mtf train --data 'my data'"
+    """
+    program = pathlib.Path(arguments[0])
+    name = ["python", os.path.relpath(program)] if program.suffix == ".py" else [program.name]
+    return shlex.join([*name, *arguments[1:]])
+
+
+def _predicted_s(plan: Plan, profile: Profile | None) -> float | None:
+    return None if profile is None else predict(Costs(profile), plan.stages[0]).step_s
+
+
+def _table(times: StepTimes, metrics: Mapping[str, float]) -> Table:
+    table = step_time_table(times)
+    rows = tuple((f"test {name.replace('_', ' ')}", NOTHING, f"{value:.4f}", "") for name, value in metrics.items() if name != "loss")
+    return dataclasses.replace(table, rows=(*table.rows, *rows))

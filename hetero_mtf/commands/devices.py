@@ -1,0 +1,24 @@
+"""`hetero-mtf devices`: what there is to train on."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from hetero_mtf.commands.options import cluster_option
+
+
+@click.command()
+@cluster_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def command(cluster: str, as_json: bool) -> None:
+    """List the devices of a cluster."""
+    from hetero_mtf.commands.quiet import load_tensorflow
+
+    load_tensorflow()
+    from hetero_mtf.report.table import devices_table
+    from hetero_mtf.runtime.cluster import Cluster
+
+    with Cluster.parse(cluster) as found:
+        click.echo(json.dumps(found.record.to_json(), indent=1) if as_json else devices_table(found.record).text())

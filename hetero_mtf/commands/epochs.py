@@ -1,0 +1,81 @@
+"""What a training command shows and saves while it trains; imported after TensorFlow is."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import click
+import keras
+
+from hetero_mtf.report.progress import Advance, progress
+from hetero_mtf.units import seconds_text
+
+
+class Epochs(keras.callbacks.Callback):
+    """Shows a bar during each epoch and prints a row at its end; saves every so many steps and at the end.
+
+    Use it in a with-statement, so that a bar ends whatever happens.
+
+    Parameters
+    ----------
+    trainer : the Trainer.
+    epochs : epochs in all.
+    batches : batches in a whole epoch.
+    path : where to save, or None.
+    every : steps between saves, or None for the end only.
+    """
+
+    def __init__(self, trainer: Any, epochs: int, batches: int, path: str | None, every: int | None) -> None:
+        super().__init__()
+        self._trainer, self._epochs, self._batches = trainer, epochs, batches
+        self._path, self._every = path, every
+        self._bar = contextlib.ExitStack()
+        self._advance: Advance = lambda step: None
+        self._columns: list[str] = []
+        self._steps, self._start_s = 0, 0.0
+
+    def __enter__(self) -> Epochs:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.close()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Start the epoch's bar, at the place where a resumed epoch goes on."""
+        self._steps, self._start_s = 0, time.monotonic()
+        left = self._batches - self._trainer.step % self._batches
+        self._advance = self._bar.enter_context(progress(f"epoch {epoch + 1} of {self._epochs}", left))
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
+        """Count the step, and save if it is time."""
+        self._steps += 1
+        self._advance(f"loss {logs['loss']:.4f}" if logs else "")
+        if self._path is not None and self._every is not None and self._trainer.step % self._every == 0:
+            self._trainer.save(self._path)
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+        """Print the epoch's row; an epoch that was over when its checkpoint was made has none."""
+        self._bar.close()
+        if not self._steps or not logs:
+            return
+        if not self._columns:
+            self._columns = sorted(logs, key=lambda name: (name != "loss", name))
+            click.echo(_row("epoch", "steps", [name.replace("_", " ") for name in self._columns], "time"))
+        numbers = [f"{logs[name]:.4f}" for name in self._columns]
+        spent = seconds_text(time.monotonic() - self._start_s)
+        click.echo(_row(f"{epoch + 1}/{self._epochs}", f"{self._steps}/{self._batches}", numbers, spent))
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Save what has been reached, with the place to go on from."""
+        if self._path is not None:
+            self._trainer.save(self._path)
+        if not self._columns:
+            click.echo(f"nothing was left to train: the checkpoint has reached epoch {self._epochs}")
+
+
+def _row(epoch: str, steps: str, numbers: list[str], spent: str) -> str:
+    return f"{epoch:>7}  {steps:>9}  {''.join(f'{number:>12}' for number in numbers)}  {spent:>10}"

@@ -1,0 +1,125 @@
+"""The `hetero-mtf` program: finds the command, and turns whatever goes wrong into one sentence and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from hetero_mtf import __version__
+from hetero_mtf.errors import HeteroError
+
+NAMES = ("devices", "calibrate", "plan", "train", "evaluate", "predict", "explain", "bench", "worker")
+FAILED, INTERRUPTED = 1, 130
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
+
+
+@dataclasses.dataclass
+class Options:
+    """What was asked of the program itself, not of a command.
+
+    Parameters
+    ----------
+    traceback : whether the traceback of an error is shown.
+    """
+
+    traceback: bool = False
+
+
+class Commands(click.Group):
+    """A group whose commands are imported when they are looked up; none of their modules imports TensorFlow when it is loaded."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """Return the names of all commands, in the order in which they are used."""
+        return list(NAMES)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Return a command by name, or None."""
+        if name not in NAMES:
+            return None
+        found: click.Command = importlib.import_module(f"hetero_mtf.commands.{name}").command
+        return found
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option("--traceback", "show", is_flag=True, help="Show where an error came from.")
+@click.version_option(__version__, prog_name="hetero-mtf")
+@click.pass_obj
+def program(options: Options, show: bool) -> None:
+    """Train a Keras model over unequal devices with the numbers one device would give.
+
+    The usual way is calibrate, plan, train; train alone does all three.
+    """
+    options.traceback = show
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, 1 for an error, 2 for wrong usage, 130 if interrupted.
+
+    Parameters
+    ----------
+    arguments : what follows the program's name; None for this process's arguments.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    options = Options()
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = program.main(arguments, prog_name="hetero-mtf", standalone_mode=False, obj=options)
+            sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.Abort:
+        return _say("interrupted", INTERRUPTED)
+    except KeyboardInterrupt:
+        return _say("interrupted", INTERRUPTED)
+    except click.ClickException as fault:
+        fault.show()
+        return fault.exit_code
+    except BrokenPipeError:
+        return _forget_output()
+    except HeteroError as fault:
+        return _report(str(fault), options)
+    except Exception as fault:
+        said = f" ({fault})" if str(fault) else ""
+        remedy = "report it with the output of hetero-mtf --traceback and the same command"
+        return _report(f"{type(fault).__name__}{said}: this is a bug in hetero-mtf; {remedy}", options)
+
+
+def main() -> None:
+    """Run the command in this process's arguments and end the process."""
+    sys.exit(run())
+
+
+def _report(text: str, options: Options) -> int:
+    if options.traceback:
+        traceback.print_exc()
+    return _say(text, FAILED)
+
+
+def _say(text: str, code: int) -> int:
+    with contextlib.suppress(OSError):
+        click.echo(f"hetero-mtf: {' '.join(text.split())}", err=True)
+    return code
+
+
+def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
+    _say(f"warning: {message}", 0)
+
+
+def _forget_output() -> int:
+    """Whoever read our output has gone; nothing must be written to it as the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILED
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+OPTIMIZERS = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001}  # with the learning rate each starts from, Keras's own
+STRATEGIES = ("auto", "single", "even", "filters")
+BATCH_SIZE = 64
+
+
+class Argument(click.ParamType):
+    """An argument of a model function: name=value, the value a Python literal."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[str, Any]:
+        """Return the name and the value."""
+        name, equals, text = str(value).partition("=")
+        if not equals or not name.isidentifier():
+            self.fail(f"{value!r} is not of the form name=value", parameter, context)
+        try:
+            return name, ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            examples = "classes=10, batch_norm=True or, with quotes that reach the program, kind='small'"
+            self.fail(f"{text!r} is no Python literal; write for instance {examples}", parameter, context)
+
+
+class Shares(click.ParamType):
+    """Relative shares, separated by commas."""
+
+    name = "number,number,..."
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[float, ...]:
+        """Return the shares as numbers."""
+        try:
+            return tuple(float(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of numbers such as 70,25,5", parameter, context)
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerChoice:
+    """An optimizer as the command line says it.
+
+    Parameters
+    ----------
+    name : "sgd", "adam" or "adamw".
+    learning_rate : None for Keras's default.
+    momentum : of SGD; 0 for none.
+    """
+
+    name: str = "sgd"
+    learning_rate: float | None = None
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.momentum and self.name != "sgd":
+            raise click.UsageError(f"--momentum goes with --optimizer sgd, not with {self.name}")
+
+    def make(self) -> Any:
+        """Return the Keras optimizer."""
+        import keras
+
+        rate = OPTIMIZERS[self.name] if self.learning_rate is None else self.learning_rate
+        if self.name == "sgd":
+            return keras.optimizers.SGD(rate, momentum=self.momentum)
+        return {"adam": keras.optimizers.Adam, "adamw": keras.optimizers.AdamW}[self.name](rate)
+
+
+def cluster_option(command: Command) -> Command:
+    """Add --cluster."""
+    forms = "local | emulate:1.0,0.5 | tf_config | slurm | hosts:HOST:PORT,..."
+    return click.option("--cluster", default="local", metavar="CLUSTER", help=f"The devices: {forms}.")(command)
+
+
+def model_options(required: bool = True) -> Callable[[Command], Command]:
+    """Return a decorator that adds --model, --model-arg and --dtype."""
+
+    def add(command: Command) -> Command:
+        dtype = click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", help="Float type of the model.")
+        text = "An argument of the model's function, the value a Python literal; may be repeated."
+        argument = click.option("--model-arg", "model_arguments", type=Argument(), multiple=True, help=text)
+        form = "FILE.py:function | package.module:function"
+        model = click.option("--model", required=required, metavar="MODEL", help=f"The function that returns the Keras model: {form}.")
+        return model(argument(dtype(command)))
+
+    return add
+
+
+def data_option(command: Command) -> Command:
+    """Add --data."""
+    forms = "digits | mnist:DIR | cifar10:DIR | npz:FILE | synthetic[:HxWxC:CLASSES:COUNT]"
+    return click.option("--data", required=True, metavar="DATA", help=f"The data set: {forms}.")(command)
+
+
+def optimizer_options(command: Command) -> Command:
+    """Add --optimizer and --momentum."""
+    momentum = click.option("--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.0, help="Momentum of SGD.")
+    name = click.option("--optimizer", type=click.Choice(list(OPTIMIZERS)), default="sgd", help="Optimizer.")
+    return name(momentum(command))
+
+
+def learning_rate_option(command: Command) -> Command:
+    """Add --learning-rate."""
+    defaults = ", ".join(f"{rate:g} for {name}" for name, rate in OPTIMIZERS.items())
+    positive = click.FloatRange(0, min_open=True)
+    return click.option("--learning-rate", type=positive, show_default=defaults, help="Learning rate.")(command)
+
+
+def seed_option(command: Command) -> Command:
+    """Add --seed."""
+    text = "Seed of initial weights, shuffling and dropout."
+    return click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help=text)(command)
+
+
+def budget_option(command: Command) -> Command:
+    """Add --budget."""
+    positive = click.FloatRange(0, min_open=True)
+    return click.option("--budget", type=positive, metavar="SECONDS", help="Time calibration may take.  [default: what it needs]")(command)
+
+
+def arguments(pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
+    """Return the arguments of a model function by name; the last one of a name counts."""
+    return dict(pairs)

@@ -1,0 +1,35 @@
+"""A plan as a command shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.report.table import Table, alternatives_table, plan_table, prediction_table
+from hetero_mtf.units import seconds_text
+
+
+def plan_report(plan: Plan) -> str:
+    """Return a plan's layouts, its prediction and what it was chosen over as text.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    head = f"Network {plan.digest} in {plan.dtype}, schedule {plan.schedule}"
+    layouts = plan_table(plan)
+    parts = [f"{head}\n{layouts.title}", _untitled(layouts)]
+    if plan.predicted is None:
+        return "\n\n".join([*parts, "Nothing is predicted: the plan was typed by hand."])
+    seconds = plan.predicted
+    named = {"forward": seconds.forward_s, "backward": seconds.backward_s, "update": seconds.update_s}
+    passes = ", ".join(f"{name} {seconds_text(value)}" for name, value in named.items())
+    parts += [_untitled(prediction_table(plan)), f"Predicted step: {seconds_text(seconds.step_s)} ({passes})"]
+    if plan.alternatives:
+        parts.append(alternatives_table(plan).text())
+    return "\n\n".join(parts)
+
+
+def _untitled(table: Table) -> str:
+    """Return the table alone: a title above it would be folded to its width."""
+    return dataclasses.replace(table, title="").text()

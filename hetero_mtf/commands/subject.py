@@ -1,0 +1,68 @@
+"""What is trained or tested: a model, a data set, and the loss and metrics that go with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from hetero_mtf.commands.model_file import load_model
+from hetero_mtf.commands.objective import loss_of, metrics_of
+from hetero_mtf.data.dataset import Dataset
+from hetero_mtf.data.named import load
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.layers import layer_graph
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A model with its data.
+
+    Parameters
+    ----------
+    model : Keras model.
+    graph : its LayerGraph.
+    data : the data set.
+    """
+
+    model: Any
+    graph: LayerGraph
+    data: Dataset
+
+    @property
+    def loss(self) -> Any:
+        """The Keras loss that goes with them."""
+        return loss_of(self.data, self.model, self.graph)
+
+    @property
+    def metrics(self) -> list[Any]:
+        """The Keras metrics that go with them."""
+        return metrics_of(self.data, self.model, self.graph)
+
+    def metrics_text(self, metrics: Mapping[str, float]) -> str:
+        """Return test metrics as a sentence.
+
+        Parameters
+        ----------
+        metrics : name -> value over the test samples.
+        """
+        found = ", ".join(f"test {name.replace('_', ' ')} {value:.4f}" for name, value in metrics.items())
+        return f"{found} over {len(self.data.x_test)} samples of {self.data.name}"
+
+
+def load_subject(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str, data: str, seed: int = 0) -> Subject:
+    """Return a model and a data set by their names on the command line, the data first as they fail sooner.
+
+    Parameters
+    ----------
+    model, arguments, dtype, seed : as for `load_model`.
+    data : as for `hetero_mtf.data.load`.
+
+    Raises
+    ------
+    HeteroError
+        If one of them cannot be had, or the model holds what is not supported.
+    """
+    found = load(data, dtype=dtype)
+    network = load_model(model, dict(arguments), dtype, seed)
+    return Subject(network, layer_graph(network), found)

@@ -1,0 +1,78 @@
+"""Files that a command writes: looked at before hours of work, written in one piece after them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hetero_mtf.errors import HeteroError
+from hetero_mtf.json_file import replace_file
+
+
+def check_target(path: str | os.PathLike[str] | None) -> None:
+    """Refuse a path that nothing can be written to.
+
+    Parameters
+    ----------
+    path : path of the file to write, or None.
+
+    Raises
+    ------
+    HeteroError
+        If its folder is missing or not writable, or it is a folder itself.
+    """
+    if path is None:
+        return
+    target = pathlib.Path(path)
+    if target.is_dir():
+        raise HeteroError(f"cannot write {target}: it is a folder; give the path of a file")
+    if not target.parent.is_dir():
+        raise HeteroError(f"cannot write {target}: there is no folder {target.parent}; make it first")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise HeteroError(f"cannot write {target}: the folder {target.parent} is not writable; choose another place")
+
+
+def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write arrays to an .npz file in one piece.
+
+    Parameters
+    ----------
+    path : path of the file to write or replace.
+    arrays : name -> array.
+
+    Raises
+    ------
+    HeteroError
+        If it cannot be written.
+    """
+    with replace_file(path) as file:
+        np.savez(file, **dict(arrays))
+
+
+def save_model(path: str | os.PathLike[str], model: Any) -> None:
+    """Write a Keras model to a .keras file in one piece.
+
+    Parameters
+    ----------
+    path : path of the file to write or replace.
+    model : keras.Model.
+
+    Raises
+    ------
+    HeteroError
+        If it cannot be written.
+    """
+    target = pathlib.Path(path)
+    scratch = target.with_name(f".{target.stem}.{os.getpid()}.keras")
+    try:
+        model.save(scratch)
+        os.replace(scratch, target)
+    except (OSError, RuntimeError) as fault:
+        reason = getattr(fault, "strerror", None) or " ".join(str(fault).split())
+        raise HeteroError(f"cannot write {target}: {reason}; choose another place or free some space") from fault
+    finally:
+        scratch.unlink(missing_ok=True)

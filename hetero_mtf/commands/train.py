@@ -1,0 +1,129 @@
+"""`hetero-mtf train`: train a model under a plan, which is measured and made first where there is none."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetero_mtf.commands import options as shared
+from hetero_mtf.commands.options import OptimizerChoice
+
+if TYPE_CHECKING:
+    from hetero_mtf.commands.preparation import Prepared
+    from hetero_mtf.commands.subject import Subject
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """The options of the command, by their names on the command line."""
+
+    model: str
+    model_arguments: tuple[tuple[str, Any], ...]
+    dtype: str
+    data: str
+    cluster: str
+    plan: str | None
+    profile: str | None
+    strategy: str
+    epochs: int
+    batch_size: int | None
+    optimizer: str
+    learning_rate: float | None
+    momentum: float
+    budget: float | None
+    save: str | None
+    save_every: int | None
+    resume: str | None
+    output: str | None
+    seed: int
+    compare: bool
+
+    def __post_init__(self) -> None:
+        if self.plan is not None and self.profile is not None:
+            raise click.UsageError("--plan and --profile exclude each other: a plan says all that a profile is read for")
+        if self.save_every is not None and self.save is None:
+            raise click.UsageError("--save-every needs --save PATH")
+        if self.output is not None and not self.output.endswith(".keras"):
+            raise click.UsageError(f"--output is {self.output!r}; Keras wants a name that ends in .keras")
+
+    @property
+    def choice(self) -> OptimizerChoice:
+        """The optimizer."""
+        return OptimizerChoice(self.optimizer, self.learning_rate, self.momentum)
+
+
+@click.command()
+@shared.model_options()
+@shared.data_option
+@shared.cluster_option
+@click.option("--plan", metavar="FILE", help="The plan to train by.")
+@click.option("--profile", metavar="FILE", help="A profile to plan from. Without it and --plan the devices are measured first.")
+@click.option("--strategy", type=click.Choice(shared.STRATEGIES), default="auto", help="How to plan where there is no --plan.")
+@click.option("--epochs", type=click.IntRange(1), default=5, help="Epochs in all, those before a --resume counted.")
+@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a step.  [default: the plan's, or {shared.BATCH_SIZE}]")
+@shared.optimizer_options
+@shared.learning_rate_option
+@shared.budget_option
+@click.option("--save", metavar="FILE", help="Where to save all state: at the end and, with --save-every, on the way.")
+@click.option("--save-every", type=click.IntRange(1), metavar="STEPS", help="Steps between saves.  [default: only at the end]")
+@click.option("--resume", metavar="FILE", help="Go on from a file that --save wrote, in mid-epoch too, under any plan.")
+@click.option("--output", metavar="FILE.keras", help="Where to save the trained Keras model.")
+@shared.seed_option
+@click.option("--compare", is_flag=True, help="Then time a step alone on each device, split equally and as planned, and print a table.")
+def command(**options: Any) -> None:
+    """Train a Keras model and print its test metrics.
+
+    Without --plan or --profile the devices are measured and a plan is made first; both are saved beside the file of --save or
+    --output, or else in the working directory as train-profile.json and train-plan.json.
+    """
+    run = Run(**options)
+    from hetero_mtf.commands.target import check_target
+
+    choice = run.choice
+    for path in (run.save, run.output):
+        check_target(path)
+    from hetero_mtf.commands.subject import load_subject
+
+    subject = load_subject(run.model, run.model_arguments, run.dtype, run.data, run.seed)
+    from hetero_mtf.commands.preparation import Wanted, prepare
+    from hetero_mtf.runtime.cluster import Cluster
+
+    wanted = Wanted(run.plan, run.profile, run.strategy, run.batch_size, run.budget, run.save or run.output or "train")
+    with Cluster.parse(run.cluster) as live:
+        prepared = prepare(wanted, live, subject.model, subject.graph, choice)
+        metrics = _train(run, subject, prepared, live)
+        if run.compare:
+            from hetero_mtf.commands.comparison import compare
+
+            click.echo(f"\n{compare(subject, prepared, live, choice, metrics)}")
+
+
+def _train(run: Run, subject: Subject, prepared: Prepared, live: Any) -> dict[str, float]:
+    """Train, save, and return the test metrics."""
+    from hetero_mtf.commands.epochs import Epochs
+    from hetero_mtf.commands.plan_report import plan_report
+    from hetero_mtf.commands.target import save_model
+    from hetero_mtf.training.checkpoint import load_state
+    from hetero_mtf.training.trainer import Trainer
+
+    seed = run.seed if run.resume is None else load_state(run.resume).seed
+    data, plan = subject.data, prepared.plan
+    settings: dict[str, Any] = {"optimizer": run.choice.make(), "loss": subject.loss, "metrics": subject.metrics, "seed": seed}
+    with Trainer(subject.model, plan, live, **settings) as trainer:
+        click.echo(f"{plan_report(plan)}\n")
+        if run.resume is not None:
+            trainer.restore(run.resume)
+            click.echo(f"going on after step {trainer.step} of {run.resume}")
+        batches = -(-len(data.x_train) // plan.batch_size)
+        with Epochs(trainer, run.epochs, batches, run.save, run.save_every) as epochs:
+            trainer.fit(data.x_train, data.y_train, epochs=run.epochs, callbacks=[epochs])
+        metrics = trainer.evaluate(data.x_test, data.y_test)
+        click.echo(subject.metrics_text(metrics))
+        if run.output is not None:
+            save_model(run.output, trainer.to_keras())
+    for path in (run.save, run.output):
+        if path is not None:
+            click.echo(f"saved {path}")
+    return metrics

@@ -1,0 +1,49 @@
+"""`hetero-mtf worker`: one server of a cluster of several machines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import click
+
+from hetero_mtf.devices.addresses import Addresses, parse_hosts, parse_slurm, parse_tf_config
+from hetero_mtf.errors import ClusterError
+
+
+@click.command()
+@click.option("--hosts", metavar="HOST:PORT,...", help="All servers, the same list in every worker.  [default: TF_CONFIG, or Slurm's job]")
+@click.option("--index", type=click.IntRange(0), help="Which of the servers this is, from 0.  [default: what TF_CONFIG or Slurm says]")
+@click.option("--port", type=click.IntRange(1, 65535), help="The port of hosts that are written without one.")
+def command(hosts: str | None, index: int | None, port: int | None) -> None:
+    """Serve this machine's devices to a training program until interrupted.
+
+    The server listens on every interface and asks nobody who they are: run it in trusted networks only.
+    """
+    from hetero_mtf.devices import environment
+
+    addresses = _addresses(hosts, port, environment.variables())
+    task = addresses.task if index is None else index
+    if task is None:
+        raise ClusterError(f"it is not said which of {', '.join(addresses.hosts)} this worker is; add --index")
+    from hetero_mtf.commands.quiet import load_tensorflow
+
+    load_tensorflow()
+    from hetero_mtf.runtime.worker import serve
+
+    try:
+        serve(addresses.hosts, task, ready=lambda: click.echo(f"worker {task} serves on {addresses.hosts[task]}; interrupt it to end it"))
+    except KeyboardInterrupt:
+        click.echo("hetero-mtf: interrupted", err=True)
+        os._exit(130)  # TensorFlow's server cannot be stopped, only left
+
+
+def _addresses(hosts: str | None, port: int | None, variables: Mapping[str, str]) -> Addresses:
+    if hosts is not None:
+        parts = [part.strip() for part in hosts.split(",") if part.strip()]
+        return parse_hosts([part if port is None or part.rpartition(":")[2].isdigit() else f"{part}:{port}" for part in parts])
+    if variables.get("TF_CONFIG"):
+        return parse_tf_config(variables["TF_CONFIG"])
+    if variables.get("SLURM_JOB_ID"):
+        return parse_slurm(variables)
+    raise ClusterError("no servers are named: neither --hosts nor TF_CONFIG nor a Slurm job; add --hosts HOST:PORT,... and --index")

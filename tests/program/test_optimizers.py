@@ -1,0 +1,77 @@
+"""Optimizers: what is not honoured is refused by name. (Their arithmetic is tested against Keras in test_transparency.)"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import pytest
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.program.optimizers import read_optimizer
+
+O = keras.optimizers  # noqa: E741
+
+
+class _Own(O.SGD):
+    """May do anything."""
+
+
+def _excluding() -> Any:
+    optimizer = O.AdamW()
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    return optimizer
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "another": (lambda: O.RMSprop(), "the optimizer RMSprop is not supported; supported are SGD, Adam, AdamW"),
+    "another, by name": (lambda: "lion", "the optimizer Lion is not supported"),
+    "subclass": (lambda: _Own(), "the optimizer _Own is not supported"),
+    "moving averages": (lambda: O.SGD(use_ema=True), "SGD has use_ema=True"),
+    "accumulation": (lambda: O.Adam(gradient_accumulation_steps=2), "Adam has gradient_accumulation_steps=2"),
+    "loss scale": (lambda: O.SGD(loss_scale_factor=2.0), "SGD has loss_scale_factor=2.0"),
+    "scaling optimizer": (lambda: O.LossScaleOptimizer(O.SGD()), "the optimizer LossScaleOptimizer is not supported"),
+    "excluded variables": (_excluding, "excludes variables from weight decay, which is not supported; decay all or none"),
+}
+
+
+@pytest.mark.parametrize("make, words", REFUSED.values(), ids=REFUSED)
+def test_an_optimizer_or_option_that_is_not_honoured_is_refused(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises(UnsupportedError, match=words):
+        read_optimizer(make(), "float32")
+
+
+@pytest.mark.parametrize("kind", [O.SGD, O.Adam, O.AdamW])
+def test_every_option_of_a_supported_optimizer_is_either_honoured_or_refused(kind: Any) -> None:
+    honoured = {
+        "learning_rate",
+        "momentum",
+        "nesterov",
+        "beta_1",
+        "beta_2",
+        "epsilon",
+        "amsgrad",
+        "weight_decay",
+        "clipnorm",
+        "global_clipnorm",
+        "clipvalue",
+    }
+    refused = {"use_ema", "loss_scale_factor", "gradient_accumulation_steps"}
+    without_effect = {"name", "ema_momentum", "ema_overwrite_frequency"}  # the last two matter with use_ema alone
+    assert set(kind().get_config()) <= honoured | refused | without_effect
+
+
+def test_the_copy_that_tells_rates_is_not_the_users_optimizer() -> None:
+    optimizer = O.Adam(O.schedules.ExponentialDecay(0.1, 10, 0.5))
+    rule, copy = read_optimizer(optimizer, "float64")
+    assert copy is not optimizer and rule.slots == ("momentum", "velocity")
+    assert copy.get_config() == optimizer.get_config()
+
+
+@pytest.mark.parametrize(
+    "optimizer, slots",
+    [(O.SGD, ()), (lambda: O.SGD(momentum=0.5), ("momentum",)), (lambda: O.Adam(amsgrad=True), ("momentum", "velocity", "velocity_hat"))],
+)
+def test_only_the_slots_that_are_used_are_kept(optimizer: Callable[[], Any], slots: tuple[str, ...]) -> None:
+    assert read_optimizer(optimizer(), "float32")[0].slots == slots

@@ -1,0 +1,170 @@
+"""Every kind of layer against Keras: shapes, variables, trainability and values, in every option that is supported."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.records import Layer
+from hetero_mtf.layers import KINDS, kind_of, layer_graph, make_layer
+from hetero_mtf.layers.activation import ACTIVATIONS
+from hetero_mtf.layers.kind import FREE_OPTIONS, extent, window_shape
+
+IMAGE = (7, 6, 4)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with hm.Cluster.local(["cpu:0"] * 3) as made:
+        yield made
+
+
+def _make(name: str, *arguments: Any, **options: Any) -> Callable[[], Any]:
+    return lambda: getattr(keras.layers, name)(*arguments, **options)
+
+
+LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
+    "conv": (_make("Conv2D", 5, 3), IMAGE),
+    "conv, all options": (
+        _make("Conv2D", 5, (2, 3), strides=2, padding="same", activation="relu", use_bias=False, kernel_regularizer="l2", trainable=False), IMAGE
+    ),
+    "conv, unequal strides": (_make("Conv2D", 5, 3, strides=(1, 2)), IMAGE),
+    "conv, window larger than the image": (_make("Conv2D", 5, 9, padding="same"), IMAGE),
+    "conv, other bias": (_make("Conv2D", 5, 1, bias_initializer="ones", bias_regularizer=keras.regularizers.L2(0.3)), IMAGE),
+    "dense": (_make("Dense", 5), (6,)),
+    "dense on images": (_make("Dense", 5, activation="tanh", use_bias=False), IMAGE),
+    "dense softmax": (_make("Dense", 5, activation="softmax"), (6,)),
+    "max pool": (_make("MaxPooling2D"), IMAGE),
+    "max pool, overlapping, same": (_make("MaxPooling2D", 3, strides=2, padding="same"), IMAGE),
+    "max pool, unequal": (_make("MaxPooling2D", (3, 2), strides=(2, 1)), IMAGE),
+    "mean pool": (_make("AveragePooling2D", 2), IMAGE),
+    "mean pool, overlapping, same": (_make("AveragePooling2D", 3, strides=1, padding="same"), IMAGE),
+    "global mean": (_make("GlobalAveragePooling2D"), IMAGE),
+    "batch norm": (_make("BatchNormalization"), IMAGE),
+    "batch norm of features": (_make("BatchNormalization", epsilon=0.1), (6,)),
+    "batch norm, no scale": (_make("BatchNormalization", scale=False, momentum=0.5), IMAGE),
+    "batch norm, no centre, frozen": (_make("BatchNormalization", center=False, trainable=False), IMAGE),
+    "batch norm, named axis": (_make("BatchNormalization", axis=3, moving_variance_initializer="ones"), IMAGE),
+    **{f"activation {name}": (_make("Activation", name), IMAGE) for name in ACTIVATIONS},
+    "activation swish": (_make("Activation", "swish"), IMAGE),
+    "relu": (_make("ReLU"), IMAGE),
+    "relu, ceiling": (_make("ReLU", max_value=6), IMAGE),
+    "relu, everything": (_make("ReLU", max_value=0.8, negative_slope=0.3, threshold=0.2), IMAGE),
+    "relu, slope": (_make("ReLU", negative_slope=0.3), IMAGE),
+    "softmax": (_make("Softmax"), IMAGE),
+    "dropout": (_make("Dropout", 0.5, seed=3), IMAGE),
+    "flatten": (_make("Flatten"), IMAGE),
+    "flatten of features": (_make("Flatten"), (6,)),
+    "padding": (_make("ZeroPadding2D", 2), IMAGE),
+    "padding, unequal": (_make("ZeroPadding2D", ((1, 0), (2, 3))), IMAGE),
+    "rescaling": (_make("Rescaling", 1 / 127.5, -1), IMAGE),
+}  # fmt: skip
+
+
+def _model(make: Callable[[], Any], shape: tuple[int, ...]) -> keras.Model:
+    """Return a model of a mixing layer, so that there is something to split, and the layer in question."""
+    i = keras.Input(shape)
+    x = keras.layers.Dense(shape[-1], name="before")(i)
+    model = keras.Model(i, make()(x))
+    rng = np.random.default_rng(2)
+    for variable in model.weights:
+        variable.assign(np.abs(rng.normal(size=variable.shape)) + 0.1 if "variance" in variable.name else rng.normal(size=variable.shape))
+    return model
+
+
+@pytest.mark.parametrize("make, shape", LAYERS.values(), ids=LAYERS)
+def test_a_layer_has_keras_shape_variables_and_values(make: Callable[[], Any], shape: tuple[int, ...], cluster: Any) -> None:
+    keras.config.set_floatx("float64")
+    model = _model(make, shape)
+    theirs, ours = model.layers[-1], layer_graph(model).layers[-1]
+    assert ours.kind == type(theirs).__name__ and ours.name == theirs.name
+    assert ours.output_shape == tuple(theirs.output.shape[1:])
+    trainable = {id(v) for v in theirs.trainable_weights}
+    assert [(v.name, v.shape, v.trainable) for v in ours.variables] == [
+        (v.name, tuple(v.shape), id(v) in trainable) for v in theirs.weights
+    ]
+    x = np.random.default_rng(0).normal(size=(3, *shape))
+    expected = model.predict(x, verbose=0)
+    for shares in ([1, 0, 0], [2, 1, 1], [0, 3, 1]):
+        with hm.Trainer(model, hm.Plan.filters(model, shares, cluster, 3), cluster, loss="mse") as trainer:
+            np.testing.assert_allclose(trainer.predict(x), expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", sorted(set(KINDS) - {"InputLayer"}))
+def test_every_option_of_a_layer_is_sorted_into_kept_fixed_or_free(name: str) -> None:
+    kind = KINDS[name]
+    assert kind.keras_class == name
+    options = set(inspect.signature(getattr(keras.layers, name).__init__).parameters) - {"self", "kwargs"}
+    unknown = options - {*kind.kept, *kind.fixed, *kind.free, *FREE_OPTIONS}
+    assert unknown <= {"seed"}, "an option in no set would be refused whatever its value"
+
+
+def test_an_option_that_a_later_keras_adds_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match=r"layer c \(Flatten\) has the option novelty=3, which is not supported; leave it out"):
+        KINDS["Flatten"].attributes("c", {"name": "c", "novelty": 3})
+
+
+def _mixing(activation: str = "relu") -> Layer:
+    attributes = {"units": 4, "activation": activation, "use_bias": True, "kernel_l2": 0.0, "bias_l2": 0.0}
+    return make_layer("d", "Dense", attributes, (0,), [(6,)])
+
+
+def test_a_mixing_layer_is_a_column_or_a_row_but_a_softmax_is_never_split() -> None:
+    assert kind_of(_mixing()).mixes
+    assert kind_of(_mixing()).layouts(_mixing()) == {"replicated", "column", "row"}
+    assert kind_of(_mixing("softmax")).layouts(_mixing("softmax")) == {"replicated", "row"}
+    for attributes, expected in [("softmax", {"replicated"}), ("relu", {"replicated", "split"})]:
+        layer = make_layer("a", "Activation", {"activation": attributes}, (0,), [(6,)])
+        assert kind_of(layer).layouts(layer) == expected
+
+
+def test_only_an_add_merges_split_inputs() -> None:
+    assert [name for name, kind in KINDS.items() if kind.merges] == ["Add"]
+    join = make_layer("j", "Concatenate", {"axis": -1}, (0, 1), [(2, 3), (2, 4)])
+    assert join.output_shape == (2, 7) and kind_of(join).layouts(join) == {"replicated"}
+
+
+def test_costs_count_multiplications_and_additions() -> None:
+    assert _mixing().flops == 2 * 6 * 4
+    options = {"kernel_size": [3, 3], "strides": [2, 2], "padding": "same", "filters": 5}
+    conv = make_layer("c", "Conv2D", {**_mixing().attributes, **options}, (0,), [(9, 7, 3)])
+    assert conv.output_shape == (5, 4, 5) and conv.flops == 2 * 3 * 3 * 3 * 5 * 5 * 4
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+@pytest.mark.parametrize("window", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_window_shapes_are_those_of_keras(n: int, window: int, stride: int) -> None:
+    layer = keras.layers.MaxPooling2D(window, stride, "same")
+    assert window_shape((n,), (window,), (stride,), "same") == layer.compute_output_shape((None, n, n, 1))[1:2]
+    if n >= window:
+        layer = keras.layers.MaxPooling2D(window, stride, "valid")
+        assert window_shape((n,), (window,), (stride,), "valid") == layer.compute_output_shape((None, n, n, 1))[1:2]
+
+
+def test_an_image_smaller_than_the_window_is_refused_by_name() -> None:
+    with pytest.raises(
+        UnsupportedError, match=r"layer p \(MaxPooling2D\) would have the output shape .*; its input \(2, 2, 1\) is too small"
+    ):
+        make_layer("p", "MaxPooling2D", {"pool_size": [3, 3], "strides": [1, 1], "padding": "valid"}, (0,), [(2, 2, 1)])
+
+
+def test_a_layer_of_an_unknown_kind_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match="layer l is a LSTM, which is not supported; supported are InputLayer, Conv2D"):
+        kind_of(Layer("l", "LSTM", {}, (), (3,)))
+
+
+def test_a_layer_graph_is_returned_as_it_is() -> None:
+    graph = layer_graph(_model(*LAYERS["conv"]))
+    assert layer_graph(graph) is graph
+
+
+def test_the_extent_of_nothing_is_one() -> None:
+    assert extent(()) == 1

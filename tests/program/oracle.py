@@ -75,7 +75,9 @@ def keras_run(model: keras.Model, optimizer: Any, loss: Any, steps: Steps, eager
     """Return Keras's losses and final weights."""
     copy = clone(model)
     copy.compile(optimizer, loss, run_eagerly=eager, jit_compile=False)
-    losses = [float(copy.train_on_batch(x, y, sample_weight=w)) for x, y, w in zip(steps.x, steps.y, steps.weight)]
+    one_each = (-1, *(1 for _ in copy.output_shape[1:-1]))  # Keras wants the weights' rank to be the loss values'
+    weights = [None if w is None else w.reshape(one_each) for w in steps.weight]
+    losses = [float(copy.train_on_batch(x, y, sample_weight=w)) for x, y, w in zip(steps.x, steps.y, weights)]
     return losses, copy.get_weights()
 
 

@@ -145,3 +145,47 @@ def sequential() -> keras.Model:
 
 
 Build = Callable[[], keras.Model]
+
+
+def pixels() -> keras.Model:
+    """A class for every position: the loss has many values a sample."""
+    L = _layers()
+    i = keras.Input((4, 3, 2))
+    x = L.Concatenate()([i, L.Conv2D(6, 3, padding="same", activation="relu", name="first")(i), i])
+    return _scatter(keras.Model(i, L.Dense(3, name="head")(x)))
+
+
+def linear() -> keras.Model:
+    """One dense layer, its input added to it."""
+    L = _layers()
+    i = keras.Input((6,))
+    return _scatter(keras.Model(i, L.Add()([i, L.Dense(6, use_bias=False, name="head")(i), i])))
+
+
+def unlearning() -> keras.Model:
+    """Nothing but moving averages changes."""
+    L = _layers()
+    i = keras.Input(SHAPE)
+    x = L.Conv2D(12, 3, name="first", trainable=False)(i)
+    x = L.BatchNormalization(name="norm", center=False, scale=False, momentum=0.5)(x)
+    return _scatter(keras.Model(i, L.Dense(CLASSES, name="head", trainable=False)(L.Flatten()(x))))
+
+
+def norm_of_points() -> keras.Model:
+    """Batch norm of one position, behind a flatten, and of raw input, and dropout of rate zero."""
+    L = _layers()
+    i = keras.Input((2, 2, 3))
+    x = L.Conv2D(6, 2, name="first")(L.BatchNormalization(name="norm0")(i))
+    x = L.Flatten()(L.BatchNormalization(name="norm1")(x))
+    x = L.BatchNormalization(name="norm2")(L.Dropout(0.0)(x))
+    return _scatter(keras.Model(i, L.Dense(4, name="head")(x)))
+
+
+def one_flatten_two_readers() -> keras.Model:
+    """A flatten that rows, a column and a join read."""
+    L = _layers()
+    i = keras.Input((4, 3, 2))
+    flat = L.Flatten()(L.Conv2D(6, 2, activation="relu", name="first")(i))
+    a = L.Dense(5, name="left")(flat)
+    b = L.Dense(5, activation="softmax", name="right")(flat)
+    return _scatter(keras.Model(i, L.Dense(4, name="head")(L.Concatenate()([L.Add()([a, b]), flat]))))

@@ -52,7 +52,10 @@ class Case:
     def steps(self, model: keras.Model) -> Steps:
         rng = np.random.default_rng(3)
         classes = model.output_shape[-1]
+        places = model.output_shape[1:-1]
         make = {
+            "labels per place": lambda n: rng.integers(0, classes, (n, *places)),
+            "numbers per place": lambda n: rng.normal(size=(n, *places, classes)),
             "labels": lambda n: rng.integers(0, classes, n),
             "one-hot": lambda n: np.eye(classes)[rng.integers(0, classes, n)],
             "binary": lambda n: rng.integers(0, 2, (n, classes)).astype(float),
@@ -133,6 +136,14 @@ LAYOUTS = [
     Case("L2, gathered", _l2, (5, 2), pairing="gather"),
     Case("batches of other sizes", nets.norms, batches=(8, 5, 8, 1, 3)),
     Case("sample weights", nets.convs, weights=True),
+    Case("a class for every place", nets.pixels, target="labels per place"),
+    Case("numbers for every place", nets.pixels, target="numbers per place", loss=_loss("MeanSquaredError"), weights=True),
+    Case("one layer", nets.linear, target="numbers", loss=_loss("MeanSquaredError")),
+    Case("nothing learns", nets.unlearning),
+    Case("batch norm of single points", nets.norm_of_points),
+    Case("batch norm of one sample", nets.norm_of_points, (1, 1), batches=(1, 2, 1, 1, 1)),
+    Case("a flatten with two readers", nets.one_flatten_two_readers),
+    Case("a flatten with two readers, gathered", nets.one_flatten_two_readers, (1, 2), pairing="gather"),
 ]
 
 OPTIMIZERS = [
@@ -169,6 +180,19 @@ LOSSES = [
 
 CASES = [
     *LAYOUTS,
+    *(
+        Case(
+            f"reduction {reduction} of every place, weights {weights}",
+            nets.pixels,
+            (5, 2),
+            target="labels per place",
+            optimizer=_sgd(learning_rate=0.01),
+            weights=weights,
+            loss=_loss("SparseCategoricalCrossentropy", from_logits=True, reduction=reduction),
+        )
+        for reduction in ("sum_over_batch_size", "sum", "mean_with_sample_weight")
+        for weights in (False, True)
+    ),
     *(Case(f"optimizer {name}", nets.convs, optimizer=make) for name, make in OPTIMIZERS),
     Case("clipping with zeros", nets.wide, sizes=((57, 0, 3), (0, 5, 1)), optimizer=_sgd(global_clipnorm=0.1)),
     Case("Adam with batch norm and L2", _l2_norms, optimizer=_adam()),

@@ -33,7 +33,8 @@ def _make(name: str, *arguments: Any, **options: Any) -> Callable[[], Any]:
 LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "conv": (_make("Conv2D", 5, 3), IMAGE),
     "conv, all options": (
-        _make("Conv2D", 5, (2, 3), strides=2, padding="same", activation="relu", use_bias=False, kernel_regularizer="l2", trainable=False), IMAGE
+        _make("Conv2D", 5, (2, 3), strides=2, padding="same", activation="relu", use_bias=False, kernel_regularizer="l2", trainable=False),
+        IMAGE,
     ),
     "conv, unequal strides": (_make("Conv2D", 5, 3, strides=(1, 2)), IMAGE),
     "conv, window larger than the image": (_make("Conv2D", 5, 9, padding="same"), IMAGE),

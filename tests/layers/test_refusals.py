@@ -234,11 +234,6 @@ def _lora() -> keras.Model:
     return model
 
 
-def _unused_input() -> keras.Model:
-    a = keras.Input((4,), name="a")
-    return keras.Model(a, L.Dense(2)(a))
-
-
 MODELS = {
     "shared layer": (_shared, "odd is shared"),
     "nested model": (_nested, "odd is a .*Sequential"),

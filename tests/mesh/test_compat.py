@@ -55,7 +55,8 @@ def test_importing_warns_of_nothing_and_gives_lent_names_back() -> None:
         import tensorflow as tf
         from tensorflow.python.framework import ops
         import keras
-        names = lambda: (hasattr(tf.compat.v1, "estimator"), hasattr(ops, "register_tensor_conversion_function"), hasattr(ops, "register_dense_tensor_like_type"))
+        lent = ("register_tensor_conversion_function", "register_dense_tensor_like_type")
+        names = lambda: (hasattr(tf.compat.v1, "estimator"), *(hasattr(ops, name) for name in lent))
         before = names()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -196,7 +196,10 @@ CASES = [
     *(Case(f"optimizer {name}", nets.convs, optimizer=make) for name, make in OPTIMIZERS),
     Case("clipping with zeros", nets.wide, sizes=((57, 0, 3), (0, 5, 1)), optimizer=_sgd(global_clipnorm=0.1)),
     Case("Adam with batch norm and L2", _l2_norms, optimizer=_adam()),
-    *(Case(f"loss {name}", build, loss=_loss(kind, **options), target=target, graph_mode=True) for name, kind, options, build, target in LOSSES),
+    *(
+        Case(f"loss {name}", build, loss=_loss(kind, **options), target=target, graph_mode=True)
+        for name, kind, options, build, target in LOSSES
+    ),
     *(
         Case(f"reduction {reduction}, weights {weights}", nets.convs, (5, 2), optimizer=_sgd(learning_rate=0.01), weights=weights,
              loss=_loss("SparseCategoricalCrossentropy", from_logits=True, reduction=reduction))

@@ -116,7 +116,9 @@ def test_a_moving_average_moves_by_one_minus_its_momentum() -> None:
 
 
 WHOLE = {
-    "convolution over split space": (lambda _, x, k: [conv.convolve_2d(x, k, (1, 1), "SAME")], [{**X, "c": 6}, {**KERNEL, "c": 6, "o": 3}], "space0"),
+    "convolution over split space": (
+        lambda _, x, k: [conv.convolve_2d(x, k, (1, 1), "SAME")], [{**X, "c": 6}, {**KERNEL, "c": 6, "o": 3}], "space0"
+    ),
     "softmax over split channels": (lambda _, x: [elementwise.softmax(x)], [{"batch": 2, "c": 6}], "c"),
     "statistics of a split batch": (
         lambda _, x, g, b: norm.normalize_batch(x, g, b, 1e-3), [{**X, "c": 6}, {"c": 6}, {"c": 6}], "batch"

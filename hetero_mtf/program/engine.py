@@ -62,6 +62,15 @@ class Engine:
         self._written: set[str] = set()
         self._closed = False
 
+    def build(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Build the training program for batches like this one.
+
+        Parameters
+        ----------
+        x, y : (batch, ...) arrays.
+        """
+        self._program("train", len(x), _target(y))
+
     def train(
         self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, scale: float, step: int, scalars: Mapping[str, float], want_output: bool
     ) -> tuple[float, np.ndarray | None]:

@@ -82,6 +82,21 @@ class Trainer:
         """Number of steps taken."""
         return self._step
 
+    @property
+    def nodes(self) -> int:
+        """Number of nodes in the TensorFlow graph so far."""
+        return self._engine.nodes
+
+    def build(self, x: Any, y: Any) -> None:
+        """Build the graph for batches of this form now, not with the first of them.
+
+        Parameters
+        ----------
+        x, y : (batch, ...) samples and targets.
+        """
+        feed = batches.feed(self._graph, self._loss, x, y)
+        self._engine.build(feed.x, feed.y)
+
     def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
         """Take one step and return this batch's mean loss before it, regularization included.
 

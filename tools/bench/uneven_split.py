@@ -7,16 +7,23 @@ median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices 
 step of device d alone.
 
     python tools/bench/uneven_split.py [--shares 1.0,0.5] [--batch 16] [--filters 384,384,384,384]
+    python tools/bench/uneven_split.py --paper-a [--batch 64]
+
+The second form takes paper A's CIFAR network (Moreno-Alvarez et al. 2021) instead, without the stock
+baseline, whose pieces do not build it with the serial network's numbers.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 import os
+import pathlib
 import sys
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np
@@ -36,8 +43,8 @@ def convolutions(shape: tuple[int, int, int], filters: tuple[int, ...], classes:
     return keras.Model(inputs, keras.layers.Dense(classes)(keras.layers.GlobalAveragePooling2D()(x)))
 
 
-def run_case(case: Case, shape: tuple[int, int, int], filters: tuple[int, ...], rounds: int) -> dict[str, Any]:
-    """Return the median seconds of every arrangement, the plan and its prediction."""
+def run_case(case: Case, model: Any, filters: tuple[int, ...] | None, rounds: int) -> dict[str, Any]:
+    """Return the median seconds of every arrangement, the plan and its prediction; `filters` None leaves out the stock baseline."""
     import keras
     from stock_equal import StockEqual
 
@@ -45,21 +52,21 @@ def run_case(case: Case, shape: tuple[int, int, int], filters: tuple[int, ...], 
     from hetero_mtf.training.timing import interleaved
 
     shares, batch = [float(s) for s in case[0].split(",")], case[1]
-    model = convolutions(shape, filters, 10)
+    shape = model.input_shape[1:]
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(batch, *shape)).astype("float32"), rng.integers(0, 10, batch)
     settings = {"optimizer": keras.optimizers.SGD(0.01, momentum=0.9), "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
     with hm.Cluster.emulate(shares) as cluster:
         profile = hm.calibrate(cluster, model, batch_size=batch, optimizer=settings["optimizer"])
-        planned = hm.plan(profile, strategy="filters")
+        planned, automatic = hm.plan(profile, strategy="filters"), hm.plan(profile)
         plans = {f"alone {d}": hm.Plan.single(model, device=d, cluster=cluster, batch_size=batch) for d in range(len(shares))}
         plans |= {"equal": hm.Plan.even(model, cluster=cluster, batch_size=batch), "planned": planned}
         trainers = {name: hm.Trainer(model, plan, cluster, **settings) for name, plan in plans.items()}
-        stock = StockEqual(cluster, shape, filters, 10, batch)
-        runs = {"stock equal": functools.partial(stock.step, x, y)}
-        runs |= {name: functools.partial(trainer.train_on_batch, x, y) for name, trainer in trainers.items()}
+        stock = [StockEqual(cluster, shape, filters, 10, batch)] if filters else []
+        runs = {name: functools.partial(trainer.train_on_batch, x, y) for name, trainer in trainers.items()}
+        runs |= {"stock equal": functools.partial(baseline.step, x, y) for baseline in stock}
         seconds = {name: float(np.median(times)) for name, times in interleaved(runs, rounds=rounds, steps=4, warm_up=3).items()}
-        for ended in (stock, *trainers.values()):
+        for ended in (*stock, *trainers.values()):
             ended.close()
     ideal = 1 / sum(1 / seconds[f"alone {d}"] for d in range(len(shares)))
     return {
@@ -68,9 +75,10 @@ def run_case(case: Case, shape: tuple[int, int, int], filters: tuple[int, ...], 
         "seconds": seconds,
         "ideal_s": ideal,
         "predicted_s": planned.predicted.step_s,
+        "automatic": automatic.strategy,
         "sizes": [list(layout.sizes) for layout in planned.stages[0].layouts if layout.sizes],
         "efficiency": ideal / seconds["planned"],
-        "times_as_fast_as_stock_equal": seconds["stock equal"] / seconds["planned"],
+        "times_as_fast_as_equal": seconds.get("stock equal", seconds["equal"]) / seconds["planned"],
         "times_as_fast_as_fastest_alone": min(seconds[f"alone {d}"] for d in range(len(shares))) / seconds["planned"],
     }
 
@@ -80,8 +88,8 @@ def row(found: dict[str, Any]) -> list[Any]:
     seconds = found["seconds"]
     alone = [value for name, value in seconds.items() if name.startswith("alone")]
     speed, efficiency = TARGETS.get((found["shares"], found["batch"]), ("-", "-"))
-    times = [*alone, seconds["stock equal"], seconds["equal"], found["predicted_s"], seconds["planned"], found["ideal_s"]]
-    ratios = [f"{found[key]:.2f}" for key in ("times_as_fast_as_stock_equal", "times_as_fast_as_fastest_alone", "efficiency")]
+    times = [*alone, seconds.get("stock equal", float("nan")), seconds["equal"], found["predicted_s"], seconds["planned"], found["ideal_s"]]
+    ratios = [f"{found[key]:.2f}" for key in ("times_as_fast_as_equal", "times_as_fast_as_fastest_alone", "efficiency")]
     return [
         found["shares"],
         found["batch"],
@@ -102,7 +110,7 @@ COLUMNS = (
     "predicted ms",
     "planned ms",
     "ideal ms",
-    "x stock equal (wanted)",
+    "x equal (wanted)",
     "x fast alone",
     "efficiency (wanted)",
 )
@@ -113,18 +121,23 @@ COLUMNS = (
 @click.option("--batch", default=16, show_default=True, help="Batch size with --shares.")
 @click.option("--filters", default="384,384,384,384", show_default=True, help="Filters of each convolution; an even number of them.")
 @click.option("--channels", default=384, show_default=True, help="Channels of the 8x8 input.")
+@click.option("--paper-a", is_flag=True, help="Paper A's CIFAR network instead of plain convolutions.")
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--json", "path", help="File to write the figures to.")
-def main(shares: str | None, batch: int, filters: str, channels: int, rounds: int, path: str | None) -> None:
+def main(shares: str | None, batch: int, filters: str, channels: int, paper_a: bool, rounds: int, path: str | None) -> None:
     """Run the cases and print their table."""
     from measured import markdown, record
 
-    counts = tuple(int(n) for n in filters.split(","))
-    cases = ((shares, batch),) if shares else DEFAULT_CASES
-    found = [run_case(case, (8, 8, channels), counts, rounds) for case in cases]
+    from models.paper_a import cifar
+
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # stock Mesh-TensorFlow comments on every layer
+    counts = None if paper_a else tuple(int(n) for n in filters.split(","))
+    model = cifar() if counts is None else convolutions((8, 8, channels), counts, 10)
+    cases = ((shares or "1.0,0.5", batch),) if shares or paper_a else DEFAULT_CASES
+    found = [run_case(case, model, counts, rounds) for case in cases]
     print(markdown(COLUMNS, [row(entry) for entry in found]))
     for entry in found:
-        print(f"sizes at {entry['shares']}, batch {entry['batch']}: {entry['sizes']}")
+        print(f"{entry['shares']}, batch {entry['batch']}: auto takes {entry['automatic']}; sizes of the split {entry['sizes']}")
     record(path, " ".join(["python", *sys.argv]), {"cases": found})
 
 

@@ -1,0 +1,77 @@
+"""Claim: training on one device through the Trainer takes at most 1.05 times as long as Keras's own `fit`.
+
+The same model, batches, optimizer and cores: an epoch of `Trainer.fit` under `Plan.single` and an
+epoch of `keras.Model.fit` take turns; a figure is the median over rounds. Keras runs as it is
+compiled by default.
+
+    python tools/bench/overhead.py [--rounds 7]
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import sys
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+import click
+import numpy as np
+
+BATCH = 32
+STEPS = 8
+
+
+def networks() -> dict[str, Any]:
+    """Return name -> function that makes a network."""
+    from models.digits import wide_digits
+    from models.residual import residual
+    from models.vgg import vgg11
+
+    return {"digits CNN": wide_digits, "VGG-11": vgg11, "residual, 20 convolutions": functools.partial(residual, 20)}
+
+
+def compare(make: Any, rounds: int) -> tuple[float, float]:
+    """Return the median seconds a step of Keras's fit and of the Trainer's."""
+    import keras
+
+    import hetero_mtf as hm
+    from hetero_mtf.training.timing import interleaved
+
+    keras.utils.set_random_seed(0)
+    model = make()
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(BATCH * STEPS, *model.input_shape[1:])).astype("float32")
+    y = rng.integers(0, model.output_shape[-1], len(x))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.001, momentum=0.9), loss)
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        plan = hm.Plan.single(model, device=0, cluster=cluster, batch_size=BATCH)
+        with hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(0.001, momentum=0.9), loss=loss) as trainer:
+            runs = {
+                "keras": functools.partial(model.fit, x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0),
+                "trainer": functools.partial(trainer.fit, x, y, batch_size=BATCH, epochs=1, shuffle=False),
+            }
+            seconds = interleaved(runs, rounds=rounds, steps=1, warm_up=2)
+    keras_s, trainer_s = (float(np.median(seconds[name])) / STEPS for name in ("keras", "trainer"))
+    return keras_s, trainer_s
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
+@click.option("--json", "path", help="File to write the figures to.")
+def main(rounds: int, path: str | None) -> None:
+    """Compare on each network and print the table."""
+    from measured import markdown, record
+
+    found = {name: compare(make, rounds) for name, make in networks().items()}
+    rows = [[name, f"{1e3 * k:.1f}", f"{1e3 * t:.1f}", f"{t / k:.2f} (1.05)"] for name, (k, t) in found.items()]
+    print(markdown(["network", "Keras fit ms a step", "Trainer ms a step", "Trainer / Keras (at most)"], rows))
+    record(path, " ".join(["python", *sys.argv]), {"seconds": {name: {"keras": k, "trainer": t} for name, (k, t) in found.items()}})
+
+
+if __name__ == "__main__":
+    main()

@@ -128,5 +128,5 @@ def test_a_wrong_slice_on_any_processor_is_noticed() -> None:
         return x[:-1] if p.pnum == 1 else x
 
     impl = implementation([("p", 2)], {"c": "p"}, {"c": (3, 2)})
-    with pytest.raises(LayoutError, match=r"wrong.* made a slice of \[1\] on processor 1, expected \[2\] of"):
+    with pytest.raises(LayoutError, match=r"wrong.* made a slice of \[1\] on processor 1, expected \[2\]"):
         run(lambda _, x: Local("wrong", wrong, [x], [(x.shape, x.dtype)]).outputs, [(np.ones(5), shape(c=5))], impl)

@@ -135,7 +135,7 @@ def test_an_operation_that_needs_a_dimension_whole_says_which(build: Any, inputs
     extent = inputs[0][split]
     impl = implementation([("p", 2)], {split: "p"}, {split: (1, extent - 1)})
     values = [(np.ones(list(dims.values())), shape(**dims)) for dims in inputs]
-    with pytest.raises(LayoutError, match=rf"needs dimension {split} whole, but it lies on a mesh axis; leave it out of the layout"):
+    with pytest.raises(LayoutError, match=rf"needs dimension {split} whole, .*it lies on a mesh axis; leave it out of the layout"):
         run(build, values, impl)
 
 

@@ -30,7 +30,10 @@ def read_loss(loss: Any) -> Any:
     """
     import keras
 
-    found = keras.losses.get(loss) if isinstance(loss, str) else loss
+    try:
+        found = keras.losses.get(loss) if isinstance(loss, str) else loss
+    except ValueError as fault:
+        raise UnsupportedError(f"the loss {loss!r} is unknown to Keras; supported are {', '.join(SUPPORTED_LOSSES)}") from fault
     if isinstance(loss, str) and not isinstance(found, keras.losses.Loss):
         found = _loss_of_function(found)
     name = type(found).__name__

@@ -129,7 +129,11 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     """
     import keras
 
-    found = keras.optimizers.get(optimizer)
+    try:
+        found = keras.optimizers.get(optimizer)
+    except (ValueError, TypeError) as fault:
+        known = ", ".join(SUPPORTED_OPTIMIZERS)
+        raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras; supported are {known}") from fault
     name = type(found).__name__
     if getattr(keras.optimizers, name, None) is not type(found) or name not in SUPPORTED_OPTIMIZERS:
         raise UnsupportedError(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.program.builder import variable_key
 
@@ -25,6 +26,7 @@ class KerasSide:
     def __init__(self, model: Any, graph: LayerGraph, optimizer: Any, loss: Any, metrics: Sequence[Any]) -> None:
         import keras
 
+        _check_metrics(metrics)
         self._graph = graph
         self.model = keras.models.clone_model(model)
         self.model.compile(optimizer=optimizer, loss=loss, metrics=list(metrics) or None)
@@ -52,6 +54,21 @@ class KerasSide:
     def read(self) -> dict[str, np.ndarray]:
         """Return the model's values by variable key."""
         return read_weights(self.model, self._graph)
+
+
+def _check_metrics(metrics: Sequence[Any]) -> None:
+    """Raise unless `metrics` is a list of what Keras takes for metrics; Keras itself would say so at the first batch only."""
+    import keras
+
+    if not isinstance(metrics, (list, tuple)):
+        raise UnsupportedError(f"metrics is {metrics!r}; give a list, such as ['accuracy']")
+    for metric in metrics:
+        if metric in ("accuracy", "acc", "crossentropy", "ce") or callable(metric):
+            continue
+        try:
+            keras.metrics.get(metric)
+        except (ValueError, TypeError) as fault:
+            raise UnsupportedError(f"the metric {metric!r} is unknown to Keras; give names or objects of keras.metrics") from fault
 
 
 def read_weights(model: Any, graph: LayerGraph) -> dict[str, np.ndarray]:

@@ -123,7 +123,7 @@ class Trainer:
         -------
         (samples, ...) array.
         """
-        with batch_source(x, batch_size=batch_size or self.plan.batch_size, shuffle=False, labels=False) as source:
+        with batch_source(x, batch_size=self._batch_size(batch_size), shuffle=False, labels=False) as source:
             return np.concatenate([self._engine.predict(batches.samples(self._graph, batch.x)) for batch in source])
 
     def evaluate(self, x: Any, y: Any = None, *, sample_weight: Any = None, batch_size: int | None = None) -> dict[str, float]:
@@ -137,7 +137,7 @@ class Trainer:
         self._keras.reset_metrics()
         total, count = 0.0, 0
         metrics: dict[str, float] = {}
-        with batch_source(x, y, batch_size=batch_size or self.plan.batch_size, sample_weight=sample_weight, shuffle=False) as source:
+        with batch_source(x, y, batch_size=self._batch_size(batch_size), sample_weight=sample_weight, shuffle=False) as source:
             for batch in source:
                 loss, metrics = self._test(batch)
                 total, count = total + loss * batch.size, count + batch.size
@@ -180,7 +180,7 @@ class Trainer:
         source = batch_source(
             x,
             y,
-            batch_size=batch_size or self.plan.batch_size,
+            batch_size=self._batch_size(batch_size),
             sample_weight=sample_weight,
             class_weight=class_weight,
             shuffle=shuffle,
@@ -271,6 +271,9 @@ class Trainer:
         engine = self._make_engine(plan, values, seed)
         self._engine.close()
         self._engine, self._seed = engine, seed
+
+    def _batch_size(self, given: int | None) -> int:
+        return self.plan.batch_size if given is None else given
 
     def _train(self, batch: Batch, want_output: bool) -> tuple[float, dict[str, float]]:
         feed = batches.feed(self._graph, self._loss, *batch)

@@ -25,6 +25,7 @@ class _Own(K.MeanSquaredError):
         (_Own(), "is not supported"),
         (lambda y, p: p, "is not supported"),
         (K.mean_squared_error, "is not supported"),
+        ("nonsense", "the loss 'nonsense' is unknown to Keras; supported are SparseCategoricalCrossentropy"),
         (None, "the loss None is not supported"),
         (K.MeanSquaredError(reduction=None), "MeanSquaredError has reduction=None; supported are sum_over_batch_size, sum, mean_with"),
         (K.MeanSquaredError(reduction="none"), "has reduction="),

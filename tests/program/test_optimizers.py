@@ -27,6 +27,8 @@ def _excluding() -> Any:
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "another": (lambda: O.RMSprop(), "the optimizer RMSprop is not supported; supported are SGD, Adam, AdamW"),
     "another, by name": (lambda: "lion", "the optimizer Lion is not supported"),
+    "nonsense": (lambda: "nonsense", "the optimizer 'nonsense' is unknown to Keras; supported are SGD, Adam, AdamW"),
+    "a number": (lambda: 3, "the optimizer 3 is unknown to Keras"),
     "subclass": (lambda: _Own(), "the optimizer _Own is not supported"),
     "moving averages": (lambda: O.SGD(use_ema=True), "SGD has use_ema=True"),
     "accumulation": (lambda: O.Adam(gradient_accumulation_steps=2), "Adam has gradient_accumulation_steps=2"),

@@ -322,3 +322,10 @@ def test_fewer_epochs_than_one_are_refused(cluster: Any) -> None:
 def test_validation_data_of_one_part_is_refused(cluster: Any) -> None:
     with _trainer(net(), cluster) as trainer, pytest.raises(DataError, match=r"validation_data has 1 parts; give \(x, y\)"):
         trainer.fit(*data(8), validation_data=(data(8)[0],))
+
+
+@pytest.mark.parametrize("work", ["fit", "evaluate", "predict"])
+def test_a_batch_size_of_zero_is_refused_and_not_taken_for_the_plans(work: str, cluster: Any) -> None:
+    x, y = data(8)
+    with _trainer(net(), cluster) as trainer, pytest.raises(DataError, match="batch_size is 0; use a whole number from 1"):
+        getattr(trainer, work)(*((x,) if work == "predict" else (x, y)), batch_size=0)

@@ -1,4 +1,6 @@
-"""Claim: a 50-convolution residual net with batch norm and momentum on 3 processors is built in at most 8 s, its first step takes at most 5 s more.
+"""Claim: a 50-convolution residual net with batch norm and momentum on 3 processors is built in at most 8 s.
+
+Its first step takes at most 5 s more.
 
 python tools/bench/graph_size.py
 """

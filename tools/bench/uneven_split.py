@@ -64,7 +64,8 @@ def run_case(case: Case, model: Any, filters: tuple[int, ...] | None, rounds: in
         trainers = {name: hm.Trainer(model, plan, cluster, **settings) for name, plan in plans.items()}
         stock = [StockEqual(cluster, shape, filters, 10, batch)] if filters else []
         runs = {name: functools.partial(trainer.train_on_batch, x, y) for name, trainer in trainers.items()}
-        runs |= {"stock equal": functools.partial(baseline.step, x, y) for baseline in stock}
+        if stock:
+            runs["stock equal"] = functools.partial(stock[0].step, x, y)
         seconds = {name: float(np.median(times)) for name, times in interleaved(runs, rounds=rounds, steps=4, warm_up=3).items()}
         for ended in (*stock, *trainers.values()):
             ended.close()

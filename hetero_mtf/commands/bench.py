@@ -18,6 +18,7 @@ def command(name: str, arguments: tuple[str, ...]) -> None:
     """Run the benchmark NAME, tools/bench/NAME.py of a source checkout, with ARGUMENTS."""
     path = benchmark(name, pathlib.Path(__file__).resolve().parents[2])
     sys.argv = [str(path), *arguments]
+    sys.path.insert(0, str(path.parent))  # as for a script
     runpy.run_path(str(path), run_name="__main__")
 
 
@@ -35,7 +36,7 @@ def benchmark(name: str, root: pathlib.Path) -> pathlib.Path:
         If this is no source checkout, or it has no such benchmark.
     """
     folder = root / "tools" / "bench"
-    there = sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    there = sorted(path.stem for path in folder.glob("*.py") if "__main__" in path.read_text(encoding="utf-8"))
     if not there:
         raise HeteroError(f"{root} has no benchmarks, they are not installed; run hetero-mtf bench from a source checkout")
     if name not in there:

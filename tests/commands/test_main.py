@@ -1,0 +1,91 @@
+"""The program: lazy, quiet, and one sentence for whatever goes wrong."""
+
+import subprocess
+import sys
+import warnings
+
+import click
+import pytest
+
+from hetero_mtf.commands import explain, main
+
+LAZY = """
+import sys
+from hetero_mtf.commands.main import NAMES, run
+profile, plan = sys.argv[1:]
+assert run(["--help"]) == 0
+for name in NAMES:
+    assert run([name, "--help"]) == 0
+assert run(["plan", profile, "-o", plan]) == 0
+assert run(["explain", plan]) == 0
+print("loaded:", sorted(name for name in ("tensorflow", "keras", "mesh_tensorflow") if name in sys.modules))
+"""
+
+
+def test_help_and_planning_from_a_profile_load_neither_tensorflow_nor_keras(profile, tmp_path):
+    done = subprocess.run([sys.executable, "-c", LAZY, profile, tmp_path / "plan.json"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("loaded: []")
+    assert done.stderr == ""
+
+
+def test_help_lists_every_command_and_each_shows_its_defaults(cli):
+    said = cli("--help")
+    assert said.code == 0
+    assert all(f"\n  {name} " in said.out for name in main.NAMES)
+    assert "[default: local]" in cli("train", "--help").out
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["train"], ["plan", "p.json", "--strategy", "best"], ["devices", "--colour"], []])
+def test_wrong_usage_ends_with_2(cli, arguments):
+    said = cli(*arguments)
+    assert said.code == 2
+    assert "Usage: hetero-mtf" in said.err
+
+
+def test_an_error_is_one_sentence_and_its_traceback_is_shown_on_request_only(cli, tmp_path):
+    missing = tmp_path / "plan.json"
+    assert cli("explain", missing).sentence == f"cannot read {missing}: No such file or directory; check the path"
+    said = cli("--traceback", "explain", missing)
+    assert said.code == 1
+    assert "Traceback" in said.err and said.err.strip().splitlines()[-1].startswith("hetero-mtf: cannot read")
+
+
+def _raising(fault):
+    def raise_it(**options):
+        raise fault
+
+    return raise_it
+
+
+def test_an_unforeseen_exception_is_called_a_bug(cli, monkeypatch):
+    monkeypatch.setattr(explain.command, "callback", _raising(KeyError("width")))
+    bug = "this is a bug in hetero-mtf; report it with the output of hetero-mtf --traceback and the same command"
+    assert cli("explain", "plan.json").sentence == f"KeyError ('width'): {bug}"
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), click.Abort()])
+def test_an_interruption_ends_with_130(cli, monkeypatch, fault):
+    monkeypatch.setattr(explain.command, "callback", _raising(fault))
+    said = cli("explain", "plan.json")
+    assert said.code == 130
+    assert said.err.split("\n")[-2] == "hetero-mtf: interrupted"
+
+
+def test_a_warning_is_one_line(cli, monkeypatch):
+    def warn(**options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.warn("the spread\nis wide", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr(explain.command, "callback", warn)
+    assert cli("explain", "plan.json").err == "hetero-mtf: warning: the spread is wide\n"
+
+
+def test_a_reader_that_goes_away_is_no_error_to_speak_of(plan, start):
+    process = start("explain", plan)
+    process.stdout.close()
+    process.stdout = None
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err == ""

@@ -1,0 +1,42 @@
+"""Options that several commands share."""
+
+import click
+import pytest
+
+from hetero_mtf.commands.options import Argument, OptimizerChoice, Shares
+
+
+def test_an_argument_of_a_model_is_a_python_literal():
+    values = {"a=1": 1, "a=True": True, "a=[8, 8]": [8, 8], "a='x=y'": "x=y"}
+    assert {text: Argument().convert(text, None, None)[1] for text in values} == values
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("classes", "'classes' is not of the form name=value"),
+        ("1a=3", "'1a=3' is not of the form name=value"),
+        ("kind=small", "'small' is no Python literal; write for instance classes=10, batch_norm=True"),
+    ],
+)
+def test_an_argument_that_cannot_be_read_is_refused(text, message):
+    with pytest.raises(click.BadParameter, match=message):
+        Argument().convert(text, None, None)
+
+
+def test_shares_are_numbers_with_commas_between():
+    assert Shares().convert("70,25,5", None, None) == (70.0, 25.0, 5.0)
+    with pytest.raises(click.BadParameter, match="'70;25' is not a list of numbers such as 70,25,5"):
+        Shares().convert("70;25", None, None)
+
+
+def test_an_optimizer_starts_from_keras_s_learning_rate_and_takes_a_given_one():
+    assert float(OptimizerChoice("adam").make().learning_rate) == pytest.approx(0.001)
+    sgd = OptimizerChoice("sgd", 0.5, 0.9).make()
+    assert (type(sgd).__name__, float(sgd.learning_rate), sgd.momentum) == ("SGD", 0.5, 0.9)
+    assert type(OptimizerChoice("adamw").make()).__name__ == "AdamW"
+
+
+def test_momentum_goes_with_sgd_only():
+    with pytest.raises(click.UsageError, match="--momentum goes with --optimizer sgd, not with adam"):
+        OptimizerChoice("adam", None, 0.9)

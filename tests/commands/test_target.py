@@ -1,0 +1,53 @@
+"""Files that commands write."""
+
+import errno
+
+import keras
+import numpy as np
+import pytest
+
+from hetero_mtf.commands.target import check_target, save_arrays, save_model
+from hetero_mtf.errors import HeteroError
+
+
+def _model():
+    inputs = keras.Input((4,))
+    return keras.Model(inputs, keras.layers.Dense(2)(inputs))
+
+
+def test_a_path_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
+    check_target(None)
+    check_target(tmp_path / "new.json")
+    with pytest.raises(HeteroError, match="it is a folder; give the path of a file"):
+        check_target(tmp_path)
+    with pytest.raises(HeteroError, match="there is no folder .*nowhere; make it first"):
+        check_target(tmp_path / "nowhere" / "plan.json")
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(HeteroError, match="is not writable; choose another place"):
+        check_target(tmp_path / "plan.json")
+
+
+def test_a_model_is_written_in_one_piece_and_loads_again(tmp_path):
+    model = _model()
+    save_model(tmp_path / "m.keras", model)
+    again = keras.models.load_model(tmp_path / "m.keras")
+    assert all(np.array_equal(a, b) for a, b in zip(model.get_weights(), again.get_weights()))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m.keras"]
+
+
+def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path, monkeypatch):
+    (tmp_path / "m.keras").write_bytes(b"old")
+
+    def fill(self, path):
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(keras.Model, "save", fill)
+    with pytest.raises(HeteroError, match="cannot write .*m.keras: No space left on device; choose another place or free some space"):
+        save_model(tmp_path / "m.keras", _model())
+    assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == {"m.keras": b"old"}
+
+
+def test_arrays_are_written_and_read_again(tmp_path):
+    save_arrays(tmp_path / "a.npz", {"y": np.arange(3)})
+    assert np.load(tmp_path / "a.npz")["y"].tolist() == [0, 1, 2]

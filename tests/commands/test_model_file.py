@@ -54,7 +54,8 @@ def test_a_function_that_fails_or_returns_something_else_is_refused(folder):
     _refused(f"{place}:broken", "net.py:broken failed with KeyError ('no such width')")
     _refused(f"{place}:ended", "net.py:ended failed with SystemExit (3)")
     _refused(f"{place}:number", "net.py:number returned a int and not a Keras model")
-    _refused(f"{place}:net", "net.py:net cannot be called with depth=3 (got an unexpected keyword argument 'depth'); correct --model-arg", depth=3)
+    said = "net.py:net cannot be called with depth=3 (got an unexpected keyword argument 'depth'); correct --model-arg"
+    _refused(f"{place}:net", said, depth=3)
 
 
 def test_a_file_that_fails_is_refused(tmp_path):

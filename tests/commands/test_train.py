@@ -1,0 +1,109 @@
+"""Training from the command line: resuming, refusals, and what is left when something dies."""
+
+import os
+import re
+import signal
+
+import numpy as np
+import pytest
+
+from hetero_mtf.training.trainer import Trainer
+
+FLOAT64 = ["--dtype", "float64", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9", "--epochs", "2", "--seed", "5"]
+ENDLESS = ["--epochs", "100000", "--batch-size", "8"]
+
+
+def _test_line(said):
+    return re.search(r"^test loss .*$", said.out, re.MULTILINE)[0]
+
+
+def test_training_prints_epochs_and_test_metrics_and_saves_what_evaluate_and_predict_read(cli, subject, model, plan, folder, tmp_path):
+    state, keras_file = tmp_path / "state.npz", tmp_path / "m.keras"
+    trained = cli("train", *subject, "--plan", plan, "--epochs", "2", "--save", state, "--output", keras_file)
+    assert trained.code == 0, trained
+    assert re.search(r"epoch +steps +loss +accuracy +time\n +1/2 +6/6 .*\n +2/2 +6/6 ", trained.out)
+    assert state.exists() and keras_file.exists()
+    evaluated = cli("evaluate", *subject, "--checkpoint", state)
+    assert evaluated.code == 0 and _test_line(evaluated) == _test_line(trained)
+    out = tmp_path / "out.npz"
+    predicted = cli("predict", *model, "--input", f"npz:{folder / 'data.npz'}", "--checkpoint", state, "-o", out)
+    assert predicted.code == 0 and np.load(out)["y"].shape == (20, 10)
+
+
+def test_a_run_resumed_in_mid_epoch_ends_with_the_numbers_of_an_uninterrupted_one(cli, subject, model, tmp_path, monkeypatch):
+    plan, whole, part = (tmp_path / name for name in ("plan.json", "whole.npz", "part.npz"))
+    typed = ["--shares", "1,1", "--cluster", "local:cpu:0,cpu:0", "--dtype", "float64", "--batch-size", "8", "-o", plan]
+    assert cli("plan", *model, *typed).code == 0
+    options = [*subject, *FLOAT64, "--plan", plan]
+    straight = cli("train", *options, "--save", whole)
+    assert straight.code == 0, straight
+    save = Trainer.save
+
+    def save_and_end(self, path):
+        save(self, path)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "save", save_and_end)
+        assert cli("train", *options, "--save", part, "--save-every", "8").code == 130
+    resumed = cli("train", *options, "--resume", part, "--save", part, "--seed", "99")
+    assert resumed.code == 0 and "going on after step 8" in resumed.out, resumed
+    assert _test_line(resumed) == _test_line(straight)
+    with np.load(whole) as a, np.load(part) as b:
+        assert all(np.allclose(a[key], b[key], rtol=1e-12, atol=1e-12) for key in a.files if key != "meta")
+    again = cli("train", *options, "--resume", part)
+    assert again.code == 0 and "nothing was left to train" in again.out
+
+
+def test_a_plan_or_profile_for_something_else_is_refused(cli, subject, model, plan, profile):
+    wide = [*subject, "--model-arg", "filters=9"]
+    assert "the plan is for a network of" in cli("train", *wide, "--plan", plan).sentence
+    assert "this model has" in cli("train", *wide, "--profile", profile).sentence
+    other = [*subject, "--cluster", "local:cpu:0"]
+    assert "the plan is for the devices cpu:0, cpu:0, this cluster has cpu:0" in cli("train", *other, "--plan", plan).sentence
+    assert "was measured on cpu:0" in cli("train", *other, "--profile", profile).sentence
+    assert "leave the option out or plan again" in cli("train", *subject, "--plan", plan, "--batch-size", "4").sentence
+
+
+def test_options_that_exclude_each_other_are_wrong_usage(cli, subject):
+    for options in (["--plan", "a", "--profile", "b"], ["--save-every", "3"], ["--output", "m.h5"]):
+        assert cli("train", *subject, *options).code == 2
+
+
+def test_truncated_data_is_refused(cli, model, plan, folder, tmp_path):
+    (tmp_path / "cut.npz").write_bytes((folder / "data.npz").read_bytes()[:900])
+    assert "cut.npz is not a complete .npz file" in cli("train", *model, "--data", f"npz:{tmp_path / 'cut.npz'}", "--plan", plan).sentence
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_while_saving_leaves_no_half_file(start, subject, plan, tmp_path):
+    process = start("train", *subject, "--plan", plan, "--epochs", "1", "--save", tmp_path / "s.npz", file_bytes=2000)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1 and len(err.strip().splitlines()) == 1 and "File too large; choose another place" in err, err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how, code", [("killed worker", 1), ("interrupted", 130)])
+@pytest.mark.parametrize("phase", ["calibration", "training"])
+def test_a_death_or_interruption_ends_in_one_sentence_and_leaves_nothing(start, model, folder, tmp_path, processes, how, code, phase):
+    before = processes.control_groups()
+    data = ["--data", f"npz:{folder / 'data.npz'}", "--cluster", "emulate:0.6,0.3", "--save", tmp_path / "s.npz", "--save-every", "1"]
+    strategy = ["--strategy", "even", "--budget", "600" if phase == "calibration" else "2"]
+    process = start("train", *model, *data, *strategy, *ENDLESS)
+    assert processes.until(lambda: len(processes.workers_of(process.pid)) == 2)
+    below = processes.descendants(process.pid)
+    if phase == "calibration":
+        assert "measuring the devices" in process.stdout.readline()
+    else:
+        assert processes.until(lambda: (tmp_path / "s.npz").exists())
+    if how == "interrupted":
+        os.kill(process.pid, signal.SIGINT)
+    else:
+        os.kill(processes.workers_of(process.pid)[-1], signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    told = [line for line in err.strip().splitlines() if "warning:" not in line]
+    assert process.returncode == code and "Traceback" not in err and len(told) == 1, err
+    assert ("was killed by SIGKILL" if code == 1 else "hetero-mtf: interrupted") in told[0]
+    assert processes.until(lambda: not any(processes.alive(child) for child in below))
+    assert processes.control_groups() <= before

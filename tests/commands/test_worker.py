@@ -1,0 +1,45 @@
+"""A worker of a cluster of several processes."""
+
+import signal
+import socket
+
+import pytest
+
+from hetero_mtf.commands.worker import _addresses
+from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime.ports import free_ports
+
+
+def test_hosts_without_a_port_get_the_one_given():
+    assert _addresses("a, b:62000", 61000, {}).hosts == ("a:61000", "b:62000")
+
+
+def test_servers_come_from_tf_config_or_slurm_where_no_hosts_are_given():
+    text = '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}'
+    assert _addresses(None, None, {"TF_CONFIG": text}).task == 1
+    with pytest.raises(ClusterError, match="no servers are named: neither --hosts nor TF_CONFIG nor a Slurm job; add --hosts"):
+        _addresses(None, None, {})
+
+
+def test_a_worker_that_does_not_know_which_it_is_is_refused(cli):
+    assert "it is not said which of a:61000 this worker is; add --index" in cli("worker", "--hosts", "a:61000").sentence
+
+
+def test_a_port_in_use_is_refused(cli):
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"port {port} is in use by another process" in cli("worker", "--hosts", f"127.0.0.1:{port}", "--index", "0").sentence
+
+
+@pytest.mark.slow
+def test_a_worker_serves_its_devices_until_interrupted(start, cli):
+    host = f"127.0.0.1:{free_ports(1)[0]}"
+    process = start("worker", "--hosts", host, "--index", "0")
+    assert f"worker 0 serves on {host}" in process.stdout.readline()
+    said = cli("devices", "--cluster", f"hosts:{host}")
+    assert said.code == 0 and "worker:0" in said.out
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and err.strip().endswith("hetero-mtf: interrupted")

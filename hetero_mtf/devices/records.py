@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -143,6 +144,8 @@ def _entry(record: type[_Record], entry: object, path: str, faults: list[str]) -
                 found.append(f"{path}.{name} is missing")
         elif not isinstance(entry[name], _TYPES[str(field.type)]) or isinstance(entry[name], bool):
             found.append(f"{path}.{name} is {entry[name]!r} and not {field.type}")
+        elif not isinstance(entry[name], str) and abs(entry[name]) > sys.float_info.max:
+            found.append(f"{path}.{name} is too large a number")
     faults.extend(found)
     if found:
         return None
@@ -183,6 +186,6 @@ def _link_contradictions(link: Link, path: str, devices: int) -> list[str]:
             faults.append(f"{path}.{end} is {getattr(link, end)}, and there are {devices} devices")
     if not (math.isfinite(link.latency_s) and link.latency_s >= 0):
         faults.append(f"{path}.latency_s is {link.latency_s}, not a time")
-    if not link.bandwidth_bytes_per_s > 0:
-        faults.append(f"{path}.bandwidth_bytes_per_s is {link.bandwidth_bytes_per_s}, not above 0")
+    if not (math.isfinite(link.bandwidth_bytes_per_s) and link.bandwidth_bytes_per_s > 0):
+        faults.append(f"{path}.bandwidth_bytes_per_s is {link.bandwidth_bytes_per_s}, not a number above 0")
     return faults

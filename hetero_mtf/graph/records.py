@@ -121,7 +121,7 @@ class LayerGraph:
             graph = cls(tuple(_layer(entry) for entry in document["layers"]), document["dtype"])
             graph.item_bytes
             digest = document["digest"]
-        except (KeyError, TypeError, ValueError) as fault:
+        except (KeyError, TypeError, ValueError, OverflowError) as fault:
             raise HeteroError(f"the network description is damaged ({type(fault).__name__}: {fault}); calibrate again") from fault
         if digest != graph.digest:
             raise HeteroError(f"the network description has digest {graph.digest}, its file says {digest}; calibrate again")

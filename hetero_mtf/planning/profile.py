@@ -209,8 +209,6 @@ def _embedded(name: str, record: Any, body: Mapping[str, Any], faults: list[Faul
         faults.append(Fault(name, "is missing"))
     except HeteroError as fault:
         faults.append(Fault(name, str(fault).split(";")[0]))
-    except OverflowError as fault:
-        faults.append(Fault(name, f"holds a number that is too large ({fault})"))
     return None
 
 

@@ -43,6 +43,15 @@ def test_every_fault_of_a_document_is_named_at_once_with_its_path():
     )
 
 
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_a_number_that_no_float_holds_is_named_and_not_an_overflow(value):
+    document = RECORD.to_json()
+    document["links"][0]["latency_s"] = document["devices"][0]["memory_bytes"] = value
+    faults = r"devices\[0\].memory_bytes is too large a number, links\[0\].latency_s is too large a number"
+    with pytest.raises(ClusterError, match=f"damaged: {faults}; look for the devices again"):
+        ClusterRecord.from_json(document)
+
+
 def test_a_document_that_is_no_object_is_refused():
     with pytest.raises(ClusterError, match="the description of the cluster is not a JSON object; look for the devices again"):
         ClusterRecord.from_json([])
@@ -61,7 +70,7 @@ def test_every_contradiction_is_named_at_once():
         "devices[0].share is 0.0, outside (0, 1]",
         "links[0].destination is 1, and there are 1 devices",
         "links[0].latency_s is -1.0, not a time",
-        "links[0].bandwidth_bytes_per_s is 0.0, not above 0",
+        "links[0].bandwidth_bytes_per_s is 0.0, not a number above 0",
     ):
         assert part in str(caught.value)
 

@@ -75,6 +75,7 @@ def _damaged(*path: Any, value: Any = None) -> dict[str, Any]:
         _damaged("layers"), _damaged("dtype"), _damaged("digest"), _damaged("dtype", value="float16"), _damaged("layers", value=3),
         _damaged("layers", 1, "kind"), _damaged("layers", 1, "output_shape", value="four"), _damaged("layers", 1, "variables", 0, "shape"),
         _damaged("layers", 1, "flops", value="many"), _damaged("layers", 1, "inputs", value=[7]),
+        _damaged("layers", 1, "flops", value=10**400), _damaged("layers", 1, "output_shape", value=[float("inf")]),
     ],
 )  # fmt: skip
 def test_a_damaged_description_is_refused(document: dict[str, Any]) -> None:

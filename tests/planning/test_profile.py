@@ -154,5 +154,5 @@ def test_whatever_is_spoilt_in_a_file_is_one_sentence(data: st.DataObject) -> No
 def test_a_number_too_large_inside_the_network_is_a_fault_of_it(profile: Profile) -> None:
     wrong = document(profile)
     wrong["graph"]["layers"][1]["output_shape"][0] = float("inf")
-    with pytest.raises(ProfileError, match=r"has 1 fault: graph: holds a number that is too large \(.*\); calibrate again"):
+    with pytest.raises(ProfileError, match=r"has 1 fault: graph: the network description is damaged \(OverflowError.*\); calibrate"):
         Profile.from_json(wrong)

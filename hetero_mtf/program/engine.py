@@ -17,6 +17,7 @@ from hetero_mtf.program.builder import variable_key
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.program import Program, Setting, build_program
 from hetero_mtf.program.slices import SliceAccess
+from hetero_mtf.runtime.cluster import check_live
 
 Target = tuple[tuple[int, ...], str]
 
@@ -40,13 +41,15 @@ class Engine:
     Raises
     ------
     PlanError
-        If the plan is for another network or cluster.
+        If the plan is for another network or cluster, or asks for what training does not do yet.
+    ClusterError
+        If the cluster is not a live one.
     """
 
     def __init__(
         self, graph: LayerGraph, plan: Plan, cluster: Any, loss: Any, rule: UpdateRule, seed: int, values: Mapping[str, np.ndarray]
     ) -> None:
-        plan.check(graph)
+        check_plan(plan, graph)
         check_cluster(plan, cluster)
         self.graph, self.plan, self.cluster = graph, plan, cluster
         stage = plan.stages[0]
@@ -199,14 +202,41 @@ class Engine:
             raise self.cluster.explain(fault) from fault
 
 
-def check_cluster(plan: Plan, cluster: Any) -> None:
-    """Raise unless a plan's devices are the cluster's.
+def check_plan(plan: Plan, graph: LayerGraph) -> None:
+    """Raise unless a plan is one for this network, all of which can be honoured.
+
+    A plan file has room for more than one stage, microbatches, recomputation and replicas; none of them is ignored.
 
     Raises
     ------
     PlanError
-        If the number or the kinds of devices differ.
+        If it is no plan, is for another network, or asks for what training does not do yet.
     """
+    if not isinstance(plan, Plan):
+        raise PlanError(f"the plan is {plan!r:.60}, not a Plan; make one with hm.plan(profile) or hm.Plan.single")
+    asked = (
+        (len(plan.stages) > 1, f"{len(plan.stages)} stages"),
+        (plan.microbatches > 1, f"{plan.microbatches} microbatches"),
+        (plan.recompute, "recomputation"),
+        (len(plan.replicas) > 1, f"{len(plan.replicas)} replicas"),
+    )
+    beyond = [text for wanted, text in asked if wanted]
+    if beyond:
+        raise PlanError(f"the plan asks for {' and '.join(beyond)}, which training does not support yet; plan again without")
+    plan.check(graph)
+
+
+def check_cluster(plan: Plan, cluster: Any) -> None:
+    """Raise unless a plan's devices are those of a live cluster.
+
+    Raises
+    ------
+    ClusterError
+        If the cluster is not a live one.
+    PlanError
+        If the names of the devices differ.
+    """
+    check_live(cluster)
     names = tuple(device.name for device in cluster.devices)
     if plan.devices != names:
         raise PlanError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
@@ -73,6 +74,7 @@ class Cluster:
         self._backend = backend
         self._sessions: OpenSessions | None = None
         self._unreleased: list[str] = []
+        self._lock = threading.RLock()  # for calibration, which works in several threads; a collected session closes in any of them
         self._closed = False
 
     @classmethod
@@ -217,7 +219,8 @@ class Cluster:
 
             allow_memory_growth()
             return tf.compat.v1.Session("", graph=graph, config=config)
-        self._sessions = self._sessions or OpenSessions()
+        with self._lock:
+            self._sessions = self._sessions or OpenSessions()
         session = WatchedSession(self.target, graph, config, self._backend.fault, self._session_closed)
         self._sessions.add(session)
         return session
@@ -296,7 +299,8 @@ class Cluster:
 
     def _release(self, name: str) -> None:
         if self.target and not self._closed:
-            self._unreleased.append(name)
+            with self._lock:
+                self._unreleased.append(name)
             self._reset()
 
     def _session_closed(self) -> None:
@@ -311,11 +315,26 @@ class Cluster:
 
         from hetero_mtf.runtime.session import Watch, session_config
 
-        names, self._unreleased = self._unreleased, []
+        with self._lock:
+            names, self._unreleased = self._unreleased, []
+        if not names:  # another thread was faster; without names TensorFlow would reset its default container
+            return
         watch = Watch(self._backend.fault)
         with contextlib.suppress(WorkerError, tf.errors.OpError):
             watch(lambda: tf.compat.v1.Session.reset(self._backend.reset_target, names, session_config(cluster=True)))
         watch.close()
+
+
+def check_live(cluster: object) -> None:
+    """Raise unless something is a cluster that sessions can be opened on.
+
+    Raises
+    ------
+    ClusterError
+        If it is anything else, such as None or a ClusterRecord.
+    """
+    if not hasattr(cluster, "session") or not hasattr(cluster, "devices"):
+        raise ClusterError(f"the cluster is {cluster!r:.60}, not a live Cluster; open one, such as hm.Cluster.local()")
 
 
 def _numbers(parts: Sequence[str], text: str) -> list[float]:

@@ -170,18 +170,21 @@ class WatchedSession(tf.compat.v1.Session):  # type: ignore[misc]
 
 
 class OpenSessions:
-    """The sessions open on one cluster."""
+    """The sessions open on one cluster, which several threads may open and close."""
 
     def __init__(self) -> None:
         self._sessions: weakref.WeakSet[WatchedSession] = weakref.WeakSet()
+        self._lock = threading.RLock()  # a session that is collected closes wherever it happens
 
     def add(self, session: WatchedSession) -> None:
         """Remember a session as long as it is open."""
-        self._sessions.add(session)
+        with self._lock:
+            self._sessions.add(session)
 
     def open(self) -> list[WatchedSession]:
         """Return those that are open."""
-        return [session for session in self._sessions if session._open]
+        with self._lock:
+            return [session for session in self._sessions if session._open]
 
     def close(self) -> None:
         """Close all of them."""

@@ -10,7 +10,7 @@ import json
 import os
 import pathlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from hetero_mtf.errors import CheckpointError, HeteroError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.json_file import replace_file
 from hetero_mtf.program.builder import variable_key
+from hetero_mtf.program.program import slot_key
 
 VERSION = 1
 _META = "meta"
@@ -120,3 +121,27 @@ def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) 
             faults.append(f"{key} is {value.dtype} {value.shape}, expected {graph.dtype} {expected}")
     if faults:
         raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults[:5])}); take an earlier one or train anew")
+
+
+def fitting_values(path: str | os.PathLike[str], state: State, graph: LayerGraph, slots: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return a state's values without the slots that an optimizer has no use for.
+
+    Parameters
+    ----------
+    path : path of the file, for the message.
+    state : a state that `check_values` accepts.
+    graph : the network.
+    slots : names of the slots that the optimizer keeps beside each variable that trains.
+
+    Raises
+    ------
+    CheckpointError
+        If steps were taken without one of these slots: to start it at zero now would not be going on.
+    """
+    keys = {variable_key(index, v.name): v.trainable for index, layer in enumerate(graph.layers) for v in layer.variables}
+    wanted = {slot_key(key, slot): slot for key, trainable in keys.items() if trainable for slot in slots}
+    lacking = sorted({slot for key, slot in wanted.items() if key not in state.values})
+    if state.step and lacking:
+        without = f"{state.step} steps of {state.optimizer} without {', '.join(lacking)}"
+        raise CheckpointError(f"{path} was made by {without}; give the optimizer the options it was made with")
+    return {key: value for key, value in state.values.items() if key in keys or key in wanted}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.data.source import BatchSource
-from hetero_mtf.errors import DataError
+from hetero_mtf.errors import DataError, UnsupportedError
 from hetero_mtf.training.keras_side import KerasSide
 
 
@@ -17,15 +17,23 @@ def run_epochs(
 ) -> Any:
     """Train until `epochs` epochs were handed over and return Keras's History.
 
+    What a callback does to the model's weights when an epoch or the training begins or ends is trained on with, as in Keras.
+
     Parameters
     ----------
     trainer : the Trainer.
     keras_side : its Keras side.
     source : batches, at the position to start from.
     validation_data, epochs, callbacks, verbose : as for `Trainer.fit`.
+
+    Raises
+    ------
+    UnsupportedError
+        If a callback is to save weights between batches.
     """
     import keras
 
+    _check_callbacks(callbacks)
     listeners = keras.callbacks.CallbackList(
         list(callbacks),
         add_history=True,
@@ -39,10 +47,12 @@ def run_epochs(
     keras_side.model.stop_training = False
     mirror.show()
     listeners.on_train_begin()
+    mirror.take_back()
     logs: dict[str, float] = {}
     while source.epoch < epochs and not keras_side.model.stop_training:
         epoch = source.epoch
         listeners.on_epoch_begin(epoch)
+        mirror.take_back()
         logs = _run_epoch(trainer, keras_side, source, listeners)
         if validation_data is not None:
             logs.update({f"val_{name}": value for name, value in _validate(trainer, validation_data).items()})
@@ -53,6 +63,17 @@ def run_epochs(
     listeners.on_train_end(logs)
     mirror.take_back()
     return keras_side.model.history
+
+
+def _check_callbacks(callbacks: Sequence[Any]) -> None:
+    """Raise if a callback would save weights between batches, where the model it sees has those of the epoch's beginning."""
+    for callback in callbacks:
+        every = getattr(callback, "save_freq", None)
+        if isinstance(every, int):
+            raise UnsupportedError(
+                f"the callback {type(callback).__name__} has save_freq={every}, and between batches its model does not have the "
+                "present weights; use save_freq='epoch'"
+            )
 
 
 def _run_epoch(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners: Any) -> dict[str, float]:
@@ -98,5 +119,6 @@ class _Mirror:
         if not self._watched:
             return
         now = self._keras_side.read()
-        if any(not np.array_equal(now[key], self._shown[key]) for key in now):
+        if any(not np.array_equal(now[key], self._shown[key], equal_nan=True) for key in now):
+            self._shown = now
             self._trainer._replace_engine(self._trainer.plan, {**self._trainer._engine.read(), **now}, self._trainer._seed)

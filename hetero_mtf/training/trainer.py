@@ -19,7 +19,7 @@ from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.losses import read_loss
 from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.training import batches
-from hetero_mtf.training.checkpoint import State, check_values, load_state, save_state
+from hetero_mtf.training.checkpoint import State, check_values, fitting_values, load_state, save_state
 from hetero_mtf.training.keras_side import KerasSide, read_weights, write_weights
 
 
@@ -104,11 +104,23 @@ class Trainer:
         ----------
         x, y : (batch, ...) samples and targets; any batch size.
         sample_weight : (batch,) weights, or None.
+
+        Raises
+        ------
+        DataError
+            If they do not fit the network, its loss or each other.
+        WorkerError
+            If a worker dies.
         """
         return self._train(Batch(x, y, sample_weight), want_output=False)[0]
 
     def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return a batch's mean loss, regularization included, changing nothing."""
+        """Return a batch's mean loss, regularization included, changing nothing.
+
+        Parameters
+        ----------
+        x, y, sample_weight : as for `train_on_batch`.
+        """
         return self._test(Batch(x, y, sample_weight))[0]
 
     def predict(self, x: Any, batch_size: int | None = None) -> np.ndarray:
@@ -172,8 +184,22 @@ class Trainer:
         class_weight : class number -> weight.
         shuffle : whether arrays are shuffled each epoch, by the trainer's seed.
         steps_per_epoch : batches an epoch of an endless stream.
-        callbacks : Keras callbacks; they see a copy of the model with the present weights.
+        callbacks : Keras callbacks; they see a copy of the model, which has the present weights whenever an epoch or the training
+            begins or ends. What they change in it then is trained on with. Between batches it has those of the epoch's beginning.
         verbose : as for `keras.Model.fit`.
+
+        Returns
+        -------
+        keras.callbacks.History.
+
+        Raises
+        ------
+        DataError
+            If the data do not fit the network, its loss or each other, or an option does not go with their form.
+        UnsupportedError
+            If a callback is to save weights between batches.
+        WorkerError
+            If a worker dies.
         """
         if epochs < 1:
             raise DataError(f"epochs is {epochs}; train for at least 1")
@@ -206,6 +232,10 @@ class Trainer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all state to a file that loads under any plan for this network.
 
+        Parameters
+        ----------
+        path : path of the file to write or replace.
+
         Raises
         ------
         CheckpointError
@@ -217,10 +247,17 @@ class Trainer:
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Take over the state in a file written by `save`, under whatever plan is in force here.
 
+        Slots that this trainer's optimizer does not keep, such as the momentum of SGD where it has none here, are left out.
+
+        Parameters
+        ----------
+        path : path of the file.
+
         Raises
         ------
         CheckpointError
-            If it cannot be read, or is of another network or optimizer; nothing is changed then.
+            If it cannot be read, is of another network or optimizer, or lacks slots that the optimizer needs to go on; nothing
+            is changed then.
         """
         state = load_state(path)
         if state.digest != self._graph.digest:
@@ -232,16 +269,20 @@ class Trainer:
                 f"{path} was made with {state.optimizer}, this trainer has {self._optimizer_name}; use the same optimizer"
             )
         check_values(path, state, self._graph)
-        self._replace_engine(self.plan, state.values, state.seed)
+        self._replace_engine(self.plan, fitting_values(path, state, self._graph, self._rule.slots), state.seed)
         self._step, self._position = state.step, state.position
 
     def replan(self, plan: Plan) -> None:
         """Go on under another plan, with all weights, slots and counters as they are.
 
+        Parameters
+        ----------
+        plan : a plan for this network and cluster.
+
         Raises
         ------
         PlanError
-            If the plan is for another network or cluster; the old plan stays in force then.
+            If the plan is for another network or cluster, or cannot be honoured; the old plan stays in force then.
         """
         self._replace_engine(plan, self._engine.read(), self._seed)
 

@@ -16,7 +16,7 @@ import pytest
 
 from hetero_mtf.errors import CheckpointError
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
-from hetero_mtf.training.checkpoint import State, check_values, load_state, save_state
+from hetero_mtf.training.checkpoint import State, check_values, fitting_values, load_state, save_state
 
 GRAPH = LayerGraph(
     (
@@ -118,6 +118,14 @@ def test_values_that_are_not_the_networks_are_refused(change: dict[str, Any], wo
     values = {key: value for key, value in {**_state().values, **change}.items() if value is not None}
     with pytest.raises(CheckpointError, match=rf"state is not a complete checkpoint \({words}"):
         check_values("state", _state(values=values), GRAPH)
+
+
+def test_steps_without_a_slot_that_the_optimizer_needs_are_refused_and_other_slots_left_out() -> None:
+    state = _state()
+    with pytest.raises(CheckpointError, match="^state was made by 7 steps of SGD without momentum; give the optimizer the options it was"):
+        fitting_values("state", state, GRAPH, ("momentum",))  # the bias has none
+    assert set(fitting_values("state", state, GRAPH, ())) == {"001/kernel", "001/bias"}
+    assert set(fitting_values("state", _state(step=0), GRAPH, ("momentum",))) == set(state.values)
 
 
 def test_saving_into_a_missing_folder_is_one_sentence(tmp_path: pathlib.Path) -> None:

@@ -6,7 +6,8 @@ import contextlib
 import json
 import os
 import pathlib
-import tempfile
+import stat
+import uuid
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -20,7 +21,8 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Yield a binary file that takes the place of `path` when the block ends well.
 
     The bytes are written beside the target, flushed to disk and then renamed, so a reader sees
-    the old file or the new one and a failure leaves the old one alone.
+    the old file or the new one and a failure leaves the old one alone. The new file has the permissions
+    of the old one, or those that the user's mask gives.
 
     Parameters
     ----------
@@ -32,10 +34,11 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         If the folder is missing or not writable, or the disk is full.
     """
     target = pathlib.Path(path)
-    scratch: str | None = None
+    scratch = target.parent / f".{target.name}.{uuid.uuid4().hex[:12]}"
     try:
-        handle, scratch = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
+        with open(scratch, "xb") as file:
+            if target.exists():
+                os.chmod(scratch, stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -44,8 +47,8 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         reason = fault.strerror or str(fault)
         raise HeteroError(f"cannot write {target}: {reason}; choose another place or free some space") from fault
     finally:
-        if scratch is not None and os.path.exists(scratch):
-            os.unlink(scratch)
+        with contextlib.suppress(OSError):
+            scratch.unlink()
 
 
 def write_json(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
@@ -93,6 +96,6 @@ def read_json(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[
         raise HeteroError(f"{source} is not a complete JSON file ({fault}); {remedy}") from fault
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise HeteroError(f"{source} is not a {kind} file; {remedy}")
-    if document.get("version") != version:
+    if document.get("version") != version or isinstance(document["version"], bool):
         raise HeteroError(f"{source} has version {document.get('version')!r} and this program reads {version}; {remedy}")
     return document

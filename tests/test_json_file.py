@@ -1,0 +1,129 @@
+"""JSON files: never half-written, and refused in one sentence unless they are what is asked for."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import stat
+from typing import Any
+
+import pytest
+
+from hetero_mtf import json_file
+from hetero_mtf.errors import HeteroError
+from hetero_mtf.json_file import read_json, replace_file, write_json
+
+
+def _document(**changes: Any) -> dict[str, Any]:
+    return {"kind": "plan", "version": 1, "text": "größer", **changes}
+
+
+def test_what_is_written_is_read(tmp_path: pathlib.Path) -> None:
+    write_json(tmp_path / "plan.json", _document())
+    assert read_json(tmp_path / "plan.json", kind="plan", version=1) == _document()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("no more"), KeyboardInterrupt()])
+def test_a_failure_in_the_middle_leaves_the_old_file_and_no_scrap(fault: BaseException, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+    with pytest.raises(type(fault)), replace_file(path) as file:
+        file.write(b"half of the new")
+        raise fault
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+    with pytest.raises(HeteroError, match="cannot write .*plan.json: No space left on device; choose another place or free some space"):
+        with replace_file(path):
+            raise OSError(28, os.strerror(28))
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failure_while_the_file_takes_its_place_leaves_the_old_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+
+    def refuse(source: Any, target: Any) -> None:
+        raise PermissionError(1, os.strerror(1))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(HeteroError, match="cannot write"):
+        write_json(path, _document())
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_document_that_json_cannot_say_leaves_the_old_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "plan.json"
+    write_json(path, _document())
+    with pytest.raises(ValueError):
+        write_json(path, _document(seconds=float("nan")))
+    assert read_json(path, kind="plan", version=1) == _document() and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("place", ["absent/plan.json", "file/plan.json", "."])
+def test_a_place_where_no_file_can_be_is_one_sentence(place: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HeteroError, match=r"cannot write .*: .*; choose another place or free some space"):
+        write_json(tmp_path / place, _document())
+
+
+@pytest.mark.parametrize("mask, mode", [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_others_may_read_a_new_file_as_far_as_the_users_mask_says(mask: int, mode: int, tmp_path: pathlib.Path) -> None:
+    before = os.umask(mask)
+    try:
+        write_json(tmp_path / "plan.json", _document())
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "plan.json").stat().st_mode) == mode
+
+
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_json(path, _document())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"", r"is not a complete JSON file \(.*\); make it again with hetero-mtf plan"),
+        (b'{"kind": "plan", "ver', r"is not a complete JSON file \(.*\); make it again with hetero-mtf plan"),
+        (b"\xff\xfe\xfa", r"is not a complete JSON file \(.*\); make it again with hetero-mtf plan"),
+        (b"[" * 200_000, r"is not a complete JSON file \(.*\); make it again with hetero-mtf plan"),
+        (b"[1, 2]", "is not a plan file; make it again with hetero-mtf plan"),
+        (b'{"kind": "profile", "version": 1}', "is not a plan file; make it again with hetero-mtf plan"),
+        (b'{"kind": "plan", "version": 2}', "has version 2 and this program reads 1; make it again with hetero-mtf plan"),
+        (b'{"kind": "plan"}', "has version None and this program reads 1; make it again with hetero-mtf plan"),
+        (b'{"kind": "plan", "version": true}', "has version True and this program reads 1; make it again with hetero-mtf plan"),
+    ],
+)
+def test_a_file_that_is_not_what_is_asked_for_is_refused(content: bytes, words: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes(content)
+    with pytest.raises(HeteroError, match=f"^{path} {words}$"):
+        read_json(path, kind="plan", version=1)
+
+
+def test_a_profile_is_made_again_by_calibrating(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "profile.json").write_text("{}")
+    with pytest.raises(HeteroError, match="is not a profile file; make it again with hetero-mtf calibrate"):
+        read_json(tmp_path / "profile.json", kind="profile", version=1)
+
+
+def test_a_file_that_is_too_large_is_refused_unread(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_file, "MAX_JSON_BYTES", 10)
+    (tmp_path / "plan.json").write_bytes(b"not even JSON")
+    with pytest.raises(HeteroError, match="has 13 bytes, too many for a plan; make it again with hetero-mtf plan"):
+        read_json(tmp_path / "plan.json", kind="plan", version=1)
+
+
+@pytest.mark.parametrize("name", ["absent.json", ""])
+def test_a_file_that_cannot_be_read_is_one_sentence(name: str, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(HeteroError, match="cannot read .*: .*; check the path"):
+        read_json(tmp_path / name, kind="plan", version=1)

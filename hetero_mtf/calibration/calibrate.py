@@ -27,6 +27,7 @@ from hetero_mtf.planning.curve import Curve
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.program.optimizers import UpdateRule, read_optimizer
 from hetero_mtf.report.progress import progress as progress_bar
+from hetero_mtf.runtime.cluster import check_live
 
 # A limited core lets the first milliseconds after a wait run at full speed: windows are long beside them.
 WINDOW_S = 0.2
@@ -70,6 +71,10 @@ def calibrate(
     ------
     ProfileError
         If the batch size or the budget is out of range.
+    UnsupportedError
+        If the model or the optimizer is not supported.
+    ClusterError
+        If the cluster is not a live one.
     WorkerError
         If a worker dies meanwhile.
 
@@ -81,18 +86,20 @@ def calibrate(
     Notes
     -----
     Devices in processes of their own are measured at the same time, as they will work at the same
-    time; devices of one process one after another. Processors on one device share its curves.
+    time; devices of one process one after another. Processors on one device share its curves. Backward is measured together
+    with forward, which is then taken off; its spread is that of both together.
     """
     if batch_size < 1:
         raise ProfileError(f"the batch size is {batch_size}; calibrate for at least 1 sample")
     if budget_s is not None and not budget_s > 0:
         raise ProfileError(f"the budget is {budget_s:g} seconds; give more than 0, or none")
+    check_live(cluster)
     import keras
 
     graph = layer_graph(model)
-    rule, _ = read_optimizer(keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype)
+    rule, settings = read_optimizer(keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype)
     devices = _distinct(cluster.devices)
-    wanted, windows = _within_budget(graph, budget_s)
+    wanted, windows = _within_budget(graph, budget_s, turns=1 if cluster.target else len(devices))
     pairs = list(itertools.combinations(devices, 2))
     with (progress or progress_bar)("calibrating", len(wanted) * len(devices) + len(pairs)) as advance:
         curves = _measure_devices(cluster, graph, batch_size, rule, devices, wanted, windows, advance)
@@ -109,7 +116,7 @@ def calibrate(
         curves=tuple(curves),
         links=tuple(links),
         memory=cluster.record.pools,
-        optimizer=_optimizer_text(rule),
+        optimizer=_optimizer_text(settings),
         made=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         versions={
             "python": platform.python_version(),
@@ -126,15 +133,22 @@ def _distinct(devices: Sequence[Device]) -> list[int]:
     return list(first.values())
 
 
-def _within_budget(graph: LayerGraph, budget_s: float | None) -> tuple[tuple[Point, ...], Windows]:
-    """Return what to measure and how: fewer windows, then fewer points, then shorter windows where the budget asks for it."""
+def _within_budget(graph: LayerGraph, budget_s: float | None, turns: int = 1) -> tuple[tuple[Point, ...], Windows]:
+    """Return what to measure and how: fewer windows, then fewer points, then shorter windows where the budget asks for it.
+
+    Parameters
+    ----------
+    graph : the network.
+    budget_s : seconds, or None for no limit.
+    turns : devices that are measured one after another.
+    """
     fine, coarse = points(graph), points(graph, coarse=True)
     if budget_s is None:
         return fine, Windows(WINDOW_S, WINDOWS)
     for wanted, count in ((fine, WINDOWS), (fine, 2), (fine, 1), (coarse, 1)):
-        if _expected_s(wanted, count) <= budget_s:
+        if turns * _expected_s(wanted, count) <= budget_s:
             return wanted, Windows(WINDOW_S, count)
-    least = _expected_s(coarse, 1)
+    least = turns * _expected_s(coarse, 1)
     warnings.warn(
         CalibrationWarning(f"a budget of {budget_s:g} s is short, {least:.0f} s would do; the windows are cut, expect a wider spread"),
         stacklevel=3,
@@ -143,8 +157,8 @@ def _within_budget(graph: LayerGraph, budget_s: float | None) -> tuple[tuple[Poi
 
 
 def _expected_s(wanted: Sequence[Point], count: int) -> float:
-    """Return the seconds that measuring takes on one device: two loops a point, each with about a window to warm up."""
-    return sum(2 * 2 * MINOR_WINDOW_S if point.minor else 2 * (count + 1) * WINDOW_S for point in wanted)
+    """Return the seconds that measuring takes on one device: two or three loops a point, each with about a window to warm up."""
+    return sum((2 + point.updates) * (2 * MINOR_WINDOW_S if point.minor else (count + 1) * WINDOW_S) for point in wanted)
 
 
 def _measure_devices(
@@ -231,9 +245,10 @@ def _warn_of_spread(graph: LayerGraph, devices: Sequence[Device], curves: Sequen
         )
 
 
-def _optimizer_text(rule: UpdateRule) -> str:
-    name = type(rule).__name__.lower()
-    return f"{name}(momentum={rule.config['momentum']:g})" if rule.config.get("momentum") else name
+def _optimizer_text(optimizer: Any) -> str:
+    """Return the name of a Keras optimizer, with its momentum where it has one."""
+    name, momentum = type(optimizer).__name__.lower(), optimizer.get_config().get("momentum")
+    return f"{name}(momentum={momentum:g})" if momentum else name
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import kind_of, make_layer
-from hetero_mtf.planning.layout import channels
+from hetero_mtf.planning.layout import channels, trains_before
 from hetero_mtf.planning.profile import alike
 
 # Fractions of a layer's units that are measured: a kernel's time bends, what costs little may be a line.
@@ -43,6 +43,11 @@ class Point:
     input_gradient: bool
     full: bool
     minor: bool
+
+    @property
+    def updates(self) -> bool:
+        """Whether the optimizer's update is measured here: once, with all units, as it grows in proportion to the weights."""
+        return self.full and any(variable.trainable for variable in self.probe.variables)
 
 
 def points(graph: LayerGraph, coarse: bool = False) -> tuple[Point, ...]:
@@ -96,7 +101,8 @@ def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Se
     probe = make_layer(layer.name, layer.kind, attributes, range(len(shapes)), shapes)
     trained = {variable.name: variable.trainable for variable in layer.variables}
     variables = tuple(dataclasses.replace(v, trainable=trained[v.name]) for v in probe.variables)
-    before = any(_trains(graph, source) for source in layer.inputs)
+    trains = trains_before(graph)
+    before = any(trains[source] for source in layer.inputs)
     full = tuple(shapes) == tuple(graph.layers[source].output_shape for source in layer.inputs) and probe.output_shape == layer.output_shape
     return Point(
         index, dimension, units, dataclasses.replace(probe, variables=variables), tuple(shapes), before, full, _is_minor(graph, layer)
@@ -105,15 +111,3 @@ def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Se
 
 def _is_minor(graph: LayerGraph, layer: Layer) -> bool:
     return layer.flops < MINOR_PART * sum(other.flops for other in graph.layers)
-
-
-def _trains(graph: LayerGraph, index: int) -> bool:
-    """Return whether a layer, or one before it, has weights that train."""
-    waiting, seen = [index], {index}
-    while waiting:
-        layer = graph.layers[waiting.pop()]
-        if any(variable.trainable for variable in layer.variables):
-            return True
-        waiting += [source for source in layer.inputs if source not in seen]
-        seen.update(layer.inputs)
-    return False

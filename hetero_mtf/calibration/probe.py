@@ -35,7 +35,7 @@ class Probe:
     ----------
     point : what it measures.
     repeats : placeholder of the number of repetitions.
-    passes : pass -> operation that repeats it so often; "step" is forward and backward together.
+    passes : pass -> () tensor that, fetched, has repeated it so often; "step" is forward and backward together.
     setup : operations that fill its variables and inputs, to run once.
     """
 
@@ -63,7 +63,7 @@ def build_probe(point: Point, device: str, batch: int, dtype: str, rule: UpdateR
     bench = _Bench(point, device, batch, dtype, rule, variables, f"probe{number}")
     setup = bench.setup()
     passes = {"forward": bench.loop(repeats, _forward), "step": bench.loop(repeats, _step)}
-    if any(variable.trainable for variable in point.probe.variables) and point.full:  # it grows in proportion: once is enough
+    if point.updates:
         passes["update"] = bench.loop(repeats, _update)
     return Probe(point, repeats, passes, setup)
 

@@ -1,0 +1,217 @@
+"""Calibration: profiles that can be planned from, budgets that are kept or complained about, and deaths that leave nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import pathlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.calibration.calibrate import (
+    WINDOW_S,
+    WINDOWS,
+    CalibrationWarning,
+    _distinct,
+    _expected_s,
+    _warn_of_spread,
+    _within_budget,
+    calibrate,
+)
+from hetero_mtf.calibration.points import points
+from hetero_mtf.calibration.windows import Windows
+from hetero_mtf.errors import ClusterError, ProfileError, UnsupportedError, WorkerError
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.curve import PASSES, Curve
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.strategies import STRATEGIES
+from tests.runtime.conftest import eventually, groups, process_state
+
+__all__ = ["eventually", "groups", "process_state"]
+L = keras.layers
+
+
+def _model(filters: int = 4) -> keras.Model:
+    i = keras.Input((6, 6, 2))
+    x = L.Conv2D(filters, 3, padding="same", name="conv", activation="relu")(i)
+    x = L.BatchNormalization(name="norm")(L.Conv2D(filters, 3, padding="same", name="second")(x))
+    return keras.Model(i, L.Dense(3, name="head", activation="softmax")(L.Flatten()(L.MaxPooling2D(name="pool")(x))))
+
+
+def _small() -> keras.Model:
+    return keras.Sequential([keras.Input((4,)), L.Dense(3)])
+
+
+def _quick(cluster: Any, model: Any, **options: Any) -> Profile:
+    """Return a profile whose windows are cut as short as they are ever cut."""
+    with pytest.warns(CalibrationWarning, match="a budget of 0.01 s is short, [0-9]+ s would do; the windows are cut, expect a wider"):
+        return calibrate(cluster, model, **{"batch_size": 4, "budget_s": 0.01, **options})
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
+        return _quick(cluster, _model())
+
+
+def test_a_profile_has_a_curve_for_all_that_takes_time(profile: Profile) -> None:
+    found = {(profile.graph.layers[c.layer].name, c.dimension, c.step_pass) for c in profile.curves}
+    mixing = set(itertools.product(("conv", "second", "head"), ("output", "input"), PASSES))
+    assert found == mixing | set(itertools.product(["norm"], ["output"], PASSES)) | set(itertools.product(["pool"], ["output"], PASSES[:2]))
+    assert {c.device for c in profile.curves} == {0} and {c.batch for c in profile.curves} == {4} and profile.links == ()
+
+
+def test_measured_seconds_are_positive_where_there_is_work(profile: Profile) -> None:
+    for curve in profile.curves:
+        assert len(curve.units) == len(curve.seconds) == len(curve.spread) and min(curve.seconds) >= 0
+        if curve.step_pass != "backward":  # a difference of two measurements, which may come out at zero
+            assert min(curve.seconds) > 0
+
+
+@pytest.mark.parametrize("strategy", ["auto", *STRATEGIES])
+def test_every_strategy_plans_from_a_profile(strategy: str, profile: Profile) -> None:
+    made = hm.plan(profile, strategy=strategy)
+    assert made.predicted is not None and made.predicted.step_s > 0
+    made.check(profile.graph)
+
+
+def test_a_profile_comes_back_from_its_file(profile: Profile, tmp_path: pathlib.Path) -> None:
+    profile.save(tmp_path / "profile.json")
+    assert hm.Profile.load(tmp_path / "profile.json") == profile
+    assert json.loads((tmp_path / "profile.json").read_text())["versions"].keys() == {"python", "tensorflow", "keras", "mesh-tensorflow"}
+
+
+@pytest.mark.parametrize(
+    "optimizer, name",
+    [
+        (None, "sgd(momentum=0.9)"),
+        ("sgd", "sgd"),
+        (lambda: keras.optimizers.SGD(momentum=0.5), "sgd(momentum=0.5)"),
+        ("adam", "adam"),
+        ("adamw", "adamw"),
+    ],
+)
+def test_a_profile_names_the_optimizer_it_was_measured_with_and_serves_to_plan_for_it(optimizer: Any, name: str) -> None:
+    asked = optimizer() if callable(optimizer) else optimizer
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        found = _quick(cluster, _small(), optimizer=asked)
+    assert found.optimizer == name
+    assert hm.plan(found, optimizer="sgd" if asked is None else asked).strategy == "single"
+
+
+def test_progress_is_told_of_every_step_it_was_promised() -> None:
+    told: list[str] = []
+    promised: list[int] = []
+
+    @contextlib.contextmanager
+    def progress(title: str, total: int) -> Iterator[Callable[[str], None]]:
+        promised.append(total)
+        yield told.append
+
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        _quick(cluster, _small(), progress=progress)
+    assert promised == [len(told)] and all(step.endswith("on cpu:0") for step in told)
+
+
+def test_processors_on_one_device_are_measured_once() -> None:
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        assert _distinct(cluster.devices) == [0]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"batch_size": 0}, "the batch size is 0; calibrate for at least 1 sample"),
+        ({"budget_s": 0}, "the budget is 0 seconds; give more than 0, or none"),
+        ({"budget_s": float("nan")}, "the budget is nan seconds; give more than 0, or none"),
+    ],
+)
+def test_a_batch_or_budget_out_of_range_is_refused(options: dict[str, Any], words: str) -> None:
+    with hm.Cluster.local(["cpu:0"]) as cluster, pytest.raises(ProfileError, match=words):
+        calibrate(cluster, _small(), **options)
+
+
+def test_what_is_no_cluster_or_optimizer_is_refused() -> None:
+    with pytest.raises(ClusterError, match="the cluster is None, not a live Cluster; open one"):
+        calibrate(None, _small())
+    with hm.Cluster.local(["cpu:0"]) as cluster, pytest.raises(UnsupportedError, match="the optimizer RMSprop is not supported"):
+        calibrate(cluster, _small(), optimizer="rmsprop")
+
+
+def test_a_smaller_budget_takes_windows_first_then_points_then_seconds_of_a_window() -> None:
+    graph = layer_graph(_model(16))
+    fine, coarse = points(graph), points(graph, coarse=True)
+    assert _within_budget(graph, None) == (fine, Windows(WINDOW_S, WINDOWS))
+    for wanted, count in ((fine, 3), (fine, 2), (fine, 1), (coarse, 1)):
+        needed_s = _expected_s(wanted, count)
+        assert _within_budget(graph, needed_s) == (wanted, Windows(WINDOW_S, count))
+        assert _within_budget(graph, 2 * needed_s, turns=2) == (wanted, Windows(WINDOW_S, count))
+    least_s = _expected_s(coarse, 1)
+    with pytest.warns(CalibrationWarning, match="is short"):
+        assert _within_budget(graph, least_s / 2) == (coarse, Windows(pytest.approx(WINDOW_S / 2), 1))
+    with pytest.warns(CalibrationWarning, match="is short"):
+        assert _within_budget(graph, least_s / 1000) == (coarse, Windows(0.02, 1))
+
+
+def test_a_wide_spread_is_told_once_by_the_worst_and_not_where_little_time_goes() -> None:
+    graph = layer_graph(_model())
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        wide = Curve(1, 0, "output", "forward", 4, (2, 4), (0.5, 1.0), (0.3, 0.6))
+        small = Curve(2, 0, "output", "forward", 4, (4,), (0.01,), (0.9,))
+        with pytest.warns(CalibrationWarning, match="2 measurements scatter widely, worst conv on cpu:0 by 60%; calibrate on quiet"):
+            _warn_of_spread(graph, cluster.devices, [small, wide])
+        _warn_of_spread(graph, cluster.devices, [small, Curve(1, 0, "output", "forward", 4, (4,), (1.0,), (0.2,))])
+
+
+def test_two_emulated_devices_are_measured_with_their_links_and_planned_for() -> None:
+    with hm.Cluster.emulate([0.6, 0.3]) as pair:
+        found = _quick(pair, _small())
+    assert {curve.device for curve in found.curves} == {0, 1}
+    assert {(link.source, link.destination) for link in found.links} == {(0, 1), (1, 0)}
+    assert all(link.latency_s > 0 and link.bandwidth_bytes_per_s > 0 for link in found.links)
+    for strategy in STRATEGIES:
+        assert hm.plan(found, strategy=strategy).devices == ("worker:0", "worker:1")
+
+
+def test_a_worker_killed_meanwhile_is_one_sentence_and_nothing_is_left(groups: Any, eventually: Any, process_state: Any) -> None:
+    before, threads = groups(), set(threading.enumerate())
+    with hm.Cluster.emulate([0.6, 0.3]) as pair:
+        workers = pair.process_ids()
+
+        @contextlib.contextmanager
+        def progress(title: str, total: int) -> Iterator[Callable[[str], None]]:
+            yield lambda step: os.kill(workers[1], signal.SIGKILL)
+
+        with pytest.raises(WorkerError, match=r"worker:1 was killed by SIGKILL.*; open the cluster again"):
+            calibrate(pair, _model(), batch_size=4, progress=progress)
+    assert eventually(lambda: all(process_state(worker) in ("", "X") for worker in workers))
+    assert eventually(lambda: groups() <= before)
+    assert eventually(lambda: not [t for t in threading.enumerate() if t not in threads and t.name.startswith("hetero_mtf")])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.calibrate.CalibrationWarning")
+def test_curves_rise_and_planned_sizes_follow_when_a_device_loses_half_its_share() -> None:
+    i = keras.Input((16, 16, 16))
+    x = L.Conv2D(64, 3, padding="same", name="first", activation="relu")(i)
+    model = keras.Model(i, L.Dense(4)(L.GlobalAveragePooling2D()(L.Conv2D(64, 3, padding="same", name="second", activation="relu")(x))))
+    with hm.Cluster.emulate([1.0, 0.5]) as pair:
+        before = calibrate(pair, model, batch_size=16, budget_s=30)
+        pair.set_share(1, 0.25)
+        after = calibrate(pair, model, batch_size=16, budget_s=30)
+    ratios = sorted(
+        after.seconds(layer, 1, "output", 64, step) / before.seconds(layer, 1, "output", 64, step)
+        for layer in (1, 2)
+        for step in ("forward", "backward")
+    )
+    assert ratios[1] > 1.4 and ratios[2] > 1.4, ratios
+    sizes = [next(entry.sizes for entry in hm.plan(p, strategy="filters").stages[0].layouts if entry.sizes) for p in (before, after)]
+    assert sizes[0][0] > sizes[0][1] > sizes[1][1], sizes

@@ -1,0 +1,114 @@
+"""Probes: the loops do the layer's own work, once a repetition, and leave nothing behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import hetero_mtf as hm
+from hetero_mtf.calibration.points import Point, points
+from hetero_mtf.calibration.probe import Probe, build_probe
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.program.builder import variable_key
+from hetero_mtf.program.optimizers import read_optimizer
+
+L = keras.layers
+BATCH = 5
+
+
+def _model() -> keras.Model:
+    i = keras.Input((6, 6, 2))
+    x = L.Conv2D(4, 3, padding="same", name="conv", activation="relu")(i)
+    y = L.BatchNormalization(name="norm", momentum=0.5)(L.Conv2D(4, 1, name="side")(i))
+    x = L.MaxPooling2D(name="pool")(L.Add(name="sum")([x, y]))
+    return keras.Model(i, L.Dense(3, name="head")(L.Flatten()(x)))
+
+
+def _probe(point: Point, cluster: Any, optimizer: Any = "sgd") -> tuple[tf.Graph, Probe]:
+    rule, _ = read_optimizer(optimizer, "float64")
+    graph = tf.Graph()
+    with graph.as_default():
+        return graph, build_probe(point, cluster.devices[0].tf_device, BATCH, "float64", rule, "probes", 7)
+
+
+@pytest.fixture
+def float64() -> None:
+    keras.config.set_floatx("float64")
+
+
+def _held(name: str, shape: tuple[int, ...]) -> tf.Tensor:
+    """Return the value of what probe 7 holds under a name."""
+    handle = tf.raw_ops.VarHandleOp(dtype=tf.float64, shape=list(shape), shared_name=f"probe7/{name}", container="probes")
+    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float64)
+
+
+def _point(name: str, dimension: str = "output") -> Point:
+    graph = layer_graph(_model())
+    return next(p for p in points(graph) if graph.layers[p.layer].name == name and p.dimension == dimension and p.full)
+
+
+def test_every_point_of_a_network_can_be_run_any_number_of_times(float64: None) -> None:
+    found = points(layer_graph(_model()))
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        for point in found:
+            graph, probe = _probe(point, cluster)
+            assert set(probe.passes) == {"forward", "step", *(["update"] if point.updates else [])}
+            with cluster.session(graph) as session:
+                session.run(probe.setup)
+                for loop in probe.passes.values():
+                    assert [session.run(loop, {probe.repeats: count}) for count in (0, 1, 3)] == [0, 1, 3]
+
+
+def test_a_step_repeats_the_layers_work_as_often_as_it_is_told(float64: None) -> None:
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        graph, probe = _probe(_point("norm"), cluster)
+        index = len(probe.point.input_shapes)
+        with graph.as_default():
+            key = variable_key(index, "moving_mean")
+            moving, x = _held(key, (4,)), _held("x0", (BATCH, 6, 6, 4))
+        with cluster.session(graph) as session:
+            session.run(probe.setup)
+            start, mean = session.run(moving), session.run(x).mean((0, 1, 2))
+            session.run(probe.passes["step"], {probe.repeats: 5})
+            np.testing.assert_allclose(session.run(moving), mean + (start - mean) * 0.5**5, rtol=1e-10)
+            session.run(probe.passes["forward"], {probe.repeats: 5})
+            session.run(probe.passes["update"], {probe.repeats: 5})
+            np.testing.assert_allclose(session.run(moving), mean + (start - mean) * 0.5**5, rtol=1e-10)
+
+
+def test_an_update_repeats_the_optimizers_work_as_often_as_it_is_told(float64: None) -> None:
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        graph, probe = _probe(_point("conv"), cluster)
+        key = variable_key(len(probe.point.input_shapes), "kernel")
+        with graph.as_default():
+            kernel, gradient = _held(key, (3, 3, 2, 4)), _held(f"{key}/gradient", (3, 3, 2, 4))
+        with cluster.session(graph) as session:
+            session.run(probe.setup)
+            start, slope = session.run([kernel, gradient])
+            session.run(probe.passes["step"], {probe.repeats: 4})
+            np.testing.assert_array_equal(session.run(kernel), start)
+            session.run(probe.passes["update"], {probe.repeats: 4})
+            np.testing.assert_allclose(session.run(kernel), start - 4e-6 * slope, rtol=1e-10)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", keras.optimizers.SGD(momentum=0.9), "adam", keras.optimizers.Adam(amsgrad=True), "adamw"])
+def test_updates_of_every_optimizer_stay_finite_however_long_they_are_measured(optimizer: Any, float64: None) -> None:
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        graph, probe = _probe(_point("head"), cluster, optimizer)
+        with graph.as_default():
+            kernel = _held(variable_key(len(probe.point.input_shapes), "kernel"), (36, 3))
+        with cluster.session(graph) as session:
+            session.run(probe.setup)
+            session.run(probe.passes["update"], {probe.repeats: 2000})
+            assert np.isfinite(session.run(kernel)).all()
+
+
+def test_all_work_of_a_probe_is_placed_on_its_device(float64: None) -> None:
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        graph, _ = _probe(_point("conv"), cluster)
+    elsewhere = {op.type for op in graph.get_operations() if not op.device.endswith("CPU:0")}
+    assert elsewhere <= {"Placeholder", "Const", "NoOp", "Fill", "Zeros"}, elsewhere

@@ -67,5 +67,6 @@ def test_weights_that_are_not_numbers_do_not_pass_for_changed_by_a_callback(clus
 
 def test_a_callback_that_saves_weights_between_batches_is_refused(cluster: Any) -> None:
     callback = keras.callbacks.ModelCheckpoint("never.weights.h5", save_weights_only=True, save_freq=3)
-    with _trainer(net(), cluster) as trainer, pytest.raises(UnsupportedError, match="ModelCheckpoint has save_freq=3, .*use save_freq='epoch'"):
-        trainer.fit(*data(8), callbacks=[callback])
+    with _trainer(net(), cluster) as trainer:
+        with pytest.raises(UnsupportedError, match="ModelCheckpoint has save_freq=3, .*; use save_freq='epoch'"):
+            trainer.fit(*data(8), callbacks=[callback])

@@ -224,12 +224,16 @@ def test_a_checkpoint_of_another_network_or_optimizer_changes_nothing(cluster: A
         other.save(tmp_path / "network")
     with _trainer(model, cluster, optimizer="adam") as other:
         other.save(tmp_path / "optimizer")
+    with _trainer(model, cluster, optimizer=keras.optimizers.SGD(0.05)) as other:
+        other.train_on_batch(x, y)
+        other.save(tmp_path / "options")
     (tmp_path / "text").write_text("nothing of the kind")
     with _trainer(model, cluster) as trainer:
         before = trainer.test_on_batch(x, y)
         for name, words in [
             ("network", "is of a network with digest"),
             ("optimizer", "was made with Adam"),
+            ("options", "was made by 1 steps of SGD without momentum"),
             ("text", "not a complete"),
             ("no", "cannot read"),
         ]:

@@ -49,7 +49,9 @@ def graph_faults(plan: Plan, graph: LayerGraph) -> list[Fault]:
 def _entries(plan: Plan) -> Iterator[tuple[bool, str, str]]:
     yield not plan.digest, "digest", "is empty, must name a network"
     yield plan.dtype not in ("float32", "float64"), "dtype", f"is {plan.dtype!r}, must be float32 or float64"
-    yield plan.batch_size < 1, "batch_size", f"is {plan.batch_size}, must be at least 1"
+    whole = isinstance(plan.batch_size, int) and not isinstance(plan.batch_size, bool)
+    yield not whole, "batch_size", f"is {plan.batch_size!r}, must be a whole number"
+    yield whole and plan.batch_size < 1, "batch_size", f"is {plan.batch_size}, must be at least 1"
     yield not plan.strategy, "strategy", "is empty, must name how the plan was made"
     yield not plan.devices, "devices", "are none, must name at least one"
     yield plan.schedule not in SCHEDULES, "schedule", f"is {plan.schedule!r}, must be one of {', '.join(SCHEDULES)}"

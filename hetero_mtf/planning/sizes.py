@@ -163,6 +163,11 @@ def even(units: int, devices: int) -> Split:
     units : units of the dimension, at least 1.
     devices : number of devices, at least 1.
 
+    Raises
+    ------
+    PlanError
+        If there is no unit or no device.
+
     Examples
     --------
     >>> even(8, 3).sizes
@@ -186,6 +191,11 @@ def largest_remainder(units: int, shares: Sequence[float]) -> Split:
     ----------
     units : units of the dimension, at least 1.
     shares : (devices,) relative shares; zero leaves a device out.
+
+    Raises
+    ------
+    PlanError
+        As `proportional`.
     """
     _check_units(units)
     check_shares(shares)

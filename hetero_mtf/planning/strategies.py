@@ -38,8 +38,10 @@ def plan(profile: Profile, batch_size: int | None = None, strategy: str = "auto"
     PlanError
         If the strategy is unknown, or no plan fits in memory.
     ProfileError
-        If the profile was measured at another batch size or for another optimizer, or lacks a curve or link.
+        If it is no profile, was measured at another batch size or for another optimizer, or lacks a curve or link.
     """
+    if not isinstance(profile, Profile):
+        raise ProfileError(f"the profile is {profile!r:.60}, not a Profile; make one with hm.calibrate or read one with hm.Profile.load")
     _check_asked(profile, batch_size, optimizer)
     if strategy != "auto" and strategy not in STRATEGIES:
         raise PlanError(f"strategy {strategy!r} is unknown; use one of auto, {', '.join(STRATEGIES)}")

@@ -18,12 +18,24 @@ def device_names(cluster: Any) -> tuple[str, ...]:
     Parameters
     ----------
     cluster : anything with `devices`, each with a `name`.
+
+    Raises
+    ------
+    PlanError
+        If it is anything else.
     """
+    if not hasattr(cluster, "devices"):
+        raise PlanError(f"the cluster is {cluster!r:.60}, which has no devices; pass a Cluster or a ClusterRecord")
     return tuple(device.name for device in cluster.devices)
 
 
 def device_index(device: int | str, names: Sequence[str]) -> int:
     """Return the index of a device given by index or name.
+
+    Parameters
+    ----------
+    device : index or name.
+    names : (devices,) names of the cluster's devices.
 
     Raises
     ------
@@ -32,14 +44,19 @@ def device_index(device: int | str, names: Sequence[str]) -> int:
     """
     if isinstance(device, str) and device in names:
         return names.index(device)
-    if isinstance(device, str) or not 0 <= device < len(names):
+    if not isinstance(device, int) or isinstance(device, bool) or not 0 <= device < len(names):
         there = f"the cluster has {len(names)} ({', '.join(names)})"
         raise PlanError(f"there is no device {device!r}, {there}; use an index from 0 to {len(names) - 1} or a name")
-    return int(device)
+    return device
 
 
 def checked_shares(shares: Sequence[float], names: Sequence[str]) -> list[float]:
     """Return the shares as floats, one a device.
+
+    Parameters
+    ----------
+    shares : (devices,) relative shares.
+    names : (devices,) names of the cluster's devices.
 
     Raises
     ------

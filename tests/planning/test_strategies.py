@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,12 @@ def test_another_batch_size_than_measured_is_refused() -> None:
     message = "the profile was measured at batch size 4 and 32 is asked for; calibrate again with --batch-size 32"
     with pytest.raises(ProfileError, match=message):
         plan(unequal(), batch_size=32)
+
+
+@pytest.mark.parametrize("profile", [None, "profile.json"])
+def test_what_is_no_profile_is_refused(profile: Any) -> None:
+    with pytest.raises(ProfileError, match=f"the profile is {profile!r}, not a Profile; make one with hm.calibrate or read one with"):
+        plan(profile)
 
 
 def test_a_batch_size_below_one_is_refused() -> None:

@@ -65,18 +65,15 @@ def calibrate(
     batch_size : samples a step.
     optimizer : Keras optimizer, or its name, whose updates are timed; None: SGD with momentum.
     budget_s : seconds to stay near; None takes what three windows a measurement take.
-    progress : (title, total) -> context manager that gives an advance function; None: a bar on a terminal.
+    progress : (title, total) -> context manager that gives an advance function, which several threads may call at once and which
+        may not block them; None: a bar on a terminal.
 
     Raises
     ------
     ProfileError
         If the batch size or the budget is out of range.
-    UnsupportedError
-        If the model or the optimizer is not supported.
-    ClusterError
-        If the cluster is not a live one.
-    WorkerError
-        If a worker dies meanwhile.
+    HeteroError
+        If the model or optimizer is not supported, the cluster is not a live one, or a worker dies meanwhile.
 
     Warns
     -----
@@ -89,8 +86,8 @@ def calibrate(
     time; devices of one process one after another. Processors on one device share its curves. Backward is measured together
     with forward, which is then taken off; its spread is that of both together.
     """
-    if batch_size < 1:
-        raise ProfileError(f"the batch size is {batch_size}; calibrate for at least 1 sample")
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise ProfileError(f"the batch size is {batch_size!r}; calibrate for a whole number of samples, at least 1")
     if budget_s is not None and not budget_s > 0:
         raise ProfileError(f"the budget is {budget_s:g} seconds; give more than 0, or none")
     check_live(cluster)
@@ -103,26 +100,10 @@ def calibrate(
     pairs = list(itertools.combinations(devices, 2))
     with (progress or progress_bar)("calibrating", len(wanted) * len(devices) + len(pairs)) as advance:
         curves = _measure_devices(cluster, graph, batch_size, rule, devices, wanted, windows, advance)
-        links: list[Link] = []
-        for first, second in pairs:
-            with _explained(cluster):
-                links += measure_link(cluster, first, second, windows)
-            advance(f"link {cluster.devices[first].name} to {cluster.devices[second].name}")
+        links = _measure_links(cluster, pairs, windows, advance)
     _warn_of_spread(graph, cluster.devices, curves)
-    return Profile(
-        cluster=cluster.record,
-        graph=graph,
-        batch_size=batch_size,
-        curves=tuple(curves),
-        links=tuple(links),
-        memory=cluster.record.pools,
-        optimizer=_optimizer_text(settings),
-        made=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        versions={
-            "python": platform.python_version(),
-            **{name: importlib.metadata.version(name) for name in ("tensorflow", "keras", "mesh-tensorflow")},
-        },
-    )
+    record, name = cluster.record, _optimizer_text(settings)
+    return Profile(record, graph, batch_size, tuple(curves), tuple(links), record.pools, name, _now(), _versions())
 
 
 def _distinct(devices: Sequence[Device]) -> list[int]:
@@ -180,6 +161,16 @@ def _measure_devices(
     workers = len(devices) if cluster.target else 1
     with concurrent.futures.ThreadPoolExecutor(workers) as pool, _explained(cluster):
         return [curve for curves in pool.map(measure, devices) for curve in curves]
+
+
+def _measure_links(cluster: Any, pairs: Sequence[tuple[int, int]], windows: Windows, advance: Advance) -> list[Link]:
+    """Return the links of all pairs of devices, measured one after another."""
+    links: list[Link] = []
+    for first, second in pairs:
+        with _explained(cluster):
+            links += measure_link(cluster, first, second, windows)
+        advance(f"link {cluster.devices[first].name} to {cluster.devices[second].name}")
+    return links
 
 
 def _sample(
@@ -243,6 +234,17 @@ def _warn_of_spread(graph: LayerGraph, devices: Sequence[Device], curves: Sequen
             ),
             stacklevel=3,
         )
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in ("tensorflow", "keras", "mesh-tensorflow")},
+    }
 
 
 def _optimizer_text(optimizer: Any) -> str:

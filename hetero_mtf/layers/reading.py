@@ -90,6 +90,11 @@ def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequ
     ----------
     name, kind, attributes, inputs : as in `Layer`.
     shapes : the inputs' shapes, batch left out.
+
+    Raises
+    ------
+    UnsupportedError
+        If the layer does not go with inputs of these shapes.
     """
     described = KINDS[kind]
     try:

@@ -121,7 +121,13 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         return sum(sizes[:place]), sizes[place]
 
     def slice_shape(self, tensor_shape: Any) -> list[int]:
-        """Return the one slice shape of an evenly cut tensor; raise for an uneven one."""
+        """Return the one slice shape of an evenly cut tensor.
+
+        Raises
+        ------
+        LayoutError
+            If it is cut unevenly.
+        """
         if self.is_uneven(tensor_shape):
             raise LayoutError(f"{tensor_shape} is cut unevenly and has no single slice shape; use an operation that takes unequal slices")
         return self.processor_shape(tensor_shape, 0)
@@ -177,6 +183,11 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         x : laid-out tensor, or a sum whose all-reduce over `mesh_axis` is still owed: that becomes
             a reduce-scatter.
         sizes : extents of the pieces along the mesh axis; None cuts evenly.
+
+        Raises
+        ------
+        LayoutError
+            If `which` is given, or pieces without sizes would not be even.
         """
         if which is not None:
             raise LayoutError("allsplit by a computed coordinate is not supported on unequal slices; leave `which` out")

@@ -62,7 +62,13 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
                 lower_operation(operation, self)
 
     def verify_slice_shapes(self, tensor: Any, laid_out_tensor: Any) -> None:
-        """Check every processor's slice, not only the first one's."""
+        """Check every processor's slice, not only the first one's.
+
+        Raises
+        ------
+        LayoutError
+            If one has not the shape its processor should hold.
+        """
         impl = self.mesh_impl(tensor)
         laid_out = laid_out_tensor.laid_out_input if isinstance(laid_out_tensor, mtf.LazyAllreduceSum) else laid_out_tensor
         for pnum, piece in enumerate(laid_out.to_laid_out_tensor().tensor_list):

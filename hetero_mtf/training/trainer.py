@@ -20,6 +20,7 @@ from hetero_mtf.program.losses import read_loss
 from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.training import batches
 from hetero_mtf.training.checkpoint import State, check_values, fitting_values, load_state, save_state
+from hetero_mtf.training.fitting import run_epochs
 from hetero_mtf.training.keras_side import KerasSide, read_weights, write_weights
 
 
@@ -213,17 +214,8 @@ class Trainer:
             seed=self._seed,
             steps_per_epoch=steps_per_epoch,
         )
-        from hetero_mtf.training.fitting import run_epochs
-
         with source:
-            self._source = source
-            try:
-                if self._position is not None:
-                    source.restore(self._position)
-                    self._position = None
-                return run_epochs(self, self._keras, source, validation_data, epochs, callbacks, verbose)
-            finally:
-                self._source = None
+            return self._fit(source, validation_data, epochs, callbacks, verbose)
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""
@@ -315,6 +307,17 @@ class Trainer:
 
     def _batch_size(self, given: int | None) -> int:
         return self.plan.batch_size if given is None else given
+
+    def _fit(self, source: BatchSource, validation_data: Any, epochs: int, callbacks: Sequence[Any], verbose: int) -> Any:
+        """Train on batches from where a checkpoint was made, if one was restored; while it lasts, `save` knows the position."""
+        self._source = source
+        try:
+            if self._position is not None:
+                source.restore(self._position)
+                self._position = None
+            return run_epochs(self, self._keras, source, validation_data, epochs, callbacks, verbose)
+        finally:
+            self._source = None
 
     def _train(self, batch: Batch, want_output: bool) -> tuple[float, dict[str, float]]:
         feed = batches.feed(self._graph, self._loss, *batch)

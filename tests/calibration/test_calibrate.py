@@ -129,7 +129,8 @@ def test_processors_on_one_device_are_measured_once() -> None:
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"batch_size": 0}, "the batch size is 0; calibrate for at least 1 sample"),
+        ({"batch_size": 0}, "the batch size is 0; calibrate for a whole number of samples, at least 1"),
+        ({"batch_size": 4.0}, "the batch size is 4.0; calibrate for a whole number of samples, at least 1"),
         ({"budget_s": 0}, "the budget is 0 seconds; give more than 0, or none"),
         ({"budget_s": float("nan")}, "the budget is nan seconds; give more than 0, or none"),
     ],

@@ -96,7 +96,8 @@ def calibrate(
     graph = layer_graph(model)
     rule, settings = read_optimizer(keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype)
     devices = _distinct(cluster.devices)
-    wanted, windows = _within_budget(graph, budget_s, turns=1 if cluster.target else len(devices))
+    turns = max(len(indices) for indices in _processes(cluster.devices, devices))
+    wanted, windows = _within_budget(graph, budget_s, turns)
     pairs = list(itertools.combinations(devices, 2))
     with (progress or progress_bar)("calibrating", len(wanted) * len(devices) + len(pairs)) as advance:
         curves = _measure_devices(cluster, graph, batch_size, rule, devices, wanted, windows, advance)
@@ -112,6 +113,14 @@ def _distinct(devices: Sequence[Device]) -> list[int]:
     for index, device in enumerate(devices):
         first.setdefault(device.tf_device, index)
     return list(first.values())
+
+
+def _processes(devices: Sequence[Device], chosen: Sequence[int]) -> list[list[int]]:
+    """Return the chosen devices' indices, in one list for each process that they are in."""
+    found: dict[str, list[int]] = {}
+    for index in chosen:
+        found.setdefault(devices[index].tf_device.rpartition("/device:")[0], []).append(index)
+    return list(found.values())
 
 
 def _within_budget(graph: LayerGraph, budget_s: float | None, turns: int = 1) -> tuple[tuple[Point, ...], Windows]:
@@ -154,13 +163,16 @@ def _measure_devices(
 ) -> list[Curve]:
     """Return the curves of all devices, those in processes of their own measured at the same time."""
 
-    def measure(index: int) -> list[Curve]:
-        device = cluster.devices[index]
-        return _curves(index, batch, _sample(cluster, device, wanted, batch, graph.dtype, rule, windows, advance))
+    def measure(indices: Sequence[int]) -> list[Curve]:
+        found: list[Curve] = []
+        for index in indices:
+            samples = _sample(cluster, cluster.devices[index], wanted, batch, graph.dtype, rule, windows, advance)
+            found += _curves(index, batch, samples)
+        return found
 
-    workers = len(devices) if cluster.target else 1
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool, _explained(cluster):
-        return [curve for curves in pool.map(measure, devices) for curve in curves]
+    processes = _processes(cluster.devices, devices)
+    with concurrent.futures.ThreadPoolExecutor(len(processes)) as pool, _explained(cluster):
+        return [curve for curves in pool.map(measure, processes) for curve in curves]
 
 
 def _measure_links(cluster: Any, pairs: Sequence[tuple[int, int]], windows: Windows, advance: Advance) -> list[Link]:
@@ -187,6 +199,7 @@ def _sample(
             with cluster.session(tf_graph) as session:
                 session.run(probe.setup)
                 _time_probe(session, probe, Windows(min(MINOR_WINDOW_S, windows.window_s), 1) if point.minor else windows, samples)
+                session.run(probe.teardown)
             advance(f"{point.probe.name} on {device.name}")
     finally:
         container.release()

@@ -37,12 +37,14 @@ class Probe:
     repeats : placeholder of the number of repetitions.
     passes : pass -> () tensor that, fetched, has repeated it so often; "step" is forward and backward together.
     setup : operations that fill its variables and inputs, to run once.
+    teardown : operations that free them, to run at the end: a server keeps them when the session is closed.
     """
 
     point: Point
     repeats: tf.Tensor
     passes: dict[str, tf.Tensor]
     setup: list[tf.Operation]
+    teardown: list[tf.Operation]
 
 
 def build_probe(point: Point, device: str, batch: int, dtype: str, rule: UpdateRule, container: str, number: int) -> Probe:
@@ -65,7 +67,7 @@ def build_probe(point: Point, device: str, batch: int, dtype: str, rule: UpdateR
     passes = {"forward": bench.loop(repeats, _forward), "step": bench.loop(repeats, _step)}
     if point.updates:
         passes["update"] = bench.loop(repeats, _update)
-    return Probe(point, repeats, passes, setup)
+    return Probe(point, repeats, passes, setup, bench.teardown())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,6 +131,11 @@ class _Bench:
                 tf.raw_ops.AssignVariableOp(resource=handle, value=_filling(name, shape, self.dtype))
                 for name, (handle, shape) in self._tensors.items()
             ]
+
+    def teardown(self) -> list[tf.Operation]:
+        """Return the operations that free what `setup` fills."""
+        with tf.device(self.device):
+            return [tf.raw_ops.DestroyResourceOp(resource=handle) for handle, _ in self._tensors.values()]
 
     def read(self, name: str) -> tf.Tensor:
         """Return the value of a tensor kept on the device."""

@@ -22,12 +22,14 @@ from hetero_mtf.calibration.calibrate import (
     CalibrationWarning,
     _distinct,
     _expected_s,
+    _processes,
     _warn_of_spread,
     _within_budget,
     calibrate,
 )
 from hetero_mtf.calibration.points import points
 from hetero_mtf.calibration.windows import Windows
+from hetero_mtf.devices import Device
 from hetero_mtf.errors import ClusterError, ProfileError, UnsupportedError, WorkerError
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.curve import PASSES, Curve
@@ -124,6 +126,13 @@ def test_progress_is_told_of_every_step_it_was_promised() -> None:
 def test_processors_on_one_device_are_measured_once() -> None:
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:
         assert _distinct(cluster.devices) == [0]
+
+
+def test_devices_of_one_process_are_measured_one_after_another_and_processes_at_once() -> None:
+    places = ["/job:worker/task:0/device:GPU:0", "/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"]
+    devices = [Device(f"d{i}", "CPU", "h", place, 1, "p") for i, place in enumerate(places)]
+    assert _processes(devices, [0, 1, 2]) == [[0, 1], [2]] and _processes(devices, [1, 2]) == [[1], [2]]
+    assert _processes([Device(place, "CPU", "h", place, 1, "p") for place in ("/device:GPU:0", "/device:CPU:0")], [0, 1]) == [[0, 1]]
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,19 @@ def test_an_update_repeats_the_optimizers_work_as_often_as_it_is_told(float64: N
             np.testing.assert_allclose(session.run(kernel), start - 4e-6 * slope, rtol=1e-10)
 
 
+def test_a_probe_frees_what_it_held(float64: None) -> None:
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        graph, probe = _probe(_point("conv"), cluster, "adam")
+        with graph.as_default():
+            found = tf.raw_ops.VarIsInitializedOp
+            held = [found(resource=op.outputs[0]) for op in graph.get_operations() if op.type == "VarHandleOp"]
+        with cluster.session(graph) as session:
+            session.run(probe.setup)
+            assert len(held) >= 8 and all(session.run(held))
+            session.run(probe.teardown)
+            assert not any(session.run(held))
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", keras.optimizers.SGD(momentum=0.9), "adam", keras.optimizers.Adam(amsgrad=True), "adamw"])
 def test_updates_of_every_optimizer_stay_finite_however_long_they_are_measured(optimizer: Any, float64: None) -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster:

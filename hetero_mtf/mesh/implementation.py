@@ -219,7 +219,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         raise LayoutError("alltoall is not supported on unequal slices; gather and split instead")
 
     def receive(self, x: Any, mesh_axis: int, source_pcoord: Sequence[int | None]) -> Any:
-        raise LayoutError("receive (shift, halo exchange) is not supported on unequal slices")
+        raise LayoutError("receive (shift, halo exchange) is not supported on unequal slices; gather the dimension instead")
 
     def random(self, shape: Any, tf_fn: Any, kwargs: Any) -> Any:
         raise LayoutError("mtf.random is not supported, its values would depend on the layout; use mesh.operations.elementwise.drop")

@@ -56,6 +56,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         self.operations: dict[Any, Any] = {}
         self.variables: dict[Any, Any] = {}
         self._counters: list[tuple[str, int]] = []
+        self.last_late: dict[Any, list[Any]] = {}  # by mesh, the last operation that was put off for others
         self._read = {tensor for operation in graph.operations for tensor in operation.inputs}
         for operation in graph.operations:
             with tf.name_scope(operation.name):

@@ -19,8 +19,9 @@ from hetero_mtf.runtime.parent_death import tie_to_parent
 from hetero_mtf.runtime.ports import check_port
 
 PORT_TAKEN = 98
-# On a pinned core a second inter-op thread lets receiving go on while a kernel computes.
-_PINNED_INTER_OP_THREADS = 2
+# On a pinned core a kernel of the critical path and one that may be late compute at the same time; the other threads
+# let sending and receiving go on meanwhile.
+_PINNED_INTER_OP_THREADS = 4
 
 
 def serve(hosts: Sequence[str], task: int, *, threads: int | None = None, ready: Callable[[], None] | None = None) -> None:

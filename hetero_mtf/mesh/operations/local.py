@@ -48,7 +48,9 @@ class Local(mtf.Operation):  # type: ignore[misc]
     gradient : (operation, *output gradients) -> one gradient (or None) an input. None: no gradient.
     mesh : mesh, needed where there are no inputs.
     after : an operation that each processor is to finish first, if anybody reads its result: what is
-        sent on goes first, and is on its way while the rest is computed.
+        sent on goes first, and is on its way while the rest is computed. On a mesh of several
+        processors such late operations run one at a time on each, so that a thread is left to what
+        other processors wait for.
 
     Notes
     -----
@@ -103,6 +105,8 @@ def _lower_local(operation: Local, lowering: Lowering) -> None:
         with tf.device(device), tf.control_dependencies(_first(operation, lowering, pnum)):
             results.append(_apply(operation, Processor(pnum, shapes, begins), slices))
     lowering.operations[operation] = results
+    if operation.after is not None and lowering.is_read(operation):
+        lowering.last_late[operation.mesh] = [operation]
     axes = sorted({axis for name in operation.summed if (axis := impl.axis_of(name)) is not None})
     for index, tensor in enumerate(operation.outputs):
         laid_out = impl.LaidOutTensor([result[index] for result in results])
@@ -111,11 +115,12 @@ def _lower_local(operation: Local, lowering: Lowering) -> None:
 
 def _first(operation: Local, lowering: Lowering, pnum: int) -> Sequence[tf.Tensor]:
     """Return what processor `pnum` has to finish before an operation."""
-    before = operation.after
-    if before is None or not lowering.is_read(before):
+    if operation.after is None or not lowering.is_read(operation):
         return []
-    found: Sequence[tf.Tensor] = lowering.operations[before][pnum]
-    return found
+    earlier = [operation.after] if lowering.is_read(operation.after) else []
+    if lowering.mesh_impl(operation).size > 1:
+        earlier += lowering.last_late.get(operation.mesh, [])
+    return [piece for before in earlier for piece in lowering.operations[before][pnum]]
 
 
 def _apply(operation: Local, processor: Processor, slices: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:

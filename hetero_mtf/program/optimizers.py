@@ -7,6 +7,7 @@ operations update one slice. TensorFlow's fused kernels are used where they comp
 from __future__ import annotations
 
 import abc
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -139,7 +140,7 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
         raise UnsupportedError(
             f"the optimizer {name} is not supported; supported are {', '.join(SUPPORTED_OPTIMIZERS)} of keras.optimizers"
         )
-    config = found.get_config()
+    config, copied = _copied(found)
     for option, only in _REFUSED_OPTIONS.items():
         if (config.get(option) or None) != (only or None):
             raise UnsupportedError(f"the optimizer {name} has {option}={config[option]!r}, which is not supported; leave it out")
@@ -149,7 +150,21 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     numbers = {key: value for key, value in config.items() if key in _CAST_OPTIONS and value is not None}
     cast = {key: float(np.asarray(keras.ops.cast(value, dtype))) for key, value in numbers.items()}
     rule = SGD(config, cast) if name == "SGD" else Adam(config, cast)
-    return rule, type(found).from_config(config)
+    return rule, copied
+
+
+def _copied(optimizer: Any) -> tuple[dict[str, Any], Any]:
+    """Return a Keras optimizer's configuration and a copy made from it, which shares nothing with it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about lambdas, which are refused below
+            config = optimizer.get_config()
+            return config, type(optimizer).from_config(config)
+    except (NotImplementedError, TypeError, ValueError) as fault:
+        said = " ".join(str(fault).split())[:120]
+        wrong = f"the optimizer {type(optimizer).__name__} has a learning rate that Keras cannot copy ({said})"
+        remedy = "give a number, or a schedule with get_config that is decorated with keras.saving.register_keras_serializable()"
+        raise UnsupportedError(f"{wrong}; {remedy}") from fault
 
 
 def updates(

@@ -35,7 +35,7 @@ class Trainer:
     optimizer : keras.optimizers.SGD, Adam or AdamW, or its name; its settings are copied.
     loss : keras.losses.Loss, or its name.
     metrics : Keras metrics, as for `keras.Model.compile`.
-    seed : seed of dropout and shuffling.
+    seed : seed of dropout and shuffling, a whole number from 0.
 
     Raises
     ------
@@ -68,7 +68,7 @@ class Trainer:
         self._optimizer_name = type(rates).__name__
         self._keras = KerasSide(model, self._graph, rates, self._loss, metrics)
         self._step = 0
-        self._seed = int(seed)
+        self._seed = _checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
         self._source: BatchSource | None = None
         self._engine = self._make_engine(plan, read_weights(model, self._graph), self._seed)
@@ -332,3 +332,9 @@ class Trainer:
         if not self._keras.has_metrics:
             return loss, {}
         return loss, self._keras.update_metrics(feed.y, output, feed.weight if feed.weighted else None)
+
+
+def _checked_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise DataError(f"seed is {seed!r}; use a whole number from 0")
+    return int(seed)

@@ -18,6 +18,21 @@ class _Own(O.SGD):
     """May do anything."""
 
 
+class _Halving(O.schedules.LearningRateSchedule):
+    """A schedule of the user's own, which Keras can run and cannot copy."""
+
+    def __call__(self, step: Any) -> Any:
+        return 0.5**step
+
+
+@keras.saving.register_keras_serializable("hetero_mtf tests")
+class _Copied(_Halving):
+    """The same, which it can."""
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+
 def _excluding() -> Any:
     optimizer = O.AdamW()
     optimizer.exclude_from_weight_decay(var_names=["bias"])
@@ -34,6 +49,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "accumulation": (lambda: O.Adam(gradient_accumulation_steps=2), "Adam has gradient_accumulation_steps=2"),
     "loss scale": (lambda: O.SGD(loss_scale_factor=2.0), "SGD has loss_scale_factor=2.0"),
     "scaling optimizer": (lambda: O.LossScaleOptimizer(O.SGD()), "the optimizer LossScaleOptimizer is not supported"),
+    "a schedule that cannot be copied": (
+        lambda: O.SGD(_Halving()),
+        r"the optimizer SGD has a learning rate that Keras cannot copy \(.*get_config.*\); give a number, or a schedule with get_config",
+    ),
+    "a function for a learning rate": (lambda: O.Adam(lambda: 0.1), "the optimizer Adam has a learning rate that Keras cannot copy"),
     "excluded variables": (_excluding, "excludes variables from weight decay, which is not supported; decay all or none"),
 }
 
@@ -42,6 +62,13 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 def test_an_optimizer_or_option_that_is_not_honoured_is_refused(make: Callable[[], Any], words: str) -> None:
     with pytest.raises(UnsupportedError, match=words):
         read_optimizer(make(), "float32")
+
+
+def test_a_schedule_of_the_users_own_that_keras_can_copy_is_followed() -> None:
+    _, rates = read_optimizer(O.SGD(_Copied()), "float32")
+    rates.build([])
+    rates.iterations.assign(3)
+    assert float(rates.learning_rate) == 0.125
 
 
 @pytest.mark.parametrize("kind", [O.SGD, O.Adam, O.AdamW])

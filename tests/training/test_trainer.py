@@ -318,6 +318,12 @@ def test_a_closed_cluster_says_so() -> None:
         hm.Trainer(model, plan, gone, loss="mse").predict(data(2)[0])
 
 
+@pytest.mark.parametrize("seed", [-1, 0.5, "a", None, True])
+def test_a_seed_that_is_no_whole_number_from_zero_is_refused(seed: Any, cluster: Any) -> None:
+    with pytest.raises(DataError, match="seed is .*; use a whole number from 0"):
+        _trainer(net(), cluster, seed=seed)
+
+
 def test_fewer_epochs_than_one_are_refused(cluster: Any) -> None:
     with _trainer(net(), cluster) as trainer, pytest.raises(DataError, match="epochs is 0; train for at least 1"):
         trainer.fit(*data(8), epochs=0)

@@ -18,7 +18,7 @@ def stage_memory_bytes(profile: Profile, stage: Stage) -> tuple[int, ...]:
     """Return the bytes each processor of a stage holds at most in one step.
 
     Per layer: its variables, once as weights, once as gradients and once for each optimizer slot; its output and the gradient
-    of it; and, for a column or row, its input gathered or sliced is not counted again.
+    of it. A copy that gathers or slices an input is not counted.
 
     Parameters
     ----------

@@ -31,6 +31,7 @@ class KerasSide:
         self.model = keras.models.clone_model(model)
         self.model.compile(optimizer=optimizer, loss=loss, metrics=list(metrics) or None)
         self.has_metrics = bool(list(metrics))
+        self._metrics = [metric for metric in metrics if isinstance(metric, keras.metrics.Metric)]
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of step `step`, from the optimizer's number or schedule."""
@@ -39,8 +40,10 @@ class KerasSide:
         return float(np.asarray(optimizer.learning_rate))
 
     def reset_metrics(self) -> None:
-        """Start counting metrics anew."""
+        """Start counting metrics anew, those too that counted elsewhere before and that Keras has not yet met."""
         self.model.reset_metrics()
+        for metric in self._metrics:
+            metric.reset_state()
 
     def update_metrics(self, y: np.ndarray, output: np.ndarray, weight: np.ndarray | None) -> dict[str, float]:
         """Count a batch and return all metrics so far, without the loss."""

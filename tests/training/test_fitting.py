@@ -65,6 +65,19 @@ def test_weights_that_are_not_numbers_do_not_pass_for_changed_by_a_callback(clus
         assert trainer._engine is engine
 
 
+def test_a_metric_that_counted_elsewhere_before_starts_anew(cluster: Any) -> None:
+    model, (x, y) = net(), data(8)
+    used = keras.metrics.SparseCategoricalAccuracy(name="right")
+    used.update_state(np.zeros(1000, "int32"), np.tile([0.0, 0.0, 1.0], (1000, 1)))
+    found = []
+    for metric in (keras.metrics.SparseCategoricalAccuracy(name="right"), used):
+        plan = hm.Plan.single(model, 0, cluster, 8)
+        with hm.Trainer(model, plan, cluster, loss=cross_entropy(), metrics=[metric]) as trainer:
+            metric.update_state([0], [[0.0, 0.0, 1.0]])  # between two uses too
+            found.append((trainer.fit(x, y, shuffle=False).history["right"], trainer.evaluate(x, y)["right"]))
+    assert found[0] == found[1]
+
+
 def test_a_callback_that_saves_weights_between_batches_is_refused(cluster: Any) -> None:
     callback = keras.callbacks.ModelCheckpoint("never.weights.h5", save_weights_only=True, save_freq=3)
     with _trainer(net(), cluster) as trainer:

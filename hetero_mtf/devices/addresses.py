@@ -36,11 +36,17 @@ class Addresses:
 def parse_hosts(hosts: Sequence[str]) -> Addresses:
     """Return the addresses in a list of "HOST:PORT".
 
+    Parameters
+    ----------
+    hosts : (servers,) "HOST:PORT" each.
+
     Raises
     ------
     ClusterError
         If the list is empty, or an address has no host or port, or occurs twice; all faults at once.
     """
+    if isinstance(hosts, str):
+        raise ClusterError(f"the hosts are the text {hosts!r}; write a list of HOST:PORT, such as [{hosts!r}]")
     cleaned = tuple(host.strip() for host in hosts)
     faults = [f"{host!r}" for host in cleaned if not _is_address(host)]
     if not cleaned or faults:

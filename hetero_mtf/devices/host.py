@@ -69,6 +69,8 @@ def this_host(names: Sequence[str] | None = None) -> ClusterRecord:
     ClusterError
         If a name is of another form, or there is no such device.
     """
+    if isinstance(names, str):
+        raise ClusterError(f"the devices are the text {names!r}; write a list of names, such as [{names!r}]")
     if names is not None and not names:
         raise ClusterError('the list of devices is empty; name at least one, such as "cpu:0"')
     wanted = None if names is None else [_normal_name(name) for name in names]

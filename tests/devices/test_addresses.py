@@ -125,3 +125,8 @@ def test_a_range_gives_every_number_once_with_leading_zeros_kept(first, more, wi
     nodes = expand_nodelist(f"n[{first:0{width}d}-{first + more}]")
     assert [int(node[1:]) for node in nodes] == list(range(first, first + more + 1))
     assert all(len(node) > width for node in nodes)
+
+
+def test_one_text_in_place_of_a_list_of_hosts_is_refused_as_such():
+    with pytest.raises(ClusterError, match="the hosts are the text 'a:2222'; write a list of HOST:PORT, such as"):
+        parse_hosts("a:2222")

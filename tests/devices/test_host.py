@@ -71,3 +71,8 @@ def test_a_groups_limit_bounds_free_memory(monkeypatch, tmp_path, version, names
     assert free_memory_bytes() == 3000
     (tmp_path / names[0]).write_text("max\n")
     assert free_memory_bytes() > 3000
+
+
+def test_one_text_in_place_of_a_list_of_names_is_refused_as_such():
+    with pytest.raises(ClusterError, match="the devices are the text 'cpu:0'; write a list of names, such as"):
+        this_host("cpu:0")

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 import keras
 
 
-def wide_digits(filters: Sequence[int] = (128, 192, 256, 256), classes: int = 10) -> keras.Model:
-    """Return a convolutional network for the digits: 3x3 convolutions, one 2x2 pool after the second, and one dense layer.
+def wide_digits(filters: Sequence[int] = (128, 256, 256), kernel_size: int = 5, classes: int = 10) -> keras.Model:
+    """Return a convolutional network for the digits: square convolutions, one 2x2 pool after the second, and one dense layer.
 
-    The filters are many for so small an image, so that the arithmetic of a layer outweighs what its devices send each other. With
-    Adam and batches of 64 it has 97 to 98 of 100 test digits right after six epochs.
+    Filters and kernels are large for so small an image: arithmetic grows with the kernel's area and the channels on both of its sides,
+    what the devices send each other only with the channels on one.
 
     Parameters
     ----------
     filters : filters of each convolution, two at least.
+    kernel_size : height and width of their kernels.
     classes : number of logits.
 
     Returns
@@ -25,7 +26,8 @@ def wide_digits(filters: Sequence[int] = (128, 192, 256, 256), classes: int = 10
     layers = keras.layers
     inputs = x = keras.Input((8, 8, 1), name="image")
     for number, width in enumerate(filters, 1):
-        x = layers.Conv2D(width, 3, padding="same", activation="relu", kernel_initializer="he_normal", name=f"conv{number}")(x)
+        options = {"padding": "same", "activation": "relu", "kernel_initializer": "he_normal"}
+        x = layers.Conv2D(width, kernel_size, name=f"conv{number}", **options)(x)
         if number == 2:
             x = layers.MaxPooling2D(2, name="pool")(x)
     x = layers.Flatten(name="flatten")(x)

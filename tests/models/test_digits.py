@@ -9,10 +9,10 @@ from models.digits import wide_digits
 
 def test_the_layers_are_as_wide_as_asked() -> None:
     model = wide_digits()
-    assert model.count_params() == sum((9 * 128 + 128, 9 * 128 * 192 + 192, 9 * 192 * 256 + 256, 9 * 256 * 256 + 256, 4096 * 10 + 10))
-    assert model.get_layer("conv2").output.shape == (None, 8, 8, 192)
-    assert model.get_layer("conv4").output.shape == (None, 4, 4, 256)
-    assert wide_digits((8, 4, 6)).count_params() == sum((9 * 8 + 8, 9 * 8 * 4 + 4, 9 * 4 * 6 + 6, 96 * 10 + 10))
+    assert model.count_params() == sum((25 * 128 + 128, 25 * 128 * 256 + 256, 25 * 256 * 256 + 256, 4096 * 10 + 10))
+    assert model.get_layer("conv2").output.shape == (None, 8, 8, 256)
+    assert model.get_layer("conv3").output.shape == (None, 4, 4, 256)
+    assert wide_digits((8, 4, 6), 3).count_params() == sum((9 * 8 + 8, 9 * 8 * 4 + 4, 9 * 4 * 6 + 6, 96 * 10 + 10))
 
 
 @pytest.mark.slow

@@ -258,6 +258,8 @@ class Cluster:
         ------
         ClusterError
             If the devices are not emulated, there is no such device, or the share is out of range.
+        WorkerError
+            If the worker is dead, or the limit could not be set.
         """
         if not isinstance(self._backend, Emulation):
             raise ClusterError("only emulated devices have a share that can be set; open the cluster with emulate:...")

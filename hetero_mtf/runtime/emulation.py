@@ -102,12 +102,7 @@ class Emulation:
         return tuple(self._seen.workers[index] for index in range(len(self._shares)))
 
     def set_share(self, index: int, share: float) -> None:
-        """Change what a running worker gets. The record keeps the share it was made with: this is a change behind its back.
-
-        Parameters
-        ----------
-        index : index of the device.
-        share : share of a core, in (0, 1].
+        """Change what a running worker gets, as `Cluster.set_share`. The record keeps the share it was made with.
 
         Raises
         ------

@@ -224,6 +224,8 @@ class Trainer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all state to a file that loads under any plan for this network.
 
+        The optimizer's settings are not part of it: who restores it gives them anew, also a learning rate that a callback had set.
+
         Parameters
         ----------
         path : path of the file to write or replace.

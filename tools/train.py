@@ -5,6 +5,7 @@ It is `hetero-mtf train --compare` with the arguments below; others on the comma
 `python tools/train.py --epochs 2 --cluster local:cpu:0,cpu:0` works. Where there is a GPU, it and the CPU are the two devices.
 """
 
+import os
 import pathlib
 import sys
 
@@ -12,14 +13,14 @@ from hetero_mtf.commands.main import run
 from hetero_mtf.commands.pair import unequal_pair
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RUNS = ROOT / "runs"
+RUNS = pathlib.Path(os.path.relpath(ROOT / "runs"))
 
 
 def arguments(given: list[str]) -> list[str]:
     """Return the command's arguments: ours, then those given."""
     named = any(word == "--cluster" or word.startswith("--cluster=") for word in given)
     cluster = [] if named else ["--cluster", unequal_pair()]
-    subject = ["--model", f"{ROOT / 'models' / 'digits.py'}:wide_digits", "--data", "digits"]
+    subject = ["--model", f"{os.path.relpath(ROOT / 'models' / 'digits.py')}:wide_digits", "--data", "digits"]
     training = ["--epochs", "6", "--optimizer", "adam", "--budget", "60", "--save", str(RUNS / "digits.npz"), "--compare"]
     return ["train", *subject, *cluster, *training, *given]
 

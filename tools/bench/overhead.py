@@ -2,7 +2,7 @@
 
 The same model, batches, optimizer and cores: an epoch of `Trainer.fit` under `Plan.single` and an
 epoch of `keras.Model.fit` take turns; a figure is the median over rounds. Keras is timed as it
-compiles by default (with XLA, which is slow on CPUs) and with `jit_compile=False`.
+compiles by default and with `jit_compile=False`.
 
     python tools/bench/overhead.py [--rounds 7]
 """
@@ -35,7 +35,7 @@ def networks() -> dict[str, Any]:
 
 
 def compare(make: Any, rounds: int) -> dict[str, float]:
-    """Return the median seconds a step of Keras's fit, by default and without XLA, and of the Trainer's."""
+    """Return the median seconds a step of Keras's fit, by default and without jit, and of the Trainer's."""
     import keras
 
     import hetero_mtf as hm
@@ -55,7 +55,7 @@ def compare(make: Any, rounds: int) -> dict[str, float]:
         with hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(0.001, momentum=0.9), loss=loss) as trainer:
             runs = {
                 "keras": functools.partial(model.fit, x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0),
-                "keras, no XLA": functools.partial(plain.fit, x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0),
+                "keras, no jit": functools.partial(plain.fit, x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0),
                 "trainer": functools.partial(trainer.fit, x, y, batch_size=BATCH, epochs=1, shuffle=False),
             }
             seconds = interleaved(runs, rounds=rounds, steps=1, warm_up=2)
@@ -78,10 +78,10 @@ def main(rounds: int, path: str | None) -> None:
     columns = [
         "network",
         "Keras fit ms a step",
-        "without XLA",
+        "Keras fit, no jit",
         "Trainer",
         "Trainer / Keras (at most)",
-        "Trainer / Keras without XLA (at most)",
+        "Trainer / Keras, no jit (at most)",
     ]
     print(markdown(columns, rows))
     record(path, " ".join(["python", *sys.argv]), {"seconds": found})

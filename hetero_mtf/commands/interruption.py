@@ -1,4 +1,4 @@
-"""Ctrl-C while several threads measure: the main thread hears it, the others end because their cluster does."""
+"""Ctrl-C and orders to end: the main thread hears them, threads that measure end because their cluster does."""
 
 from __future__ import annotations
 
@@ -40,3 +40,33 @@ def interruptible(end: Callable[[], None]) -> Iterator[None]:
         if asked.is_set():
             ending.join()
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[list[int]]:
+    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that scratch files and workers go; yield a list that gets their numbers.
+
+    A signal that is ignored, as SIGHUP is under nohup, stays ignored. Outside the main thread nothing is done.
+    """
+    heard: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield heard
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        heard.append(number)
+        interrupt = signal.getsignal(signal.SIGINT)
+        if not callable(interrupt):
+            raise KeyboardInterrupt
+        interrupt(number, frame)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler == signal.SIG_DFL:
+            signal.signal(number, end)
+    try:
+        yield heard
+    finally:
+        for number, handler in before.items():
+            if handler == signal.SIG_DFL:
+                signal.signal(number, handler)

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from hetero_mtf import __version__
+from hetero_mtf.commands.interruption import terminable
 from hetero_mtf.errors import HeteroError
 
 NAMES = ("devices", "calibrate", "plan", "train", "evaluate", "predict", "explain", "bench", "worker")
@@ -62,12 +63,18 @@ def program(options: Options, show: bool) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 for an error, 2 for wrong usage, 130 if interrupted.
+    """Run one command and return its exit code: 0, 1 for an error, 2 for wrong usage, 130 if interrupted, 143 if terminated.
 
     Parameters
     ----------
     arguments : what follows the program's name; None for this process's arguments.
     """
+    with terminable() as heard:
+        code = _run(arguments)
+    return 128 + heard[0] if heard and code == INTERRUPTED else code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     options = Options()
@@ -88,6 +95,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _forget_output()
     except HeteroError as fault:
         return _report(str(fault), options)
+    except MemoryError as fault:
+        said = f" ({fault})" if str(fault) else ""
+        return _report(f"memory ran out{said}; use a smaller batch, network or data set", options)
     except Exception as fault:
         said = f" ({fault})" if str(fault) else ""
         remedy = "report it with the output of hetero-mtf --traceback and the same command"

@@ -34,7 +34,7 @@ def _caught(descriptor: int) -> Iterator[None]:
         os.dup2(log.fileno(), descriptor)
         try:
             yield
-        except BaseException:
+        except Exception:
             os.dup2(kept, descriptor)
             log.seek(0)
             os.write(descriptor, log.read())

@@ -22,6 +22,7 @@ PORT_TAKEN = 98
 # On a pinned core a kernel of the critical path and one that may be late compute at the same time; the other threads
 # let sending and receiving go on meanwhile.
 _PINNED_INTER_OP_THREADS = 4
+_WAKE_S = 0.5
 
 
 def serve(hosts: Sequence[str], task: int, *, threads: int | None = None, ready: Callable[[], None] | None = None) -> None:
@@ -47,7 +48,9 @@ def serve(hosts: Sequence[str], task: int, *, threads: int | None = None, ready:
     server = _server(hosts, task, threads, port)
     if ready is not None:
         ready()
-    threading.Event().wait()
+    never = threading.Event()
+    while not never.wait(_WAKE_S):  # a signal that comes just before a wait without end would not be heard
+        pass
     del server
 
 

@@ -1,5 +1,6 @@
 """The program: lazy, quiet, and one sentence for whatever goes wrong."""
 
+import signal
 import subprocess
 import sys
 import warnings
@@ -70,6 +71,28 @@ def test_an_interruption_ends_with_130(cli, monkeypatch, fault):
     said = cli("explain", "plan.json")
     assert said.code == 130
     assert said.err.split("\n")[-2] == "hetero-mtf: interrupted"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_ends_like_an_interruption(cli, monkeypatch, number):
+    undone = []
+
+    def work(**options):
+        try:
+            signal.raise_signal(number)
+        finally:
+            undone.append(True)
+
+    monkeypatch.setattr(explain.command, "callback", work)
+    said = cli("explain", "plan.json")
+    assert said.code == 128 + number and undone
+    assert said.err.split("\n")[-2] == "hetero-mtf: interrupted"
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
+def test_memory_that_ran_out_is_no_bug(cli, monkeypatch):
+    monkeypatch.setattr(explain.command, "callback", _raising(MemoryError("9 TiB")))
+    assert cli("explain", "plan.json").sentence == "memory ran out (9 TiB); use a smaller batch, network or data set"
 
 
 def test_a_warning_is_one_line(cli, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -13,6 +14,17 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIMIZERS = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001}  # with the learning rate each starts from, Keras's own
 STRATEGIES = ("auto", "single", "even", "filters")
 BATCH_SIZE = 64
+
+
+class FiniteRange(click.FloatRange):
+    """A range of floats without nan and infinity, which pass through or beside every bound."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        """Return the number."""
+        number: float = super().convert(value, parameter, context)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", parameter, context)
+        return number
 
 
 class Argument(click.ParamType):
@@ -102,7 +114,7 @@ def data_option(command: Command) -> Command:
 
 def optimizer_options(command: Command) -> Command:
     """Add --optimizer and --momentum."""
-    momentum = click.option("--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.0, help="Momentum of SGD.")
+    momentum = click.option("--momentum", type=FiniteRange(0, 1, max_open=True), default=0.0, help="Momentum of SGD.")
     name = click.option("--optimizer", type=click.Choice(list(OPTIMIZERS)), default="sgd", help="Optimizer.")
     return name(momentum(command))
 
@@ -110,7 +122,7 @@ def optimizer_options(command: Command) -> Command:
 def learning_rate_option(command: Command) -> Command:
     """Add --learning-rate."""
     defaults = ", ".join(f"{rate:g} for {name}" for name, rate in OPTIMIZERS.items())
-    positive = click.FloatRange(0, min_open=True)
+    positive = FiniteRange(0, min_open=True)
     return click.option("--learning-rate", type=positive, show_default=defaults, help="Learning rate.")(command)
 
 
@@ -122,7 +134,7 @@ def seed_option(command: Command) -> Command:
 
 def budget_option(command: Command) -> Command:
     """Add --budget."""
-    positive = click.FloatRange(0, min_open=True)
+    positive = FiniteRange(0, min_open=True)
     return click.option("--budget", type=positive, metavar="SECONDS", help="Time calibration may take.  [default: what it needs]")(command)
 
 

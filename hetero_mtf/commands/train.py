@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,6 +48,8 @@ class Run:
             raise click.UsageError("--save-every needs --save PATH")
         if self.output is not None and not self.output.endswith(".keras"):
             raise click.UsageError(f"--output is {self.output!r}; Keras wants a name that ends in .keras")
+        if self.output is not None and self.save is not None and os.path.realpath(self.output) == os.path.realpath(self.save):
+            raise click.UsageError("--save and --output name the same file; the model would take the place of the state")
 
     @property
     def choice(self) -> OptimizerChoice:
@@ -85,30 +88,29 @@ def command(**options: Any) -> None:
     for path in (run.save, run.output):
         check_target(path)
     from hetero_mtf.commands.subject import load_subject
-
     subject = load_subject(run.model, run.model_arguments, run.dtype, run.data, run.seed)
     from hetero_mtf.commands.preparation import Wanted, prepare
     from hetero_mtf.runtime.cluster import Cluster
+    from hetero_mtf.training.checkpoint import load_state
 
+    seed = run.seed if run.resume is None else load_state(run.resume).seed  # refuses a file that cannot be read, before the work
     wanted = Wanted(run.plan, run.profile, run.strategy, run.batch_size, run.budget, run.save or run.output or "train")
     with Cluster.parse(run.cluster) as live:
         prepared = prepare(wanted, live, subject.model, subject.graph, choice)
-        metrics = _train(run, subject, prepared, live)
+        metrics = _train(run, subject, prepared, live, seed)
         if run.compare:
             from hetero_mtf.commands.comparison import compare
 
             click.echo(f"\n{compare(subject, prepared, live, choice, metrics)}")
 
 
-def _train(run: Run, subject: Subject, prepared: Prepared, live: Any) -> dict[str, float]:
+def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int) -> dict[str, float]:
     """Train, save, and return the test metrics."""
     from hetero_mtf.commands.epochs import Epochs
     from hetero_mtf.commands.plan_report import plan_report
     from hetero_mtf.commands.target import save_model
-    from hetero_mtf.training.checkpoint import load_state
     from hetero_mtf.training.trainer import Trainer
 
-    seed = run.seed if run.resume is None else load_state(run.resume).seed
     data, plan = subject.data, prepared.plan
     settings: dict[str, Any] = {"optimizer": run.choice.make(), "loss": subject.loss, "metrics": subject.metrics, "seed": seed}
     with Trainer(subject.model, plan, live, **settings) as trainer:

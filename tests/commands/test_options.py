@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from hetero_mtf.commands.options import Argument, OptimizerChoice, Shares
+from hetero_mtf.commands.options import Argument, FiniteRange, OptimizerChoice, Shares
 
 
 def test_an_argument_of_a_model_is_a_python_literal():
@@ -40,3 +40,11 @@ def test_an_optimizer_starts_from_keras_s_learning_rate_and_takes_a_given_one():
 def test_momentum_goes_with_sgd_only():
     with pytest.raises(click.UsageError, match="--momentum goes with --optimizer sgd, not with adam"):
         OptimizerChoice("adam", None, 0.9)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf"])
+def test_a_number_that_is_not_finite_is_wrong_usage(cli, subject, text):
+    with pytest.raises(click.BadParameter, match=f"{text} is not a finite number|is not in the range"):
+        FiniteRange(0, min_open=True).convert(text, None, None)
+    for option in ("--learning-rate", "--momentum", "--budget"):
+        assert cli("train", *subject, option, text).code == 2

@@ -66,8 +66,14 @@ def test_a_plan_or_profile_for_something_else_is_refused(cli, subject, model, pl
 
 
 def test_options_that_exclude_each_other_are_wrong_usage(cli, subject):
-    for options in (["--plan", "a", "--profile", "b"], ["--save-every", "3"], ["--output", "m.h5"]):
+    same_file = ["--save", "m.keras", "--output", "./m.keras"]
+    for options in (["--plan", "a", "--profile", "b"], ["--save-every", "3"], ["--output", "m.h5"], same_file):
         assert cli("train", *subject, *options).code == 2
+
+
+def test_a_checkpoint_that_is_not_there_is_refused_before_anything_is_measured(cli, subject, tmp_path):
+    said = cli("train", *subject, "--resume", tmp_path / "none.npz")
+    assert "none.npz: No such file or directory; check the path" in said.sentence and said.out == ""
 
 
 def test_truncated_data_is_refused(cli, model, plan, folder, tmp_path):
@@ -84,7 +90,7 @@ def test_a_disk_that_is_full_while_saving_leaves_no_half_file(start, subject, pl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how, code", [("killed worker", 1), ("interrupted", 130)])
+@pytest.mark.parametrize("how, code", [("killed worker", 1), ("interrupted", 130), ("terminated", 143)])
 @pytest.mark.parametrize("phase", ["calibration", "training"])
 def test_a_death_or_interruption_ends_in_one_sentence_and_leaves_nothing(start, model, folder, tmp_path, processes, how, code, phase):
     data = ["--data", f"npz:{folder / 'data.npz'}", "--cluster", "emulate:0.6,0.3", "--save", tmp_path / "s.npz", "--save-every", "1"]
@@ -96,8 +102,8 @@ def test_a_death_or_interruption_ends_in_one_sentence_and_leaves_nothing(start, 
         assert "measuring the devices" in process.stdout.readline()
     else:
         assert processes.until(lambda: (tmp_path / "s.npz").exists())
-    if how == "interrupted":
-        os.kill(process.pid, signal.SIGINT)
+    if how != "killed worker":
+        os.kill(process.pid, signal.SIGINT if how == "interrupted" else signal.SIGTERM)
     else:
         os.kill(processes.workers_of(process.pid)[-1], signal.SIGKILL)
     _, err = process.communicate(timeout=60)

@@ -40,7 +40,9 @@ def activation_name(name: str, value: Any) -> str:
         return "silu"
     if isinstance(value, str) and value in ACTIVATIONS:
         return value
-    shown = value.get("config", value) if isinstance(value, Mapping) else value
+    shown = value
+    if isinstance(value, Mapping):  # a function has its name as config, a layer and a lambda their innards
+        shown = value["config"] if isinstance(value.get("config"), str) else value.get("class_name", "lambda")
     raise UnsupportedError(f"layer {name} has the activation {shown!r}; supported are {', '.join(ACTIVATIONS)}")
 
 

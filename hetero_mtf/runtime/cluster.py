@@ -166,7 +166,7 @@ class Cluster:
         """
         kind, _, rest = text.strip().partition(":")
         parts = [part.strip() for part in rest.split(",") if part.strip()]
-        if kind == "local":
+        if kind == "local" and (parts or ":" not in text):
             return cls.local(parts or None)
         if kind == "emulate" and parts:
             return cls.emulate(_numbers(parts, text))

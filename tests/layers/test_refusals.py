@@ -90,7 +90,7 @@ OPTIONS = {
     "bfloat16": (_lambda("Dense", 4, dtype="bfloat16"), "bfloat16"),
     "half": (_lambda("Dense", 4, dtype="float16"), "float16"),
     "another activation": (_lambda("Dense", 4, activation="hard_sigmoid"), "hard_sigmoid"),
-    "own activation": (lambda: L.Dense(4, activation=lambda x: x * x, name="odd"), "activation"),
+    "own activation": (lambda: L.Dense(4, activation=lambda x: x * x, name="odd"), "layer odd has the activation 'lambda'; supported"),
     "parametric activation": (_lambda("Activation", "leaky_relu"), "leaky_relu"),
 }
 

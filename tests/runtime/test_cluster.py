@@ -176,7 +176,7 @@ def test_two_clusters_may_be_open_at_once_one_of_them_opened_by_a_thread_that_ha
     assert pair._backend.fault() is None
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "emulate", "emulate:", "hosts", "tf_config:1", "slurm:x"])
+@pytest.mark.parametrize("text", ["", "nonsense", "emulate", "emulate:", "local:", "hosts", "tf_config:1", "slurm:x"])
 def test_a_text_that_names_no_cluster_is_refused(text):
     with pytest.raises(ClusterError, match="names no cluster; write local, emulate:1.0,0.5, tf_config, slurm or hosts:HOST:PORT,..."):
         hm.Cluster.parse(text)

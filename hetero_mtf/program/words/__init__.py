@@ -1,0 +1,1 @@
+"""The words in which layers say their Mesh-TensorFlow form, a family a file."""

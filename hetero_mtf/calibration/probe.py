@@ -164,7 +164,7 @@ class _Bench:
         mesh_graph = mtf.Graph()
         mesh = mtf.Mesh(mesh_graph, "probe")
         variables = _Named(self.variables.container, self.scope)
-        builder = Builder(self.graph, self.stage, mesh, variables, tf.zeros([self.batch]), True, 0, tf.constant(0))
+        builder = Builder(self.graph, self.stage, mesh, variables, [tf.zeros([self.batch])], True, 0, tf.constant(0))
         wanted = work(self._network(builder, mesh))
         lowering = Lowering(mesh_graph, {mesh: UnevenMeshImpl([(AXIS, 1)], {}, [self.device])})
         return [op for item in wanted for op in (lowering.operations[item] if isinstance(item, mtf.Operation) else lowering.slices(item))]

@@ -48,6 +48,7 @@ class Layer:
     output_shape : shape of one sample of its output, channels last, batch left out.
     variables : its weights in Keras's order.
     flops : floating-point operations of the forward pass of one sample.
+    shared_with : index of the earlier layer whose variables this one uses, where one Keras layer is called more than once.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Layer:
     output_shape: tuple[int, ...]
     variables: tuple[Variable, ...] = ()
     flops: float = 0.0
+    shared_with: int | None = None
 
     @property
     def units(self) -> int:
@@ -72,18 +74,22 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True)
 class LayerGraph:
-    """A network: layers in topological order, the first the input, the last the output.
+    """A network: layers in topological order, every input a layer of its own.
 
     Parameters
     ----------
-    layers : the layers, each reading only earlier ones.
+    layers : the layers, each reading only earlier ones; those that read none are the inputs, in the model's order.
     dtype : "float32" or "float64", of variables and activations alike.
+    outputs : (outputs,) indices of the layers whose values the model returns, in its order; empty for the last layer.
     """
 
     layers: tuple[Layer, ...]
     dtype: str
+    outputs: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.outputs:
+            object.__setattr__(self, "outputs", (len(self.layers) - 1,))
         for index, layer in enumerate(self.layers):
             if any(not 0 <= source < index for source in layer.inputs):
                 raise HeteroError(f"layer {layer.name} reads layers {layer.inputs}, which do not all come before it; sort the layers")
@@ -97,8 +103,18 @@ class LayerGraph:
     def digest(self) -> str:
         """Twelve hexadecimal digits that name the structure; layer names and weights do not enter."""
         structure = [layer.structure() for layer in self.layers]
-        text = json.dumps([structure, self.dtype], sort_keys=True, default=list)
+        text = json.dumps([structure, self.dtype, self.outputs], sort_keys=True, default=list)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Indices of the input layers, in the model's order."""
+        return tuple(index for index, layer in enumerate(self.layers) if not layer.inputs)
+
+    def owner(self, index: int) -> int:
+        """Return the index of the layer that holds the variables of layer `index`: its own, or the one it is shared with."""
+        shared = self.layers[index].shared_with
+        return index if shared is None else shared
 
     def consumers(self, index: int) -> tuple[int, ...]:
         """Return the indices of the layers that read layer `index`."""
@@ -106,7 +122,7 @@ class LayerGraph:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document."""
-        return {"dtype": self.dtype, "digest": self.digest, "layers": [dataclasses.asdict(layer) for layer in self.layers]}
+        return {"dtype": self.dtype, "digest": self.digest, "outputs": list(self.outputs), "layers": [dataclasses.asdict(layer) for layer in self.layers]}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> LayerGraph:
@@ -118,7 +134,8 @@ class LayerGraph:
             If an entry is missing or of the wrong form, or the digest does not fit.
         """
         try:
-            graph = cls(tuple(_layer(entry) for entry in document["layers"]), document["dtype"])
+            outputs = tuple(int(i) for i in document["outputs"])
+            graph = cls(tuple(_layer(entry) for entry in document["layers"]), document["dtype"], outputs)
             graph.item_bytes
             digest = document["digest"]
         except (KeyError, TypeError, ValueError, OverflowError) as fault:
@@ -138,4 +155,5 @@ def _layer(entry: Mapping[str, Any]) -> Layer:
         output_shape=tuple(int(n) for n in entry["output_shape"]),
         variables=variables,
         flops=float(entry["flops"]),
+        shared_with=None if entry["shared_with"] is None else int(entry["shared_with"]),
     )

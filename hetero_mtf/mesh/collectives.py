@@ -91,6 +91,22 @@ def all_gather(tensors: Sequence[tf.Tensor], devices: Sequence[str], axis: int) 
     return [_on(device, tf.concat, present, axis) for device in devices]
 
 
+def all_to_all(
+    tensors: Sequence[tf.Tensor], devices: Sequence[str], split_axis: int, concat_axis: int, sizes: Sequence[int]
+) -> list[tf.Tensor]:
+    """Return on processor p everybody's p-th piece along `split_axis`, joined along `concat_axis`; empty pieces are not sent.
+
+    Parameters
+    ----------
+    tensors : (processors,) tensors that differ in extent along `concat_axis` only.
+    split_axis, concat_axis : two different axes.
+    sizes : (processors,) extents of the pieces; they sum to the extent of `split_axis`.
+    """
+    pieces = [_on(device, tf.split, tensor, list(sizes), split_axis) for tensor, device in zip(tensors, devices)]
+    sent = [piece for tensor, piece in zip(tensors, pieces) if tensor.shape[concat_axis] != 0]
+    return [_on(device, tf.concat, [piece[p] for piece in sent], concat_axis) for p, device in enumerate(devices)]
+
+
 def _on(device: str, function: Callable[..., Any], *arguments: Any) -> Any:
     with tf.device(device):
         return function(*arguments)

@@ -208,6 +208,20 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
 
         return self.on_processors(cut)
 
+    def exchange(self, x: Any, mesh_axis: int, *, split_axis: int, concat_axis: int, sizes: Sequence[int]) -> Any:
+        """Return slices that lie along `split_axis` by `sizes` where they lay along `concat_axis`, which becomes whole: an all-to-all.
+
+        Parameters
+        ----------
+        x : laid-out tensor.
+        mesh_axis : the mesh axis that the slices lie on before and after.
+        split_axis, concat_axis : tensor axes.
+        sizes : extents of the new slices along the mesh axis.
+        """
+        return self._collective_with_groups(
+            x.to_laid_out_tensor(), [mesh_axis], lambda xs, devices: collectives.all_to_all(xs, devices, split_axis, concat_axis, sizes)
+        )
+
     @staticmethod
     def _even_sizes(whole: tf.Tensor, axis: int, count: int) -> list[int]:
         extent = whole.shape[axis]

@@ -117,6 +117,9 @@ def _lower_reshape(operation: Any, lowering: Lowering) -> None:
     old, new = operation.inputs[0].shape, operation.outputs[0].shape
     slices = lowering.tensors[operation.inputs[0]]
     kept = {axis for axis in range(impl.ndims) if _stays(impl, old, new, axis)}
+    for axis, source, target in _exchanges(impl, old, new, kept):
+        slices = impl.exchange(slices, axis, split_axis=target, concat_axis=source, sizes=impl.sizes_of(new.dims[target]))
+        kept.add(axis)
     for axis, place in enumerate(impl.tensor_layout(old).mesh_axis_to_tensor_axis(impl.ndims)):
         if place is not None and axis not in kept:
             slices = impl.allconcat(slices, axis, place)
@@ -130,6 +133,24 @@ def _lower_reshape(operation: Any, lowering: Lowering) -> None:
     for axis, place in cuts:
         slices = impl.allsplit(slices, axis, place, sizes=impl.sizes_of(new.dims[place]))
     lowering.set_tensor_lowering(operation.outputs[0], slices)
+
+
+def _exchanges(impl: UnevenMeshImpl, old: Any, new: Any, kept: set[int]) -> list[tuple[int, int, int]]:
+    """Return (mesh axis, old tensor axis, new tensor axis) of the moves from one tensor dimension to another that an all-to-all serves.
+
+    The shape must stay as it is, and no other mesh axis may hold either dimension, before or after.
+    """
+    if old.to_integer_list != new.to_integer_list:
+        return []
+    before, after = (impl.tensor_layout(shape).tensor_axis_to_mesh_axis for shape in (old, new))
+    found = []
+    for axis in range(impl.ndims):
+        if axis in kept or axis not in before or axis not in after:
+            continue
+        source, target = before.index(axis), after.index(axis)
+        if source != target and before[target] is None and after[source] is None:
+            found.append((axis, source, target))
+    return found
 
 
 def _reshape_slices(impl: UnevenMeshImpl, slices: Any, new: Any, cuts: Mapping[int, int]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-LAYOUTS = ("replicated", "column", "row", "split")
+LAYOUTS = ("replicated", "batch", "column", "row", "split")
 SCHEDULES = ("synchronous",)
 COLLECTIVES = {"all_reduce": ("ring",), "all_gather": ("ring",)}
 AXIS = "devices"
@@ -18,10 +18,13 @@ class LayerLayout:
     ----------
     layer : index of the layer in the LayerGraph.
     name : the layer's name, for people.
-    layout : "replicated" (every device computes all of it), "column" (output channels split), "row" (input channels split,
-        partial sums added up) or "split" (input and output split alike).
-    sizes : (positions of the axis,) whole units of each device, zero allowed; empty when replicated.
+    layout : "replicated" (every device computes all of it), "batch" (samples split), "column" (output channels split), "row"
+        (input channels split, partial sums added up) or "split" (input and output channels split alike).
+    sizes : (positions of the axis,) whole units of each device, zero allowed; empty when replicated or batch.
     axis : name of the mesh axis the sizes lie along.
+    samples : (positions of the batch axis,) samples of each device, zero allowed; they sum to the plan's batch size, and other
+        batches are split in proportion. Given for "batch"; a layer split by channels may have them too, on another mesh axis.
+    batch_axis : name of the mesh axis the samples lie along.
     """
 
     layer: int
@@ -29,6 +32,8 @@ class LayerLayout:
     layout: str
     sizes: tuple[int, ...] = ()
     axis: str = AXIS
+    samples: tuple[int, ...] = ()
+    batch_axis: str = AXIS
 
 
 @dataclasses.dataclass(frozen=True)

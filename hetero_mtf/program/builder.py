@@ -9,7 +9,6 @@ from typing import Any
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.layers import kind_of
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.planning.records import LayerLayout
 from hetero_mtf.program.site import variable_key
 from hetero_mtf.program.value import Value
 from hetero_mtf.program.words.activation import ActivationWords
@@ -21,21 +20,37 @@ from hetero_mtf.program.words.space import SpaceWords
 __all__ = ["Builder", "variable_key"]
 
 
+@dataclasses.dataclass(frozen=True)
+class Border:
+    """How a layer wants an input to lie.
+
+    Parameters
+    ----------
+    sizes : (processors,) units of the channels; None for whole.
+    axis : mesh axis of the channels; None for whole.
+    batch : mtf.Dimension of the batch, whole or split.
+    """
+
+    sizes: tuple[int, ...] | None
+    axis: str | None
+    batch: Any
+
+
 class Builder(MixingWords, SpaceWords, NormWords, ActivationWords, MergeWords):
     """Builds one network once, on one mesh, for one batch size; parameters and attributes are those of `Site`."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._borders: dict[tuple[int, tuple[int, ...] | None], Value] = {}
+        self._borders: dict[tuple[int, Border], Value] = {}
 
-    def build(self) -> Value:
-        """Return the network's output, whole."""
+    def build(self) -> list[Value]:
+        """Return the network's outputs, their channels whole."""
         values: list[Value] = []
         for index, layer in enumerate(self.graph.layers):
-            wanted = self._wanted_sizes(self._layouts[index])
             self.index = index
-            values.append(self.build_layer(index, [self._at_border(source, values[source], wanted) for source in layer.inputs]))
-        return self._output(len(values) - 1, values[-1])
+            border = self._border()
+            values.append(self.build_layer(index, [self._at_border(source, values[source], border) for source in layer.inputs]))
+        return [self._output(index, values[index]) for index in self.graph.outputs]
 
     def build_layer(self, index: int, inputs: Sequence[Value]) -> Value:
         """Return the output of one layer.
@@ -58,48 +73,66 @@ class Builder(MixingWords, SpaceWords, NormWords, ActivationWords, MergeWords):
 
     # Borders: bringing inputs into the layout that a layer wants.
 
-    @staticmethod
-    def _wanted_sizes(layout: LayerLayout) -> tuple[int, ...] | None:
-        return layout.sizes if layout.layout in ("row", "split") else None
+    def _border(self) -> Border:
+        """Return how the present layer wants its inputs."""
+        layout = self.layout
+        sizes = layout.sizes if layout.layout in ("row", "split") else None
+        return Border(sizes, layout.axis if sizes is not None else None, self.batch_dimension())
 
-    def _at_border(self, source: int, value: Value, sizes: tuple[int, ...] | None) -> Value:
-        """Return `value` whole (sizes None) or split by `sizes`, moved at most once for all its readers."""
-        if value.sizes == sizes:
+    def _at_border(self, source: int, value: Value, border: Border) -> Value:
+        """Return `value` as a border wants it, moved at most once for all its readers."""
+        if self._fits(value, border):
             return value
-        key = source, sizes
+        key = source, border
         if key not in self._borders:
-            whole = value if value.sizes is None else self._gather(source, value)
-            self._borders[key] = whole if sizes is None else self._cut(source, whole, sizes)
+            self._borders[key] = self._moved(source, value, border)
         return self._borders[key]
 
-    def _output(self, source: int, value: Value) -> Value:
-        """Return the network's output whole; a sigmoid is gathered before it is applied, so that the loss sees what went in."""
-        if value.sizes is None or value.logits is None or value.logits[1] != "sigmoid":
-            return self._at_border(source, value, None)
-        logits, name = value.logits
-        return self.activate(self._gather(source, dataclasses.replace(value, tensor=logits, logits=None)), name)
+    def _fits(self, value: Value, border: Border) -> bool:
+        split = value.sizes is None or self.axis_of(value.channels) == border.axis
+        return value.sizes == border.sizes and split and value.tensor.shape.dims[0] == border.batch
 
-    def _gather(self, source: int, value: Value) -> Value:
-        *outer, channels = value.tensor.shape.dims
-        whole = mtf.reshape(value.tensor, mtf.Shape([*outer, mtf.Dimension(f"layer{source}", channels.size)]))
+    def _moved(self, source: int, value: Value, border: Border) -> Value:
+        """Return `value` in the layout of a border, by one change of layout where no whole channels are wanted in between."""
+        if value.sizes is not None and border.sizes is not None and not self._fits(value, dataclasses.replace(border, batch=value.batch)):
+            value = self._at_border(source, value, Border(None, None, value.batch))
+        if value.sizes is not None and border.sizes is None:
+            return self._gather(source, value, border.batch)
+        if value.sizes is None and border.sizes is not None:
+            return self._cut(source, value, border)
+        moved = mtf.reshape(value.tensor, mtf.Shape([border.batch, *value.tensor.shape.dims[1:]]))
+        return dataclasses.replace(value, tensor=moved, logits=None)
+
+    def _output(self, source: int, value: Value) -> Value:
+        """Return an output with whole channels; a sigmoid is gathered before it is applied, so that the loss sees what went in."""
+        self.index = source
+        whole = Border(None, None, value.batch)
+        if value.sizes is None or value.logits is None or value.logits[1] != "sigmoid":
+            return self._at_border(source, value, whole)
+        logits, name = value.logits
+        return self.activate(self._gather(source, dataclasses.replace(value, tensor=logits, logits=None), value.batch), name)
+
+    def _gather(self, source: int, value: Value, batch: Any) -> Value:
+        _, *outer, channels = value.tensor.shape.dims
+        whole = mtf.reshape(value.tensor, mtf.Shape([batch, *outer, mtf.Dimension(f"layer{source}", channels.size)]))
         if value.features == 1:
             return Value(whole)
-        batch = whole.shape.dims[0]
         shape = tuple(whole.shape.to_integer_list[1:])
         flat = mtf.Dimension(f"layer{source}", whole.size // batch.size)
         return Value(mtf.reshape(whole, mtf.Shape([batch, flat])), unflat=shape)
 
-    def _cut(self, source: int, value: Value, sizes: tuple[int, ...]) -> Value:
-        features = 1
+    def _cut(self, source: int, value: Value, border: Border) -> Value:
+        features, sizes = 1, border.sizes
+        assert sizes is not None
         if sum(sizes) != value.channels.size and value.unflat and sum(sizes) == value.unflat[-1]:
             value, features = self._unflatten(value), len(value.unflat)
-        *outer, channels = value.tensor.shape.dims
+        _, *outer, channels = value.tensor.shape.dims
         if sum(sizes) != channels.size:
             raise LayoutError(
                 f"layer {self.layer.name} has the sizes {list(sizes)} for an input of {channels.size} channels; make them sum to it"
             )
         split = self.split_dimension(f"layer{source}:cut{self.index}", channels.size, sizes)
-        return Value(mtf.reshape(value.tensor, mtf.Shape([*outer, split])), sizes, features)
+        return Value(mtf.reshape(value.tensor, mtf.Shape([border.batch, *outer, split])), sizes, features)
 
     def _unflatten(self, value: Value) -> Value:
         space = [mtf.Dimension(f"space{i}", n) for i, n in enumerate(value.unflat[:-1])]

@@ -90,8 +90,8 @@ def build_program(setting: Setting, mode: str, batch: int, target: tuple[tuple[i
         step = _placeholder(tf.int32, ())
         mesh_graph = mtf.Graph()
         mesh = mtf.Mesh(mesh_graph, "mesh")
-        builder = Builder(setting.graph, setting.stage, mesh, setting.variables, x, mode == "train", setting.seed, step)
-        output = builder.build()
+        builder = Builder(setting.graph, setting.stage, mesh, setting.variables, [x], mode == "train", setting.seed, step)
+        output = builder.build()[0]
         ends = _Ends(setting, builder, output, batch, target) if target is not None else None
         trained = ends.train() if ends is not None and mode == "train" else []
         impl = UnevenMeshImpl(setting.stage.axes, builder.axes, setting.devices, builder.sizes)

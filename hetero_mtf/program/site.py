@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.variables import Parameter, SliceVariables
+from hetero_mtf.mesh.variables import Parameter, SliceVariables, assign
 from hetero_mtf.planning.records import LayerLayout, Stage
+from hetero_mtf.planning.sizes import proportional
 
 
 class Site:
@@ -22,7 +23,7 @@ class Site:
     stage : the plan's layouts and mesh.
     mesh : mtf.Mesh to build on.
     variables : where the slices of the weights are held.
-    x : (batch, ...) tf.Tensor, the batch.
+    x : (inputs,) tf.Tensor (batch, ...), the batch, one a model input in the order of the input layers.
     training : whether batch statistics and dropout are in force.
     seed : seed of the dropout masks.
     step : () int32 tf.Tensor, number of the step; part of the masks' key.
@@ -31,8 +32,9 @@ class Site:
     ----------
     sizes : dimension name -> (processors,) units, of every laid-out dimension made while building.
     axes : dimension name -> mesh axis name, likewise.
+    x : index of an input layer -> its batch.
+    batch_size : samples in the batch.
     parameters : (layer index, variable name) -> Parameter.
-    updates : operations that training must run besides the optimizer's.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class Site:
         stage: Stage,
         mesh: Any,
         variables: SliceVariables,
-        x: tf.Tensor,
+        x: Sequence[tf.Tensor],
         training: bool,
         seed: int,
         step: tf.Tensor,
@@ -52,8 +54,10 @@ class Site:
         self.sizes: dict[str, tuple[int, ...]] = {}
         self.axes: dict[str, str] = {}
         self.parameters: dict[tuple[int, str], Parameter] = {}
-        self.updates: list[Any] = []
-        self.x = x
+        self._renewed: dict[tuple[int, str], Any] = {}
+        self.batch_size = int(x[0].shape[0])
+        sources = [index for index, layer in enumerate(graph.layers) if not layer.inputs]
+        self.x = dict(zip(sources, x))
         self._layouts = {layout.layer: layout for layout in stage.layouts}
         self.index = 0
 
@@ -67,11 +71,26 @@ class Site:
         """The layout of the layer that is being built."""
         return self._layouts[self.index]
 
-    def split_dimension(self, name: str, size: int, sizes: tuple[int, ...]) -> Any:
-        """Return a new dimension that lies on the layer's mesh axis in slices of `sizes`."""
+    def split_dimension(self, name: str, size: int, sizes: tuple[int, ...], axis: str | None = None) -> Any:
+        """Return a new dimension that lies on a mesh axis, by default the layer's own, in slices of `sizes`."""
         self.sizes[name] = sizes
-        self.axes[name] = self.layout.axis
+        self.axes[name] = axis or self.layout.axis
         return mtf.Dimension(name, size)
+
+    def axis_of(self, dimension: Any) -> str | None:
+        """Return the mesh axis that a dimension lies on, None if it is whole."""
+        return self.axes.get(dimension.name)
+
+    def batch_dimension(self) -> Any:
+        """Return the batch dimension as the present layer's layout has it: whole, or split by its samples.
+
+        A batch of another size than the plan's is split in proportion.
+        """
+        samples, axis = self.layout.samples, self.layout.batch_axis
+        if not samples:
+            return mtf.Dimension("batch", self.batch_size)
+        sizes = samples if sum(samples) == self.batch_size else proportional(self.batch_size, samples).sizes
+        return self.split_dimension(f"batch:{axis}:{'-'.join(map(str, sizes))}", self.batch_size, sizes, axis)
 
     def output_dimension(self, size: int) -> Any:
         """Return the channel dimension of this layer's output, laid out where the layer is a column."""
@@ -85,11 +104,39 @@ class Site:
         return self.layout.sizes if self.layout.layout == "column" else None
 
     def parameter(self, name: str, dimensions: Sequence[Any]) -> Any:
-        """Return the snapshot of the present layer's variable `name`, laid out by its dimensions."""
-        key = self.index, name
-        parameter = Parameter(self.mesh, self.variables, variable_key(*key), mtf.Shape(list(dimensions)), self.dtype)
-        self.parameters[key] = parameter
-        return parameter.value
+        """Return the snapshot of the present layer's variable `name`, laid out by its dimensions.
+
+        A layer that is called more than once has one snapshot; its later calls see it under their own dimensions.
+        """
+        key, shape = (self.graph.owner(self.index), name), mtf.Shape(list(dimensions))
+        if key not in self.parameters:
+            self.parameters[key] = Parameter(self.mesh, self.variables, variable_key(*key), shape, self.dtype)
+        value = self.parameters[key].value
+        return value if value.shape == shape else mtf.reshape(value, shape)
+
+    def renew(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:
+        """Give the present layer's variable `name` the value `new(old)` after the step; later calls of the layer go on from there.
+
+        Parameters
+        ----------
+        name : name of a variable that no optimizer updates.
+        old : its snapshot, from `parameter`.
+        new : mtf.Tensor -> mtf.Tensor of the same shape.
+        """
+        key = self.graph.owner(self.index), name
+        before = self._renewed.get(key)
+        start = old if before is None else before if before.shape == old.shape else mtf.reshape(before, old.shape)
+        self._renewed[key] = new(start)
+
+    @property
+    def updates(self) -> list[Any]:
+        """Operations that training must run besides the optimizer's."""
+        found = []
+        for key, value in self._renewed.items():
+            parameter = self.parameters[key]
+            shape = parameter.value.shape
+            found.append(assign(parameter, value if value.shape == shape else mtf.reshape(value, shape)))
+        return found
 
 
 def variable_key(layer: int, name: str) -> str:

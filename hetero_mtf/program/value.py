@@ -26,6 +26,11 @@ class Value:
     logits: tuple[Any, str] | None = None
 
     @property
+    def batch(self) -> Any:
+        """The batch dimension, whole or split."""
+        return self.tensor.shape.dims[0]
+
+    @property
     def channels(self) -> Any:
         """The last dimension."""
         return self.tensor.shape.dims[-1]

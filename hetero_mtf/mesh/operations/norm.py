@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
 
 Tensor = Any
@@ -36,6 +37,48 @@ def normalize_batch(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> t
     outputs = [(tensor.shape, tensor.dtype) for tensor in (x, gamma, gamma)]
     operation = Local("batch_norm", rule.forward, [x, gamma, beta], outputs, whole=reduced, gradient=gradient)
     y, mean, variance = operation.outputs
+    return y, mean, variance
+
+
+def normalize_split_batch(
+    x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, parts: Any, samples: Sequence[int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (y, mean, variance) as `normalize_batch` does, for a batch that is split over processors, unevenly or not.
+
+    Each processor takes the mean m_i and the sum of squared deviations M_i of its n_i values a channel; these are gathered, and
+
+        mean = sum_i n_i m_i / n,   variance = (sum_i M_i + n_i (m_i - mean)^2) / n,   n = sum_i n_i,
+
+    which loses nothing to cancellation. The backward pass adds up two sums a channel over the processors.
+
+    Parameters
+    ----------
+    x : [batch, ..., channels], the batch laid out.
+    gamma, beta : [*channels], the last dimensions of `x`.
+    epsilon : added to the variance.
+    parts : dimension with one unit on each processor of the batch's mesh axis.
+    samples : (processors,) samples of each of them, zero allowed.
+
+    References
+    ----------
+    Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+    """
+    rule = _Spread(epsilon, x, gamma, samples)
+    channels = gamma.shape.dims
+    two = mtf.Dimension("statistics", 2)
+    own = Local("own_statistics", rule.own, [x], [(mtf.Shape([parts, two, *channels]), x.dtype)]).outputs[0]
+    every = mtf.reshape(own, mtf.Shape([mtf.Dimension(f"{parts.name}:all", parts.size), two, *channels]))
+    statistic = (gamma.shape, x.dtype)
+    mean, variance = Local("joint_statistics", rule.joint, [every], [statistic, statistic]).outputs
+
+    def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
+        sums = Local("batch_norm_sums", rule.sums, [x, mean, variance, dy], [statistic, statistic], summed=x.shape.dims[:1]).outputs
+        inputs = [x, gamma, mean, variance, dy, *sums]
+        dx = Local("batch_norm_gradient", rule.backward, inputs, [(x.shape, x.dtype)]).outputs[0]
+        return [dx, *sums, None, None]
+
+    inputs = [x, gamma, beta, mean, variance]
+    y = Local("batch_norm", rule.forward, inputs, [(x.shape, x.dtype)], gradient=gradient).outputs[0]
     return y, mean, variance
 
 
@@ -130,3 +173,55 @@ class _Explicit:
         dgamma = tf.reduce_sum(dy * normal, self.axes)
         dx = (gamma * inverse) * (dy - (dbeta + normal * dgamma) / count)
         return [dx, dgamma, dbeta]
+
+
+class _Spread:
+    """Batch normalisation whose statistics come from several processors."""
+
+    def __init__(self, epsilon: float, x: Tensor, gamma: Tensor, samples: Sequence[int]) -> None:
+        self.epsilon = epsilon
+        reduced = x.shape.dims[: -len(gamma.shape.dims)]
+        self.axes = list(range(len(reduced)))
+        self.places = 1
+        for dimension in reduced[1:]:
+            self.places *= dimension.size
+        self.counts = [float(n * self.places) for n in samples]
+
+    def own(self, _: Processor, x: tf.Tensor) -> tf.Tensor:
+        mean = tf.reduce_mean(x, self.axes)
+        deviation = tf.reduce_sum(tf.math.squared_difference(x, mean), self.axes)
+        return tf.stack([mean, deviation])[tf.newaxis]
+
+    def joint(self, _: Processor, every: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        counts = tf.reshape(tf.constant(self.counts, every.dtype), [-1, *(1 for _ in range(every.shape.rank - 2))])
+        means, deviations = every[:, 0], every[:, 1]
+        mean = tf.reduce_sum(counts * means, 0) / sum(self.counts)
+        spread = tf.reduce_sum(deviations + counts * tf.math.squared_difference(means, mean), 0)
+        return mean, spread / sum(self.counts)
+
+    def forward(
+        self, _: Processor, x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor
+    ) -> tf.Tensor:
+        factor = tf.math.rsqrt(variance + self.epsilon) * gamma
+        return (x - mean) * factor + beta
+
+    def sums(
+        self, _: Processor, x: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, dy: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        inverse = tf.math.rsqrt(variance + self.epsilon)
+        return tf.reduce_sum(dy * (x - mean), self.axes) * inverse, tf.reduce_sum(dy, self.axes)
+
+    def backward(
+        self,
+        _: Processor,
+        x: tf.Tensor,
+        gamma: tf.Tensor,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        dy: tf.Tensor,
+        dgamma: tf.Tensor,
+        dbeta: tf.Tensor,
+    ) -> tf.Tensor:
+        inverse = tf.math.rsqrt(variance + self.epsilon)
+        count = sum(self.counts)
+        return (dy - (x - mean) * (inverse * dgamma / count) - dbeta / count) * (gamma * inverse)

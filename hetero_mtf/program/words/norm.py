@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from typing import Any
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import norm
-from hetero_mtf.mesh.variables import assign
 from hetero_mtf.program.site import Site
 from hetero_mtf.program.value import Value
 
@@ -24,7 +25,16 @@ class NormWords(Site):
         if not (self.training and self.layer.attributes["trainable"]):
             y = norm.normalize_by(x.tensor, scale, offset, moving[0], moving[1], epsilon)
             return dataclasses.replace(x, tensor=y, logits=None)
-        y, *statistics = norm.normalize_batch(x.tensor, scale, offset, epsilon)
+        y, *statistics = self._by_own_statistics(x, scale, offset, epsilon)
         for name, old, new in zip(("moving_mean", "moving_variance"), moving, statistics):
-            self.updates.append(assign(self.parameters[self.index, name], norm.moving_average(old, new, momentum)))
+            self.renew(name, old, functools.partial(norm.moving_average, value=new, momentum=momentum))
         return dataclasses.replace(x, tensor=y, logits=None)
+
+    def _by_own_statistics(self, x: Value, scale: Any, offset: Any, epsilon: float) -> tuple[Any, Any, Any]:
+        """Return `x` normalised by the statistics of the whole batch, wherever its samples are, and these."""
+        axis = self.axis_of(x.batch)
+        if axis is None:
+            return norm.normalize_batch(x.tensor, scale, offset, epsilon)
+        samples = self.sizes[x.batch.name]
+        parts = self.split_dimension(f"parts:{axis}", len(samples), (1,) * len(samples), axis)
+        return norm.normalize_split_batch(x.tensor, scale, offset, epsilon, parts, samples)

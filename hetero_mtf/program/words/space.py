@@ -15,10 +15,11 @@ class SpaceWords(Site):
     """The batch itself, pooling, padding and flattening."""
 
     def batch(self) -> Value:
-        """Return the batch, whole on every processor."""
+        """Return the batch of the present input layer, whole or split by samples."""
         *space, channels = self.layer.output_shape
-        dimensions = [mtf.Dimension("batch", int(self.x.shape[0])), *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space))]
-        return Value(mtf.import_tf_tensor(self.mesh, self.x, mtf.Shape([*dimensions, mtf.Dimension(f"layer{self.index}", channels)])))
+        dimensions = [self.batch_dimension(), *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space))]
+        shape = mtf.Shape([*dimensions, mtf.Dimension(f"layer{self.index}", channels)])
+        return Value(mtf.import_tf_tensor(self.mesh, self.x[self.index], shape))
 
     def pool(self, x: Value, mode: str, pool_size: Sequence[int], strides: Sequence[int], padding: str) -> Value:
         """Return the maxima ("max") or means ("average") of windows of `x`."""

@@ -122,7 +122,8 @@ class LayerGraph:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document."""
-        return {"dtype": self.dtype, "digest": self.digest, "outputs": list(self.outputs), "layers": [dataclasses.asdict(layer) for layer in self.layers]}
+        layers = [dataclasses.asdict(layer) for layer in self.layers]
+        return {"dtype": self.dtype, "digest": self.digest, "outputs": list(self.outputs), "layers": layers}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> LayerGraph:

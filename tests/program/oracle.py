@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -53,11 +54,15 @@ def expected_placement(graph: LayerGraph, plan: hm.Plan) -> Placement:
     """Return what a plan says about every variable: a slice a device, none for a device that holds nothing of it."""
     stage = plan.stages[0]
     names = [plan.devices[index] for index in stage.devices]
+    places = list(itertools.product(*(range(size) for _, size in stage.axes)))
+    at = {axis: [place[number] for place in places] for number, (axis, _) in enumerate(stage.axes)}
     found: Placement = {}
     for layout in stage.layouts:
         layer = graph.layers[layout.layer]
+        if layer.shared_with is not None:
+            continue
         for variable in layer.variables:
-            shapes = [_slice_shape(variable, layout, at) for at in range(len(names))]
+            shapes = [_slice_shape(variable, layout, position) for position in at.get(layout.axis, [0] * len(names))]
             found.setdefault(layer.name, {})[variable.name] = [(name, shape) for name, shape in zip(names, shapes) if 0 not in shape]
     return found
 
@@ -67,7 +72,7 @@ def _slice_shape(variable: Variable, layout: LayerLayout, at: int) -> tuple[int,
     if layout.layout == "row":
         if variable.name == "kernel":
             shape[-2] = shape[-2] * layout.sizes[at] // sum(layout.sizes)
-    elif layout.layout != "replicated":
+    elif layout.layout in ("column", "split"):
         shape[-1] = shape[-1] * layout.sizes[at] // sum(layout.sizes)
     return tuple(shape)
 

@@ -1,0 +1,72 @@
+"""Legal layouts drawn at random: any mix of them must give one device's numbers, whether or not a strategy would make it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+import hetero_mtf as hm
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.layers import kind_of
+from hetero_mtf.planning.layout import channels, split_units
+from hetero_mtf.planning.records import LayerLayout, Stage
+
+Axes = tuple[tuple[str, int], ...]
+Split = tuple[str, tuple[int, ...]]  # mesh axis and sizes of a layer's output channels
+
+
+def sizes(rng: np.random.Generator, units: int, positions: int) -> tuple[int, ...]:
+    """Return sizes drawn at random, about a quarter of the positions without any."""
+    weights = rng.random(positions) * (rng.random(positions) < 0.75)
+    weights[rng.integers(positions)] += 0.1
+    return tuple(int(n) for n in rng.multinomial(units, weights / weights.sum()))
+
+
+def layouts(rng: np.random.Generator, graph: LayerGraph, axes: Axes, batch_size: int) -> tuple[LayerLayout, ...]:
+    """Return a legal layout of every layer; a layer that reads a split keeps its sizes."""
+    counts, split, found = channels(graph), dict[int, Split](), []
+    for index, layer in enumerate(graph.layers):
+        legal = sorted(kind_of(layer).layouts(layer))
+        drawn = _with_samples(rng, LayerLayout(index, layer.name, str(rng.choice([*legal, "batch"]))), axes, batch_size)
+        if drawn.layout in ("column", "row", "split"):
+            drawn = _with_sizes(rng, graph, drawn, split, counts, dict(axes))
+        if graph.owner(index) != index and layer.variables:
+            first = found[graph.owner(index)]  # calls of one layer hold its variables in one way
+            drawn = drawn if first.layout == "batch" and not drawn.sizes else dataclasses.replace(first, layer=index, name=layer.name)
+        found.append(drawn)
+        if drawn.layout in ("column", "split"):
+            split[index] = drawn.axis, drawn.sizes
+    return tuple(found)
+
+
+def _with_samples(rng: np.random.Generator, drawn: LayerLayout, axes: Axes, batch_size: int) -> LayerLayout:
+    """Return the layout with axes chosen: samples on one, if it has any, and channels on another."""
+    names = [str(name) for name in rng.permutation([name for name, _ in axes])]
+    axis, batch_axis = names[0], names[-1]
+    if drawn.layout == "batch" or (drawn.layout != "replicated" and axis != batch_axis and rng.random() < 0.6):
+        samples = sizes(rng, batch_size, dict(axes)[batch_axis])
+        return dataclasses.replace(drawn, axis=axis, samples=samples, batch_axis=batch_axis)
+    return dataclasses.replace(drawn, axis=axis)
+
+
+def _with_sizes(
+    rng: np.random.Generator, graph: LayerGraph, drawn: LayerLayout, split: dict[int, Split], counts: Any, positions: dict[str, int]
+) -> LayerLayout:
+    """Return the layout with sizes that fit what arrives, or a replicated one if none do."""
+    layer = graph.layers[drawn.layer]
+    units = split_units(graph, drawn.layer, drawn.layout, counts)
+    arriving = {split[i] for i in layer.inputs if i in split} if drawn.layout != "column" else set()
+    given = arriving.pop() if len(arriving) == 1 else (drawn.axis, sizes(rng, units, positions[drawn.axis]))
+    if arriving or sum(given[1]) != units or (drawn.samples and drawn.batch_axis == given[0]):
+        return LayerLayout(drawn.layer, drawn.name, "replicated")
+    return dataclasses.replace(drawn, axis=given[0], sizes=given[1])
+
+
+def plan(rng: np.random.Generator, graph: LayerGraph, axes: Axes, batch_size: int) -> hm.Plan:
+    """Return a plan with layouts drawn at random on a mesh with these axes, one processor a device."""
+    devices = math.prod(size for _, size in axes)
+    stage = Stage(tuple(range(len(graph.layers))), tuple(range(devices)), axes, layouts(rng, graph, axes, batch_size))
+    return hm.Plan(graph.digest, graph.dtype, batch_size, "typed", ("cpu:0",) * devices, (stage,))

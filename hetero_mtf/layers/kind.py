@@ -29,12 +29,15 @@ class LayerKind(abc.ABC):
 
     Attributes
     ----------
-    keras_class : name in `keras.layers`.
+    keras_class : name in `keras.layers`; for a layer of the user's own its registered name, such as "mine>Gain".
     kept : options that decide the computation, copied into `Layer.attributes`.
     fixed : options that must have one of the listed values.
     free : options that do not matter here, besides `FREE_OPTIONS`.
     mixes : whether a kernel mixes input channels, so that column and row layouts exist.
     merges : whether all inputs must be split alike for the "split" layout.
+    mixes_samples : whether a sample's output depends on other samples, so that the batch must be whole.
+    needs_flat : whether a flattened input must be whole, since its dimensions are told apart.
+    ignored_variables : names of variables of the Keras layer that do not enter what it computes.
     """
 
     keras_class: ClassVar[str]
@@ -43,6 +46,9 @@ class LayerKind(abc.ABC):
     free: ClassVar[frozenset[str]] = frozenset()
     mixes: ClassVar[bool] = False
     merges: ClassVar[bool] = False
+    mixes_samples: ClassVar[bool] = False
+    needs_flat: ClassVar[bool] = False
+    ignored_variables: ClassVar[frozenset[str]] = frozenset()
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that decide the computation of layer `name`.
@@ -69,6 +75,10 @@ class LayerKind(abc.ABC):
                 choice = " or ".join(repr(item) for item in allowed)
                 raise UnsupportedError(f"layer {name} ({self.keras_class}) has {key}={value!r}; only {choice} is supported")
         return {key: _plain(config.get(key)) for key in self.kept}
+
+    def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
+        """Return the attributes with what the shapes of the inputs decide, such as which layouts are legal; settling twice changes nothing."""
+        return dict(attributes)
 
     @abc.abstractmethod
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:

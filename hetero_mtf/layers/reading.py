@@ -98,6 +98,7 @@ def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequ
     """
     described = KINDS[kind]
     try:
+        attributes = described.settled(attributes, shapes)
         output = described.output_shape(attributes, shapes)
     except UnsupportedError as fault:
         raise UnsupportedError(f"layer {name}: {fault}") from fault
@@ -119,6 +120,7 @@ def _understand(node: Node, layers: Sequence[Layer], live: Mapping[str, Any]) ->
     if node.kind not in KINDS:
         raise UnsupportedError(f"layer {node.name} is a {node.kind}, which is not supported; supported are {', '.join(KINDS)}")
     attributes = KINDS[node.kind].attributes(node.name, node.config)
+    live = {name: variable for name, variable in live.items() if name not in KINDS[node.kind].ignored_variables}
     layer = make_layer(node.name, node.kind, attributes, node.inputs, [layers[i].output_shape for i in node.inputs])
     shapes = {variable.name: variable.shape for variable in layer.variables}
     actual = {name: tuple(variable.shape) for name, variable in live.items()}
@@ -128,7 +130,7 @@ def _understand(node: Node, layers: Sequence[Layer], live: Mapping[str, Any]) ->
         _check_live(node.name, name, variable, attributes.get(f"{name}_l2", 0.0))
     trained = bool(node.config.get("trainable", True))
     variables = tuple(Variable(v.name, v.shape, trained and v.trainable and bool(live[v.name].trainable)) for v in layer.variables)
-    frozen = {**attributes, "trainable": trained} if node.kind == "BatchNormalization" else attributes
+    frozen = {**layer.attributes, "trainable": trained} if node.kind == "BatchNormalization" else layer.attributes
     return Layer(layer.name, layer.kind, frozen, layer.inputs, layer.output_shape, variables, layer.flops)
 
 

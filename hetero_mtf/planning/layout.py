@@ -11,6 +11,7 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.records import LayerLayout
 
 PAIRINGS = ("pairs", "gather")
+BORDERS = ("all_gather", "all_to_all")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +80,50 @@ def split_units(graph: LayerGraph, index: int, layout: str, counts: Sequence[int
     return layer.units if layout == "column" else counts[index]
 
 
-def arrange(graph: LayerGraph, pairing: str = "pairs", whole: frozenset[int] = frozenset()) -> Arrangement:
+def trunk(graph: LayerGraph) -> frozenset[int]:
+    """Return the layers in front of the dense layers behind the convolutions; all of them where there is no such dense layer.
+
+    The dense part is every Dense that no convolution follows, and every layer that reads one of its layers. A Flatten or Dropout
+    in front of its first Dense belongs to the trunk.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    """
+    leads: set[int] = set()  # layers that a convolution follows, directly or not
+    for index in reversed(range(len(graph.layers))):
+        layer = graph.layers[index]
+        if index in leads or "Conv" in layer.kind or (kind_of(layer).mixes and layer.kind != "Dense"):
+            leads.update(layer.inputs)
+    dense: set[int] = set()
+    for index, layer in enumerate(graph.layers):
+        if (layer.kind == "Dense" and index not in leads) or not dense.isdisjoint(layer.inputs):
+            dense.add(index)
+    return frozenset(range(len(graph.layers))) - dense
+
+
+def splits_batch(layer: Layer) -> bool:
+    """Return whether a layer may have its batch split: not if its kind says that it mixes samples."""
+    return not getattr(kind_of(layer), "mixes_samples", False)
+
+
+def shared(graph: LayerGraph) -> frozenset[int]:
+    """Return the calls of layers that are called more than once and have variables.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    """
+    owners = {layer.shared_with for layer in graph.layers if layer.shared_with is not None}
+    return frozenset(i for i, layer in enumerate(graph.layers) if layer.variables and graph.owner(i) in owners)
+
+
+def arrange(
+    graph: LayerGraph,
+    pairing: str = "pairs",
+    whole: frozenset[int] = frozenset(),
+    border: str | None = None,
+) -> Arrangement:
     """Return the layout of every layer and the segments that share sizes.
 
     The layers are walked in order. A layer that mixes channels (Conv2D, Dense) and reads a split input becomes the row that
@@ -92,11 +136,14 @@ def arrange(graph: LayerGraph, pairing: str = "pairs", whole: frozenset[int] = f
     graph : LayerGraph.
     pairing : "pairs" as above; "gather" makes every mixing layer a column, gathered before the next mixing layer.
     whole : indices of mixing layers to keep replicated.
+    border : None splits filters everywhere; "all_gather" and "all_to_all" split the batch in the `trunk` and channels behind it.
+        At an "all_gather" the first dense layer is a column that reads the whole batch; at an "all_to_all" it is a row, each
+        processor taking its input channels of all samples. A softmax cannot be a column, so it is a row at either.
 
     Raises
     ------
     PlanError
-        If the pairing is unknown.
+        If the pairing or the border is unknown, or a border is asked for in a network without dense layers behind it.
 
     Notes
     -----
@@ -104,18 +151,32 @@ def arrange(graph: LayerGraph, pairing: str = "pairs", whole: frozenset[int] = f
     and all-reduce send as much as a row over a sliced input would, up to which of its two sides is larger. Where sending costs
     more than the split saves, the planner names it in `whole`. A slice of a flattened tensor is not contiguous, so a Flatten keeps
     the split only where all that reads it ends in rows; else what arrives is gathered before the Flatten, at the same cost.
+    A layer with variables that is called more than once is replicated, as all its calls must hold the variables alike.
     O(layers * segments).
     """
     if pairing not in PAIRINGS:
         raise PlanError(f"pairing {pairing!r} is unknown; use one of {', '.join(PAIRINGS)}")
-    walk = _Walk(graph, channels(graph), pairing, whole)
+    walk = _Walk(graph, channels(graph), pairing, whole | shared(graph), _checked_trunk(graph, border), border)
     for index in range(len(graph.layers)):
         walk.visit(index)
     segments = tuple(Segment(units, tuple(members)) for units, members in walk.segments if members)
     return Arrangement(tuple(walk.layouts), segments)
 
 
-def lay_out(graph: LayerGraph, arrangement: Arrangement, sizes: Sequence[Sequence[int]]) -> tuple[LayerLayout, ...]:
+def _checked_trunk(graph: LayerGraph, border: str | None) -> frozenset[int]:
+    if border is None:
+        return frozenset()
+    if border not in BORDERS:
+        raise PlanError(f"border {border!r} is unknown; use one of {', '.join(BORDERS)}")
+    found = trunk(graph)
+    if len(found) == len(graph.layers):
+        raise PlanError("the network has no dense layer behind its convolutions, so a hybrid has nothing to split there; use Plan.batch")
+    return found
+
+
+def lay_out(
+    graph: LayerGraph, arrangement: Arrangement, sizes: Sequence[Sequence[int]], samples: Sequence[int] = ()
+) -> tuple[LayerLayout, ...]:
     """Return one LayerLayout a layer.
 
     Parameters
@@ -123,10 +184,11 @@ def lay_out(graph: LayerGraph, arrangement: Arrangement, sizes: Sequence[Sequenc
     graph : LayerGraph.
     arrangement : from `arrange`.
     sizes : (segments, devices) whole units of each device, one row a segment of the arrangement.
+    samples : (devices,) samples of each device, for the layers whose layout is "batch".
     """
     of_layer = {layer: tuple(row) for segment, row in zip(arrangement.segments, sizes) for layer in segment.layers}
     return tuple(
-        LayerLayout(index, layer.name, layout, of_layer.get(index, ()))
+        LayerLayout(index, layer.name, layout, of_layer.get(index, ()), samples=tuple(samples) if layout == "batch" else ())
         for index, (layer, layout) in enumerate(zip(graph.layers, arrangement.layouts))
     )
 
@@ -139,6 +201,9 @@ class _Walk:
     counts: tuple[int, ...]
     pairing: str
     whole: frozenset[int]
+    trunk: frozenset[int]
+    border: str | None
+    cut: dict[int, int] = dataclasses.field(default_factory=dict)
     layouts: list[str] = dataclasses.field(default_factory=list)
     arriving: list[int | None] = dataclasses.field(default_factory=list)
     segments: list[tuple[int, list[int]]] = dataclasses.field(default_factory=list)
@@ -146,7 +211,9 @@ class _Walk:
     def visit(self, index: int) -> None:
         layer = self.graph.layers[index]
         kind = kind_of(layer)
-        if not layer.inputs or index in self.whole:
+        if index in self.trunk:
+            self._place(index, "batch" if splits_batch(layer) else "replicated", None)
+        elif not layer.inputs or index in self.whole:
             self._place(index, "replicated", None)
         elif kind.mixes:
             self._mix(index, layer, kind.layouts(layer))
@@ -163,11 +230,24 @@ class _Walk:
         source = self.arriving[layer.inputs[0]]
         if self.pairing == "pairs" and source is not None and "row" in legal:
             self._place(index, "row", source)
+        elif self._cuts(layer, legal):
+            self._place(index, "row", self._cut_at_border(layer.inputs[0]))
         elif "column" in legal:
             self.segments.append((layer.units, []))
             self._place(index, "column", len(self.segments) - 1)
         else:
             self._place(index, "replicated", None)
+
+    def _cuts(self, layer: Layer, legal: frozenset[str]) -> bool:
+        """Tell whether a layer takes its input channels from the trunk split."""
+        return layer.inputs[0] in self.trunk and "row" in legal and (self.border == "all_to_all" or "column" not in legal)
+
+    def _cut_at_border(self, source: int) -> int:
+        """Return the segment by which layers behind the border split the output of `source`."""
+        if source not in self.cut:
+            self.segments.append((self.counts[source], []))
+            self.cut[source] = len(self.segments) - 1
+        return self.cut[source]
 
     def _follow(self, index: int, layer: Layer, legal: frozenset[str]) -> None:
         sources = [self.arriving[i] for i in layer.inputs]
@@ -185,7 +265,8 @@ class _Walk:
     def _ends_in_rows(self, index: int) -> bool:
         """Tell whether everything that reads a flattened layer is a row, at once or behind layers that keep the split."""
         layer, consumers = self.graph.layers[index], self.graph.consumers(index)
-        return not (layer.variables or len(layer.inputs) > 1) and bool(consumers) and all(self._takes_flattened(i) for i in consumers)
+        plain = not layer.variables and len(layer.inputs) == 1 and index not in self.graph.outputs
+        return plain and bool(consumers) and all(self._takes_flattened(i) for i in consumers)
 
     def _takes_flattened(self, index: int) -> bool:
         layer = self.graph.layers[index]

@@ -12,10 +12,12 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning import typed
+from hetero_mtf.planning.layout import arrange
 from hetero_mtf.planning.plan_check import graph_faults, plan_faults
 from hetero_mtf.planning.plan_text import plan_text
 from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
 from hetero_mtf.planning.records import Alternative, DevicePart, LayerLayout, Prediction, Stage
+from hetero_mtf.planning.sizes import proportional
 
 __all__ = ["Alternative", "DevicePart", "LayerLayout", "Plan", "Prediction", "Stage"]
 
@@ -32,7 +34,7 @@ class Plan:
     digest : digest of the LayerGraph it is for.
     dtype : "float32" or "float64".
     batch_size : samples a step.
-    strategy : what made it: "single", "even", "filters".
+    strategy : what made it: "single", "even", "filters", "batch", "hybrid", "grid".
     devices : names of all devices of the cluster, also of those it leaves idle.
     stages : runs of layers on meshes of devices; together they hold every layer once, in order.
     schedule : how batches move through the stages.
@@ -42,6 +44,8 @@ class Plan:
     predicted : predicted seconds of a step; None for a plan typed by hand.
     alternatives : what else was considered.
     replicas : samples of a batch that each replica of the stages takes; empty for one replica.
+    gradient_sync : how weights that several devices hold stay alike: "all_reduce" of their gradients, or "butterfly_mixing",
+        which averages weights with one partner a step, is not synchronous, and needs every layer to split the batch.
 
     Raises
     ------
@@ -62,6 +66,7 @@ class Plan:
     predicted: Prediction | None = None
     alternatives: tuple[Alternative, ...] = ()
     replicas: tuple[int, ...] = ()
+    gradient_sync: str = "all_reduce"
 
     def __post_init__(self) -> None:
         faults = plan_faults(self)
@@ -195,3 +200,89 @@ class Plan:
         graph, names = layer_graph(model), typed.device_names(cluster)
         stage = typed.filter_stage(graph, typed.checked_shares(shares, names), pairing)
         return cls(graph.digest, graph.dtype, batch_size, "filters", names, (stage,))
+
+    @classmethod
+    def batch(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, gradient_sync: str = "all_reduce") -> Plan:
+        """Return the plan that splits the samples of every batch in proportion to typed shares.
+
+        Parameters
+        ----------
+        model, shares, cluster, batch_size : as for `filters`; a device that is left without samples is left out.
+        gradient_sync : as the attribute.
+
+        Raises
+        ------
+        PlanError
+            If the shares do not fit the devices, are negative or all zero, the batch size is less than 1, or `gradient_sync` is unknown.
+        """
+        graph, names = layer_graph(model), typed.device_names(cluster)
+        samples = proportional(_checked_batch(batch_size), typed.checked_shares(shares, names)).sizes
+        stage = typed.batch_stage(graph, samples, range(len(names)))
+        return cls(graph.digest, graph.dtype, batch_size, "batch", names, (stage,), gradient_sync=gradient_sync)
+
+    @classmethod
+    def hybrid(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, border: str = "all_gather") -> Plan:
+        """Return the plan that splits samples at the convolutions and hidden units in the dense layers behind them.
+
+        Parameters
+        ----------
+        model, shares, cluster, batch_size : as for `filters`.
+        border : "all_gather" makes the first dense layer a column that reads the whole batch, "all_to_all" a row that reads its
+            input channels of the whole batch.
+
+        Raises
+        ------
+        PlanError
+            If the shares do not fit the devices, are negative or all zero, the batch size is less than 1, the border is unknown, or
+            the network has no dense layer behind its convolutions.
+
+        References
+        ----------
+        Jin, Qamar, Zheng, Ahmad, J. Intelligent & Fuzzy Systems 35 (2018) 5449-5466; Krizhevsky, arXiv 1404.5997. The unequal shares
+        are this project's.
+        """
+        graph, names = layer_graph(model), typed.device_names(cluster)
+        stage = typed.hybrid_stage(graph, typed.checked_shares(shares, names), _checked_batch(batch_size), border)
+        return cls(graph.digest, graph.dtype, batch_size, "hybrid", names, (stage,))
+
+    @classmethod
+    def grid(
+        cls,
+        model: Any,
+        batch_shares: Sequence[float],
+        filter_shares: Sequence[float],
+        cluster: Any,
+        batch_size: int,
+        pairing: str = "pairs",
+    ) -> Plan:
+        """Return the plan on a mesh of rows, which share the samples, by columns, which share the filters.
+
+        Device r * columns + c of the cluster works on the samples of row r with the filters of column c.
+
+        Parameters
+        ----------
+        model, cluster, batch_size : as for `single`.
+        batch_shares : (rows,) relative shares of the samples; zero leaves a row of devices out.
+        filter_shares : (columns,) relative shares of the filters; zero leaves a column of devices out.
+        pairing : as for `filters`.
+
+        Raises
+        ------
+        PlanError
+            If the shares do not multiply to the devices, are negative or all zero, the batch size is less than 1, or the pairing is
+            unknown.
+        """
+        graph, names = layer_graph(model), typed.device_names(cluster)
+        rows, columns = typed.numbers(batch_shares), typed.numbers(filter_shares)
+        devices = typed.grid_of(len(rows), len(columns), names)
+        arrangement = arrange(graph, pairing)
+        sizes = [proportional(segment.units, columns).sizes for segment in arrangement.segments]
+        samples = proportional(_checked_batch(batch_size), rows).sizes
+        stage = typed.grid_stage(graph, samples, arrangement, sizes, devices)
+        return cls(graph.digest, graph.dtype, batch_size, "grid", names, (stage,))
+
+
+def _checked_batch(batch_size: int) -> int:
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise PlanError(f"the batch size is {batch_size!r}; use a whole number, at least 1")
+    return batch_size

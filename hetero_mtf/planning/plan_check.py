@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.layout import channels, split_units
+from hetero_mtf.planning.layout import channels, split_units, splits_batch
 from hetero_mtf.planning.reading import Fault
-from hetero_mtf.planning.records import COLLECTIVES, LAYOUTS, SCHEDULES, LayerLayout, Prediction, Stage
+from hetero_mtf.planning.records import COLLECTIVES, GRADIENT_SYNCS, LAYOUTS, SCHEDULES, LayerLayout, Prediction, Stage
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.plan import Plan
@@ -20,7 +20,7 @@ def plan_faults(plan: Plan) -> list[Fault]:
     """Return everything that is wrong with a plan whatever the network."""
     faults = [Fault(path, text) for wrong, path, text in _entries(plan) if wrong]
     for index, stage in enumerate(plan.stages):
-        faults += _stage_faults(stage, f"stages[{index}]", len(plan.devices))
+        faults += _stage_faults(stage, f"stages[{index}]", plan)
     order = [layer for stage in plan.stages for layer in stage.layers]
     if order != list(range(len(order))) or not order:
         faults.append(Fault("stages", f"hold the layers {order}, must hold every layer once, in order"))
@@ -36,13 +36,15 @@ def graph_faults(plan: Plan, graph: LayerGraph) -> list[Fault]:
     """Return where the plan's layouts do not fit the layers of a network of the right structure."""
     counts = channels(graph)
     faults: list[Fault] = []
+    held: dict[int, tuple[str, LayerLayout]] = {}
     for s, stage in enumerate(plan.stages):
-        arriving: dict[int, tuple[int, ...]] = {}
+        arriving: dict[int, LayerLayout] = {}
         for at, layout in enumerate(stage.layouts):
             path = f"stages[{s}].layouts[{at}]"
             faults += _layout_on_layer(layout, graph, counts, arriving, path)
+            faults += _layout_of_shared(layout, graph, held, path)
             if layout.layout in ("column", "split"):
-                arriving[layout.layer] = layout.sizes
+                arriving[layout.layer] = layout
     return faults
 
 
@@ -58,7 +60,16 @@ def _entries(plan: Plan) -> Iterator[tuple[bool, str, str]]:
     yield plan.microbatches < 1, "microbatches", f"are {plan.microbatches}, must be at least 1"
     wrong = bool(plan.replicas) and (sum(plan.replicas) != plan.batch_size or min(plan.replicas) < 0)
     yield wrong, "replicas", f"take {list(plan.replicas)} samples, must sum to the batch size {plan.batch_size}"
+    yield from _gradient_sync(plan)
     yield from _collectives(plan.collectives)
+
+
+def _gradient_sync(plan: Plan) -> Iterator[tuple[bool, str, str]]:
+    chosen, path = plan.gradient_sync, "gradient_sync"
+    yield chosen not in GRADIENT_SYNCS, path, f"is {chosen!r}, must be one of {', '.join(GRADIENT_SYNCS)}"
+    entries = [(entry.layout, entry.samples) for stage in plan.stages for entry in stage.layouts]
+    mixed = chosen == "butterfly_mixing" and (len(plan.stages) > 1 or len(set(entries)) > 1 or any(e[0] != "batch" for e in entries))
+    yield mixed, path, "is 'butterfly_mixing', every layer must then be batch with the same samples on one axis"
 
 
 def _collectives(chosen: Mapping[str, str]) -> Iterator[tuple[bool, str, str]]:
@@ -68,8 +79,9 @@ def _collectives(chosen: Mapping[str, str]) -> Iterator[tuple[bool, str, str]]:
         yield method not in methods, f"collectives.{name}", f"is {method!r}, {wanted}"
 
 
-def _stage_faults(stage: Stage, path: str, devices: int) -> list[Fault]:
+def _stage_faults(stage: Stage, path: str, plan: Plan) -> list[Fault]:
     faults: list[Fault] = []
+    devices = len(plan.devices)
     strangers = [d for d in stage.devices if not 0 <= d < devices]
     if strangers:
         faults.append(Fault(f"{path}.devices", f"names device {strangers[0]}, the plan has {devices} devices"))
@@ -82,23 +94,45 @@ def _stage_faults(stage: Stage, path: str, devices: int) -> list[Fault]:
         where = [layout.layer for layout in stage.layouts]
         faults.append(Fault(f"{path}.layouts", f"are for layers {where}, must be for {list(stage.layers)}"))
     for index, layout in enumerate(stage.layouts):
-        faults += _layout_faults(layout, f"{path}.layouts[{index}]", dict(stage.axes))
+        faults += _layout_faults(layout, f"{path}.layouts[{index}]", dict(stage.axes), plan.batch_size)
     return faults
 
 
-def _layout_faults(layout: LayerLayout, path: str, axes: dict[str, int]) -> list[Fault]:
+def _layout_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_size: int) -> list[Fault]:
     if layout.layout not in LAYOUTS:
         return [Fault(f"{path}.layout", f"is {layout.layout!r}, must be one of {', '.join(LAYOUTS)}")]
+    faults: list[Fault] = []
+    if layout.layout in ("replicated", "batch"):
+        faults += [Fault(f"{path}.sizes", f"are {list(layout.sizes)}, must be empty for a {layout.layout} layer")] if layout.sizes else []
+    else:
+        faults += _parts_faults(layout.sizes, layout.axis, f"{path}.sizes", f"{path}.axis", axes)
     if layout.layout == "replicated":
-        sized = [Fault(f"{path}.sizes", f"are {list(layout.sizes)}, must be empty for a replicated layer")]
-        return sized if layout.sizes else []
-    if layout.axis not in axes:
-        return [Fault(f"{path}.axis", f"is {layout.axis!r}, the stage has {', '.join(axes)}")]
-    if len(layout.sizes) != axes[layout.axis]:
-        return [Fault(f"{path}.sizes", f"are {len(layout.sizes)}, axis {layout.axis} has {axes[layout.axis]} positions")]
-    if min(layout.sizes) < 0 or sum(layout.sizes) < 1:
-        return [Fault(f"{path}.sizes", f"are {list(layout.sizes)}, must be zero or more and sum to at least 1")]
+        words = f"are {list(layout.samples)}, must be empty for a replicated layer"
+        return [*faults, Fault(f"{path}.samples", words)] if layout.samples else faults
+    if layout.samples or layout.layout == "batch":
+        faults += _samples_faults(layout, path, axes, batch_size)
+    return faults
+
+
+def _parts_faults(parts: tuple[int, ...], axis: str, path: str, axis_path: str, axes: dict[str, int]) -> list[Fault]:
+    if axis not in axes:
+        return [Fault(axis_path, f"is {axis!r}, the stage has {', '.join(axes)}")]
+    if len(parts) != axes[axis]:
+        return [Fault(path, f"are {len(parts)}, axis {axis} has {axes[axis]} positions")]
+    if min(parts) < 0 or sum(parts) < 1:
+        return [Fault(path, f"are {list(parts)}, must be zero or more and sum to at least 1")]
     return []
+
+
+def _samples_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_size: int) -> list[Fault]:
+    faults = _parts_faults(layout.samples, layout.batch_axis, f"{path}.samples", f"{path}.batch_axis", axes)
+    if not faults and sum(layout.samples) != batch_size:
+        words = f"are {list(layout.samples)}, must sum to the batch size {batch_size}"
+        faults.append(Fault(f"{path}.samples", words))
+    if layout.sizes and layout.batch_axis == layout.axis:
+        words = f"is {layout.batch_axis!r}, along which the sizes lie too; give samples and sizes different axes"
+        faults.append(Fault(f"{path}.batch_axis", words))
+    return faults
 
 
 def _prediction_faults(predicted: Prediction, devices: tuple[str, ...]) -> list[Fault]:
@@ -117,23 +151,39 @@ def _seconds(value: float) -> bool:
 
 
 def _layout_on_layer(
-    layout: LayerLayout, graph: LayerGraph, counts: tuple[int, ...], arriving: Mapping[int, tuple[int, ...]], path: str
+    layout: LayerLayout, graph: LayerGraph, counts: tuple[int, ...], arriving: Mapping[int, LayerLayout], path: str
 ) -> list[Fault]:
     layer = graph.layers[layout.layer]
-    legal = kind_of(layer).layouts(layer)
+    legal = kind_of(layer).layouts(layer) | ({"batch"} if splits_batch(layer) else frozenset())
     if layout.layout not in legal:
         words = f"is {layout.layout}, layer {layer.name} ({layer.kind}) can be {', '.join(sorted(legal))}"
         return [Fault(f"{path}.layout", words)]
-    if layout.layout == "replicated":
+    if layout.samples and not splits_batch(layer):
+        return [Fault(f"{path}.samples", f"are {list(layout.samples)}, layer {layer.name} ({layer.kind}) needs the whole batch")]
+    if not layout.sizes:
         return []
     units = split_units(graph, layout.layer, layout.layout, counts)
     faults: list[Fault] = []
     if sum(layout.sizes) != units:
         faults.append(Fault(f"{path}.sizes", f"sums to {sum(layout.sizes)}, layer {layer.name} has {units}"))
     for source in layer.inputs if layout.layout != "column" else ():
-        sizes = arriving.get(source, layout.sizes)
-        if sizes != layout.sizes:
-            other = graph.layers[source].name
-            words = f"are {list(layout.sizes)}, layer {layer.name} reads {other} split as {list(sizes)}, they must agree"
+        other = arriving.get(source, layout)
+        if (other.sizes, other.axis) != (layout.sizes, layout.axis):
+            name = graph.layers[source].name
+            along = "" if other.axis == layout.axis else f" along {other.axis}, not {layout.axis}"
+            words = f"are {list(layout.sizes)}, layer {layer.name} reads {name} split as {list(other.sizes)}{along}, they must agree"
             faults.append(Fault(f"{path}.sizes", words))
     return faults
+
+
+def _layout_of_shared(layout: LayerLayout, graph: LayerGraph, held: dict[int, tuple[str, LayerLayout]], path: str) -> list[Fault]:
+    """Return a fault where a call of a layer lays its variables out otherwise than the call before it."""
+    layer = graph.layers[layout.layer]
+    if not layer.variables:
+        return []
+    lies = (layout.layout, layout.sizes, layout.axis) if layout.sizes else ()
+    name, first = held.setdefault(graph.owner(layout.layer), (layer.name, layout))
+    if lies == ((first.layout, first.sizes, first.axis) if first.sizes else ()):
+        return []
+    words = f"is {layout.layout} {list(layout.sizes)}, {layer.name} shares its variables with {name}, which is {first.layout}"
+    return [Fault(f"{path}.layout", f"{words} {list(first.sizes)}; they must agree")]

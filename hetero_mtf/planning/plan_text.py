@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def plan_text(plan: Plan) -> str:
-    """Return the plan as text: a line a layer with its layout and the units of each device, then what is predicted."""
+    """Return the plan as text: a line a layer with its layout and what each device has of it, then what is predicted.
+
+    A device has units of a layer split by channels, samples of one split by the batch, "samples x units" of one split by both.
+    """
     lines = [
         f"Plan by strategy {plan.strategy} for network {plan.digest} ({plan.dtype}), batch size {plan.batch_size}, {plan.schedule}",
         f"Devices: {', '.join(plan.devices)}",
@@ -37,7 +40,7 @@ def stage_rows(stage: Stage, devices: Sequence[str]) -> list[list[str]]:
     devices : names of all devices of the plan.
     """
     names = [devices[d] for d in stage.devices]
-    return [["layer", "layout", *names], *([_name(entry), entry.layout, *_cells(entry, len(names))] for entry in stage.layouts)]
+    return [["layer", "layout", *names], *([_name(entry), entry.layout, *_cells(entry, stage)] for entry in stage.layouts)]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -57,10 +60,20 @@ def _name(entry: LayerLayout) -> str:
     return entry.name or f"layer {entry.layer}"
 
 
-def _cells(entry: LayerLayout, devices: int) -> list[str]:
-    if entry.sizes:
-        return [str(size) for size in entry.sizes] if len(entry.sizes) == devices else ["?"] * devices
-    return ["all"] * devices
+def _cells(entry: LayerLayout, stage: Stage) -> list[str]:
+    """Return what each processor has of a layer: units, samples, samples x units, or all."""
+    units = _parts(entry.sizes, stage.places(entry.axis), dict(stage.axes).get(entry.axis, 0))
+    samples = _parts(entry.samples, stage.places(entry.batch_axis), dict(stage.axes).get(entry.batch_axis, 0))
+    if units and samples:
+        return [f"{count} x {size}" for count, size in zip(samples, units)]
+    return units or samples or ["all"] * len(stage.devices)
+
+
+def _parts(parts: Sequence[int], places: Sequence[int], positions: int) -> list[str]:
+    """Return each processor's part; "?" where a plan is not as it should be, so that it can be looked at."""
+    if parts and len(parts) != positions:
+        return ["?"] * len(places)
+    return [str(parts[place]) for place in places] if parts else []
 
 
 def _prediction_lines(predicted: Prediction) -> list[str]:

@@ -6,8 +6,11 @@ import dataclasses
 
 LAYOUTS = ("replicated", "batch", "column", "row", "split")
 SCHEDULES = ("synchronous",)
-COLLECTIVES = {"all_reduce": ("ring",), "all_gather": ("ring",)}
+COLLECTIVES = {"all_reduce": ("ring", "butterfly", "halving_doubling", "two_level", "exchange", "nccl")}
+LEADERS = ("ring", "butterfly", "halving_doubling", "exchange")  # methods among the leaders of hosts
+GRADIENT_SYNCS = ("all_reduce", "butterfly_mixing")
 AXIS = "devices"
+BATCH_AXIS, FILTER_AXIS = "batch", "filters"  # of a mesh that splits samples along one axis and channels along the other
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +55,46 @@ class Stage:
     devices: tuple[int, ...]
     axes: tuple[tuple[str, int], ...]
     layouts: tuple[LayerLayout, ...]
+
+    def places(self, axis: str) -> tuple[int, ...]:
+        """Return each processor's place on a mesh axis; 0 on an axis that the mesh lacks.
+
+        Parameters
+        ----------
+        axis : name of the axis.
+
+        Examples
+        --------
+        >>> Stage((), (0, 1, 2, 3, 4, 5), (("batch", 2), ("filters", 3)), ()).places("filters")
+        (0, 1, 2, 0, 1, 2)
+        """
+        sizes, inner = dict(self.axes), 1
+        for name, size in reversed(self.axes):
+            if name == axis:
+                break
+            inner *= size
+        return tuple(at // inner % sizes.get(axis, 1) for at in range(len(self.devices)))
+
+
+@dataclasses.dataclass(frozen=True)
+class CollectiveRule:
+    """The method of a collective for tensors up to a size.
+
+    Parameters
+    ----------
+    collective : "all_reduce", the only one that has a choice.
+    method : "ring", "butterfly" (recursive doubling), "halving_doubling", "two_level" (inside each host to a leader, among the
+        leaders, back inside), "exchange" (everybody to everybody, whole) or "nccl" (TensorFlow's, between GPUs of one process).
+    up_to_bytes : largest tensor it is for, in bytes; None for any.
+    segments : (processors,) fractions of the tensor that a ring's chunks hold; empty for equal ones.
+    leaders : method among the leaders of the hosts, for two_level; empty for "ring".
+    """
+
+    collective: str
+    method: str
+    up_to_bytes: int | None = None
+    segments: tuple[float, ...] = ()
+    leaders: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.layout import Arrangement, arrange, lay_out
-from hetero_mtf.planning.records import AXIS, LayerLayout, Stage
+from hetero_mtf.planning.layout import Arrangement, arrange, lay_out, splits_batch
+from hetero_mtf.planning.records import AXIS, BATCH_AXIS, FILTER_AXIS, LayerLayout, Stage
 from hetero_mtf.planning.sizes import check_shares, proportional
+
+Grid = Sequence[Sequence[int]]
 
 
 def device_names(cluster: Any) -> tuple[str, ...]:
@@ -63,15 +66,30 @@ def checked_shares(shares: Sequence[float], names: Sequence[str]) -> list[float]
     PlanError
         If they are not as many as the devices, negative, not finite, or all zero.
     """
-    try:
-        values = [float(share) for share in shares]
-    except (TypeError, ValueError) as fault:
-        raise PlanError(f"shares are {shares!r}, each must be a number; give one share a device") from fault
+    values = numbers(shares)
     if len(values) != len(names):
         listed = ", ".join(f"{share:g}" for share in values)
         raise PlanError(f"there are {len(values)} shares [{listed}] for {len(names)} devices ({', '.join(names)}); give one share a device")
     check_shares(values)
     return values
+
+
+def numbers(shares: Sequence[float]) -> list[float]:
+    """Return shares as floats.
+
+    Parameters
+    ----------
+    shares : relative shares.
+
+    Raises
+    ------
+    PlanError
+        If one is no number.
+    """
+    try:
+        return [float(share) for share in shares]
+    except (TypeError, ValueError) as fault:
+        raise PlanError(f"shares are {shares!r}, each must be a number; give one share a device") from fault
 
 
 def single_stage(graph: LayerGraph, device: int) -> Stage:
@@ -102,7 +120,12 @@ def filter_stage(graph: LayerGraph, shares: Sequence[float], pairing: str) -> St
 
 
 def sized_stage(
-    graph: LayerGraph, arrangement: Arrangement, sizes: Sequence[Sequence[int]], devices: Sequence[int], fallback: int
+    graph: LayerGraph,
+    arrangement: Arrangement,
+    sizes: Sequence[Sequence[int]],
+    devices: Sequence[int],
+    fallback: int,
+    samples: Sequence[int] = (),
 ) -> Stage:
     """Return the stage with given sizes, without the devices that get nothing anywhere.
 
@@ -113,14 +136,101 @@ def sized_stage(
     sizes : (segments, devices) whole units.
     devices : (devices,) index in the cluster of each column of `sizes`.
     fallback : index in the cluster of the device that computes alone if nothing is split.
+    samples : (devices,) samples of each device in the layers whose layout is "batch"; empty if there are none.
 
     Notes
     -----
     Where one device remains, every layer is replicated on it: a mesh of one splits nothing.
     """
-    used = [at for at in range(len(devices)) if any(row[at] for row in sizes)]
+    rows = [*sizes, samples] if samples else list(sizes)
+    used = [at for at in range(len(devices)) if any(row[at] for row in rows)]
     if len(used) < 2:
         return single_stage(graph, devices[used[0]] if used else fallback)
-    remaining = [tuple(row[at] for at in used) for row in sizes]
-    layouts = lay_out(graph, arrangement, remaining)
+    remaining = [tuple(row[at] for at in used) for row in rows]
+    layouts = lay_out(graph, arrangement, remaining[: len(sizes)], remaining[-1] if samples else ())
     return Stage(tuple(range(len(graph.layers))), tuple(devices[at] for at in used), ((AXIS, len(used)),), layouts)
+
+
+def batch_stage(graph: LayerGraph, samples: Sequence[int], devices: Sequence[int]) -> Stage:
+    """Return the stage that splits the batch in every layer.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    samples : (devices,) samples of each device; one with none is left out.
+    devices : (devices,) their indices in the cluster.
+    """
+    arrangement = Arrangement(tuple("batch" if splits_batch(layer) else "replicated" for layer in graph.layers), ())
+    return sized_stage(graph, arrangement, (), devices, devices[0], samples)
+
+
+def hybrid_stage(graph: LayerGraph, shares: Sequence[float], batch_size: int, border: str) -> Stage:
+    """Return the stage that splits the batch up to the dense layers and channels in them, both in proportion to `shares`.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    shares : (devices,) relative shares, zero to leave a device out.
+    batch_size : samples a step.
+    border : as for `layout.arrange`.
+    """
+    arrangement = arrange(graph, border=border)
+    sizes = [proportional(segment.units, shares).sizes for segment in arrangement.segments]
+    samples = proportional(batch_size, shares).sizes
+    return sized_stage(graph, arrangement, sizes, range(len(shares)), 0, samples)
+
+
+def grid_stage(graph: LayerGraph, samples: Sequence[int], arrangement: Arrangement, sizes: Sequence[Sequence[int]], devices: Grid) -> Stage:
+    """Return the stage that splits samples along one axis of a mesh and channels along the other.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    samples : (rows,) samples of each row of the mesh; a row with none is left out.
+    arrangement : layouts and segments of the filter split.
+    sizes : (segments, columns) whole units; a column that gets nothing anywhere is left out.
+    devices : (rows, columns) indices in the cluster.
+
+    Notes
+    -----
+    A layer that the filter split replicates is computed by every column for its row's samples. Where one row or one column
+    remains, the stage splits by filters or by samples alone.
+    """
+    rows = [at for at, count in enumerate(samples) if count]
+    columns = [at for at in range(len(devices[0])) if any(row[at] for row in sizes)] or [0]
+    if len(rows) < 2:
+        return sized_stage(graph, arrangement, sizes, devices[rows[0]], devices[rows[0]][columns[0]])
+    if len(columns) < 2:
+        return batch_stage(graph, samples, [row[columns[0]] for row in devices])
+    flat = lay_out(graph, arrangement, [tuple(row[at] for at in columns) for row in sizes])
+    kept = tuple(samples[at] for at in rows)
+    layouts = tuple(_on_grid(entry, kept) if splits_batch(graph.layers[entry.layer]) else entry for entry in flat)
+    axes = ((BATCH_AXIS, len(rows)), (FILTER_AXIS, len(columns)))
+    return Stage(tuple(range(len(graph.layers))), tuple(devices[row][column] for row in rows for column in columns), axes, layouts)
+
+
+def _on_grid(entry: LayerLayout, samples: tuple[int, ...]) -> LayerLayout:
+    layout = "batch" if entry.layout == "replicated" else entry.layout
+    axis = FILTER_AXIS if entry.sizes else AXIS
+    return dataclasses.replace(entry, layout=layout, axis=axis, samples=samples, batch_axis=BATCH_AXIS)
+
+
+def grid_of(rows: int, columns: int, names: Sequence[str]) -> Grid:
+    """Return the devices of a cluster row by row.
+
+    Parameters
+    ----------
+    rows, columns : extents of the mesh.
+    names : (devices,) names of the cluster's devices.
+
+    Raises
+    ------
+    PlanError
+        If there are not rows * columns devices.
+    """
+    if rows * columns != len(names):
+        there = f"{len(names)} devices ({', '.join(names)})"
+        raise PlanError(
+            f"{rows} batch shares by {columns} filter shares make {rows * columns} places for {there}; give shares that fit them"
+        )
+    return [list(range(row * columns, (row + 1) * columns)) for row in range(rows)]

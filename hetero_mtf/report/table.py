@@ -74,7 +74,7 @@ def devices_table(cluster: ClusterRecord) -> Table:
 
 
 def plan_table(plan: Plan) -> Table:
-    """Return the layers of a plan with their layout and the units of each device; a device outside a stage has none.
+    """Return the layers of a plan with their layout and the units or samples of each device; a device outside a stage has none.
 
     Parameters
     ----------

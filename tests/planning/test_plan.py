@@ -175,7 +175,7 @@ def test_every_fault_of_a_file_is_named_with_its_path(tmp_path: pathlib.Path) ->
         (("stages", 0, "devices"), [0, 0, 1], "stages[0].devices: are [0, 0, 1], must be at least one and differ"),
         (("stages", 0, "axes"), [["devices", 2]], "stages[0].axes: are {'devices': 2}, must differ and multiply to 3 devices"),
         (("stages", 0, "axes"), [["devices"]], "stages[0].axes[0]: is ['devices'], must be a list of 2 entries"),
-        (("stages", 0, "layouts", 1, "layout"), "diagonal", "[1].layout: is 'diagonal', must be one of replicated, column, row, split"),
+        (("stages", 0, "layouts", 1, "layout"), "diagonal", "[1].layout: is 'diagonal', must be one of replicated, batch, column, row, split"),
         (("stages", 0, "layouts", 0, "sizes"), [1], "stages[0].layouts[0].sizes: are [1], must be empty for a replicated layer"),
         (("stages", 0, "layouts", 1, "axis"), "batch", "stages[0].layouts[1].axis: is 'batch', the stage has devices"),
         (("stages", 0, "layouts", 1, "sizes"), [12], "stages[0].layouts[1].sizes: are 1, axis devices has 3 positions"),
@@ -257,7 +257,7 @@ def with_layout(index: int, **changes: Any) -> Plan:
     [
         (4, {"sizes": (3, 1, 0)}, "stages[0].layouts[4].sizes: sums to 4, layer head has 5"),
         (2, {"sizes": (6, 5, 1)}, "layouts[2].sizes: are [6, 5, 1], layer second reads first split as [7, 4, 1], they must agree"),
-        (3, {"layout": "row", "sizes": (1, 1, 1)}, "stages[0].layouts[3].layout: is row, layer flatten (Flatten) can be replicated, split"),
+        (3, {"layout": "row", "sizes": (1, 1, 1)}, "stages[0].layouts[3].layout: is row, layer flatten (Flatten) can be batch, replicated, split"),
     ],
 )
 def test_sizes_and_layouts_that_do_not_fit_the_network_are_refused(index: int, changes: dict[str, Any], fault: str) -> None:

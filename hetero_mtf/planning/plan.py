@@ -16,10 +16,10 @@ from hetero_mtf.planning.layout import arrange
 from hetero_mtf.planning.plan_check import graph_faults, plan_faults
 from hetero_mtf.planning.plan_text import plan_text
 from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
-from hetero_mtf.planning.records import Alternative, DevicePart, LayerLayout, Prediction, Stage
+from hetero_mtf.planning.records import Alternative, CollectiveRule, DevicePart, LayerLayout, Prediction, Stage
 from hetero_mtf.planning.sizes import proportional
 
-__all__ = ["Alternative", "DevicePart", "LayerLayout", "Plan", "Prediction", "Stage"]
+__all__ = ["Alternative", "CollectiveRule", "DevicePart", "LayerLayout", "Plan", "Prediction", "Stage"]
 
 VERSION = 1
 _HEAD = frozenset({"kind", "version"})
@@ -40,7 +40,8 @@ class Plan:
     schedule : how batches move through the stages.
     microbatches : parts a batch is cut into.
     recompute : whether activations are computed again in the backward pass.
-    collectives : the method chosen for each collective that has a choice; empty for the defaults.
+    collectives : rules for the method of all-reduces by size, tried in order; empty for the defaults (NCCL between GPUs of one
+        process, else an exchange between two processors and a ring among more).
     predicted : predicted seconds of a step; None for a plan typed by hand.
     alternatives : what else was considered.
     replicas : samples of a batch that each replica of the stages takes; empty for one replica.
@@ -62,7 +63,7 @@ class Plan:
     schedule: str = "synchronous"
     microbatches: int = 1
     recompute: bool = False
-    collectives: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    collectives: tuple[CollectiveRule, ...] = ()
     predicted: Prediction | None = None
     alternatives: tuple[Alternative, ...] = ()
     replicas: tuple[int, ...] = ()

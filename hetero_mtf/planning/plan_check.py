@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
+from hetero_mtf.planning.collective_rule import rule_faults
 from hetero_mtf.planning.layout import channels, split_units, splits_batch
 from hetero_mtf.planning.reading import Fault
-from hetero_mtf.planning.records import COLLECTIVES, GRADIENT_SYNCS, LAYOUTS, SCHEDULES, LayerLayout, Prediction, Stage
+from hetero_mtf.planning.records import GRADIENT_SYNCS, LAYOUTS, SCHEDULES, LayerLayout, Prediction, Stage
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.plan import Plan
@@ -24,6 +25,7 @@ def plan_faults(plan: Plan) -> list[Fault]:
     order = [layer for stage in plan.stages for layer in stage.layers]
     if order != list(range(len(order))) or not order:
         faults.append(Fault("stages", f"hold the layers {order}, must hold every layer once, in order"))
+    faults += rule_faults(plan.collectives, plan.stages)
     if plan.predicted is not None:
         faults += _prediction_faults(plan.predicted, plan.devices)
     for index, other in enumerate(plan.alternatives):
@@ -61,7 +63,6 @@ def _entries(plan: Plan) -> Iterator[tuple[bool, str, str]]:
     wrong = bool(plan.replicas) and (sum(plan.replicas) != plan.batch_size or min(plan.replicas) < 0)
     yield wrong, "replicas", f"take {list(plan.replicas)} samples, must sum to the batch size {plan.batch_size}"
     yield from _gradient_sync(plan)
-    yield from _collectives(plan.collectives)
 
 
 def _gradient_sync(plan: Plan) -> Iterator[tuple[bool, str, str]]:
@@ -70,13 +71,6 @@ def _gradient_sync(plan: Plan) -> Iterator[tuple[bool, str, str]]:
     entries = [(entry.layout, entry.samples) for stage in plan.stages for entry in stage.layouts]
     mixed = chosen == "butterfly_mixing" and (len(plan.stages) > 1 or len(set(entries)) > 1 or any(e[0] != "batch" for e in entries))
     yield mixed, path, "is 'butterfly_mixing', every layer must then be batch with the same samples on one axis"
-
-
-def _collectives(chosen: Mapping[str, str]) -> Iterator[tuple[bool, str, str]]:
-    for name, method in chosen.items():
-        methods = COLLECTIVES.get(name, ())
-        wanted = f"must be one of {', '.join(methods)}" if methods else f"known are {', '.join(COLLECTIVES)}"
-        yield method not in methods, f"collectives.{name}", f"is {method!r}, {wanted}"
 
 
 def _stage_faults(stage: Stage, path: str, plan: Plan) -> list[Fault]:

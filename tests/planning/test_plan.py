@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.plan import Alternative, DevicePart, LayerLayout, Plan, Prediction
+from hetero_mtf.planning.plan import Alternative, CollectiveRule, DevicePart, LayerLayout, Plan, Prediction
 from tests.planning.networks import Net, cluster_of, pair_net, residual_net
 from tests.planning.spoiling import spoilt
 
@@ -117,7 +117,11 @@ def test_a_plan_read_back_is_the_same_plan(tmp_path: pathlib.Path) -> None:
     part = DevicePart("worker:0", 0.1, 0.2, 0.3, 4)
     predicted = Prediction(0.6, 0.1, 0.2, 0.3, (part,))
     others = (Alternative("even", 0.9, "slower"), Alternative("single", None, "no device fits"))
-    plan = filters_plan(predicted=predicted, alternatives=others, collectives={"all_reduce": "ring"}, replicas=(6, 2), microbatches=2)
+    rules = (
+        CollectiveRule("all_reduce", "two_level", 100, leaders="butterfly"),
+        CollectiveRule("all_reduce", "ring", None, (0.5, 0.25, 0.25)),
+    )
+    plan = filters_plan(predicted=predicted, alternatives=others, collectives=rules, replicas=(6, 2), microbatches=2)
     plan.save(tmp_path / "plan.json")
     assert Plan.load(tmp_path / "plan.json") == plan
 
@@ -166,16 +170,20 @@ def test_every_fault_of_a_file_is_named_with_its_path(tmp_path: pathlib.Path) ->
         (("microbatches",), True, "microbatches: is True, must be a whole number"),
         (("recompute",), 1, "recompute: is 1, must be true or false"),
         (("replicas",), [3, 3], "replicas: take [3, 3] samples, must sum to the batch size 8"),
-        (("collectives",), {"all_reduce": "carrier pigeon"}, "collectives.all_reduce: is 'carrier pigeon', must be one of ring"),
-        (("collectives",), {"shout": "ring"}, "collectives.shout: is 'ring', known are all_reduce, all_gather"),
-        (("collectives",), [], "collectives: is [], must be an object"),
+        (("collectives",), {"all_reduce": "ring"}, "collectives: is {'all_reduce': 'ring'}, must be a list"),
+        (("collectives",), ["ring"], "collectives[0]: is 'ring', must be an object"),
+        (("collectives",), [{"collective": "all_reduce", "method": "pigeon"}], "collectives[0].method: is 'pigeon', must be one of ring, "),
         (("predicted",), 3, "predicted: is 3, must be an object"),
         (("alternatives",), [{"strategy": "x", "step_s": -1, "reason": ""}], "alternatives[0].step_s: is -1, must be zero or more"),
         (("stages",), [], "stages: hold the layers [], must hold every layer once, in order"),
         (("stages", 0, "devices"), [0, 0, 1], "stages[0].devices: are [0, 0, 1], must be at least one and differ"),
         (("stages", 0, "axes"), [["devices", 2]], "stages[0].axes: are {'devices': 2}, must differ and multiply to 3 devices"),
         (("stages", 0, "axes"), [["devices"]], "stages[0].axes[0]: is ['devices'], must be a list of 2 entries"),
-        (("stages", 0, "layouts", 1, "layout"), "diagonal", "[1].layout: is 'diagonal', must be one of replicated, batch, column, row, split"),
+        (
+            ("stages", 0, "layouts", 1, "layout"),
+            "diagonal",
+            "[1].layout: is 'diagonal', must be one of replicated, batch, column, row, split",
+        ),
         (("stages", 0, "layouts", 0, "sizes"), [1], "stages[0].layouts[0].sizes: are [1], must be empty for a replicated layer"),
         (("stages", 0, "layouts", 1, "axis"), "batch", "stages[0].layouts[1].axis: is 'batch', the stage has devices"),
         (("stages", 0, "layouts", 1, "sizes"), [12], "stages[0].layouts[1].sizes: are 1, axis devices has 3 positions"),
@@ -257,7 +265,11 @@ def with_layout(index: int, **changes: Any) -> Plan:
     [
         (4, {"sizes": (3, 1, 0)}, "stages[0].layouts[4].sizes: sums to 4, layer head has 5"),
         (2, {"sizes": (6, 5, 1)}, "layouts[2].sizes: are [6, 5, 1], layer second reads first split as [7, 4, 1], they must agree"),
-        (3, {"layout": "row", "sizes": (1, 1, 1)}, "stages[0].layouts[3].layout: is row, layer flatten (Flatten) can be batch, replicated, split"),
+        (
+            3,
+            {"layout": "row", "sizes": (1, 1, 1)},
+            "stages[0].layouts[3].layout: is row, layer flatten (Flatten) can be batch, replicated, split",
+        ),
     ],
 )
 def test_sizes_and_layouts_that_do_not_fit_the_network_are_refused(index: int, changes: dict[str, Any], fault: str) -> None:

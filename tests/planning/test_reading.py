@@ -74,7 +74,7 @@ def test_faults_are_counted_and_joined() -> None:
 
 def test_a_record_can_be_made_without_its_own_checks() -> None:
     assert unchecked(Plan, {"batch_size": -1}).batch_size == -1
-    assert unchecked(Plan, {}).microbatches == 1 and unchecked(Plan, {}).collectives == {}
+    assert unchecked(Plan, {}).microbatches == 1 and unchecked(Plan, {}).collectives == ()
 
 
 @given(json_values)

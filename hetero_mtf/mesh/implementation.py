@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
-from hetero_mtf.mesh import collectives
+from hetero_mtf.mesh.collectives import Collectives, all_gather, all_to_all, reduce_scatter
 from hetero_mtf.mesh.compat import mtf, placement
 
 
@@ -23,11 +23,12 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
     devices : (processors,) TensorFlow device strings, last mesh axis fastest.
     sizes : dimension name -> units of each processor along its mesh axis, zero allowed. A laid-out
         dimension without sizes is cut evenly and must be divisible.
+    collectives : how all-reduces are made; None for the defaults.
 
     Raises
     ------
     LayoutError
-        If an axis is unknown, or sizes are negative or not one a processor.
+        If an axis is unknown, sizes are negative or not one a processor, or hosts are not one a processor.
 
     Notes
     -----
@@ -41,6 +42,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         layout: Mapping[str, str],
         devices: Sequence[str],
         sizes: Mapping[str, Sequence[int]] | None = None,
+        collectives: Collectives | None = None,
     ) -> None:
         axes_shape = mtf.Shape([mtf.Dimension(name, count) for name, count in shape])
         super().__init__(axes_shape, mtf.LayoutRules(list(layout.items())), list(devices))
@@ -50,6 +52,10 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
             raise LayoutError(f"the layout names the mesh axes {', '.join(unknown)}, the mesh has {', '.join(axes)}; name one of these")
         if len(devices) != self.size:
             raise LayoutError(f"the mesh has {self.size} processors and {len(devices)} devices are given; give one a processor")
+        self._collectives = collectives or Collectives()
+        hosts = self._collectives.hosts
+        if len(hosts) not in (0, self.size):
+            raise LayoutError(f"the mesh has {self.size} processors and {len(hosts)} hosts are given; give one a processor")
         self._axis_of = {name: axes[axis] for name, axis in layout.items()}
         self._sizes = {name: tuple(int(n) for n in extents) for name, extents in (sizes or {}).items()}
         for name, extents in self._sizes.items():
@@ -169,11 +175,25 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         return self.on_processors(widen)
 
     def allreduce(self, x: Any, mesh_axes: Sequence[int], reduction_fn_string: str) -> Any:
+        """Return on every processor the combination of the slices over mesh axes, by the method the collectives say.
+
+        Raises
+        ------
+        LayoutError
+            If that method cannot be made among the processors of a group.
+        """
+        if not mesh_axes:
+            return x
         combine = mtf.binary_reduction_fn(reduction_fn_string)
-        return self._collective_with_groups(x, list(mesh_axes), lambda xs, devices: collectives.all_reduce(xs, devices, combine))
+        slices = x.to_laid_out_tensor().tensor_list
+        results: dict[int, tf.Tensor] = {}
+        for group in mtf.processor_groups(self.shape, list(mesh_axes)):
+            tensors, devices = [slices[p] for p in group], [self.devices[p] for p in group]
+            results.update(zip(group, self._collectives.all_reduce(tensors, devices, combine, group)))
+        return self.LaidOutTensor([results[p] for p in range(self.size)])
 
     def allconcat(self, x: Any, mesh_axis: int, concat_axis: int) -> Any:
-        return self._collective_with_groups(x, [mesh_axis], lambda xs, devices: collectives.all_gather(xs, devices, concat_axis))
+        return self._collective_with_groups(x, [mesh_axis], lambda xs, devices: all_gather(xs, devices, concat_axis))
 
     def allsplit(self, x: Any, mesh_axis: int, split_axis: int, which: Any = None, sizes: Sequence[int] | None = None) -> Any:
         """Return each processor's own piece of slices that are whole along `split_axis`.
@@ -195,7 +215,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         if isinstance(x, mtf.LazyAllreduceSum) and list(x.mesh_axes) == [mesh_axis] and x._reduced is None:
             pieces = tuple(sizes or self._even_sizes(x.laid_out_input.tensor_list[0], split_axis, count))
             return self._collective_with_groups(
-                x.laid_out_input, [mesh_axis], lambda xs, devices: collectives.reduce_scatter(xs, devices, split_axis, pieces)
+                x.laid_out_input, [mesh_axis], lambda xs, devices: reduce_scatter(xs, devices, split_axis, pieces)
             )
         whole = x.to_laid_out_tensor().tensor_list
         pieces = tuple(sizes or self._even_sizes(whole[0], split_axis, count))
@@ -219,7 +239,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         sizes : extents of the new slices along the mesh axis.
         """
         return self._collective_with_groups(
-            x.to_laid_out_tensor(), [mesh_axis], lambda xs, devices: collectives.all_to_all(xs, devices, split_axis, concat_axis, sizes)
+            x.to_laid_out_tensor(), [mesh_axis], lambda xs, devices: all_to_all(xs, devices, split_axis, concat_axis, sizes)
         )
 
     @staticmethod

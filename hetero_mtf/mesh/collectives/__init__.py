@@ -1,0 +1,11 @@
+"""Collectives among processors whose slices may be unequal.
+
+Every function takes one tensor a processor and the processors' device strings, and returns one
+tensor a processor. Reductions give every processor the same bits.
+"""
+
+from hetero_mtf.mesh.collectives.all_reduce import Collectives, all_reduce
+from hetero_mtf.mesh.collectives.gather import all_gather, all_to_all, reduce_scatter
+from hetero_mtf.mesh.collectives.placement import chunk_sizes
+
+__all__ = ["Collectives", "all_gather", "all_reduce", "all_to_all", "chunk_sizes", "reduce_scatter"]

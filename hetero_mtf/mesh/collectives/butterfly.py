@@ -1,0 +1,59 @@
+"""All-reduce by recursive doubling, and how processors beyond a power of two fold in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from hetero_mtf.mesh.collectives.placement import Combine, on
+from hetero_mtf.planning.rounds import folded
+
+Inner = Callable[[Sequence[tf.Tensor], Sequence[str], Combine], list[tf.Tensor]]
+
+
+def butterfly(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine) -> list[tf.Tensor]:
+    """Return the combination of all tensors, on every processor: log2 q rounds of the whole tensor, 2 more if p > q.
+
+    In round t the partners are q processors whose numbers differ in bit t, q the largest power of two up to p:
+
+        q = 4         round 1             round 2
+                      0 <-> 1, 2 <-> 3    0 <-> 2, 1 <-> 3
+
+    Parameters
+    ----------
+    tensors : (processors,) tensors of one static shape.
+    devices : (processors,) device strings.
+    combine : associative function of two tensors; both partners put the lower one first, so all get the same bits.
+
+    Notes
+    -----
+    Every processor adds for itself: the bits are the same on devices that add alike, as IEEE 754 has it.
+    """
+    return fold(tensors, devices, combine, _doubling)
+
+
+def fold(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine, inner: Inner) -> list[tf.Tensor]:
+    """Return what `inner` gives among a power of two of processors, to which the odd ones give their tensors first.
+
+    Parameters
+    ----------
+    tensors, devices, combine : as for `butterfly`.
+    inner : all-reduce for a power of two of processors.
+    """
+    members, pairs = folded(len(tensors))
+    held = dict(enumerate(tensors))
+    for odd, neighbour in pairs:
+        held[neighbour] = on(devices[neighbour], combine, held[neighbour], held[odd])
+    held |= zip(members, inner([held[p] for p in members], [devices[p] for p in members], combine))
+    for odd, neighbour in pairs:
+        held[odd] = on(devices[odd], tf.identity, held[neighbour])
+    return [held[p] for p in range(len(tensors))]
+
+
+def _doubling(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine) -> list[tf.Tensor]:
+    held, distance = list(tensors), 1
+    while distance < len(held):
+        held = [on(device, combine, held[p & ~distance], held[p | distance]) for p, device in enumerate(devices)]
+        distance *= 2
+    return held

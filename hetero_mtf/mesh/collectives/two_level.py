@@ -1,0 +1,41 @@
+"""All-reduce on two levels: inside each host, and between the hosts' leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from hetero_mtf.mesh.collectives.butterfly import Inner
+from hetero_mtf.mesh.collectives.placement import Combine, on
+from hetero_mtf.planning.rounds import hosted, tree
+
+
+def two_level(
+    tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine, hosts: Sequence[str], among_leaders: Inner
+) -> list[tf.Tensor]:
+    """Return the combination of all tensors, on every processor; only the hosts' leaders send between hosts.
+
+    Inside each host the tensors are combined along a tree to its first processor, the leader; the leaders all-reduce; the
+    result goes back along the tree. 2 ceil(log2 m) rounds inside hosts of up to m processors, and the leaders' rounds.
+
+    Parameters
+    ----------
+    tensors : (processors,) tensors of one static shape.
+    devices : (processors,) device strings.
+    combine : associative function of two tensors.
+    hosts : (processors,) name of each processor's host.
+    among_leaders : all-reduce for the leaders; all processors get the same bits if the leaders do.
+    """
+    held = list(tensors)
+    groups = hosted(hosts)
+    hops = [(source, leader) for group in groups for pairs in tree(group) for source, leader in pairs]
+    for source, leader in hops:
+        held[leader] = on(devices[leader], combine, held[leader], held[source])
+    leaders = [group[0] for group in groups]
+    totals = among_leaders([held[p] for p in leaders], [devices[p] for p in leaders], combine) if len(leaders) > 1 else [held[leaders[0]]]
+    for leader, total in zip(leaders, totals):
+        held[leader] = total
+    for source, leader in reversed(hops):
+        held[source] = on(devices[source], tf.identity, held[leader])
+    return held

@@ -1,7 +1,7 @@
 """Reads the wiring of a Keras model: which layers there are, their options, and who reads whom.
 
-Only the model's own serialised description (`model.get_config()`) is used, so nothing here
-imports Keras; what each layer means is the business of `hetero_mtf.layers`.
+Only the model's own serialised description (`model.get_config()`) and its list of layers are used,
+so nothing here imports Keras; what each layer means is the business of `hetero_mtf.layers`.
 """
 
 from __future__ import annotations
@@ -12,28 +12,53 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.call_order import Call, call_order
+from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
+
+MODELS = ("Functional", "Model", "Sequential")
 
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """One layer of a Keras model, not yet understood.
+    """One call of a layer of a Keras model, not yet understood.
 
     Parameters
     ----------
-    name : the layer's name.
+    name : the layer's name, behind those of the models it is nested in; a later call of a layer has its number behind a colon.
     kind : Keras class name; a class outside `keras.layers` keeps its module as a prefix.
     config : the layer's own options, as `get_config` gives them.
     inputs : indices of the nodes it reads.
+    live : the Keras layer itself; None where the model does not give it.
+    first : index of the node that is the first call of the same layer; its own where it is that.
     """
 
     name: str
     kind: str
     config: Mapping[str, Any]
     inputs: tuple[int, ...]
+    live: Any = None
+    first: int = 0
 
 
-def read_nodes(model: Any) -> tuple[Node, ...]:
-    """Return the layers of a Keras functional or sequential model in topological order.
+@dataclasses.dataclass(frozen=True)
+class Wiring:
+    """The calls of a model's layers, nested models opened up.
+
+    Parameters
+    ----------
+    nodes : the inputs in the model's order, then the calls in the order in which Keras runs them.
+    outputs : (outputs,) indices of the nodes that the model returns, in the flat order of `output_structure`.
+    input_structure, output_structure : how the model packs its inputs and outputs.
+    """
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    input_structure: Structure
+    output_structure: Structure
+
+
+def read_wiring(model: Any) -> Wiring:
+    """Return the layers of a Keras functional or sequential model, and how they are connected.
 
     Parameters
     ----------
@@ -42,13 +67,9 @@ def read_nodes(model: Any) -> tuple[Node, ...]:
     Raises
     ------
     UnsupportedError
-        For a subclassed or unbuilt model, several inputs or outputs, shared or nested layers, and
-        layers called with options of their own; the layer is named.
+        For a subclassed or unbuilt model, here or nested, and layers called with options of their own; the layer is named.
     """
-    if not type(model).__module__.startswith("keras."):
-        raise UnsupportedError(
-            f"{type(model).__name__} is not a plain Keras model and what it does itself would be ignored; build it from keras.Input"
-        )
+    _check_plain(model, "")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about lambdas, which are refused by name below
@@ -59,7 +80,104 @@ def read_nodes(model: Any) -> tuple[Node, ...]:
         ) from fault
     if not isinstance(config, Mapping) or "layers" not in config:
         raise UnsupportedError(f"{type(model).__name__} does not list its layers; build it as a functional or sequential Keras model")
-    return _functional(config) if "input_layers" in config else _sequential(config)
+    return _Reading().wiring(config, model)
+
+
+def _check_plain(model: Any, name: str) -> None:
+    if not type(model).__module__.startswith("keras."):
+        what = f"the nested model {name} is a {type(model).__name__}," if name else f"{type(model).__name__} is"
+        raise UnsupportedError(f"{what} not a plain Keras model and what it does itself would be ignored; build it from keras.Input")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Level:
+    """A model at any depth.
+
+    Parameters
+    ----------
+    entries : layer name -> its serialised form.
+    live : layer name -> the Keras layer.
+    path : names of the models around its layers.
+    inputs, outputs : structures of the places (layer name, call, output) that it takes and gives.
+    calls : call -> its arguments, nested lists and dicts of places.
+    """
+
+    entries: Mapping[str, Mapping[str, Any]]
+    live: Mapping[str, Any]
+    path: tuple[str, ...]
+    inputs: Any
+    outputs: Any
+    calls: Mapping[Call, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """One output of one call of a layer."""
+
+    layer: str
+    call: int
+    output: int
+
+    @property
+    def key(self) -> Call:
+        return self.layer, self.call
+
+
+class _Reading:
+    """Collects nodes, level by level."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._firsts: dict[Any, int] = {}
+        self._names: set[str] = set()
+
+    def wiring(self, config: Mapping[str, Any], model: Any) -> Wiring:
+        """Return the wiring of the outermost model."""
+        level = _level(config, model, ())
+        given = {place.key: self._add(level, place.layer, ()) for place in leaves_of(level.inputs)}
+        outputs = self._through(level, given)
+        return Wiring(tuple(self.nodes), tuple(outputs), _structure(level.inputs), _structure(level.outputs))
+
+    def _through(self, level: _Level, given: Mapping[Call, int]) -> list[int]:
+        """Add the calls of a level and return the nodes of its outputs, in the flat order."""
+        values: dict[_Place, int] = {_Place(*call, 0): index for call, index in given.items()}
+        reads = {call: [place.key for place in leaves_of(arguments)] for call, arguments in level.calls.items()}
+        reads.update({call: [] for call in given})
+        ends = leaves_of(level.outputs)
+        _check_connected(level, given, reads, ends)
+        for name, number in call_order(reads, [place.key for place in ends]):
+            if (name, number) in given:
+                continue
+            arguments = level.calls[name, number]
+            if _is_model(level.entries[name]):
+                found = self._nested(level, name, map_leaves(arguments, lambda place: _value(place, values, level)))
+            else:
+                found = [self._add(level, name, [_value(place, values, level) for place in leaves_of(arguments)])]
+            values.update({_Place(name, number, at): index for at, index in enumerate(found)})
+        return [_value(place, values, level) for place in ends]
+
+    def _nested(self, level: _Level, name: str, arguments: Any) -> list[int]:
+        """Add the calls of a nested model that is called with nodes and return those of its outputs."""
+        live = level.live.get(name)
+        if live is not None:
+            _check_plain(live, "/".join([*level.path, name]))
+        inner = _level(level.entries[name]["config"], live, (*level.path, name))
+        what = f"what the nested model {'/'.join(inner.path)} is called with"
+        given = _structure(inner.inputs).flatten(arguments, what, UnsupportedError)
+        return self._through(inner, dict(zip([place.key for place in leaves_of(inner.inputs)], given)))
+
+    def _add(self, level: _Level, name: str, inputs: Sequence[int]) -> int:
+        """Add one call of a layer and return its index."""
+        entry, live, index = level.entries[name], level.live.get(name), len(self.nodes)
+        path = (*level.path, name)
+        first = self._firsts.setdefault(path if live is None else id(live), index)
+        shown, number = "/".join(path), 1
+        while shown in self._names:
+            number += 1
+            shown = f"{'/'.join(path)}:{number}"
+        self._names.add(shown)
+        self.nodes.append(Node(shown, _kind(entry), entry["config"], tuple(inputs), live, first))
+        return index
 
 
 def _kind(entry: Mapping[str, Any]) -> str:
@@ -69,88 +187,90 @@ def _kind(entry: Mapping[str, Any]) -> str:
     return f"{module or 'user code'}.{entry['class_name']}"
 
 
-def _sequential(config: Mapping[str, Any]) -> tuple[Node, ...]:
+def _is_model(entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry is a model; one of the user's own is refused as a layer would be."""
+    module = entry.get("module") or ""
+    return entry["class_name"] in MODELS and module.startswith("keras") and not module.startswith("keras.layers")
+
+
+def _level(config: Mapping[str, Any], model: Any, path: tuple[str, ...]) -> _Level:
+    live = {layer.name: layer for layer in getattr(model, "layers", ())}
+    return _functional(config, live, path) if "input_layers" in config else _sequential(config, live, path)
+
+
+def _sequential(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[str, ...]) -> _Level:
     entries = list(config["layers"])
     if not entries or entries[0]["class_name"] != "InputLayer":
         shape = config.get("build_input_shape")
         if shape is None:
             raise UnsupportedError("the sequential model has no input shape yet; start it with keras.Input(shape)")
         entries.insert(0, {"module": "keras.layers", "class_name": "InputLayer", "config": {"name": "input", "batch_shape": list(shape)}})
-    return tuple(
-        Node(str(entry["config"]["name"]), _kind(entry), entry["config"], (index - 1,) if index else ())
-        for index, entry in enumerate(entries)
-    )
+    names = [str(entry["config"]["name"]) for entry in entries]
+    calls = {(name, 0): [_Place(source, 0, 0)] for source, name in zip(names, names[1:])}
+    return _Level(dict(zip(names, entries)), live, path, _Place(names[0], 0, 0), _Place(names[-1], 0, 0), calls)
 
 
-def _single_end(config: Mapping[str, Any], key: str, word: str) -> str:
-    ends = config[key]
-    if ends and isinstance(ends, Sequence) and isinstance(ends[0], str):
-        return str(ends[0])
-    if len(ends) != 1:
-        raise UnsupportedError(f"the model has {len(ends)} {word}s; only models with one {word} are supported")
-    return str(ends[0][0] if isinstance(ends, Sequence) else next(iter(ends.values()))[0])
-
-
-def _functional(config: Mapping[str, Any]) -> tuple[Node, ...]:
-    first, last = _single_end(config, "input_layers", "input"), _single_end(config, "output_layers", "output")
+def _functional(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[str, ...]) -> _Level:
     entries = {str(entry["name"]): entry for entry in config["layers"]}
-    order = _topological(entries, last)
-    if first not in order:
-        raise UnsupportedError(f"the output does not depend on input {first}; connect them")
-    place = {name: index for index, name in enumerate(order)}
-    return tuple(
-        Node(name, _kind(entries[name]), entries[name]["config"], tuple(place[source] for source in _sources(entries[name])))
-        for name in order
-    )
+    calls = {
+        (name, number): _arguments(name, node)
+        for name, entry in entries.items()
+        for number, node in enumerate(entry.get("inbound_nodes", []))
+    }
+    inputs, outputs = (_ends(config[key], entries) for key in ("input_layers", "output_layers"))
+    return _Level(entries, live, path, inputs, outputs, calls)
 
 
-def _topological(entries: Mapping[str, Mapping[str, Any]], last: str) -> list[str]:
-    """Return the names that `last` depends on, inputs first, ties in the model's own order."""
-    needed, stack = {last}, [last]
-    while stack:
-        for source in _sources(entries[stack.pop()]):
-            if source not in needed:
-                needed.add(source)
-                stack.append(source)
-    order: dict[str, None] = {}
-    waiting = [name for name in entries if name in needed]
-    while waiting:
-        later = []
-        for name in waiting:
-            if all(source in order for source in _sources(entries[name])):
-                order[name] = None
-            else:
-                later.append(name)
-        if len(later) == len(waiting):
-            raise UnsupportedError(f"layers {', '.join(waiting[:3])} read each other in a circle; a network must be acyclic")
-        waiting = later
-    del order[last]
-    return [*order, last]
+def _ends(value: Any, entries: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Return serialised inputs or outputs as nested lists and dicts of places."""
+    if isinstance(value, Mapping):
+        return type(value)((key, _ends(item, entries)) for key, item in value.items())  # type: ignore[call-arg]
+    if len(value) == 3 and isinstance(value[0], str):
+        name, call, output = value
+        # Keras counts the calls of a nested functional model from 1 here: its own inputs and outputs are the first.
+        own = "input_layers" in entries[name]["config"]
+        return _Place(str(name), int(call) - own, int(output))
+    return [_ends(item, entries) for item in value]
 
 
-def _sources(entry: Mapping[str, Any]) -> list[str]:
-    """Return the names of the layers that an entry reads, checking how it is called."""
-    nodes = entry.get("inbound_nodes", [])
-    name = entry["name"]
-    if len(nodes) > 1:
-        raise UnsupportedError(f"layer {name} is shared: it is called {len(nodes)} times; use a layer of its own at each place")
-    found: list[str] = []
-    for node in nodes:
-        for key, value in node.get("kwargs", {}).items():
-            if value is not None and not (key == "training" and value is False):
-                raise UnsupportedError(f"layer {name} is called with {key}={value!r}, which is not supported; leave the argument out")
-        _collect(node.get("args", []), name, found)
-    return found
+def _arguments(name: str, node: Mapping[str, Any]) -> Any:
+    """Return the arguments of one call as nested lists and dicts of places, checking that there is nothing else."""
+    for key, value in node.get("kwargs", {}).items():
+        # Keras, too, trains what is called with training=False: the call from outside prevails.
+        given = any(leaf is not None for leaf in leaves_of(value))
+        if given and not (key == "training" and value is False):
+            raise UnsupportedError(f"layer {name} is called with {key}={_said(value)}, which is not supported; leave the argument out")
+    found = [_places(value, name) for value in node.get("args", []) if value is not None]
+    return found[0] if len(found) == 1 else found
 
 
-def _collect(value: Any, name: str, found: list[str]) -> None:
+def _said(value: Any) -> str:
+    return "a tensor" if isinstance(value, Mapping) and value.get("class_name") == "__keras_tensor__" else repr(value)
+
+
+def _places(value: Any, name: str) -> Any:
     if isinstance(value, Mapping) and value.get("class_name") == "__keras_tensor__":
-        source, _, output = value["config"]["keras_history"]
-        if output:
-            raise UnsupportedError(f"layer {name} reads output {output} of layer {source}; only layers with one output are supported")
-        found.append(str(source))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _collect(item, name, found)
-    elif value is not None:
-        raise UnsupportedError(f"layer {name} is called with the constant {value!r}, which is not supported; use layers only")
+        source, call, output = value["config"]["keras_history"]
+        return _Place(str(source), int(call), int(output))
+    if isinstance(value, Mapping) and "class_name" not in value:
+        return {key: _places(item, name) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_places(item, name) for item in value if item is not None]
+    raise UnsupportedError(f"layer {name} is called with the constant {value!r}, which is not supported; use layers only")
+
+
+def _structure(places: Any) -> Structure:
+    return Structure.of(map_leaves(places, lambda place: place.layer))
+
+
+def _check_connected(level: _Level, given: Mapping[Call, int], reads: Mapping[Call, Sequence[Call]], ends: Sequence[_Place]) -> None:
+    for call in [*(place.key for place in ends), *(source for sources in reads.values() for source in sources)]:
+        if not reads.get(call) and call not in given:
+            raise UnsupportedError(f"layer {'/'.join([*level.path, call[0]])} is read and reads nothing itself; connect it to an input")
+
+
+def _value(place: _Place, values: Mapping[_Place, int], level: _Level) -> int:
+    if place not in values:
+        name = "/".join([*level.path, place.layer])
+        raise UnsupportedError(f"output {place.output} of layer {name} is read; only layers with one output are supported")
+    return values[place]

@@ -6,38 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.reader import Node, read_nodes
+from hetero_mtf.graph.reader import Node, read_wiring
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
-from hetero_mtf.layers.activation import Activation, ReLU, Softmax
-from hetero_mtf.layers.conv import Conv2D
-from hetero_mtf.layers.dense import Dense
-from hetero_mtf.layers.kind import LayerKind
-from hetero_mtf.layers.merge import Add, Concatenate
-from hetero_mtf.layers.norm import BatchNormalization
-from hetero_mtf.layers.pool import AveragePooling2D, GlobalAveragePooling2D, MaxPooling2D
-from hetero_mtf.layers.shape import Dropout, Flatten, InputLayer, Rescaling, ZeroPadding2D
-
-KINDS: Mapping[str, LayerKind] = {
-    kind.keras_class: kind
-    for kind in (
-        InputLayer(),
-        Conv2D(),
-        Dense(),
-        MaxPooling2D(),
-        AveragePooling2D(),
-        GlobalAveragePooling2D(),
-        BatchNormalization(),
-        Activation(),
-        ReLU(),
-        Softmax(),
-        Dropout(),
-        Flatten(),
-        Add(),
-        Concatenate(),
-        ZeroPadding2D(),
-        Rescaling(),
-    )
-}
+from hetero_mtf.layers.catalogue import KINDS
 
 
 def kind_of(layer: Layer) -> LayerKind:
@@ -67,20 +38,26 @@ def layer_graph(model: Any) -> LayerGraph:
     """
     if isinstance(model, LayerGraph):
         return model
-    nodes = read_nodes(model)
-    dtypes = {node.name: _dtype(node) for node in nodes[1:]}
+    wiring = read_wiring(model)
+    dtype = _common_dtype(wiring.nodes)
+    layers: list[Layer] = []
+    for node in wiring.nodes:
+        layers.append(_understand(node, layers))
+    return LayerGraph(tuple(layers), dtype, wiring.outputs)
+
+
+def _common_dtype(nodes: Sequence[Node]) -> str:
+    """Return the dtype that all layers and inputs have."""
+    dtypes = {node.name: _dtype(node) for node in nodes if node.kind != "InputLayer"}
     dtype = next(iter(dtypes.values()), "float32")
     for name, found in dtypes.items():
         if found != dtype:
             raise UnsupportedError(f"layer {name} has the dtype {found} and an earlier layer {dtype}; use one dtype for the whole model")
-    given = nodes[0].config.get("dtype") or dtype
-    if dtypes and given != dtype:
-        raise UnsupportedError(f"input {nodes[0].name} has the dtype {given} and the layers {dtype}; give keras.Input the layers' dtype")
-    live = {layer.name: {variable.name: variable for variable in layer.weights} for layer in model.layers}
-    layers: list[Layer] = []
     for node in nodes:
-        layers.append(_understand(node, layers, live.get(node.name, {})))
-    return LayerGraph(tuple(layers), dtype)
+        given = node.config.get("dtype") or dtype
+        if dtypes and node.kind == "InputLayer" and given != dtype:
+            raise UnsupportedError(f"input {node.name} has the dtype {given} and the layers {dtype}; give keras.Input the layers' dtype")
+    return dtype
 
 
 def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Layer:
@@ -116,11 +93,12 @@ def _dtype(node: Node) -> str:
     return str(name)
 
 
-def _understand(node: Node, layers: Sequence[Layer], live: Mapping[str, Any]) -> Layer:
+def _understand(node: Node, layers: Sequence[Layer]) -> Layer:
     if node.kind not in KINDS:
         raise UnsupportedError(f"layer {node.name} is a {node.kind}, which is not supported; supported are {', '.join(KINDS)}")
     attributes = KINDS[node.kind].attributes(node.name, node.config)
-    live = {name: variable for name, variable in live.items() if name not in KINDS[node.kind].ignored_variables}
+    ignored = KINDS[node.kind].ignored_variables
+    live = {variable.name: variable for variable in getattr(node.live, "weights", ()) if variable.name not in ignored}
     layer = make_layer(node.name, node.kind, attributes, node.inputs, [layers[i].output_shape for i in node.inputs])
     shapes = {variable.name: variable.shape for variable in layer.variables}
     actual = {name: tuple(variable.shape) for name, variable in live.items()}
@@ -131,7 +109,8 @@ def _understand(node: Node, layers: Sequence[Layer], live: Mapping[str, Any]) ->
     trained = bool(node.config.get("trainable", True))
     variables = tuple(Variable(v.name, v.shape, trained and v.trainable and bool(live[v.name].trainable)) for v in layer.variables)
     frozen = {**layer.attributes, "trainable": trained} if node.kind == "BatchNormalization" else layer.attributes
-    return Layer(layer.name, layer.kind, frozen, layer.inputs, layer.output_shape, variables, layer.flops)
+    shared = node.first if variables and node.first != len(layers) else None
+    return Layer(layer.name, layer.kind, frozen, layer.inputs, layer.output_shape, variables, layer.flops, shared)
 
 
 def _check_live(layer: str, name: str, variable: Any, factor: float) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.reader import read_nodes
+from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
 
 L = keras.layers
@@ -23,7 +23,7 @@ def _diamond() -> keras.Model:
 
 
 def test_layers_come_after_what_they_read_and_the_output_comes_last() -> None:
-    nodes = read_nodes(_diamond())
+    nodes = read_wiring(_diamond()).nodes
     assert [node.name for node in nodes] == ["in", "a", "b", "sum", "end"]
     assert [node.inputs for node in nodes] == [(), (0,), (1,), (2, 1, 2), (3,)]
     assert [node.kind for node in nodes] == ["InputLayer", "Dense", "Dense", "Add", "Dense"]
@@ -33,7 +33,7 @@ def test_an_output_that_is_read_elsewhere_still_comes_last() -> None:
     i = keras.Input((4,))
     inner = L.Dense(3, name="inner")(i)
     L.Dense(3, name="unused")(inner)
-    assert [node.name for node in read_nodes(keras.Model(i, inner))][-1] == "inner"
+    assert [node.name for node in read_wiring(keras.Model(i, inner)).nodes][-1] == "inner"
 
 
 def test_a_sequential_model_reads_as_the_functional_one() -> None:
@@ -65,6 +65,116 @@ def test_models_with_one_input_and_output_in_any_packing_are_read() -> None:
     assert {layer_graph(keras.Model(a, b)).digest for a, b in packings} == {layer_graph(keras.Model(i, out)).digest}
 
 
+def _siamese() -> keras.Model:
+    """Two calls of one encoder, in which a layer is called twice."""
+    inner = keras.Sequential([keras.Input((4,)), L.Dense(4, name="d"), L.BatchNormalization(name="n")], name="stack")
+    i = keras.Input((4,))
+    encoder = keras.Model(i, inner(inner(i)), name="encoder")
+    a, b = keras.Input((4,), name="late"), keras.Input((4,), name="early")
+    joined = L.Concatenate(name="join")([encoder(a), encoder(b)])
+    return keras.Model([a, b], joined)
+
+
+def test_nested_models_are_opened_up_and_every_call_of_a_layer_has_its_own_name_and_the_first_calls_variables() -> None:
+    nodes = read_wiring(_siamese()).nodes
+    names = [node.name for node in nodes]
+    path, norm = "encoder/stack/d", "encoder/stack/n"
+    assert names[:2] == ["late", "early"] and names[-1] == "join"
+    assert names[2:10] == [path, norm, f"{path}:2", f"{norm}:2", f"{path}:3", f"{norm}:3", f"{path}:4", f"{norm}:4"]
+    assert [node.inputs for node in nodes[2:]] == [(0,), (2,), (3,), (4,), (1,), (6,), (7,), (8,), (5, 9)]
+    graph = layer_graph(_siamese())
+    assert [layer.shared_with for layer in graph.layers] == [None, None, None, None, 2, 3, 2, 3, 2, 3, None]
+    assert all(graph.layers[i].variables == graph.layers[graph.owner(i)].variables for i in range(len(graph.layers)))
+
+
+def test_a_layer_without_variables_that_is_called_twice_is_as_good_as_two() -> None:
+    def build(shared: bool) -> keras.Model:
+        i = keras.Input((4,))
+        relu = L.ReLU()
+        return keras.Model(i, (relu if shared else L.ReLU())(L.Dense(3)(relu(i))))
+
+    assert layer_graph(build(True)).digest == layer_graph(build(False)).digest
+
+
+def test_sharing_is_part_of_the_structure() -> None:
+    def build(shared: bool) -> keras.Model:
+        i = keras.Input((4,))
+        dense = L.Dense(4)
+        return keras.Model(i, (dense if shared else L.Dense(4))(dense(i)))
+
+    assert layer_graph(build(True)).digest != layer_graph(build(False)).digest
+
+
+def test_one_layer_in_two_models_is_shared() -> None:
+    dense = L.Dense(4, name="both")
+    j, i = keras.Input((4,)), keras.Input((4,))
+    inner = keras.Model(j, dense(j), name="inner")
+    graph = layer_graph(keras.Model(i, inner(dense(i))))
+    assert [(layer.name, layer.shared_with) for layer in graph.layers[1:]] == [("both", None), ("inner/both", 1)]
+
+
+def test_inputs_come_first_in_the_models_order_and_outputs_are_as_the_model_packs_them() -> None:
+    a, b, unused = keras.Input((4,), name="a"), keras.Input((3,), name="b"), keras.Input((2,), name="unused")
+    deep = L.Dense(3, name="deep")(L.Dense(3)(a))
+    end = L.Add(name="end")([deep, b])
+    packed = {"z": [end, deep], "a": b, "twice": end}
+    wiring = read_wiring(keras.Model([unused, b, a], packed))
+    assert [node.name for node in wiring.nodes[:3]] == ["unused", "b", "a"]
+    names = [wiring.nodes[i].name for i in wiring.outputs]
+    assert names == ["b", "end", "end", "deep"]
+    assert wiring.input_structure.names == ("unused", "b", "a")
+    assert wiring.output_structure.pack(names) == {"z": ["end", "deep"], "a": "b", "twice": "end"}
+
+
+def test_a_nested_model_takes_and_gives_dicts_by_name() -> None:
+    left, right = keras.Input((4,), name="left"), keras.Input((4,), name="right")
+    sides = {"right": L.Dense(2, name="r")(right), "left": L.Dense(2, name="l")(left)}
+    inner = keras.Model({"right": right, "left": left}, sides, name="inner")
+    i = keras.Input((4,), name="i")
+    first = L.Dense(4, name="first")(i)
+    given = inner({"left": first, "right": i})
+    nodes = read_wiring(keras.Model(i, L.Subtract(name="end")([given["right"], given["left"]]))).nodes
+    place = {node.name: index for index, node in enumerate(nodes)}
+    assert nodes[place["inner/r"]].inputs == (place["i"],) and nodes[place["inner/l"]].inputs == (place["first"],)
+    assert nodes[place["end"]].inputs == (place["inner/r"], place["inner/l"])
+
+
+def _kinds_of_models() -> list[keras.Model]:
+    i = keras.Input((4,))
+    shared = L.Dense(4, name="shared")
+    deep = L.Dense(4)(L.Dense(4)(i))
+    skewed = keras.Model(i, [shared(deep), L.Add()([shared(i), shared(L.ReLU()(i))]), deep])
+    return [_diamond(), _siamese(), skewed]
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_calls_come_in_the_order_in_which_keras_runs_them(which: int) -> None:
+    model = _kinds_of_models()[which]
+    expected = [
+        node.operation.name for depth in sorted(model._nodes_by_depth, reverse=True) for node in model._nodes_by_depth[depth]
+        if not node.is_input
+    ]  # fmt: skip
+    found = [node.name.split("/")[0].split(":")[0] for node in read_wiring(model).nodes if node.inputs]
+    assert [name for at, name in enumerate(found) if name != "encoder" or not (at % 4)] == expected
+
+
+def test_clones_of_shared_and_nested_models_have_one_digest() -> None:
+    for model in _kinds_of_models():
+        for options in ({}, {"recursive": True}):
+            assert layer_graph(keras.models.clone_model(model, **options)).digest == layer_graph(model).digest
+
+
+class _Own(keras.Model):
+    """May do anything."""
+
+
+def test_a_nested_model_of_the_users_own_is_refused_by_name() -> None:
+    i, j = keras.Input((4,)), keras.Input((4,))
+    own = _Own(j, L.Dense(2)(j), name="odd")
+    with pytest.raises(UnsupportedError, match=r"layer odd is a .*_Own, which is not supported"):
+        layer_graph(keras.Model(i, own(i)))
+
+
 class _Fake:
     """Stands for a model of Keras with any description."""
 
@@ -91,19 +201,19 @@ def _ends(*entries: dict[str, Any]) -> dict[str, Any]:
     [
         (3, "does not list its layers; build it as a functional or sequential"),
         (_ends(_entry("a"), _entry("z", "y"), _entry("y", "z")), "read each other in a circle; a network must be acyclic"),
-        (_ends(_entry("a"), _entry("z")), "the output does not depend on input a; connect them"),
+        (_ends(_entry("a"), _entry("z")), "layer z is read and reads nothing itself; connect it to an input"),
     ],
 )
 def test_a_description_that_makes_no_network_is_refused(config: Any, words: str) -> None:
     with pytest.raises(UnsupportedError, match=words):
-        read_nodes(_Fake(config))
+        read_wiring(_Fake(config))
 
 
 def test_a_layer_with_several_outputs_is_refused() -> None:
     entry = _entry("z", "a")
     entry["inbound_nodes"][0]["args"][0][0]["config"]["keras_history"][2] = 1
-    with pytest.raises(UnsupportedError, match="layer z reads output 1 of layer a; only layers with one output are supported"):
-        read_nodes(_Fake(_ends(_entry("a"), entry)))
+    with pytest.raises(UnsupportedError, match="output 1 of layer a is read; only layers with one output are supported"):
+        read_wiring(_Fake(_ends(_entry("a"), entry)))
 
 
 def test_a_model_that_cannot_describe_itself_is_refused() -> None:
@@ -116,4 +226,4 @@ def test_a_model_that_cannot_describe_itself_is_refused() -> None:
     with pytest.raises(
         UnsupportedError, match=r"Mute is not a Keras functional or sequential model \(NotImplementedError\); build it from keras.Input"
     ):
-        read_nodes(Mute(None))
+        read_wiring(Mute(None))

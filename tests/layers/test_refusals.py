@@ -114,31 +114,26 @@ def test_a_layer_or_option_that_is_not_supported_is_refused_by_name(odd: Build, 
     assert "odd" in str(caught.value)
 
 
-def _shared() -> keras.Model:
-    i = keras.Input((4,))
-    twice = L.Dense(4, name="odd")
-    return keras.Model(i, twice(twice(i)))
+def _shared_with_other_inputs() -> keras.Model:
+    i, j = keras.Input((4, 4, 3)), keras.Input((2, 4, 3))
+    twice = L.Conv2D(3, 5, name="odd", padding="same", activation="tanh", activity_regularizer="l2")
+    return keras.Model([i, j], [twice(i), twice(j)])
 
 
-def _nested() -> keras.Model:
-    inner = keras.Sequential([keras.Input((4,)), L.Dense(4)], name="odd")
-    i = keras.Input((4,))
-    return keras.Model(i, inner(i))
+def _nested_layer() -> keras.Model:
+    j, i = keras.Input((4,)), keras.Input((4,))
+    deep = keras.Sequential([keras.Input((4,)), L.GaussianNoise(0.1, name="odd")], name="deep")
+    return keras.Model(i, keras.Model(j, deep(j), name="outer")(i))
 
 
-def _two_inputs() -> keras.Model:
-    a, b = keras.Input((4,)), keras.Input((4,))
-    return keras.Model([a, b], L.Add()([a, b]))
+def _two_dtypes_of_inputs() -> keras.Model:
+    a, b = keras.Input((4,), name="odd", dtype="int32"), keras.Input((4,))
+    return keras.Model([b, a], L.Dense(2)(b))
 
 
-def _two_outputs() -> keras.Model:
-    i = keras.Input((4,))
-    return keras.Model(i, [L.Dense(2)(i), L.Dense(3)(i)])
-
-
-def _named_outputs() -> keras.Model:
-    i = keras.Input((4,))
-    return keras.Model(i, {"a": L.Dense(2)(i), "b": L.Dense(3)(i)})
+def _nested_of_their_own() -> keras.Model:
+    i, j = keras.Input((4,)), keras.Input((4,))
+    return keras.Model(i, _OwnStep(j, L.Dense(2)(j), name="odd")(i))
 
 
 def _operator() -> keras.Model:
@@ -235,11 +230,10 @@ def _lora() -> keras.Model:
 
 
 MODELS = {
-    "shared layer": (_shared, "odd is shared"),
-    "nested model": (_nested, "odd is a .*Sequential"),
-    "two inputs": (_two_inputs, "2 inputs"),
-    "two outputs": (_two_outputs, "2 outputs"),
-    "two named outputs": (_named_outputs, "2 outputs"),
+    "shared layer with an option": (_shared_with_other_inputs, r"odd \(Conv2D\) has activity_regularizer"),
+    "layer in a nested model": (_nested_layer, "layer outer/deep/odd is a GaussianNoise"),
+    "inputs of two dtypes": (_two_dtypes_of_inputs, "input odd has the dtype int32"),
+    "nested model of their own": (_nested_of_their_own, r"odd is a .*_OwnStep, which is not supported"),
     "plus between tensors": (_operator, "is a .*Add"),
     "constant": (_constant, "odd"),
     "training=True": (_training_true, "odd is called with training=True"),

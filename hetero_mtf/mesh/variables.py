@@ -140,14 +140,14 @@ def _lower_update(operation: Update, lowering: Lowering) -> None:
     count = len(operation.parameters)
     slices = [lowering.slices(tensor) for tensor in operation.inputs]
     handles = [p.variables.handles(p.variable_name, p.value.shape, p.value.dtype, impl) for p in operation.parameters]
-    writes: list[Any] = []
+    writes: list[Sequence[Any]] = []
     for pnum, device in enumerate(impl.devices):
         own = [pieces[pnum] for pieces in slices]
-        if 0 in own[0].shape.as_list():
-            continue
         with tf.device(device), tf.control_dependencies(own[:count]):
-            writes += operation.write([group[pnum] for group in handles], own[:count], own[count:])
-    lowering.operations[operation] = writes
+            empty = 0 in own[0].shape.as_list()
+            writes.append([] if empty else operation.write([group[pnum] for group in handles], own[:count], own[count:]))
+    lowering.writes[operation] = writes
+    lowering.operations[operation] = [write for group in writes for write in group]
 
 
 def assign(parameter: Parameter, value: Tensor) -> Update:

@@ -15,6 +15,7 @@ from hetero_mtf.program.words.activation import ActivationWords
 from hetero_mtf.program.words.merge import MergeWords
 from hetero_mtf.program.words.mixing import MixingWords
 from hetero_mtf.program.words.norm import NormWords
+from hetero_mtf.program.words.scaling import ScalingWords
 from hetero_mtf.program.words.space import SpaceWords
 
 __all__ = ["Builder", "variable_key"]
@@ -36,7 +37,7 @@ class Border:
     batch: Any
 
 
-class Builder(MixingWords, SpaceWords, NormWords, ActivationWords, MergeWords):
+class Builder(MixingWords, SpaceWords, NormWords, ScalingWords, ActivationWords, MergeWords):
     """Builds one network once, on one mesh, for one batch size; parameters and attributes are those of `Site`."""
 
     def __init__(self, *arguments: Any) -> None:

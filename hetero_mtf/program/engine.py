@@ -14,6 +14,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.program.builder import variable_key
+from hetero_mtf.program.mixing import rounds as mixing_rounds
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.program import Program, Setting, build_program
 from hetero_mtf.program.slices import SliceAccess
@@ -56,12 +57,14 @@ class Engine:
         self._devices = [cluster.devices[index] for index in stage.devices]
         self._container = cluster.container("trainer")
         self._variables = SliceVariables(self._container.name)
-        self._setting = Setting(graph, stage, tuple(device.tf_device for device in self._devices), self._variables, loss, rule, seed)
-        self._access = SliceAccess(self._variables)
+        mixing = stage.layouts[0].samples if plan.gradient_sync == "butterfly_mixing" and len(stage.devices) > 1 else ()
+        devices = tuple(device.tf_device for device in self._devices)
+        self._setting = Setting(graph, stage, devices, self._variables, loss, rule, seed, mixing)
+        self._access = SliceAccess(self._variables, mixing)
         self._pending = dict(values)
         self._tf_graph = tf.Graph()
         self._session: Any = None
-        self._programs: dict[tuple[str, int, Target | None], Program] = {}
+        self._programs: dict[tuple[str, int, Target | None, int], Program] = {}
         self._written: set[str] = set()
         self._closed = False
 
@@ -88,7 +91,7 @@ class Engine:
         scalars : the optimizer's numbers for this step.
         want_output : whether the (batch, ...) predictions are fetched.
         """
-        program = self._program("train", len(x), _target(y))
+        program = self._program("train", len(x), _target(y), step)
         feeds = self._feeds(program, x, y, weight, scale, step)
         feeds.update({program.scalars[name]: value for name, value in scalars.items()})
         fetches = {"loss": program.loss, "train": program.train, **({"output": program.output} if want_output else {})}
@@ -120,7 +123,7 @@ class Engine:
             self._program("predict", self.plan.batch_size, None)
         found: dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]] = {}
         for index, layer in enumerate(self.graph.layers):
-            for variable in layer.variables:
+            for variable in layer.variables if layer.shared_with is None else ():
                 _, _, _, handles = self._variables.layout(variable_key(index, variable.name))
                 slices = [self._slice(handle, len(variable.shape)) for handle in handles]
                 found.setdefault(layer.name, {})[variable.name] = [entry for entry in slices if 0 not in entry[1]]
@@ -168,12 +171,13 @@ class Engine:
         index, name = key.split("/")[:2]
         return next(v.shape for v in self.graph.layers[int(index)].variables if v.name == name)
 
-    def _program(self, mode: str, batch: int, target: Target | None) -> Program:
+    def _program(self, mode: str, batch: int, target: Target | None, step: int = 0) -> Program:
         self.check_open()
-        key = mode, batch, target
+        phase = step % mixing_rounds(len(self._devices)) if self._setting.mixing and mode == "train" else 0
+        key = mode, batch, target, phase
         if key not in self._programs:
             with self._tf_graph.as_default():
-                self._programs[key] = build_program(self._setting, mode, batch, target)
+                self._programs[key] = build_program(self._setting, mode, batch, target, phase)
                 if self._session is None:
                     self._session = self.cluster.session(self._tf_graph)
                 self._initialize()

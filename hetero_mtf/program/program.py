@@ -15,7 +15,7 @@ from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.operations.local import Local, local_gradient
 from hetero_mtf.mesh.variables import Parameter, SliceVariables
 from hetero_mtf.planning.records import Stage
-from hetero_mtf.program import losses
+from hetero_mtf.program import losses, mixing
 from hetero_mtf.program.builder import Builder, variable_key
 from hetero_mtf.program.optimizers import UpdateRule, updates
 from hetero_mtf.program.value import Value
@@ -34,6 +34,7 @@ class Setting:
     loss : keras.losses.Loss.
     rule : the optimizer's update rule.
     seed : seed of dropout.
+    mixing : (processors,) weights of the copies of the weights in butterfly mixing; empty where gradients are all-reduced.
     """
 
     graph: LayerGraph
@@ -43,6 +44,7 @@ class Setting:
     loss: Any
     rule: UpdateRule
     seed: int
+    mixing: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Program:
     nodes: int
 
 
-def build_program(setting: Setting, mode: str, batch: int, target: tuple[tuple[int, ...], str] | None) -> Program:
+def build_program(setting: Setting, mode: str, batch: int, target: tuple[tuple[int, ...], str] | None, phase: int = 0) -> Program:
     """Return the program of a mode, added to the current TensorFlow graph.
 
     Parameters
@@ -82,6 +84,7 @@ def build_program(setting: Setting, mode: str, batch: int, target: tuple[tuple[i
     mode : "train", "test" or "predict".
     batch : samples in the batch.
     target : shape of one sample's target and its dtype; None to predict.
+    phase : which partners mix in this program, from 0; of butterfly mixing only.
     """
     before = len(tf.compat.v1.get_default_graph().get_operations())
     dtype = tf.as_dtype(setting.graph.dtype)
@@ -90,10 +93,10 @@ def build_program(setting: Setting, mode: str, batch: int, target: tuple[tuple[i
         step = _placeholder(tf.int32, ())
         mesh_graph = mtf.Graph()
         mesh = mtf.Mesh(mesh_graph, "mesh")
-        builder = Builder(setting.graph, setting.stage, mesh, setting.variables, [x], mode == "train", setting.seed, step)
+        builder = Builder(setting.graph, setting.stage, mesh, setting.variables, [x], mode == "train", setting.seed, step, setting.mixing)
         output = builder.build()[0]
         ends = _Ends(setting, builder, output, batch, target) if target is not None else None
-        trained = ends.train() if ends is not None and mode == "train" else []
+        trained = ends.train(phase) if ends is not None and mode == "train" else []
         impl = UnevenMeshImpl(setting.stage.axes, builder.axes, setting.devices, builder.sizes)
         lowering = Lowering(mesh_graph, {mesh: impl})
         predictions = _first_slice(lowering, output.tensor, (batch, *setting.graph.layers[-1].output_shape))
@@ -125,10 +128,9 @@ class _Ends:
         self.weight = _placeholder(builder.dtype, (batch,))
         self.scale = _placeholder(builder.dtype, ())
         self.scalars: dict[str, tf.Tensor] = {}
-        self.loss = losses.weighted_loss(setting.loss, output, self.y, self.weight, self.scale)
-        penalty = self._penalty()
-        if penalty is not None:
-            self.loss = mtf.add(penalty, self.loss)
+        self._data_loss = losses.weighted_loss(setting.loss, output, self.y, self.weight, self.scale)
+        self._penalties = self._penalty()
+        self.loss = self._data_loss if self._penalties is None else mtf.add(self._penalties, self._data_loss)
 
     def _penalty(self) -> Any | None:
         """Return the sum of the L2 penalties of all trainable variables, None if there is none."""
@@ -143,16 +145,33 @@ class _Ends:
     def _trainable(self, index: int, name: str) -> bool:
         return any(v.trainable for v in self.setting.graph.layers[index].variables if v.name == name)
 
-    def train(self) -> list[Any]:
-        """Return the update operations of one step."""
+    def train(self, phase: int) -> list[Any]:
+        """Return the update operations of one step.
+
+        Parameters
+        ----------
+        phase : as in `build_program`.
+        """
         trained = {key: p for key, p in self.builder.parameters.items() if self._trainable(*key)}
         rule = self.setting.rule
         self.scalars = {name: _placeholder(self.builder.dtype, ()) for name in rule.scalars(0, 0.0)}
         slots = [[self._slot(key, p, slot) for slot in rule.slots] for key, p in trained.items()]
+        parameters, samples = list(trained.values()), self.setting.mixing
         if not trained:
             return list(self.builder.updates)
-        gradients = mtf.gradients([self.loss], [p.value for p in trained.values()])
-        return [*self.builder.updates, *updates(rule, list(trained.values()), gradients, slots, self.scalars)]
+        gradients = self._own_gradients(parameters) if samples else mtf.gradients([self.loss], [p.value for p in parameters])
+        found = updates(rule, parameters, gradients, slots, self.scalars)
+        mixed = [mixing.Mix(p, update, samples, phase) for p, update in zip(parameters, found)] if samples else found
+        return [*self.builder.updates, *mixed]
+
+    def _own_gradients(self, parameters: Sequence[Parameter]) -> list[Any]:
+        """Return the gradients of each processor's own mean loss, penalties included."""
+        values = [p.value for p in parameters]
+        own = [n for n in self.builder.batch_sizes]
+        factors = [sum(own) / n if n else 0.0 for n in own]
+        parts = [mixing.OwnPart(gradient, factors) for gradient in mtf.gradients([self._data_loss], values)]
+        penalties = mtf.gradients([self._penalties], values) if self._penalties is not None else [None] * len(values)
+        return [part.outputs[0] if penalty is None else mtf.add(part.outputs[0], penalty) for part, penalty in zip(parts, penalties)]
 
     def _slot(self, key: tuple[int, str], parameter: Parameter, slot: str) -> Parameter:
         name = slot_key(variable_key(*key), slot)

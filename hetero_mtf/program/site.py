@@ -12,6 +12,7 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.variables import Parameter, SliceVariables, assign
 from hetero_mtf.planning.records import LayerLayout, Stage
 from hetero_mtf.planning.sizes import proportional
+from hetero_mtf.program.mixing import average
 
 
 class Site:
@@ -27,6 +28,7 @@ class Site:
     training : whether batch statistics and dropout are in force.
     seed : seed of the dropout masks.
     step : () int32 tf.Tensor, number of the step; part of the masks' key.
+    mixing : (processors,) weights of the processors' copies of the weights in butterfly mixing; empty where all have the same.
 
     Attributes
     ----------
@@ -47,6 +49,7 @@ class Site:
         training: bool,
         seed: int,
         step: tf.Tensor,
+        mixing: Sequence[int] = (),
     ) -> None:
         self.graph, self.mesh, self.variables = graph, mesh, variables
         self.training, self.seed, self.step = training, seed, step
@@ -58,6 +61,7 @@ class Site:
         self.batch_size = int(x[0].shape[0])
         sources = [index for index, layer in enumerate(graph.layers) if not layer.inputs]
         self.x = dict(zip(sources, x))
+        self._averaged: Sequence[int] = () if training else mixing
         self._layouts = {layout.layer: layout for layout in stage.layouts}
         self.index = 0
 
@@ -92,6 +96,11 @@ class Site:
         sizes = samples if sum(samples) == self.batch_size else proportional(self.batch_size, samples).sizes
         return self.split_dimension(f"batch:{axis}:{'-'.join(map(str, sizes))}", self.batch_size, sizes, axis)
 
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """The samples of each position of the mesh axis that the present layer's batch lies on; all of them where it is whole."""
+        return self.sizes.get(self.batch_dimension().name, (self.batch_size,))
+
     def output_dimension(self, size: int) -> Any:
         """Return the channel dimension of this layer's output, laid out where the layer is a column."""
         if self.layout.layout == "column":
@@ -112,6 +121,8 @@ class Site:
         if key not in self.parameters:
             self.parameters[key] = Parameter(self.mesh, self.variables, variable_key(*key), shape, self.dtype)
         value = self.parameters[key].value
+        if self._averaged:
+            value = average(value, self._averaged, self.batch_dimension())
         return value if value.shape == shape else mtf.reshape(value, shape)
 
     def renew(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:

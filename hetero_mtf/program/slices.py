@@ -21,10 +21,13 @@ class SliceAccess:
     Parameters
     ----------
     variables : the variables; those made later are seen too.
+    mixing : (processors,) weights of the processors' copies where these differ (butterfly mixing): a value is then their
+        weighted average. Empty where all copies are the same.
     """
 
-    def __init__(self, variables: SliceVariables) -> None:
+    def __init__(self, variables: SliceVariables, mixing: Sequence[int] = ()) -> None:
         self.variables = variables
+        self.mixing = tuple(mixing)
         self._reads: dict[tuple[str, int], tf.Tensor] = {}
         self._writes: dict[tuple[str, int], tuple[tf.Tensor, tf.Operation]] = {}
 
@@ -81,7 +84,9 @@ class SliceAccess:
             yield group
 
     def _holders(self, name: str) -> list[int]:
-        """Return one processor for every different slice."""
+        """Return one processor for every different slice; all of them where their copies differ."""
+        if self.mixing:
+            return list(range(len(self.mixing)))
         shape, impl, _, handles = self.variables.layout(name)
         seen: dict[tuple[tuple[int, int], ...], int] = {}
         for pnum in range(len(handles)):
@@ -92,6 +97,8 @@ class SliceAccess:
 
     def _join(self, name: str, pieces: Sequence[np.ndarray]) -> np.ndarray:
         shape, impl, dtype, _ = self.variables.layout(name)
+        if self.mixing:
+            return np.average(np.stack(pieces), axis=0, weights=self.mixing).astype(dtype.as_numpy_dtype)
         whole = np.zeros(shape.to_integer_list, dtype.as_numpy_dtype)
         for pnum, piece in zip(self._holders(name), pieces):
             whole[_window(impl, shape, pnum)] = piece

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -13,7 +14,7 @@ from hetero_mtf.program.value import Value
 
 
 class ActivationWords(Site):
-    """Activations, scaling and dropout."""
+    """Activations and dropout."""
 
     def activate(self, x: Value, name: str) -> Value:
         """Return the activation `name` of `x`; softmax needs the channels whole."""
@@ -34,16 +35,19 @@ class ActivationWords(Site):
 
         return dataclasses.replace(x, tensor=elementwise.elementwise(x.tensor, "rectify", function), logits=None)
 
-    def rescale(self, x: Value, scale: float, offset: float) -> Value:
-        """Return `x * scale + offset`, both as Keras casts them to the dtype (through float32)."""
-        function = lambda value: value * tf.cast(scale, value.dtype) + tf.cast(offset, value.dtype)  # noqa: E731
-        tensor = elementwise.elementwise(x.tensor, "rescale", function)
-        return dataclasses.replace(x, tensor=tensor, logits=None)
+    def drop(self, x: Value, rate: float, seed: int | None, noise_shape: Sequence[int | None] | None = None) -> Value:
+        """Return `x` with dropout in training; the mask's key is (seed, layer, step).
 
-    def drop(self, x: Value, rate: float, seed: int | None) -> Value:
-        """Return `x` with dropout in training; the mask's key is (seed, layer, step)."""
+        Parameters
+        ----------
+        noise_shape : (1 + rank,) extents of the mask, the batch's first; 1 where it is shared, None for the extent of `x`.
+        """
         if not self.training or not rate:
             return x
         key = zlib.crc32(repr((self.seed, self.index, seed)).encode()) & 0x7FFFFFFF
         mask_seed = tf.stack([tf.constant(key, tf.int32), self.step])
-        return dataclasses.replace(x, tensor=elementwise.drop(x.tensor, rate, mask_seed), logits=None)
+        dimensions = x.tensor.shape.dims
+        noise = list(noise_shape or [None]) + [None] * (0 if noise_shape else len(dimensions) - 1)
+        noise += [noise[-1]] * (len(dimensions) - len(noise))  # the dimensions that a split Flatten keeps apart
+        shared = [dimension for dimension, n in zip(dimensions, noise) if n == 1]
+        return dataclasses.replace(x, tensor=elementwise.drop(x.tensor, rate, mask_seed, shared), logits=None)

@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import pool
+from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.program.site import Site
 from hetero_mtf.program.value import Value
 
+_MERGES: Mapping[str, Callable[..., tf.Tensor]] = {
+    "add": lambda *values: functools.reduce(tf.add, values),
+    "multiply": lambda *values: functools.reduce(tf.multiply, values),
+    "subtract": lambda *values: functools.reduce(tf.subtract, values),
+    "average": lambda *values: functools.reduce(tf.add, values) / len(values),
+    "maximum": lambda *values: functools.reduce(tf.maximum, values),
+    "minimum": lambda *values: functools.reduce(tf.minimum, values),
+}
+
 
 class MergeWords(Site):
-    """Sum and concatenation."""
+    """Elementwise functions of several values, and concatenation."""
 
-    def add(self, inputs: Sequence[Value]) -> Value:
-        """Return the sum of values of one shape and layout."""
-        first, *others = inputs
-        total = first.tensor
-        for other in others:
-            same = other.tensor if other.tensor.shape == total.shape else mtf.reshape(other.tensor, total.shape)
-            total = mtf.add(total, same)
-        return dataclasses.replace(first, tensor=total, logits=None)
+    def merge(self, inputs: Sequence[Value], name: str) -> Value:
+        """Return the sum, product ("multiply"), difference, mean, maximum or minimum of values, broadcast to one shape.
+
+        Values of fewer dimensions get ones behind the batch; split values must be split alike.
+        """
+        rank = max(len(x.tensor.shape.dims) for x in inputs)
+        channels = next(x for x in inputs if x.channels.size == max(y.channels.size for y in inputs))
+        tensors = [self._of_rank(x, rank, channels) for x in inputs]
+        shape = mtf.Shape([max(column, key=lambda d: int(d.size)) for column in zip(*(t.shape.dims for t in tensors))])
+        features = max(x.features for x in inputs)
+        if name == "add" and all(t.shape == shape for t in tensors):
+            return Value(functools.reduce(mtf.add, tensors), channels.sizes, features)
+        whole = shape.dims[1:-1] if channels.sizes is not None else shape.dims[1:]
+        return Value(compute(name, _MERGES[name], tensors, shape, whole=whole), channels.sizes, features)
+
+    def _of_rank(self, x: Value, rank: int, like: Value) -> mtf.Tensor:
+        """Return the tensor of `x` with ones behind the batch, its channels named as those of `like` where there are as many."""
+        batch, *outer, last = x.tensor.shape.dims
+        ones = [mtf.Dimension(f"one{i}", 1) for i in range(rank - len(x.tensor.shape.dims))]
+        space = [mtf.Dimension(f"space{i}", d.size) for i, d in enumerate([*ones, *outer])]
+        shape = mtf.Shape([batch, *space, like.channels if last.size == like.channels.size else last])
+        return x.tensor if x.tensor.shape == shape else mtf.reshape(x.tensor, shape)
 
     def concatenate(self, inputs: Sequence[Value]) -> Value:
         """Return whole values joined along the channels."""

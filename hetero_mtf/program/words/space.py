@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
+import tensorflow as tf
+
+from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import pool
+from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.program.site import Site
 from hetero_mtf.program.value import Value
 
@@ -25,9 +30,32 @@ class SpaceWords(Site):
         """Return the maxima ("max") or means ("average") of windows of `x`."""
         return dataclasses.replace(x, tensor=pool.pool_2d(x.tensor, mode, pool_size, strides, padding.upper()), logits=None)
 
-    def mean_over_space(self, x: Value) -> Value:
+    def mean_over_space(self, x: Value, keepdims: bool = False) -> Value:
         """Return the means over all positions."""
-        return dataclasses.replace(x, tensor=pool.mean_over_space(x.tensor), logits=None)
+        return self._spaced(x, pool.mean_over_space(x.tensor), keepdims)
+
+    def maximum_over_space(self, x: Value, keepdims: bool = False) -> Value:
+        """Return the maxima over all positions; equal maxima share the gradient."""
+        batch, *space, channels = x.tensor.shape.dims
+        axes = list(range(1, 1 + len(space)))
+        y = compute("maximum_over_space", lambda value: tf.reduce_max(value, axes), [x.tensor], mtf.Shape([batch, channels]), whole=space)
+        return self._spaced(x, y, keepdims)
+
+    def _spaced(self, x: Value, tensor: Any, keepdims: bool) -> Value:
+        """Return what was taken over all positions, with ones in their place if `keepdims`."""
+        batch, *space, channels = x.tensor.shape.dims
+        ones = [mtf.Dimension(d.name, 1) for d in space] if keepdims else []
+        return dataclasses.replace(x, tensor=mtf.reshape(tensor, mtf.Shape([batch, *ones, channels])) if ones else tensor, logits=None)
+
+    def reshape(self, x: Value) -> Value:
+        """Return `x` in the present layer's output shape; split channels stay as they are."""
+        batch, *outer, channels = x.tensor.shape.dims
+        *space, last = self.layer.output_shape
+        if x.features > 1 or (x.sizes is not None and last != channels.size):
+            raise LayoutError(f"a Reshape to {self.layer.output_shape} needs its input whole; gather it first")
+        own = channels if last == channels.size else mtf.Dimension(f"layer{self.index}", last)
+        shape = mtf.Shape([batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space)), own])
+        return Value(mtf.reshape(x.tensor, shape), x.sizes)
 
     def pad_space(self, x: Value, padding: Sequence[Sequence[int]]) -> Value:
         """Return `x` with zeros around its spatial dimensions."""

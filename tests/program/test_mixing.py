@@ -1,0 +1,111 @@
+"""Butterfly mixing is what its definition says: copies trained on their own samples, averaged in pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.errors import LayoutError, PlanError
+from hetero_mtf.program.mixing import partner
+from tests.program import small_nets as nets
+from tests.program.oracle import clone, worst_error
+
+
+def _loss() -> Any:
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def _data(model: Any, batch: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    rng = np.random.default_rng(1)
+    x = [rng.normal(size=(batch, *model.input_shape[1:])) for _ in range(5)]
+    return x, [rng.integers(0, model.output_shape[-1], batch) for _ in x]
+
+
+def _sgd() -> Any:
+    return keras.optimizers.SGD(0.05, momentum=0.9, nesterov=True)
+
+
+def _by_definition(model: Any, samples: tuple[int, ...], x: list[np.ndarray], y: list[np.ndarray]) -> tuple[list[float], list[np.ndarray]]:
+    """Return the mean loss before each step and the averaged weights, from one Keras model a processor."""
+    copies = [clone(model) for _ in samples]
+    for copy in copies:
+        copy.compile(_sgd(), _loss())
+    bounds = np.cumsum([0, *samples])
+    phases, losses = max(1, (len(samples) - 1).bit_length()), []
+    for step, (images, labels) in enumerate(zip(x, y)):
+        own = [c.train_on_batch(images[a:b], labels[a:b]) for c, a, b in zip(copies, bounds, bounds[1:])]
+        losses.append(float(np.average(own, weights=samples)))
+        weights = [copy.get_weights() for copy in copies]
+        for i, copy in enumerate(copies):
+            j = i ^ (1 << step % phases)
+            if j < len(copies):
+                pairs = zip(weights[i], weights[j])
+                copy.set_weights([(samples[i] * a + samples[j] * b) / (samples[i] + samples[j]) for a, b in pairs])
+    every = [copy.get_weights() for copy in copies]
+    return losses, [np.average(np.stack(tensors), axis=0, weights=samples) for tensors in zip(*every)]
+
+
+@pytest.mark.parametrize("samples", [(5, 3), (4, 2, 2), (2, 3, 1, 2), (1, 2, 2, 1, 2)], ids=str)
+def test_losses_and_weights_are_those_of_keras_copies_mixed_by_hand(samples: tuple[int, ...]) -> None:
+    keras.config.set_floatx("float64")
+    model = nets.convs()
+    x, y = _data(model, sum(samples))
+    expected_losses, expected = _by_definition(model, samples, x, y)
+    with hm.Cluster.local(["cpu:0"] * len(samples)) as cluster:
+        plan = hm.Plan.batch(model, samples, cluster, sum(samples), gradient_sync="butterfly_mixing")
+        with hm.Trainer(model, plan, cluster, optimizer=_sgd(), loss=_loss()) as trainer:
+            losses = [trainer.train_on_batch(*batch) for batch in zip(x, y)]
+            trained = trainer.to_keras()
+            predicted = trainer.predict(x[0])
+    assert np.abs(np.subtract(expected_losses, losses)).max() <= 1e-8
+    assert worst_error(expected, trained.get_weights()) <= 1e-8
+    assert np.abs(predicted - trained.predict(x[0], verbose=0)).max() <= 1e-8  # the average predicts, not one of the copies
+
+
+def test_two_copies_with_momentum_are_synchronous_sgd_batch_norm_and_penalties_included() -> None:
+    keras.config.set_floatx("float64")
+    model = nets.norms(gamma_regularizer=keras.regularizers.L2(0.01))
+    x, y = _data(model, 8)
+    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
+        found = []
+        for sync in ("all_reduce", "butterfly_mixing"):
+            plan = hm.Plan.batch(model, [5, 3], cluster, 8, gradient_sync=sync)
+            with hm.Trainer(model, plan, cluster, optimizer=_sgd(), loss=_loss()) as trainer:
+                losses = [trainer.train_on_batch(*batch) for batch in zip(x, y)]
+                found.append((losses, trainer.to_keras().get_weights()))
+    assert np.abs(np.subtract(found[0][0], found[1][0])).max() <= 1e-8
+    assert worst_error(found[0][1], found[1][1]) <= 1e-8
+
+
+def test_partners_are_each_others_and_differ_from_step_to_step() -> None:
+    for processors in range(1, 10):
+        for phase in range(4):
+            pairs = [partner(i, processors, phase) for i in range(processors)]
+            assert all(other is None or pairs[other] == i for i, other in enumerate(pairs))
+
+
+def test_mixing_asks_for_a_batch_layout() -> None:
+    keras.config.set_floatx("float64")
+    model = nets.convs()
+    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
+        plan = hm.Plan.filters(model, [1, 1], cluster, 8)
+        with pytest.raises(PlanError, match="every layer must then be batch"):
+            hm.Plan(**{**plan.__dict__, "gradient_sync": "butterfly_mixing"})
+
+
+def test_a_gradient_that_is_more_than_one_sum_is_refused() -> None:
+    keras.config.set_floatx("float64")
+    i = keras.Input((4,))
+    shared = keras.layers.Dense(4, name="shared")
+    model = keras.Model(i, keras.layers.Dense(3)(shared(shared(i))))
+    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
+        plan = hm.Plan.batch(model, [1, 1], cluster, 4, gradient_sync="butterfly_mixing")
+        with (
+            hm.Trainer(model, plan, cluster, optimizer=_sgd(), loss=_loss()) as trainer,
+            pytest.raises(LayoutError, match="butterfly mixing"),
+        ):
+            trainer.train_on_batch(np.ones((4, 4)), np.zeros(4, int))

@@ -1,8 +1,9 @@
 """Lowering of a Mesh-TensorFlow graph onto unequal slices.
 
 Every operation is dispatched by its class. The operations listed in `AS_THEY_ARE` are stock
-Mesh-TensorFlow and correct on unequal slices; the others have their lowering here or beside their
-class. An operation that is neither raises, by name: it can be forgotten, but never be wrong.
+Mesh-TensorFlow and correct on unequal slices; other stock operations have their lowering here or in
+`stock/`, this project's own beside their class. An operation that is none of these raises, by name:
+it can be forgotten, but never be wrong.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ AS_THEY_ARE = (
     "AddOperation",
     "MinMaxOperation",
     "BroadcastOperation",
+    "CustomGradientOperation",
     "EinsumOperation",
     "ImportOperation",
     "ImportLaidOutTensorOperation",
+    "PrintOperation",
+    "RandomOperation",
+    "RangeOperation",
     "ReduceOperation",
     "ScalarAddOperation",
     "ScalarMultiplyOperation",
-    "SlicewiseOperation",
+    "ScalarSummaryOperation",
     "StopGradient",
 )
 
@@ -56,11 +61,23 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         self.operations: dict[Any, Any] = {}
         self.variables: dict[Any, Any] = {}
         self._counters: list[tuple[str, int]] = []
+        self.writes: dict[Any, list[Any]] = {}  # by update, every processor's writes
         self.last_late: dict[Any, list[Any]] = {}  # by mesh, the last operation that was put off for others
         self._read = {tensor for operation in graph.operations for tensor in operation.inputs}
         for operation in graph.operations:
             with tf.name_scope(operation.name):
                 lower_operation(operation, self)
+
+    @functools.cached_property
+    def initializer(self) -> Any:
+        """The operation that gives every variable, master and slices, its initial value."""
+        masters = [master for variable in self.variables.values() for master in variable.masters()]
+        with tf.control_dependencies([master.initializer for master in masters]):
+            return tf.group(*(variable.copy_from(variable.variable.get_master()) for variable in self.variables.values()))
+
+    def copy_masters_to_slices(self) -> Any:
+        """Return the operation that sets all slices from the masters, as after restoring a checkpoint."""
+        return tf.group(*(variable.copy_master_to_slices for variable in self.variables.values()))
 
     def verify_slice_shapes(self, tensor: Any, laid_out_tensor: Any) -> None:
         """Check every processor's slice, not only the first one's.
@@ -88,6 +105,37 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         return found
 
 
+def lower(graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl]) -> Lowering:
+    """Return a Mesh-TensorFlow graph lowered onto unequal slices, in the present `tf.Graph`.
+
+    Parameters
+    ----------
+    graph : mtf.Graph.
+    mesh_to_impl : mesh -> `UnevenMeshImpl`, for every mesh of the graph.
+
+    Returns
+    -------
+    Lowering
+        `export_to_tf_tensor(tensor)` and `lowered_operation(operation)` give what a
+        `tf.compat.v1.Session` runs, `initializer` what it runs first.
+
+    Raises
+    ------
+    LayoutError
+        If there is no `tf.Graph` to lower into, a mesh has no `UnevenMeshImpl`, or an operation
+        cannot be laid out so.
+    """
+    if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
+        where = "eagerly" if tf.executing_eagerly() else "in a tf.function"
+        raise LayoutError(f"a Mesh-TensorFlow graph cannot be lowered {where}; build and lower it within tf.Graph().as_default()")
+    for mesh in dict.fromkeys(operation.mesh for operation in graph.operations):
+        impl = mesh_to_impl.get(mesh)
+        if not isinstance(impl, UnevenMeshImpl):
+            fault = f"mesh {mesh._name} is to be lowered by {type(impl).__name__ if impl else 'nothing'}"
+            raise LayoutError(f"{fault}; give an UnevenMeshImpl for it")
+    return Lowering(graph, mesh_to_impl)
+
+
 @functools.singledispatch
 def lower_operation(operation: Any, lowering: Lowering) -> None:
     """Lower one operation; the default serves stock operations known to be right on unequal slices.
@@ -99,7 +147,8 @@ def lower_operation(operation: Any, lowering: Lowering) -> None:
     """
     name = type(operation).__name__
     if name not in AS_THEY_ARE or not type(operation).__module__.startswith("mesh_tensorflow"):
-        raise LayoutError(f"operation {operation.name} ({name}) is not supported on unequal slices; supported are {', '.join(AS_THEY_ARE)}")
+        remedy = "use mtf.slicewise or other operations of Mesh-TensorFlow"
+        raise LayoutError(f"operation {operation.name} ({name}) is not supported on unequal slices; {remedy}")
     operation.lower(lowering)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from hetero_mtf.planning.reading import Fault
 from hetero_mtf.planning.sizes import non_decreasing
 
-DIMENSIONS = ("output", "input", "whole")
+DIMENSIONS = ("output", "input", "whole", "batch")
 PASSES = ("forward", "backward", "update")
 
 
@@ -23,9 +23,10 @@ class Curve:
     ----------
     layer : index of the first layer of this kind in the LayerGraph.
     device : index of the device in the cluster.
-    dimension : what the units are: "output" channels, "input" channels, or "whole" for a layer measured as it stands.
+    dimension : what the units are: "output" channels, "input" channels, "whole" for a layer measured as it stands, or "batch" for
+        samples, all channels there.
     step_pass : "forward", "backward" or "update".
-    batch : samples of the batch it was measured with.
+    batch : samples of the batch it was measured with; of the whole batch where the units are samples.
     units : (points,) local units, increasing.
     seconds : (points,) median seconds of one pass.
     spread : (points,) inter-quartile range relative to the median.

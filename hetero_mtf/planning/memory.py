@@ -18,7 +18,8 @@ def stage_memory_bytes(profile: Profile, stage: Stage) -> tuple[int, ...]:
     """Return the bytes each processor of a stage holds at most in one step.
 
     Per layer: its variables, once as weights, once as gradients and once for each optimizer slot; its output and the gradient
-    of it. A copy that gathers or slices an input is not counted.
+    of it. A layer that splits the batch has all its variables on every device, and outputs by samples. A copy that gathers or
+    slices an input is not counted.
 
     Parameters
     ----------
@@ -37,11 +38,13 @@ def stage_memory_bytes(profile: Profile, stage: Stage) -> tuple[int, ...]:
     for entry in stage.layouts:
         layer = profile.graph.layers[entry.layer]
         units = split_units(profile.graph, entry.layer, entry.layout, counts) if entry.sizes else 1
-        weights = copies * sum(variable.size for variable in layer.variables)
+        weights = copies * sum(variable.size for variable in layer.variables) if layer.shared_with is None else 0
         outputs = 2 * profile.batch_size * math.prod(layer.output_shape)
+        places, rows = stage.places(entry.axis), stage.places(entry.batch_axis)
         for at in range(len(held)):
-            part = entry.sizes[at] / units if entry.sizes else 1.0
-            held[at] += item_bytes * (part * weights + _output_part(entry, layer, part) * outputs)
+            part = entry.sizes[places[at]] / units if entry.sizes else 1.0
+            samples = entry.samples[rows[at]] / sum(entry.samples) if entry.samples else 1.0
+            held[at] += item_bytes * (part * weights + samples * _output_part(entry, layer, part) * outputs)
     return tuple(math.ceil(held_bytes) for held_bytes in held)
 
 

@@ -20,7 +20,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "BatchNormalization": {"momentum": 0.99, "epsilon": 1e-3, "center": True, "scale": True, "gamma_l2": 0.0, "beta_l2": 0.0, "axis": -1},
     "ReLU": {"max_value": None, "negative_slope": 0.0, "threshold": 0.0},
     "Concatenate": {"axis": -1},
-    "Dropout": {"rate": 0.5, "seed": None},
+    "GlobalAveragePooling2D": {"keepdims": False},
+    "Dropout": {"rate": 0.5, "seed": None, "noise_shape": None},
 }
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.layers.kind import Shape, window_shape
+from hetero_mtf.layers.kind import Shape
 from hetero_mtf.layers.mixing import MixingKind
+from hetero_mtf.layers.window import window_shape
 
 
 class Conv2D(MixingKind):

@@ -120,21 +120,6 @@ def extent(shape: Shape) -> int:
     return size
 
 
-def window_shape(space: Shape, window: Sequence[int], strides: Sequence[int], padding: str) -> Shape:
-    """Return the spatial output shape of a convolution or pooling.
-
-    SAME gives ceil(n / s), VALID ceil((n - k + 1) / s), as TensorFlow does.
-
-    >>> window_shape((9, 7), (3, 3), (2, 2), "same")
-    (5, 4)
-    >>> window_shape((9, 7), (3, 3), (2, 2), "valid")
-    (4, 3)
-    """
-    if padding == "same":
-        return tuple(-(-n // s) for n, s in zip(space, strides))
-    return tuple(-(-(n - k + 1) // s) for n, k, s in zip(space, window, strides))
-
-
 def l2_factor(name: str, option: str, value: Any) -> float:
     """Return the factor of an L2 regularizer in Keras's serialised form, 0.0 for none.
 

@@ -7,25 +7,80 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.layers.kind import REPLICATED, LayerKind, Shape, extent
+from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent
 
 
-class Add(LayerKind):
-    """`keras.layers.Add` of inputs of one shape."""
+class Merge(LayerKind):
+    """An elementwise function of several inputs, broadcast to one shape; inputs of fewer dimensions get ones behind the batch."""
 
-    keras_class = "Add"
     merges = True
+    word: str
+
+    def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
+        return {**attributes, "alike": len({shape[-1] for shape in inputs}) == 1}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-        if len(set(inputs)) != 1:
-            raise UnsupportedError(f"an Add has inputs of shapes {', '.join(map(str, inputs))}; only equal shapes are supported")
-        return inputs[0]
+        rank = max(len(shape) for shape in inputs)
+        padded = [(*(1 for _ in range(rank - len(shape))), *shape) for shape in inputs]
+        extents = [{*column} - {1} for column in zip(*padded)]
+        if any(len(column) > 1 for column in extents):
+            shapes = ", ".join(map(str, inputs))
+            raise UnsupportedError(f"a {self.keras_class} has inputs of shapes {shapes}; make them equal, or 1 where they differ")
+        return tuple(max(column, default=1) for column in extents)
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         return float(extent(output) * (len(inputs) - 1))
 
+    def layouts(self, layer: Layer) -> frozenset[str]:
+        return CHANNELWISE if layer.attributes["alike"] else REPLICATED
+
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        return b.add(inputs)
+        return b.merge(inputs, self.word)
+
+
+class Add(Merge):
+    """`keras.layers.Add`."""
+
+    keras_class = "Add"
+    word = "add"
+
+
+class Multiply(Merge):
+    """`keras.layers.Multiply`."""
+
+    keras_class = "Multiply"
+    word = "multiply"
+
+
+class Subtract(Merge):
+    """`keras.layers.Subtract` of two inputs."""
+
+    keras_class = "Subtract"
+    word = "subtract"
+
+
+class Average(Merge):
+    """`keras.layers.Average`."""
+
+    keras_class = "Average"
+    word = "average"
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return float(extent(output) * len(inputs))
+
+
+class Maximum(Merge):
+    """`keras.layers.Maximum`."""
+
+    keras_class = "Maximum"
+    word = "maximum"
+
+
+class Minimum(Merge):
+    """`keras.layers.Minimum`."""
+
+    keras_class = "Minimum"
+    word = "minimum"
 
 
 class Concatenate(LayerKind):

@@ -1,4 +1,4 @@
-"""What convolutions and dense layers share: a kernel that mixes channels, a bias, an activation."""
+"""What layers with a kernel share: a bias, an activation, regularizers; and those whose kernel mixes channels."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from hetero_mtf.layers.activation import activation_name
 from hetero_mtf.layers.kind import MIXING, LayerKind, Shape, extent, l2_factor
 
 
-class MixingKind(LayerKind):
-    """A layer whose kernel has input channels and output channels as its last two dimensions."""
+class KernelKind(LayerKind):
+    """A layer with kernels, an optional bias and an activation.
 
+    Attributes
+    ----------
+    kernels : name of each kernel -> the word its options begin with, such as "depthwise" in depthwise_regularizer.
+    """
+
+    kernels: ClassVar[Mapping[str, str]] = {"kernel": "kernel"}
     kept: ClassVar[tuple[str, ...]] = ("activation", "use_bias", "kernel_regularizer", "bias_regularizer")
     fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "kernel_constraint": (None,),
@@ -20,16 +26,26 @@ class MixingKind(LayerKind):
         "activity_regularizer": (None,),
     }
     free = frozenset({"kernel_initializer", "bias_initializer"})
-    mixes = True
-    units_option: ClassVar[str]
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         found = super().attributes(name, config)
         found["activation"] = activation_name(name, found["activation"])
-        for variable in ("kernel", "bias"):
-            option = f"{variable}_regularizer"
+        for variable, word in {**self.kernels, "bias": "bias"}.items():
+            option = f"{word}_regularizer"
             found[f"{variable}_l2"] = l2_factor(name, option, found.pop(option))
         return found
+
+    def finish(self, b: Any, layer: Layer, mixed: Any) -> Any:
+        """Return `mixed` with the bias added and the activation applied."""
+        biased = b.add_bias(mixed, "bias") if layer.attributes["use_bias"] else mixed
+        return b.activate(biased, layer.attributes["activation"])
+
+
+class MixingKind(KernelKind):
+    """A layer whose kernel has input channels and output channels as its last two dimensions."""
+
+    mixes = True
+    units_option: ClassVar[str]
 
     def with_units(self, attributes: Mapping[str, Any], units: int) -> dict[str, Any]:
         return {**attributes, self.units_option: units}
@@ -40,7 +56,7 @@ class MixingKind(LayerKind):
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
         kernel = self.kernel_shape(attributes, inputs)
-        bias = (Variable("bias", kernel[-1:], True),) if attributes["use_bias"] else ()
+        bias = (Variable("bias", (attributes[self.units_option],), True),) if attributes["use_bias"] else ()
         return (Variable("kernel", kernel, True), *bias)
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
@@ -48,8 +64,3 @@ class MixingKind(LayerKind):
 
     def layouts(self, layer: Layer) -> frozenset[str]:
         return MIXING - {"column"} if layer.attributes["activation"] == "softmax" else MIXING
-
-    def finish(self, b: Any, layer: Layer, mixed: Any) -> Any:
-        """Return `mixed` with the bias added and the activation applied."""
-        biased = b.add_bias(mixed, "bias") if layer.attributes["use_bias"] else mixed
-        return b.activate(biased, layer.attributes["activation"])

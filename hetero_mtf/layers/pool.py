@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.layers.kind import LayerKind, Shape, extent, window_shape
+from hetero_mtf.layers.kind import LayerKind, Shape, extent
+from hetero_mtf.layers.window import window_shape
 
 
 class Pooling2D(LayerKind):
@@ -40,17 +41,32 @@ class AveragePooling2D(Pooling2D):
         return b.pool(inputs[0], "average", **layer.attributes)
 
 
-class GlobalAveragePooling2D(LayerKind):
-    """`keras.layers.GlobalAveragePooling2D`: the mean over all positions."""
+class GlobalPooling(LayerKind):
+    """One number a channel over all positions."""
 
-    keras_class = "GlobalAveragePooling2D"
-    fixed = {"data_format": ("channels_last",), "keepdims": (False,)}
+    kept = ("keepdims",)
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"data_format": ("channels_last",)}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-        return inputs[0][-1:]
+        return (*((1,) * (len(inputs[0]) - 1) if attributes["keepdims"] else ()), inputs[0][-1])
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         return float(extent(inputs[0]))
 
+
+class GlobalAveragePooling2D(GlobalPooling):
+    """`keras.layers.GlobalAveragePooling2D`: the mean over all positions."""
+
+    keras_class = "GlobalAveragePooling2D"
+
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        return b.mean_over_space(inputs[0])
+        return b.mean_over_space(inputs[0], **layer.attributes)
+
+
+class GlobalMaxPooling2D(GlobalPooling):
+    """`keras.layers.GlobalMaxPooling2D`: the maximum over all positions."""
+
+    keras_class = "GlobalMaxPooling2D"
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.maximum_over_space(inputs[0], **layer.attributes)

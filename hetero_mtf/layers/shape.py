@@ -1,4 +1,4 @@
-"""Layers that move or scale values but learn nothing: input, flatten, padding, rescaling, dropout."""
+"""Layers that move values about: input, flatten, reshape, padding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.layers.kind import REPLICATED, LayerKind, Shape, extent
+from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent
 
 
 class InputLayer(LayerKind):
@@ -72,34 +72,31 @@ class ZeroPadding2D(LayerKind):
         return b.pad_space(inputs[0], layer.attributes["padding"])
 
 
-class Rescaling(LayerKind):
-    """`keras.layers.Rescaling` by one number, plus one number."""
+class Reshape(LayerKind):
+    """`keras.layers.Reshape`; where the last dimension stays as it is, it may be split."""
 
-    keras_class = "Rescaling"
-    kept = ("scale", "offset")
+    keras_class = "Reshape"
+    kept = ("target_shape",)
+    needs_flat = True
 
-    def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        found = super().attributes(name, config)
-        if not all(isinstance(value, (int, float)) for value in found.values()):
-            raise UnsupportedError(f"layer {name} (Rescaling) has {found}; only one number for scale and one for offset are supported")
+    def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
+        return {**attributes, "keeps_channels": self.output_shape(attributes, inputs)[-1] == inputs[0][-1]}
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        target = tuple(attributes["target_shape"])
+        rest = extent(tuple(n for n in target if n != -1))
+        found = tuple(extent(inputs[0]) // rest if n == -1 else n for n in target)
+        if not found or extent(found) != extent(inputs[0]):
+            raise UnsupportedError(
+                f"a Reshape has target_shape={target} for the shape {inputs[0]}; give one of {extent(inputs[0])} elements"
+            )
         return found
 
-    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-        return inputs[0]
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return 0.0
+
+    def layouts(self, layer: Layer) -> frozenset[str]:
+        return CHANNELWISE if layer.attributes["keeps_channels"] else REPLICATED
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        return b.rescale(inputs[0], layer.attributes["scale"], layer.attributes["offset"])
-
-
-class Dropout(LayerKind):
-    """`keras.layers.Dropout`; the mask is drawn for the whole tensor, so it is the same under every plan."""
-
-    keras_class = "Dropout"
-    kept = ("rate", "seed")
-    fixed = {"noise_shape": (None,)}
-
-    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-        return inputs[0]
-
-    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        return b.drop(inputs[0], layer.attributes["rate"], layer.attributes["seed"])
+        return b.reshape(inputs[0])

@@ -34,6 +34,9 @@ def clone(model: keras.Model) -> keras.Model:
     """Return a copy of a model with its weights."""
     copy = keras.models.clone_model(model)
     copy.set_weights(model.get_weights())
+    for layer in copy.layers:
+        if hasattr(layer, "finalize_state"):
+            layer.finalize_state()  # a Normalization computes with what its weights were when this was last called
     return copy
 
 

@@ -80,7 +80,7 @@ def softmax(x: Tensor) -> Tensor:
     return Local("softmax", forward, [x], [(x.shape, x.dtype)], whole=last, gradient=gradient).outputs[0]
 
 
-def drop(x: Tensor, rate: float, seed: tf.Tensor) -> Tensor:
+def drop(x: Tensor, rate: float, seed: tf.Tensor, shared: Sequence[Any] = ()) -> Tensor:
     """Return `x` with each element zeroed with probability `rate` and the rest scaled by 1 / (1 - rate).
 
     The mask is drawn for the whole tensor from `seed` alone and then sliced, so it is the same
@@ -88,15 +88,19 @@ def drop(x: Tensor, rate: float, seed: tf.Tensor) -> Tensor:
 
     Parameters
     ----------
-    rate : probability in [0, 1).
+    rate : probability in [0, 1].
     seed : (2,) int32, the key of this draw.
+    shared : dimensions along which all elements share one draw.
     """
-    whole_shape = x.shape.to_integer_list
+    dimensions = x.shape.dims
+    drawn_shape = [1 if dimension in shared else dimension.size for dimension in dimensions]
 
     def mask(p: Processor, value: tf.Tensor) -> tf.Tensor:
-        drawn = tf.random.stateless_uniform(whole_shape, seed, dtype=value.dtype)
-        own = tf.slice(drawn, p.begins[0], p.shapes[0])
-        return tf.where(own >= rate, value / (1.0 - rate), tf.zeros_like(value))
+        drawn = tf.random.stateless_uniform(drawn_shape, seed, dtype=value.dtype)
+        begins = [0 if dimension in shared else begin for dimension, begin in zip(dimensions, p.begins[0])]
+        extents = [1 if dimension in shared else extent for dimension, extent in zip(dimensions, p.shapes[0])]
+        own = tf.slice(drawn, begins, extents)
+        return tf.where(own >= rate, value / (1.0 - rate), tf.zeros_like(value)) if rate < 1 else tf.zeros_like(value)
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
         return Local("dropout_gradient", mask, [dy], [(x.shape, x.dtype)]).outputs

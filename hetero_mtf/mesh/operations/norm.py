@@ -199,15 +199,11 @@ class _Spread:
         spread = tf.reduce_sum(deviations + counts * tf.math.squared_difference(means, mean), 0)
         return mean, spread / sum(self.counts)
 
-    def forward(
-        self, _: Processor, x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor
-    ) -> tf.Tensor:
+    def forward(self, _: Processor, x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         factor = tf.math.rsqrt(variance + self.epsilon) * gamma
         return (x - mean) * factor + beta
 
-    def sums(
-        self, _: Processor, x: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, dy: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def sums(self, _: Processor, x: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         inverse = tf.math.rsqrt(variance + self.epsilon)
         return tf.reduce_sum(dy * (x - mean), self.axes) * inverse, tf.reduce_sum(dy, self.axes)
 

@@ -1,0 +1,46 @@
+"""The kinds of layers that are supported, by name."""
+
+from __future__ import annotations
+
+from hetero_mtf.layers.activation import Activation, ReLU, Softmax
+from hetero_mtf.layers.conv import Conv2D
+from hetero_mtf.layers.dense import Dense
+from hetero_mtf.layers.depthwise import DepthwiseConv2D
+from hetero_mtf.layers.dropout import Dropout
+from hetero_mtf.layers.kind import LayerKind
+from hetero_mtf.layers.merge import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
+from hetero_mtf.layers.norm import BatchNormalization
+from hetero_mtf.layers.pool import AveragePooling2D, GlobalAveragePooling2D, GlobalMaxPooling2D, MaxPooling2D
+from hetero_mtf.layers.scaling import Normalization, Rescaling
+from hetero_mtf.layers.shape import Flatten, InputLayer, Reshape, ZeroPadding2D
+
+KINDS: dict[str, LayerKind] = {
+    kind.keras_class: kind
+    for kind in (
+        InputLayer(),
+        Conv2D(),
+        DepthwiseConv2D(),
+        Dense(),
+        MaxPooling2D(),
+        AveragePooling2D(),
+        GlobalAveragePooling2D(),
+        GlobalMaxPooling2D(),
+        BatchNormalization(),
+        Normalization(),
+        Rescaling(),
+        Activation(),
+        ReLU(),
+        Softmax(),
+        Dropout(),
+        Flatten(),
+        Reshape(),
+        ZeroPadding2D(),
+        Add(),
+        Multiply(),
+        Subtract(),
+        Average(),
+        Maximum(),
+        Minimum(),
+        Concatenate(),
+    )
+}

@@ -1,0 +1,76 @@
+"""Layers that scale and shift values by fixed numbers: rescaling, normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.records import Layer, Variable
+from hetero_mtf.layers.kind import LayerKind, Shape, extent
+
+
+class Rescaling(LayerKind):
+    """`keras.layers.Rescaling` by one number, or one a channel, plus one number, or one a channel."""
+
+    keras_class = "Rescaling"
+    kept = ("scale", "offset")
+
+    def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        found = super().attributes(name, config)
+        for option, value in found.items():
+            if not (_number(value) or isinstance(value, list) and value and all(map(_number, value))):
+                raise UnsupportedError(f"layer {name} (Rescaling) has {option}={value!r}; give one number, or a list of one a channel")
+        return found
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        for option in ("scale", "offset"):
+            value = attributes[option]
+            if isinstance(value, list) and len(value) not in (1, inputs[0][-1]):
+                raise UnsupportedError(
+                    f"a Rescaling has {len(value)} numbers for {option} and {inputs[0][-1]} channels; give one a channel"
+                )
+        return inputs[0]
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return 2.0 * extent(output)
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.rescale(inputs[0], layer.attributes["scale"], layer.attributes["offset"])
+
+
+class Normalization(LayerKind):
+    """`keras.layers.Normalization`: (x - mean) / sqrt(variance), both given or adapted; Keras's `count` is never used.
+
+    Given numbers go through float32, as Keras takes them.
+    """
+
+    keras_class = "Normalization"
+    kept = ("axis", "mean", "variance", "invert")
+    ignored_variables = frozenset({"count"})
+
+    def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
+        rank = len(inputs[0]) + 1
+        axes = sorted(axis + rank if axis < 0 else axis for axis in attributes["axis"])
+        if not all(0 < axis < rank for axis in axes) or len(set(axes)) < len(axes):
+            raise UnsupportedError(f"a Normalization has axis={tuple(attributes['axis'])}; name dimensions behind the batch, once each")
+        return {**attributes, "axis": axes}
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return inputs[0]
+
+    def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
+        if attributes["mean"] is not None:
+            return ()
+        shape = tuple(inputs[0][axis - 1] for axis in attributes["axis"])
+        return (Variable("mean", shape, False), Variable("variance", shape, False))
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return 2.0 * extent(output)
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.standardize(inputs[0], **layer.attributes)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,71 @@
+"""Words for scaling and shifting by numbers that no optimizer moves."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations.compute import compute
+from hetero_mtf.program.site import Site
+from hetero_mtf.program.value import Value
+
+
+class ScalingWords(Site):
+    """Rescaling and normalisation by fixed numbers."""
+
+    def rescale(self, x: Value, scale: float | Sequence[float], offset: float | Sequence[float]) -> Value:
+        """Return `x * scale + offset`, by one number or one a channel, both as Keras casts them to the dtype (through float32)."""
+        factors, shifts = (self._per_channel(x, value) for value in (scale, offset))
+        tensors = [x.tensor, *(t for t in (factors, shifts) if t is not None)]
+
+        def function(value: tf.Tensor, *numbers: tf.Tensor) -> tf.Tensor:
+            found = iter(numbers)
+            factor = tf.cast(scale, value.dtype) if factors is None else next(found)
+            return value * factor + (tf.cast(offset, value.dtype) if shifts is None else next(found))
+
+        return dataclasses.replace(x, tensor=compute("rescale", function, tensors, x.tensor.shape), logits=None)
+
+    def standardize(self, x: Value, axis: Sequence[int], mean: Any, variance: Any, invert: bool) -> Value:
+        """Return (x - mean) / sqrt(variance), or the inverse.
+
+        Parameters
+        ----------
+        axis : dimensions that mean and variance have, the batch being 0.
+        mean, variance : numbers, or None for the layer's variables `mean` and `variance`.
+        """
+        dimensions = x.tensor.shape.dims
+        kept = list(range(1, len(dimensions))) if x.features > 1 and axis else list(axis)
+        own = [dimensions[i] for i in kept]
+        if mean is None:
+            statistics = [self.parameter(name, own) for name in ("mean", "variance")]
+        else:
+            statistics = [self._numbers(x, value, own) for value in (mean, variance)]
+
+        def function(value: tf.Tensor, m: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+            import keras
+
+            narrow = [n if i in kept else 1 for i, n in enumerate(value.shape.as_list())]
+            m, v = tf.reshape(m, narrow), tf.reshape(v, narrow)
+            deviation = tf.maximum(tf.sqrt(v), tf.cast(keras.config.epsilon(), v.dtype))
+            return m + value * deviation if invert else (value - m) / deviation
+
+        tensors = [x.tensor, *(mtf.stop_gradient(statistic) for statistic in statistics)]
+        return dataclasses.replace(x, tensor=compute("standardize", function, tensors, x.tensor.shape), logits=None)
+
+    def _per_channel(self, x: Value, value: float | Sequence[float]) -> Any | None:
+        """Return a list of numbers as a tensor [*channels], None for a single number."""
+        return self._numbers(x, value, x.feature_dims) if isinstance(value, (list, tuple)) else None
+
+    def _numbers(self, x: Value, value: Any, dimensions: Sequence[Any]) -> Any:
+        """Return numbers as a tensor of dimensions of `x`, broadcast as NumPy does, in the dtype by way of float32."""
+        shape = [d.size for d in dimensions]
+        keras_shape = [math.prod(shape)] if x.features > 1 and shape else shape
+        array = np.asarray(value, np.float32).astype(self.dtype.as_numpy_dtype)
+        array = np.broadcast_to(array, keras_shape).reshape(shape)
+        return mtf.import_tf_tensor(self.mesh, tf.constant(array), mtf.Shape(list(dimensions)))

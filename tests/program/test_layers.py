@@ -1,0 +1,157 @@
+"""Every kind of layer is transparent: any layout gives Keras's losses and weights in float64, and lies as the plan says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.layers import kind_of, layer_graph
+from tests.program.oracle import Placement, Steps, keras_run, our_run, worst_error
+from tests.program.small_nets import _scatter
+
+L = keras.layers
+IMAGE = (6, 5, 2)
+BATCH = 8
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[dict[int, Any]]:
+    made = {count: hm.Cluster.local(["cpu:0"] * count) for count in (1, 3, 4)}
+    yield made
+    for cluster in made.values():
+        cluster.close()
+
+
+def _image_net(*makes: Callable[[], Any], shape: tuple[int, ...] = IMAGE, filters: int = 12) -> Callable[[], keras.Model]:
+    """Return what builds a net whose layers stand between a convolution of `filters` and another, so that they are split."""
+
+    def build() -> keras.Model:
+        convolution = L.Conv2D if len(shape) == 3 else L.Conv3D
+        i = keras.Input(shape)
+        x = convolution(filters, 2, padding="same", name="first")(i)
+        for make in makes:
+            x = make()(x)
+        if len(x.shape) == len(shape) + 1:
+            x = L.Flatten()(convolution(4, 1, activation="tanh", name="second")(x))
+        return _settled(_scatter(keras.Model(i, L.Dense(3, name="head")(x))))
+
+    return build
+
+
+def _settled(model: keras.Model) -> keras.Model:
+    for layer in model.layers:
+        if hasattr(layer, "finalize_state"):
+            layer.finalize_state()
+    return model
+
+
+def _squeeze_excite() -> keras.Model:
+    """A block as in EfficientNet: depthwise, then a product with one number a channel, then stochastic depth of rate zero."""
+    i = keras.Input(IMAGE)
+    x = L.Normalization(name="norm")(L.Rescaling(0.7)(i))
+    x = L.Conv2D(12, 3, padding="same", use_bias=False, name="expand")(x)
+    x = L.Activation("swish")(L.BatchNormalization(name="bn")(x))
+    x = L.DepthwiseConv2D(3, strides=2, use_bias=False, name="depth")(L.ZeroPadding2D(1)(x))
+    s = L.Reshape((1, 1, 12))(L.GlobalAveragePooling2D()(x))
+    s = L.Conv2D(3, 1, activation="swish", name="reduce")(s)
+    s = L.Conv2D(12, 1, activation="sigmoid", name="restore")(s)
+    x = L.Multiply(name="excite")([x, s])
+    y = L.Conv2D(6, 1, name="project")(x)
+    z = L.Conv2D(6, 1, name="again")(y)
+    x = L.Add()([L.Dropout(0.0, noise_shape=(None, 1, 1, 1))(z), y])
+    return _settled(_scatter(keras.Model(i, L.Dense(3, activation="softmax", name="head")(L.GlobalMaxPooling2D()(x)))))
+
+
+def _merges() -> keras.Model:
+    """All merges, of equal shapes, of one number a channel, of one number a sample, and of fewer dimensions."""
+    i = keras.Input(IMAGE)
+    a = L.Conv2D(6, 3, padding="same", name="left")(i)
+    b = L.Conv2D(6, 1, name="right")(i)
+    mean = L.GlobalAveragePooling2D()(a)
+    x = L.Multiply()([L.Maximum()([a, b]), L.Average()([a, b, a])])
+    x = L.Add()([L.Subtract()([x, b]), mean])
+    one = L.Conv2D(1, 1, name="one")(b)
+    x = L.Minimum()([L.Multiply()([x, one]), L.GlobalMaxPooling2D(keepdims=True)(b)])
+    flat = L.Multiply()([L.Dense(4, name="hidden")(L.Flatten()(x)), L.Dense(1, name="gate")(mean)])
+    return _scatter(keras.Model(i, L.Dense(3, name="head")(flat)))
+
+
+NETS: dict[str, Callable[[], keras.Model]] = {
+    "squeeze and excite": _squeeze_excite,
+    "merges": _merges,
+    "depthwise": _image_net(lambda: L.DepthwiseConv2D(3, padding="same", activation="tanh", depthwise_regularizer="l2", name="depth")),
+    "depthwise, strides, dilation": _image_net(
+        lambda: L.DepthwiseConv2D(2, strides=2, name="depth"), lambda: L.DepthwiseConv2D((2, 1), dilation_rate=(1, 2), padding="same")
+    ),
+    "depthwise with a multiplier": _image_net(lambda: L.DepthwiseConv2D(2, depth_multiplier=2, name="depth"), filters=6),
+    "normalization": _image_net(lambda: L.Normalization(), lambda: L.Normalization(axis=(1, 3), invert=True)),
+    "normalization, given": _image_net(lambda: L.Normalization(mean=np.arange(12.0), variance=np.arange(12.0)[::-1] + 0.5)),
+    "rescaling by channel": _image_net(lambda: L.Rescaling(list(np.arange(12) / 7), 0.3)),
+    "reshape": _image_net(lambda: L.Reshape((5, 6, 12)), lambda: L.Reshape((15, 2, 12)), lambda: L.Reshape((6, 5, 12))),
+    "reshape of channels": _image_net(lambda: L.Reshape((6, 15, 4))),
+    "flatten and reshape": _image_net(lambda: L.Flatten(), lambda: L.Reshape((6, 10, 6))),
+    "global maximum": _image_net(lambda: L.GlobalMaxPooling2D()),
+}  # fmt: skip
+
+
+PLANS: dict[str, Callable[[keras.Model, dict[int, Any]], tuple[hm.Plan, Any]]] = {
+    "pairs": lambda model, c: (hm.Plan.filters(model, [7, 4, 1], c[3], BATCH), c[3]),
+    "grid": lambda model, c: (hm.Plan.grid(model, [3, 1], [2, 1], c[4], BATCH), c[4]),
+    "single": lambda model, c: (hm.Plan.single(model, 0, c[1], BATCH), c[1]),
+    "gather": lambda model, c: (hm.Plan.filters(model, [7, 4, 1], c[3], BATCH, pairing="gather"), c[3]),
+    "even": lambda model, c: (hm.Plan.even(model, c[3], BATCH), c[3]),
+    "batch": lambda model, c: (hm.Plan.batch(model, [4, 3, 1], c[3], BATCH), c[3]),
+}
+OFTEN, SELDOM = ["pairs", "grid"], ["single", "gather", "even", "batch"]
+
+
+def _steps(model: keras.Model, sizes: tuple[int, ...]) -> Steps:
+    rng = np.random.default_rng(3)
+    x = [rng.normal(size=(n, *model.input_shape[1:])) for n in sizes]
+    return Steps(x, [rng.normal(size=(n, *model.output_shape[1:])) for n in sizes], [None] * len(sizes))
+
+
+def _assert_in_force(model: keras.Model, plan: hm.Plan, placement: Placement) -> None:
+    """Check that every layer that the plan splits by channels holds unequal slices of its variables, and every other one whole ones."""
+    graph = layer_graph(model)
+    devices = len(plan.stages[0].devices)
+    for layer, layout in zip(graph.layers, plan.stages[0].layouts):
+        for variable in layer.variables:
+            held = placement[layer.name][variable.name]
+            whole = [shape for _, shape in held if shape == variable.shape]
+            if not layout.sizes:
+                assert len(whole) == devices
+            elif kind_of(layer).mixes is False or len(variable.shape) > 1:
+                assert not whole or 0 in layout.sizes
+
+
+def _check(build: Callable[[], keras.Model], clusters: dict[int, Any], plans: list[str], sizes: tuple[int, ...]) -> None:
+    keras.config.set_floatx("float64")
+    model = build()
+    steps = _steps(model, sizes)
+    optimizer, loss = lambda: keras.optimizers.SGD(0.02, momentum=0.9), lambda: keras.losses.MeanSquaredError()
+    losses, weights = keras_run(model, optimizer(), loss(), steps)
+    for name in plans:
+        plan, cluster = PLANS[name](model, clusters)
+        ours, trained, placement = our_run(model, plan, cluster, optimizer(), loss(), steps)
+        assert np.abs(np.subtract(losses, ours)).max() <= 1e-8, (name, losses, ours)
+        assert worst_error(weights, trained) <= 1e-8, name
+        _assert_in_force(model, plan, placement)
+
+
+@pytest.mark.parametrize("build", NETS.values(), ids=NETS)
+def test_a_layer_is_transparent_in_slices_of_channels_and_of_both_channels_and_samples(
+    build: Callable[[], keras.Model], clusters: dict[int, Any]
+) -> None:
+    _check(build, clusters, OFTEN, (8, 8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", NETS.values(), ids=NETS)
+def test_a_layer_is_transparent_in_every_other_layout_and_batch_size(build: Callable[[], keras.Model], clusters: dict[int, Any]) -> None:
+    _check(build, clusters, SELDOM, (8, 8, 5, 1))

@@ -9,6 +9,7 @@ import numpy as np
 
 from hetero_mtf.data.array import Array
 from hetero_mtf.data.batch import Batch, add_class_weight, cast_batch, check_batch, check_class_weight
+from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import DataError
 
@@ -29,6 +30,7 @@ class ArraySource(BatchSource):
     seed : seed of that order, not negative.
     class_weight : weight of each class number, instead of `sample_weight`.
     dtype : what samples and weights are cast to, batch by batch; None leaves them as they are.
+    form : how the model packs several inputs and outputs; None where there is one array of each.
 
     Raises
     ------
@@ -49,13 +51,14 @@ class ArraySource(BatchSource):
         *,
         class_weight: Mapping[int, float] | None = None,
         dtype: str | None = None,
+        form: Form | None = None,
     ) -> None:
         super().__init__()
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
             raise DataError(f"batch_size is {batch_size!r}; use a whole number from 1")
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise DataError(f"seed is {seed!r}; use a whole number from 0")
-        self._data = check_batch(x, y, sample_weight)
+        self._data = check_batch(x, y, sample_weight, form=form)
         if class_weight is not None:
             self._data = add_class_weight(self._data, check_class_weight(class_weight))
         self._batch_size = int(batch_size)
@@ -92,9 +95,7 @@ class ArraySource(BatchSource):
         order = self.order(epoch)
         for start in range(sample, self.samples, self._batch_size):
             chosen = order[start : start + self._batch_size]
-            x, y, weights = self._data
-            part = Batch(x[chosen], None if y is None else y[chosen], None if weights is None else weights[chosen])
-            yield cast_batch(part, self._dtype)
+            yield cast_batch(self._data.taken(chosen), self._dtype)
 
     def state(self) -> dict[str, Any]:
         """Return the position as a JSON-able dict, with what decides the order."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hetero_mtf.data.array import Array, as_numbers, check_finite
+from hetero_mtf.data.form import Form
 from hetero_mtf.errors import DataError
 
 
 class Batch(NamedTuple):
     """One batch, at its true size.
+
+    A network with several inputs has a tuple of arrays as x, in the order of its inputs; one with several outputs likewise as y,
+    and one array or a tuple as sample_weight. Labels and weights of an output may be None.
 
     Parameters
     ----------
@@ -20,17 +25,34 @@ class Batch(NamedTuple):
     sample_weight : (samples,) array of float, or None where all weigh one.
     """
 
-    x: Array
-    y: Array | None = None
-    sample_weight: Array | None = None
+    x: Any
+    y: Any = None
+    sample_weight: Any = None
 
     @property
     def size(self) -> int:
         """Number of samples."""
-        return len(self.x)
+        return len(self.x[0] if isinstance(self.x, tuple) else self.x)
+
+    def taken(self, chosen: Array) -> Batch:
+        """Return the samples of some indices."""
+        return Batch(*(each(part, lambda array: array[chosen]) for part in self))
 
 
-def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "") -> Batch:
+def each(part: Any, change: Callable[[Array], Array]) -> Any:
+    """Return a part of a batch with all its arrays changed.
+
+    Parameters
+    ----------
+    part : an array, a tuple of arrays, or None, in a tuple too.
+    change : array -> array.
+    """
+    if isinstance(part, tuple):
+        return tuple(each(item, change) for item in part)
+    return None if part is None else change(part)
+
+
+def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "", form: Form | None = None) -> Batch:
     """Return `x`, `y` and `sample_weight` as arrays that fit each other.
 
     Parameters
@@ -39,36 +61,61 @@ def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "") -> Batch:
     y : (samples, ...) array-like of finite numbers, or None.
     sample_weight : (samples,) or (samples, 1) array-like, finite and not negative, or None.
     where : how the message calls the place, such as " of batch 3"; empty for whole data.
+    form : how the model packs several of them; None where each is one array.
 
     Raises
     ------
     DataError
         If one is no array, is empty, differs in length, or holds values that cannot be meant.
     """
-    samples = as_numbers(x, f"x{where}")
-    if not samples.ndim:
-        raise DataError(f"x{where} is a single number; hand over an array of shape (samples, ...)")
-    if not len(samples):
-        raise DataError(f"x{where} is empty, its shape is {samples.shape}; there must be at least one sample")
-    labels = None if y is None else _check_labels(as_numbers(y, f"y{where}"), len(samples), where)
-    weights = None if sample_weight is None else _check_weights(as_numbers(sample_weight, f"sample_weight{where}"), len(samples), where)
+    if form is not None:
+        x = form.x(x, where)
+        y = None if y is None else form.y(y, where)
+        sample_weight = None if sample_weight is None else form.weight(sample_weight, where)
+    names, first_name = (form.outputs.names, form.inputs.names[0]) if form else ((), "")
+    samples = _each_named(x, "x", where, form.inputs.names if form else (), _check_samples)
+    first = samples[0] if isinstance(samples, tuple) else samples
+    for name, part in zip(form.inputs.names if form else (), samples if isinstance(samples, tuple) else ()):
+        if len(part) != len(first):
+            wrong = f"input {name} has {len(part)} samples and input {first_name} {len(first)}"
+            raise DataError(f"x{where} does not fit together: {wrong}; there must be as many of each")
+    labels = _each_named(y, "y", where, names, lambda array, what: _check_labels(array, len(first), where, what))
+    weights = _each_named(sample_weight, "sample_weight", where, names, lambda w, what: _check_weights(w, len(first), where, what))
     return Batch(samples, labels, weights)
 
 
-def _check_labels(y: Array, samples: int, where: str) -> Array:
+def _each_named(part: Any, what: str, where: str, names: Sequence[str], check: Callable[[Array, str], Array]) -> Any:
+    """Return a part of a batch with its arrays checked, each called by its name where there are several."""
+    if not isinstance(part, tuple) or not names:
+        return None if part is None else check(as_numbers(part, f"{what}{where}"), f"{what}{where}")
+    called = [f"{what} of {name}{where}" for name in names]
+    return tuple(None if array is None else check(as_numbers(array, name), name) for name, array in zip(called, part))
+
+
+def _check_samples(samples: Array, what: str) -> Array:
+    if not samples.ndim:
+        raise DataError(f"{what} is a single number; hand over an array of shape (samples, ...)")
+    if not len(samples):
+        raise DataError(f"{what} is empty, its shape is {samples.shape}; there must be at least one sample")
+    return samples
+
+
+def _check_labels(y: Array, samples: int, where: str, what: str) -> Array:
     if y.shape[:1] != (samples,):
-        raise DataError(f"x{where} has {samples} samples and y has shape {y.shape}; there must be one label a sample")
-    check_finite(y, f"y{where}")
+        shown = what.removesuffix(where)
+        raise DataError(f"x{where} has {samples} samples and {shown} has shape {y.shape}; there must be one label a sample")
+    check_finite(y, what)
     return y
 
 
-def _check_weights(weights: Array, samples: int, where: str) -> Array:
+def _check_weights(weights: Array, samples: int, where: str, what: str) -> Array:
     if weights.shape not in ((samples,), (samples, 1)):
-        raise DataError(f"x{where} has {samples} samples and sample_weight has shape {weights.shape}; there must be one weight a sample")
+        shown = what.removesuffix(where)
+        raise DataError(f"x{where} has {samples} samples and {shown} has shape {weights.shape}; there must be one weight a sample")
     flat = weights.reshape(samples)
-    check_finite(flat, f"sample_weight{where}")
+    check_finite(flat, what)
     if (flat < 0).any():
-        raise DataError(f"sample_weight{where} goes down to {flat.min():g}; weights must not be negative")
+        raise DataError(f"{what} goes down to {flat.min():g}; weights must not be negative")
     return flat
 
 
@@ -135,8 +182,10 @@ def add_class_weight(batch: Batch, class_weight: dict[int, float], where: str = 
     Raises
     ------
     DataError
-        If there are no labels, or sample weights already, as Keras refuses both at once.
+        If there are several outputs, no labels, or sample weights already, as Keras refuses both at once.
     """
+    if isinstance(batch.y, tuple):
+        raise DataError(f"class_weight goes with one output and there are {len(batch.y)}{where}; pass sample_weight instead")
     if batch.y is None:
         raise DataError(f"class_weight needs labels and there are none{where}; pass y")
     if batch.sample_weight is not None:
@@ -154,5 +203,5 @@ def cast_batch(batch: Batch, dtype: str | None) -> Batch:
     """
     if dtype is None:
         return batch
-    weights = None if batch.sample_weight is None else batch.sample_weight.astype(dtype, copy=False)
-    return batch._replace(x=batch.x.astype(dtype, copy=False), sample_weight=weights)
+    x, weights = (each(part, lambda array: array.astype(dtype, copy=False)) for part in (batch.x, batch.sample_weight))
+    return batch._replace(x=x, sample_weight=weights)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.data.array_source import ArraySource
+from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.data.stream import is_tensor_dataset
 from hetero_mtf.data.stream_source import StreamSource
@@ -24,12 +25,14 @@ def batch_source(
     steps_per_epoch: int | None = None,
     dtype: str | None = None,
     labels: bool = True,
+    form: Form | None = None,
 ) -> BatchSource:
     """Return a source of batches of `x` and `y`.
 
     Parameters
     ----------
-    x : (samples, ...) array, or a stream that gives batches (see `StreamSource`), or a BatchSource, which is returned as it is.
+    x : (samples, ...) array, several packed as the model's inputs, a stream that gives batches (see `StreamSource`), or a
+        BatchSource, which is returned as it is.
     y : (samples, ...) array of labels; None where the stream gives them.
     batch_size : samples a batch, of arrays.
     sample_weight : (samples,) array of float, of arrays.
@@ -39,6 +42,7 @@ def batch_source(
     steps_per_epoch : batches an epoch, of streams.
     dtype : what samples and weights are cast to; None leaves them.
     labels : whether labels are needed, as for training; not for predicting.
+    form : how the model packs several inputs and outputs; None where there is one array of each.
 
     Raises
     ------
@@ -55,15 +59,16 @@ def batch_source(
     if isinstance(x, BatchSource):
         _refuse("a BatchSource", y=y, sample_weight=sample_weight, class_weight=class_weight, steps_per_epoch=steps_per_epoch)
         return x
-    if y is None and not _is_array(x):
+    packed = form is not None and not _is_array(x) and form.holds_arrays(x, y, labels)
+    if y is None and not _is_array(x) and not packed:
         _refuse("a stream of batches", sample_weight=sample_weight)
-        return StreamSource(x, steps_per_epoch, class_weight=class_weight, dtype=dtype, labels=labels)
-    if not _is_array(x) and (is_tensor_dataset(x) or not isinstance(x, (list, tuple))):
+        return StreamSource(x, steps_per_epoch, class_weight=class_weight, dtype=dtype, labels=labels, form=form)
+    if not _is_array(x) and not packed and (is_tensor_dataset(x) or not isinstance(x, (list, tuple))):
         _refuse(f"a {type(x).__name__}", y=y)
     if y is None and labels:
-        raise DataError("x is an array and y is missing; pass the labels as y")
+        raise DataError(f"x is {'a dict' if packed else 'an array'} and y is missing; pass the labels as y")
     _refuse("an array", steps_per_epoch=steps_per_epoch)
-    return ArraySource(x, y, sample_weight, batch_size, shuffle, seed, class_weight=class_weight, dtype=dtype)
+    return ArraySource(x, y, sample_weight, batch_size, shuffle, seed, class_weight=class_weight, dtype=dtype, form=form)
 
 
 def _is_array(x: Any) -> bool:

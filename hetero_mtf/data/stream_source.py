@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hetero_mtf.data.batch import Batch, add_class_weight, cast_batch, check_batch, check_class_weight
+from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.data.stream import stream_of
 from hetero_mtf.errors import DataError
@@ -27,6 +28,7 @@ class StreamSource(BatchSource):
     class_weight : weight of each class number, for batches without weights.
     dtype : what samples and weights are cast to; None leaves them.
     labels : whether batches must have labels; without, x alone or (x,) will do.
+    form : how the model packs several inputs and outputs; None where there is one array of each.
 
     Raises
     ------
@@ -44,6 +46,7 @@ class StreamSource(BatchSource):
         class_weight: Mapping[int, float] | None = None,
         dtype: str | None = None,
         labels: bool = True,
+        form: Form | None = None,
     ) -> None:
         super().__init__()
         if steps_per_epoch is not None and (not isinstance(steps_per_epoch, int) or steps_per_epoch < 1):
@@ -55,6 +58,7 @@ class StreamSource(BatchSource):
         self._class_weight = None if class_weight is None else check_class_weight(class_weight)
         self._dtype = dtype
         self._labels = labels
+        self._form = form
         self._running: Iterator[Any] | None = None
         self._behind = 0
 
@@ -111,12 +115,12 @@ class StreamSource(BatchSource):
         if not (2 if self._labels else 1) <= len(parts) <= 3:
             found = f"{len(parts)} parts" if isinstance(item, (tuple, list)) else f"one {type(item).__name__}"
             raise DataError(f"batch {number} of the stream is {found}; hand over (x, y) or (x, y, sample_weight)")
-        if isinstance(parts[0], Mapping):
-            raise DataError(f"x{where} is a dict; hand over one array, as networks with several inputs are not supported")
+        if isinstance(parts[0], Mapping) and self._form is None:
+            raise DataError(f"x{where} is a dict; hand over one array, or the form of the model that takes dicts")
         x, y, weights = (*parts, None, None)[:3]
         if y is None and self._labels:
             raise DataError(f"y{where} is None; hand over (x, y) or (x, y, sample_weight)")
-        batch = check_batch(x, y, weights, where)
+        batch = check_batch(x, y, weights, where, self._form)
         if self._class_weight is not None:
             batch = add_class_weight(batch, self._class_weight, where)
         return cast_batch(batch, self._dtype)

@@ -1,0 +1,114 @@
+"""Form: how a model's samples, labels and weights are packed, and the way from there to flat arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetero_mtf.errors import DataError
+from hetero_mtf.graph.structure import Structure
+
+Flat = Any  # one array where there is one value, else a tuple of arrays
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """Flattens what users pack as their model packs it.
+
+    Parameters
+    ----------
+    inputs, outputs : the model's packing.
+    targets : (outputs,) whether an output has a loss, and so needs labels.
+    """
+
+    inputs: Structure
+    outputs: Structure
+    targets: tuple[bool, ...]
+
+    def x(self, value: Any, where: str = "") -> Flat:
+        """Return samples in the order of the model's inputs.
+
+        Parameters
+        ----------
+        value : packed as the model's inputs, or a dict by their names.
+        where : how the message calls the place, such as " of batch 3".
+
+        Raises
+        ------
+        DataError
+            If they are packed in another way.
+        """
+        return _flat(self.inputs.flatten(value, f"x{where}"))
+
+    def y(self, value: Any, where: str = "") -> Flat:
+        """Return labels in the order of the model's outputs, None for an output that needs none and has none.
+
+        Outputs without a loss may be left out, as in Keras.
+
+        Parameters
+        ----------
+        value, where : as for `x`.
+
+        Raises
+        ------
+        DataError
+            If they are packed in another way, or one that is needed is missing.
+        """
+        found = self._of_targets(value)
+        leaves = self.outputs.flatten(value, f"y{where}") if found is None else found
+        for name, wanted, leaf in zip(self.outputs.names, self.targets, leaves):
+            if wanted and leaf is None:
+                raise DataError(f"y{where} is missing for output {name}, which has a loss; pass its targets")
+        return _flat(leaves)
+
+    def weight(self, value: Any, where: str = "") -> Flat:
+        """Return sample weights: one array for all outputs, or a tuple with one or None each.
+
+        Parameters
+        ----------
+        value, where : as for `x`.
+
+        Raises
+        ------
+        DataError
+            If they are packed in another way.
+        """
+        several = isinstance(value, (list, tuple)) and any(item is None or getattr(item, "shape", ()) for item in value)
+        if self.outputs.count == 1:
+            return self.outputs.flatten(value, f"sample_weight{where}")[0] if isinstance(value, Mapping) else value
+        return tuple(self.outputs.flatten(value, f"sample_weight{where}")) if several or isinstance(value, Mapping) else value
+
+    def holds_arrays(self, x: Any, y: Any, labels: bool) -> bool:
+        """Return whether `x`, which is no array, packs arrays rather than being a stream of batches.
+
+        Parameters
+        ----------
+        x, y : what the user handed over.
+        labels : whether labels are needed; a list that comes without is a stream then.
+        """
+        if isinstance(x, Mapping):
+            return True
+        if self.inputs.count == 1 or not isinstance(x, (list, tuple)):
+            return False
+        arrays = len(x) == self.inputs.count and all(hasattr(item, "shape") for item in x)
+        return y is not None or (arrays and not labels)
+
+    def _of_targets(self, value: Any) -> tuple[Any, ...] | None:
+        """Return labels that were given for the outputs with a loss only."""
+        wanted = [at for at, has in enumerate(self.targets) if has]
+        if len(wanted) == len(self.targets):
+            return None
+        names = [self.outputs.names[at] for at in wanted]
+        given: Sequence[Any] | None = None
+        if isinstance(value, Mapping):
+            given = [value[name] for name in names] if set(value) == set(names) else None
+        elif isinstance(value, (list, tuple)) and len(value) == len(wanted) and len(wanted) > 1:
+            given = value
+        elif len(wanted) == 1 and hasattr(value, "shape"):
+            given = [value]
+        return None if given is None else tuple(given[wanted.index(at)] if at in wanted else None for at in range(len(self.targets)))
+
+
+def _flat(leaves: tuple[Any, ...]) -> Flat:
+    return leaves[0] if len(leaves) == 1 else leaves

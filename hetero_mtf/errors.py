@@ -40,3 +40,7 @@ class DataError(HeteroError):
 
 class CheckpointError(HeteroError):
     """A checkpoint cannot be written, read, or belongs to another network."""
+
+
+class NothingToSplitError(PlanError):
+    """A strategy has no plan for this network or cluster; another one has."""

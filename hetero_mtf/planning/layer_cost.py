@@ -41,6 +41,7 @@ class Costs:
         self.counts = channels(self.graph)
         self.trains_before = trains_before(self.graph)
         self._tables: dict[tuple[int, str, int, str], list[float]] = {}
+        self._parts: dict[tuple[int, int, str], list[float]] = {}
 
     def table(self, layer: int, layout: str, device: int, step_pass: str) -> list[float]:
         """Return the seconds of a layer's pass for every number of local units.
@@ -88,9 +89,7 @@ class Costs:
         if entry.layout == "batch":
             return table[samples]
         seconds = table[size] if entry.sizes else table[-1]
-        if not entry.samples or step_pass == "update":
-            return seconds
-        return seconds * self._part_of_batch(entry.layer, device, samples, step_pass)
+        return seconds * self.part_of_batch(entry.layer, device, step_pass)[samples] if entry.samples else seconds
 
     def summed_table(self, members: Sequence[tuple[int, str]], device: int) -> list[float]:
         """Return the seconds of a whole step's work in some layers for every number of local units.
@@ -122,9 +121,24 @@ class Costs:
         owners = [i for i, layer in enumerate(self.graph.layers) if layer.shared_with is None]
         return math.fsum(self.table(layer, "replicated", device, "update")[-1] for layer in owners)
 
-    def _part_of_batch(self, layer: int, device: int, samples: int, step_pass: str) -> float:
-        table = self.table(layer, "batch", device, step_pass)
-        return table[samples] / table[-1] if table[-1] > 0 else samples / self.profile.batch_size
+    def part_of_batch(self, layer: int, device: int, step_pass: str) -> list[float]:
+        """Return t(s samples) / t(whole batch), all channels there, for 0, 1, ... samples; 1 for an update.
+
+        Parameters
+        ----------
+        layer : index of the layer.
+        device : index of the device.
+        step_pass : "forward", "backward" or "update".
+        """
+        key = (layer, device, step_pass)
+        if key not in self._parts:
+            table, batch = self.table(layer, "batch", device, step_pass), self.profile.batch_size
+            whole_s = table[-1]
+            if step_pass == "update":
+                self._parts[key] = [1.0] * (batch + 1)
+            else:
+                self._parts[key] = [s / whole_s if whole_s > 0 else samples / batch for samples, s in enumerate(table)]
+        return self._parts[key]
 
     def _tabulate_batch(self, layer: int, device: int, step_pass: str) -> list[float]:
         batch = self.profile.batch_size

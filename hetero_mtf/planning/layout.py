@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from hetero_mtf.errors import PlanError
+from hetero_mtf.errors import NothingToSplitError, PlanError
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.records import LayerLayout
@@ -123,6 +123,7 @@ def arrange(
     pairing: str = "pairs",
     whole: frozenset[int] = frozenset(),
     border: str | None = None,
+    batched: frozenset[int] = frozenset(),
 ) -> Arrangement:
     """Return the layout of every layer and the segments that share sizes.
 
@@ -139,6 +140,7 @@ def arrange(
     border : None splits filters everywhere; "all_gather" and "all_to_all" split the batch in the `trunk` and channels behind it.
         At an "all_gather" the first dense layer is a column that reads the whole batch; at an "all_to_all" it is a row, each
         processor taking its input channels of all samples. A softmax cannot be a column, so it is a row at either.
+    batched : indices of mixing layers behind the border to split by the batch all the same.
 
     Raises
     ------
@@ -156,7 +158,7 @@ def arrange(
     """
     if pairing not in PAIRINGS:
         raise PlanError(f"pairing {pairing!r} is unknown; use one of {', '.join(PAIRINGS)}")
-    walk = _Walk(graph, channels(graph), pairing, whole | shared(graph), _checked_trunk(graph, border), border)
+    walk = _Walk(graph, channels(graph), pairing, whole | shared(graph), _checked_trunk(graph, border) | batched, border)
     for index in range(len(graph.layers)):
         walk.visit(index)
     segments = tuple(Segment(units, tuple(members)) for units, members in walk.segments if members)
@@ -170,7 +172,8 @@ def _checked_trunk(graph: LayerGraph, border: str | None) -> frozenset[int]:
         raise PlanError(f"border {border!r} is unknown; use one of {', '.join(BORDERS)}")
     found = trunk(graph)
     if len(found) == len(graph.layers):
-        raise PlanError("the network has no dense layer behind its convolutions, so a hybrid has nothing to split there; use Plan.batch")
+        lack = "the network has no dense layer behind its convolutions, so a hybrid has nothing to split there"
+        raise NothingToSplitError(f"{lack}; use Plan.batch or strategy batch")
     return found
 
 
@@ -211,7 +214,7 @@ class _Walk:
     def visit(self, index: int) -> None:
         layer = self.graph.layers[index]
         kind = kind_of(layer)
-        if index in self.trunk:
+        if index in self.trunk or (not kind.mixes and self._reads_batch(layer)):
             self._place(index, "batch" if splits_batch(layer) else "replicated", None)
         elif not layer.inputs or index in self.whole:
             self._place(index, "replicated", None)
@@ -238,9 +241,12 @@ class _Walk:
         else:
             self._place(index, "replicated", None)
 
+    def _reads_batch(self, layer: Layer) -> bool:
+        return bool(layer.inputs) and all(self.layouts[i] == "batch" for i in layer.inputs)
+
     def _cuts(self, layer: Layer, legal: frozenset[str]) -> bool:
         """Tell whether a layer takes its input channels from the trunk split."""
-        return layer.inputs[0] in self.trunk and "row" in legal and (self.border == "all_to_all" or "column" not in legal)
+        return self._reads_batch(layer) and "row" in legal and (self.border == "all_to_all" or "column" not in legal)
 
     def _cut_at_border(self, source: int) -> int:
         """Return the segment by which layers behind the border split the output of `source`."""
@@ -265,7 +271,7 @@ class _Walk:
     def _ends_in_rows(self, index: int) -> bool:
         """Tell whether everything that reads a flattened layer is a row, at once or behind layers that keep the split."""
         layer, consumers = self.graph.layers[index], self.graph.consumers(index)
-        plain = not layer.variables and len(layer.inputs) == 1 and index not in self.graph.outputs
+        plain = not layer.variables and len(layer.inputs) == 1 and index not in self.graph.outputs and not kind_of(layer).needs_flat
         return plain and bool(consumers) and all(self._takes_flattened(i) for i in consumers)
 
     def _takes_flattened(self, index: int) -> bool:

@@ -5,29 +5,42 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from hetero_mtf.errors import PlanError, ProfileError
+from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
 from hetero_mtf.planning.cost import Costs, predict
-from hetero_mtf.planning.filters import Candidate, best_filters
+from hetero_mtf.planning.filters import best_filters
+from hetero_mtf.planning.grid import best_grid
+from hetero_mtf.planning.hybrid import best_hybrid
 from hetero_mtf.planning.memory import lack_of_memory, optimizer_name
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.records import Alternative
+from hetero_mtf.planning.records import GRADIENT_SYNCS, Alternative
+from hetero_mtf.planning.samples import best_batch
+from hetero_mtf.planning.search import Candidate
 from hetero_mtf.planning.typed import device_names, filter_stage, single_stage
 from hetero_mtf.units import seconds_text
 
 Strategy = Callable[[Costs], Candidate]
 
 
-def plan(profile: Profile, batch_size: int | None = None, strategy: str = "auto", optimizer: object = None) -> Plan:
+def plan(
+    profile: Profile,
+    batch_size: int | None = None,
+    strategy: str = "auto",
+    optimizer: object = None,
+    gradient_sync: str = "all_reduce",
+) -> Plan:
     """Return the plan a strategy makes for the network and cluster of a profile.
 
     Parameters
     ----------
     profile : Profile; neither the model nor its devices need be present.
     batch_size : samples a step; None for that of the profile, the only one its curves hold for.
-    strategy : "single" (the fastest device alone), "even" (filters split equally), "filters" (split by measured speed), or
-        "auto", the cheapest of those that fit in memory.
+    strategy : "single" (the fastest device alone), "even" (filters split equally), "filters" (split by measured speed), "batch"
+        (samples split), "hybrid" (samples up to the dense layers, hidden units in them), "grid" (samples along one axis of a mesh
+        and filters along the other, for four devices or more), or "auto", the cheapest of those that fit in memory.
     optimizer : optimizer to train with, a name or a Keras optimizer; None for that of the profile.
+    gradient_sync : "all_reduce" of gradients, or "butterfly_mixing" of weights, which is not synchronous and goes with strategy
+        "batch" alone.
 
     Returns
     -------
@@ -36,7 +49,8 @@ def plan(profile: Profile, batch_size: int | None = None, strategy: str = "auto"
     Raises
     ------
     PlanError
-        If the strategy is unknown, or no plan fits in memory.
+        If the strategy or `gradient_sync` is unknown, the strategy has no plan for this network and cluster or does not go with
+        `gradient_sync`, or no plan fits in memory.
     ProfileError
         If it is no profile, was measured at another batch size or for another optimizer, or lacks a curve or link.
     """
@@ -46,13 +60,11 @@ def plan(profile: Profile, batch_size: int | None = None, strategy: str = "auto"
     if strategy != "auto" and strategy not in STRATEGIES:
         raise PlanError(f"strategy {strategy!r} is unknown; use one of auto, {', '.join(STRATEGIES)}")
     costs = Costs(profile)
+    if gradient_sync != "all_reduce":
+        return _mixing(costs, strategy, gradient_sync)
     if strategy == "auto":
         return _cheapest(costs)
-    candidate = STRATEGIES[strategy](costs)
-    lack = lack_of_memory(profile, candidate.stage)
-    if lack:
-        raise PlanError(f"the plan by strategy {strategy} {lack}; use a smaller batch or another strategy")
-    return _made(profile, strategy, candidate)
+    return _fitting(profile, strategy, STRATEGIES[strategy](costs))
 
 
 def single(costs: Costs) -> Candidate:
@@ -78,7 +90,14 @@ def even(costs: Costs) -> Candidate:
     return Candidate(stage, predict(costs, stage))
 
 
-STRATEGIES: Mapping[str, Strategy] = {"single": single, "even": even, "filters": best_filters}
+STRATEGIES: Mapping[str, Strategy] = {
+    "single": single,
+    "even": even,
+    "filters": best_filters,
+    "batch": best_batch,
+    "hybrid": best_hybrid,
+    "grid": best_grid,
+}
 """The one place to add a strategy; `auto` considers all of them, an earlier one first where two cost the same."""
 
 
@@ -95,8 +114,27 @@ def _check_asked(profile: Profile, batch_size: int | None, optimizer: object) ->
         raise ProfileError(f"the profile was measured for the optimizer {measured} and {asked} is asked for; calibrate again with {asked}")
 
 
+def _mixing(costs: Costs, strategy: str, gradient_sync: str) -> Plan:
+    """Return the batch split whose devices mix their weights."""
+    if gradient_sync not in GRADIENT_SYNCS:
+        raise PlanError(f"gradient_sync {gradient_sync!r} is unknown; use one of {', '.join(GRADIENT_SYNCS)}")
+    if strategy not in ("auto", "batch"):
+        raise PlanError(f"strategy {strategy} adds gradients up, so gradient_sync cannot be {gradient_sync}; use strategy batch")
+    candidate = best_batch(costs, gradient_sync)
+    if len(candidate.stage.devices) < 2:
+        raise PlanError(f"one device alone takes all samples, so there is no weight to mix by {gradient_sync}; leave gradient_sync out")
+    return dataclasses.replace(_fitting(costs.profile, "batch", candidate), gradient_sync=gradient_sync)
+
+
+def _fitting(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
+    lack = lack_of_memory(profile, candidate.stage)
+    if lack:
+        raise PlanError(f"the plan by strategy {strategy} {lack}; use a smaller batch or another strategy")
+    return _made(profile, strategy, candidate)
+
+
 def _cheapest(costs: Costs) -> Plan:
-    candidates = {name: make(costs) for name, make in STRATEGIES.items()}
+    candidates, none = _candidates(costs)
     lacks = {name: lack_of_memory(costs.profile, candidate.stage) for name, candidate in candidates.items()}
     fitting = [name for name in candidates if not lacks[name]]
     if not fitting:
@@ -105,7 +143,19 @@ def _cheapest(costs: Costs) -> Plan:
     chosen = min(fitting, key=lambda name: candidates[name].prediction.step_s)
     best_s = candidates[chosen].prediction.step_s
     others = tuple(_alternative(name, c, lacks[name], chosen, best_s) for name, c in candidates.items() if name != chosen)
-    return dataclasses.replace(_made(costs.profile, chosen, candidates[chosen]), alternatives=others)
+    return dataclasses.replace(_made(costs.profile, chosen, candidates[chosen]), alternatives=others + none)
+
+
+def _candidates(costs: Costs) -> tuple[dict[str, Candidate], tuple[Alternative, ...]]:
+    """Return the plan of every strategy that has one, and why the others have none."""
+    found: dict[str, Candidate] = {}
+    none: list[Alternative] = []
+    for name, make in STRATEGIES.items():
+        try:
+            found[name] = make(costs)
+        except NothingToSplitError as fault:
+            none.append(Alternative(name, None, str(fault).split(";")[0]))
+    return found, tuple(none)
 
 
 def _alternative(name: str, candidate: Candidate, lack: str, chosen: str, best_s: float) -> Alternative:

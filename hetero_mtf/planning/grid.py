@@ -1,0 +1,146 @@
+"""Splits on a mesh of two axes: samples along its rows, filters along its columns."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetero_mtf.errors import NothingToSplitError
+from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.curve import PASSES
+from hetero_mtf.planning.layout import PAIRINGS, Arrangement, arrange
+from hetero_mtf.planning.records import Stage
+from hetero_mtf.planning.search import Candidate, Choice, descend
+from hetero_mtf.planning.sizes import minimise_maximum, proportional
+from hetero_mtf.planning.typed import Grid, grid_stage
+
+LEAST_DEVICES = 4
+ROUNDS = 3
+
+
+def best_grid(costs: Costs) -> Candidate:
+    """Return the cheapest split over rows and columns of devices that the search finds.
+
+    Device (r, c) works on b_r samples with f_c of the filters. For given samples, the sizes of each segment minimise the seconds
+    of the slowest device in it; for given sizes, the samples minimise those of the slowest device in the whole network.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+
+    Raises
+    ------
+    NothingToSplitError
+        If there are fewer than four devices.
+
+    Notes
+    -----
+    Heuristic. Samples and sizes start in proportion to speed and are found in turn, each exact for the other
+    (`minimise_maximum`), for at most three rounds; the best round counts. Tried are all factorisations of the number of devices
+    (of the fastest ones but one where it is prime), in the cluster's order, sorted by speed along rows, and along columns, both
+    pairings; from the best of these a descent keeps layers whole (`search.descend`).
+    """
+    count = len(costs.profile.cluster.devices)
+    if count < LEAST_DEVICES:
+        lack = f"a grid needs at least {LEAST_DEVICES} devices and there are {count}"
+        raise NothingToSplitError(f"{lack}; use strategy batch, filters or hybrid")
+
+    def candidate(choice: Choice) -> Candidate:
+        arrangement = arrange(costs.graph, choice.form, choice.whole)
+        stages = _Grid(costs, arrangement, np.reshape(choice.devices, (choice.rows, -1)).tolist()).stages()
+        return min((Candidate(stage, predict(costs, stage)) for stage in stages), key=lambda c: c.prediction.step_s)
+
+    def neighbours(choice: Choice) -> list[Choice]:
+        layouts = arrange(costs.graph, choice.form, choice.whole).layouts
+        return [dataclasses.replace(choice, whole=frozenset({i})) for i, layout in enumerate(layouts) if layout == "column"]
+
+    return descend(_starts(costs), candidate, neighbours)
+
+
+def _starts(costs: Costs) -> list[Choice]:
+    """Return every way to lay the devices out in rows."""
+    everyone = range(len(costs.profile.cluster.devices))
+    by_speed = sorted(everyone, key=lambda device: (_alone_s(costs, device), device))
+    rows = _factors(len(everyone))
+    if not rows:
+        by_speed = by_speed[:-1]
+        rows = _factors(len(by_speed))
+    found: dict[Choice, None] = {}
+    for pairing, row in itertools.product(PAIRINGS, rows):
+        along_columns = np.reshape(by_speed, (-1, row)).T.reshape(-1).tolist()
+        for order in (sorted(by_speed), by_speed, along_columns):
+            found[Choice(pairing, tuple(order), rows=row)] = None
+    return list(found)
+
+
+def _factors(count: int) -> list[int]:
+    """Return the divisors of a number but 1 and itself.
+
+    >>> _factors(12), _factors(5)
+    ([2, 3, 4, 6], [])
+    """
+    return [n for n in range(2, count) if count % n == 0]
+
+
+def _alone_s(costs: Costs, device: int) -> float:
+    """Return the seconds of a step's passes on one device alone."""
+    return costs.batch_table(range(len(costs.graph.layers)), device)[-1]
+
+
+class _Grid:
+    """Samples and sizes for devices in rows and columns."""
+
+    def __init__(self, costs: Costs, arrangement: Arrangement, devices: Grid) -> None:
+        self.costs, self.arrangement, self.devices = costs, arrangement, devices
+        self.of_layer = {layer: at for at, segment in enumerate(arrangement.segments) for layer in segment.layers}
+
+    def stages(self) -> list[Stage]:
+        """Return the stage of every round."""
+        speeds = np.array([[1 / max(_alone_s(self.costs, d), 1e-12) for d in row] for row in self.devices])
+        samples = proportional(self.costs.profile.batch_size, speeds.sum(axis=1).tolist()).sizes
+        sizes = [proportional(segment.units, speeds.sum(axis=0).tolist()).sizes for segment in self.arrangement.segments]
+        found = [self._stage(samples, sizes)]
+        for _ in range(ROUNDS):
+            sizes = [self._sizes(at, samples) for at in range(len(sizes))]
+            samples = self._samples(sizes)
+            found.append(self._stage(samples, sizes))
+        return found
+
+    def _stage(self, samples: Sequence[int], sizes: Sequence[Sequence[int]]) -> Stage:
+        return grid_stage(self.costs.graph, samples, self.arrangement, sizes, self.devices)
+
+    def _sizes(self, segment: int, samples: Sequence[int]) -> tuple[int, ...]:
+        """Return the units of each column that minimise the slowest device's seconds in a segment."""
+        columns = zip(*self.devices)
+        tables = [np.max([self._segment_s(segment, d, b) for d, b in zip(column, samples)], axis=0).tolist() for column in columns]
+        return minimise_maximum(tables, self.arrangement.segments[segment].units).sizes
+
+    def _segment_s(self, segment: int, device: int, samples: int) -> np.ndarray:
+        """Return the seconds of a segment for every number of units on a device with so many samples."""
+        total = np.zeros(self.arrangement.segments[segment].units + 1)
+        for layer in self.arrangement.segments[segment].layers:
+            for step_pass in PASSES:
+                table = self.costs.table(layer, self.arrangement.layouts[layer], device, step_pass)
+                total += np.array(table) * self.costs.part_of_batch(layer, device, step_pass)[samples]
+        return total
+
+    def _samples(self, sizes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+        """Return the samples of each row that minimise the slowest device's seconds in the network."""
+        tables = []
+        for row in self.devices:
+            found = [self._network_s(device, [segment[column] for segment in sizes]) for column, device in enumerate(row)]
+            tables.append(np.max(found, axis=0).tolist())
+        return minimise_maximum(tables, self.costs.profile.batch_size).sizes
+
+    def _network_s(self, device: int, sizes: Sequence[int]) -> np.ndarray:
+        """Return the seconds of the network for every number of samples on a device with so many units of each segment."""
+        whole = [layer for layer in range(len(self.costs.graph.layers)) if layer not in self.of_layer]
+        total = np.array(self.costs.batch_table(whole, device))
+        for layer, segment in self.of_layer.items():
+            for step_pass in PASSES[: 2 if self.costs.trains_before[layer] else 1]:
+                whole_s = self.costs.table(layer, self.arrangement.layouts[layer], device, step_pass)[sizes[segment]]
+                total += whole_s * np.array(self.costs.part_of_batch(layer, device, step_pass))
+        return total

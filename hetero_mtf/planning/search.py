@@ -1,0 +1,167 @@
+"""The search around exact sizes: which devices, and how each layer lies."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+
+from hetero_mtf.planning.layer_cost import Costs
+from hetero_mtf.planning.layout import Arrangement, Segment
+from hetero_mtf.planning.records import Prediction, Stage
+from hetero_mtf.planning.sizes import minimise_maximum
+
+SWEEPS = 3
+ALL_SETS_UP_TO = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A stage with its prediction.
+
+    Parameters
+    ----------
+    stage : Stage.
+    prediction : its predicted seconds.
+    """
+
+    stage: Stage
+    prediction: Prediction
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """What the exact sizes are found for.
+
+    Parameters
+    ----------
+    form : a pairing, a border, or how samples are dealt out.
+    devices : indices of the devices.
+    whole : indices of the layers that are kept replicated.
+    batched : indices of the dense layers that split the batch all the same.
+    rows : rows of the mesh where samples and filters are split along two axes; 0 for a mesh of one axis.
+    """
+
+    form: str
+    devices: tuple[int, ...]
+    whole: frozenset[int] = frozenset()
+    batched: frozenset[int] = frozenset()
+    rows: int = 0
+
+
+def device_sets(count: int) -> list[tuple[int, ...]]:
+    """Return the sets of devices to start from, the largest first: all sets of two or more up to six devices, else everyone."""
+    everyone = tuple(range(count))
+    if not 2 < count <= ALL_SETS_UP_TO:
+        return [everyone]
+    return [chosen for size in range(count, 1, -1) for chosen in itertools.combinations(everyone, size)]
+
+
+def without_each(choice: Choice) -> list[Choice]:
+    """Return the choices with one device less."""
+    return [dataclasses.replace(choice, devices=tuple(d for d in choice.devices if d != device)) for device in choice.devices]
+
+
+def descend(
+    starts: Iterable[Choice],
+    candidate: Callable[[Choice], Candidate],
+    neighbours: Callable[[Choice], Sequence[Choice]],
+    allowed: Callable[[Choice], bool] = lambda _: True,
+) -> Candidate:
+    """Return the cheapest candidate that a descent from the cheapest start finds.
+
+    Parameters
+    ----------
+    starts : choices to start from.
+    candidate : the candidate of a choice.
+    neighbours : the choices beside one.
+    allowed : whether a choice may be gone to.
+
+    Notes
+    -----
+    Each neighbour of the present choice is taken at once if it lowers the predicted step, and its own neighbours are tried in the
+    next sweep, of which there are at most three; what a sweep found early is not undone. At least two devices are kept unless the
+    start itself leaves all but one without work: one device is the business of strategy "single". Heuristic, never worse than
+    where it starts.
+    """
+    known: dict[Choice, Candidate] = {}
+
+    def made(choice: Choice) -> Candidate:
+        if choice not in known:
+            known[choice] = candidate(choice)
+        return known[choice]
+
+    best = min(starts, key=lambda choice: made(choice).prediction.step_s)
+    for _ in range(SWEEPS):
+        before = best
+        for other in neighbours(before):
+            changed = _with_change(best, before, other)
+            if changed.devices and changed != best and allowed(changed) and _improves(made(changed), made(best)):
+                best = changed
+        if best == before:
+            break
+    return made(best)
+
+
+def _with_change(best: Choice, before: Choice, other: Choice) -> Choice:
+    """Return `best` with what sets `other` apart from `before`."""
+    left_out = set(before.devices) - set(other.devices)
+    devices = tuple(d for d in best.devices if d not in left_out)
+    return dataclasses.replace(best, devices=devices, whole=best.whole | other.whole, batched=best.batched | other.batched)
+
+
+def _improves(other: Candidate, best: Candidate) -> bool:
+    splits = len(other.stage.devices) >= min(2, len(best.stage.devices))
+    return splits and other.prediction.step_s < best.prediction.step_s * (1 - 1e-9)
+
+
+class Sizer:
+    """Exact whole sizes for sets of layers and devices, each found once.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+    """
+
+    def __init__(self, costs: Costs) -> None:
+        self.costs = costs
+        self._units: dict[tuple[tuple[tuple[int, str], ...], tuple[int, ...]], tuple[int, ...]] = {}
+        self._samples: dict[tuple[frozenset[int], tuple[int, ...], bool], tuple[int, ...]] = {}
+
+    def units(self, segment: Segment, arrangement: Arrangement, devices: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the units of each device that minimise the slowest one's forward, backward and update seconds in a segment.
+
+        Parameters
+        ----------
+        segment : layers that share sizes.
+        arrangement : their layouts.
+        devices : indices of the devices.
+        """
+        members = tuple((layer, arrangement.layouts[layer]) for layer in segment.layers)
+        key = (members, devices)
+        if key not in self._units:
+            tables = [self.costs.summed_table(members, device) for device in devices]
+            self._units[key] = minimise_maximum(self._in_turns(tables, devices), segment.units).sizes
+        return self._units[key]
+
+    def samples(self, layers: frozenset[int], devices: tuple[int, ...], updates: bool = False) -> tuple[int, ...]:
+        """Return the samples of each device that minimise the slowest one's forward and backward seconds in some layers.
+
+        Parameters
+        ----------
+        layers : indices of layers that split the batch.
+        devices : indices of the devices.
+        updates : whether nothing is waited for before the update of the whole network, so that it counts too.
+        """
+        key = (layers, devices, updates)
+        if key not in self._samples:
+            tables = [self.costs.batch_table(sorted(layers), device) for device in devices]
+            if updates:
+                tables = [[s + self.costs.update_s(device) for s in table] for table, device in zip(tables, devices)]
+            self._samples[key] = minimise_maximum(self._in_turns(tables, devices), self.costs.profile.batch_size).sizes
+        return self._samples[key]
+
+    def _in_turns(self, tables: Sequence[Sequence[float]], devices: Sequence[int]) -> list[list[float]]:
+        """Return the tables of processors that take turns on one TensorFlow device, so each is that much slower."""
+        names = [self.costs.profile.cluster.devices[d].tf_device for d in devices]
+        return [[names.count(name) * s for s in table] for name, table in zip(names, tables)]

@@ -107,6 +107,36 @@ def test_a_split_is_taken_where_one_device_has_too_little_memory() -> None:
 
 def test_no_memory_at_all_is_one_sentence() -> None:
     starved = profile_of(GRAPH, [1e6, 1e6], memory_bytes=1)
-    message = r"no strategy fits in memory \(single needs .*, even needs .*, filters needs .*, batch needs .*, hybrid needs .*\); use a smaller batch or network"
-    with pytest.raises(PlanError, match=message):
+    needs = ", ".join(f"{name} needs .*" for name in ("single", "even", "filters", "batch", "hybrid"))
+    with pytest.raises(PlanError, match=rf"no strategy fits in memory \({needs}\); use a smaller batch or network"):
         plan(starved)
+
+
+def test_mixing_weights_is_planned_for_the_batch_split_alone() -> None:
+    for strategy in ("auto", "batch"):
+        made = plan(unequal(), strategy=strategy, gradient_sync="butterfly_mixing")
+        assert (made.strategy, made.gradient_sync) == ("batch", "butterfly_mixing")
+        assert made.predicted is not None and made.stages[0].layouts[0].samples
+    assert plan(unequal(), strategy="batch").gradient_sync == "all_reduce"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "gradient_sync", "message"),
+    [
+        ("batch", "gossip", "gradient_sync 'gossip' is unknown; use one of all_reduce, butterfly_mixing"),
+        (
+            "filters",
+            "butterfly_mixing",
+            "strategy filters adds gradients up, so gradient_sync cannot be butterfly_mixing; use strategy batch",
+        ),
+    ],
+)
+def test_weights_cannot_be_mixed_otherwise(strategy: str, gradient_sync: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        plan(unequal(), strategy=strategy, gradient_sync=gradient_sync)
+
+
+def test_one_device_has_no_weights_to_mix() -> None:
+    message = "one device alone takes all samples, so there is no weight to mix by butterfly_mixing; leave gradient_sync out"
+    with pytest.raises(PlanError, match=message):
+        plan(profile_of(GRAPH, [1e6]), strategy="batch", gradient_sync="butterfly_mixing")

@@ -18,9 +18,9 @@ _HOMES = {
     "calibrate": "hetero_mtf.calibration.calibrate",
     "plan": "hetero_mtf.planning.strategies",
 }
-_ROOMS = ("errors", "mesh")
+_ROOMS = ("errors", "layers", "mesh")
 
-__all__ = ["Cluster", "Plan", "Profile", "Trainer", "__version__", "calibrate", "errors", "mesh", "plan"]
+__all__ = ["Cluster", "Plan", "Profile", "Trainer", "__version__", "calibrate", "errors", "layers", "mesh", "plan"]
 
 
 def __getattr__(name: str) -> Any:

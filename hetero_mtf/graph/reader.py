@@ -25,7 +25,7 @@ class Node:
     Parameters
     ----------
     name : the layer's name, behind those of the models it is nested in; a later call of a layer has its number behind a colon.
-    kind : Keras class name; a class outside `keras.layers` keeps its module as a prefix.
+    kind : Keras class name; a class outside `keras.layers` has its registered name, or its module as a prefix.
     config : the layer's own options, as `get_config` gives them.
     inputs : indices of the nodes it reads.
     live : the Keras layer itself; None where the model does not give it.
@@ -184,6 +184,9 @@ def _kind(entry: Mapping[str, Any]) -> str:
     module = entry.get("module")
     if module == "keras.layers":
         return str(entry["class_name"])
+    registered = entry.get("registered_name") or ""
+    if ">" in registered:
+        return str(registered)
     return f"{module or 'user code'}.{entry['class_name']}"
 
 

@@ -1,6 +1,7 @@
 """What is known of each kind of layer; the one place to add a layer."""
 
-from hetero_mtf.layers.kind import LayerKind
-from hetero_mtf.layers.reading import KINDS, kind_of, layer_graph, make_layer
+from hetero_mtf.layers.catalogue import KINDS, register
+from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind
+from hetero_mtf.layers.reading import kind_of, layer_graph, make_layer
 
-__all__ = ["KINDS", "LayerKind", "kind_of", "layer_graph", "make_layer"]
+__all__ = ["CHANNELWISE", "KINDS", "REPLICATED", "LayerKind", "kind_of", "layer_graph", "make_layer", "register"]

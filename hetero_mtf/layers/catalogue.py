@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.layers.activation import Activation, ReLU, Softmax
 from hetero_mtf.layers.conv import Conv2D
 from hetero_mtf.layers.dense import Dense
@@ -44,3 +45,25 @@ KINDS: dict[str, LayerKind] = {
         Concatenate(),
     )
 }
+
+_OWN = frozenset(KINDS)
+
+
+def register(kind: LayerKind) -> LayerKind:
+    """Make a kind of layer known, and return it; the same name may be registered anew.
+
+    Parameters
+    ----------
+    kind : the description; its `keras_class` is the name that the Keras layer is registered under, such as "mine>Gain".
+
+    Raises
+    ------
+    UnsupportedError
+        If the name is that of a layer that is known from the start.
+    """
+    if kind.keras_class in _OWN:
+        raise UnsupportedError(
+            f"{kind.keras_class} is known already and cannot be replaced; register a layer under a name such as mine>Gain"
+        )
+    KINDS[kind.keras_class] = kind
+    return kind

@@ -77,7 +77,7 @@ class LayerKind(abc.ABC):
         return {key: _plain(config.get(key)) for key in self.kept}
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
-        """Return the attributes with what the shapes of the inputs decide, such as which layouts are legal; settling twice changes nothing."""
+        """Return the attributes with what the inputs' shapes decide, such as legal layouts; settling twice changes nothing."""
         return dict(attributes)
 
     @abc.abstractmethod

@@ -9,6 +9,7 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.reader import Node, read_wiring
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers.catalogue import KINDS
+from hetero_mtf.layers.kind import LayerKind
 
 
 def kind_of(layer: Layer) -> LayerKind:

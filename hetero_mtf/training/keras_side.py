@@ -88,6 +88,16 @@ def write_weights(model: Any, graph: LayerGraph, values: Mapping[str, np.ndarray
     """Assign whole values, by variable key, to a Keras model's weights."""
     for key, variable in _variables(model, graph).items():
         variable.assign(values[key])
+    _finalize(model)
+
+
+def _finalize(model: Any) -> None:
+    """Let layers that compute with copies of their weights (Normalization) take the new ones."""
+    for layer in model.layers:
+        if hasattr(layer, "layers"):
+            _finalize(layer)
+        elif hasattr(layer, "finalize_state"):
+            layer.finalize_state()
 
 
 def _variables(model: Any, graph: LayerGraph) -> dict[str, Any]:

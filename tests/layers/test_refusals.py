@@ -48,13 +48,12 @@ def _lambda(name: str, *arguments: Any, **options: Any) -> Build:
 
 OPTIONS = {
     "another layer": (_lambda("SeparableConv2D", 4, 3), "SeparableConv2D"),
+    "unit norm": (_lambda("UnitNormalization"), "UnitNormalization"),
+    "cropping": (_lambda("Cropping2D", 1), "Cropping2D"),
     "transposed convolution": (_lambda("Conv2DTranspose", 4, 3), "Conv2DTranspose"),
-    "depthwise convolution": (_lambda("DepthwiseConv2D", 3), "DepthwiseConv2D"),
-    "global max pool": (_lambda("GlobalMaxPooling2D"), "GlobalMaxPooling2D"),
     "layer norm": (_lambda("LayerNormalization"), "LayerNormalization"),
     "gaussian noise": (_lambda("GaussianNoise", 0.1), "GaussianNoise"),
     "spatial dropout": (_lambda("SpatialDropout2D", 0.1), "SpatialDropout2D"),
-    "reshape": (_lambda("Reshape", (64, 4)), "Reshape"),
     "leaky relu": (_lambda("LeakyReLU"), "LeakyReLU"),
     "prelu": (_lambda("PReLU"), "PReLU"),
     "lambda": (lambda: L.Lambda(lambda x: x * 2, name="odd"), "Lambda"),
@@ -82,10 +81,10 @@ OPTIONS = {
     "channels first global pool": (_lambda("GlobalAveragePooling2D", data_format="channels_first"), "data_format"),
     "channels first flatten": (_lambda("Flatten", data_format="channels_first"), "data_format"),
     "channels first padding": (_lambda("ZeroPadding2D", data_format="channels_first"), "data_format"),
-    "keepdims": (_lambda("GlobalAveragePooling2D", keepdims=True), "keepdims"),
-    "noise shape": (_lambda("Dropout", 0.5, noise_shape=(None, 1, 1, 4)), "noise_shape"),
+    "noise shape": (_lambda("Dropout", 0.5, noise_shape=(2, 1, 1, 4)), "odd: a Dropout has noise_shape=.*give .None or 1, None, 1 or 8"),
     "softmax over rows": (_lambda("Softmax", axis=1), "axis"),
-    "rescaling by channel": (_lambda("Rescaling", [1.0, 2.0, 3.0, 4.0]), "scale"),
+    "rescaling by channel": (_lambda("Rescaling", [[1.0, 2.0, 3.0, 4.0]]), "scale=.*; give one number, or a list of one a channel"),
+    "depthwise constraint": (_lambda("DepthwiseConv2D", 3, depthwise_constraint="non_neg"), "depthwise_constraint"),
     "mixed precision": (_lambda("Conv2D", 4, 3, dtype="mixed_float16"), "mixed_float16"),
     "bfloat16": (_lambda("Dense", 4, dtype="bfloat16"), "bfloat16"),
     "half": (_lambda("Dense", 4, dtype="float16"), "float16"),
@@ -146,6 +145,11 @@ def _constant() -> keras.Model:
     return keras.Model(i, L.Add(name="odd")([L.Dense(4)(i), np.ones((1, 4), "float32")]))
 
 
+def _norm_of_samples() -> keras.Model:
+    i = keras.Input((4,), batch_size=2)
+    return keras.Model(i, L.Normalization(axis=(0, -1), mean=1.0, variance=1.0, name="odd")(i))
+
+
 def _training_true() -> keras.Model:
     i = keras.Input((4,))
     return keras.Model(i, L.Dropout(0.5, name="odd")(i, training=True))
@@ -155,11 +159,6 @@ def _mask() -> keras.Model:
     i = keras.Input((4,))
     mask = keras.ops.ones((1,), bool)
     return keras.Model(i, L.BatchNormalization(name="odd")(i, mask=mask))
-
-
-def _broadcasting_add() -> keras.Model:
-    i = keras.Input((4, 4, 3))
-    return keras.Model(i, L.Add(name="odd")([L.Conv2D(3, 1)(i), L.Dense(3)(L.GlobalAveragePooling2D()(i))]))
 
 
 def _concatenate_rows() -> keras.Model:
@@ -237,8 +236,8 @@ MODELS = {
     "plus between tensors": (_operator, "is a .*Add"),
     "constant": (_constant, "odd"),
     "training=True": (_training_true, "odd is called with training=True"),
+    "normalization over samples": (_norm_of_samples, r"odd: a Normalization has axis=\(0, -1\); name dimensions behind the batch"),
     "mask": (_mask, "odd is called with mask"),
-    "broadcasting add": (_broadcasting_add, "odd"),
     "concatenated rows": (_concatenate_rows, "odd: .*axis=1"),
     "two dtypes": (_two_dtypes, "odd has the dtype float64"),
     "regularizer put in later": (_regularizer_put_in_later, "odd .*regularizer"),

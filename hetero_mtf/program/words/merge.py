@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -41,7 +42,7 @@ class MergeWords(Site):
         whole = shape.dims[1:-1] if channels.sizes is not None else shape.dims[1:]
         return Value(compute(name, _MERGES[name], tensors, shape, whole=whole), channels.sizes, features)
 
-    def _of_rank(self, x: Value, rank: int, like: Value) -> mtf.Tensor:
+    def _of_rank(self, x: Value, rank: int, like: Value) -> Any:
         """Return the tensor of `x` with ones behind the batch, its channels named as those of `like` where there are as many."""
         batch, *outer, last = x.tensor.shape.dims
         ones = [mtf.Dimension(f"one{i}", 1) for i in range(rank - len(x.tensor.shape.dims))]

@@ -113,7 +113,7 @@ def _parts_faults(parts: tuple[int, ...], axis: str, path: str, axis_path: str, 
         return [Fault(axis_path, f"is {axis!r}, the stage has {', '.join(axes)}")]
     if len(parts) != axes[axis]:
         return [Fault(path, f"are {len(parts)}, axis {axis} has {axes[axis]} positions")]
-    if min(parts) < 0 or sum(parts) < 1:
+    if not parts or min(parts) < 0 or sum(parts) < 1:
         return [Fault(path, f"are {list(parts)}, must be zero or more and sum to at least 1")]
     return []
 

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
-from hetero_mtf.devices import Link
+from hetero_mtf.devices import Device, Link
 from hetero_mtf.errors import ProfileError
+from hetero_mtf.planning.all_reduce import PairLinks, cheapest_by_size, choices, priced
+from hetero_mtf.planning.collective_rule import rule_for
 from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.records import CollectiveRule
+
+Rules = tuple[CollectiveRule, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Ring:
-    """The ring that a mesh sends around, as slow as its slowest link.
+    """The devices that meet in a collective, and their links.
 
     Parameters
     ----------
-    devices : number of devices p on it.
-    latency_s : largest latency a of its links.
-    seconds_per_byte : largest time b of a byte on its links.
+    devices : number of devices p.
+    latency_s : largest latency a of the links from each to the next.
+    seconds_per_byte : largest time b of a byte on these links.
+    pairs : links of all pairs; None if all are as slow as these.
+    rules : the plan's rules, empty for the defaults; None for the cheapest method for each size.
     """
 
     devices: int
     latency_s: float
     seconds_per_byte: float
+    pairs: PairLinks | None = None
+    rules: Rules | None = None
 
     def all_gather_s(self, whole_bytes: float) -> float:
         """Return the seconds to make a tensor whole on every device: (p-1)/p * n * b + (p-1) * a.
@@ -35,23 +45,39 @@ class Ring:
         steps = self.devices - 1
         return steps / self.devices * whole_bytes * self.seconds_per_byte + steps * self.latency_s
 
-    def all_reduce_s(self, whole_bytes: float) -> float:
-        """Return the seconds to add a tensor up over all devices: 2 * (p-1)/p * n * b + 2 * (p-1) * a.
+    def reduce_scatter_s(self, whole_bytes: float) -> float:
+        """Return the seconds to leave each device its slice of a sum; as many as to gather the slices.
 
         Parameters
         ----------
         whole_bytes : n, bytes of the whole tensor.
         """
-        return 2 * self.all_gather_s(whole_bytes)
+        return self.all_gather_s(whole_bytes)
+
+    def all_reduce_s(self, whole_bytes: float) -> float:
+        """Return the seconds to add a tensor up over all devices, by the rules' method or the cheapest; `all_reduce.priced`.
+
+        Parameters
+        ----------
+        whole_bytes : n, bytes of the tensor.
+        """
+        if self.devices < 2:
+            return 0.0
+        pairs = self.pairs or _uniform(self)
+        if self.rules is None:
+            return min(choice.seconds(whole_bytes) for choice in choices(pairs))
+        rule = rule_for(self.rules, "all_reduce", whole_bytes)
+        return priced(rule or CollectiveRule("all_reduce", "exchange" if self.devices == 2 else "ring"), pairs).seconds(whole_bytes)
 
 
-def ring(profile: Profile, devices: Sequence[int]) -> Ring:
-    """Return the ring over devices of a cluster, in the order given.
+def ring(profile: Profile, devices: Sequence[int], rules: Rules | None = None) -> Ring:
+    """Return the links among devices of a cluster, in the order given.
 
     Parameters
     ----------
     profile : Profile with measured links.
     devices : indices of the devices.
+    rules : the plan's rules, empty for the defaults; None for the cheapest method for each size, a ring in equal segments.
 
     Raises
     ------
@@ -62,20 +88,79 @@ def ring(profile: Profile, devices: Sequence[int]) -> Ring:
     -----
     Processors on one and the same TensorFlow device hand tensors over in place: their link costs nothing.
     """
-    neighbours = [(d, devices[(at + 1) % len(devices)]) for at, d in enumerate(devices)] if len(devices) > 1 else []
-    links = [_link(profile, a, b) for a, b in neighbours]
-    found = [link for link in links if link is not None]
-    latency_s = max((link.latency_s for link in found), default=0.0)
-    return Ring(len(devices), latency_s, max((1 / link.bandwidth_bytes_per_s for link in found), default=0.0))
-
-
-def _link(profile: Profile, source: int, destination: int) -> Link | None:
     records = profile.cluster.devices
+    if len(devices) < 2:
+        return Ring(len(devices), 0.0, 0.0, None, rules)
+    pairs = _pairs(profile, devices)
+    latencies, slownesses = pairs.around()
+    for at, latency_s in enumerate(latencies):
+        if math.isinf(latency_s):
+            first, second = records[devices[at]].name, records[devices[(at + 1) % len(devices)]].name
+            raise ProfileError(f"the profile has no link between {first} and {second}; calibrate again")
+    return Ring(len(devices), max(latencies), max(slownesses), pairs, rules)
+
+
+def collective_rules(profile: Profile, devices: Sequence[int], axes: Sequence[tuple[str, int]] = ()) -> Rules:
+    """Return the rules by which a stage's all-reduces take the cheapest method for each size.
+
+    Parameters
+    ----------
+    profile : Profile with measured links.
+    devices : indices of the stage's devices.
+    axes : (name, size) of its mesh axes, last fastest; empty for one axis. On several axes the groups along each meet.
+
+    Returns
+    -------
+    Rules with crossover sizes as limits; none where there is nothing to choose: a single device, processors on one TensorFlow
+    device, GPUs of one process (there the default is NCCL).
+
+    Raises
+    ------
+    ProfileError
+        If the link between two neighbours was not measured.
+    """
+    split = [size for _, size in axes if size > 1]
+    groups = _groups(devices, split) if len(split) > 1 else [[tuple(devices)]]
+    rings = [[ring(profile, group).pairs for group in along] for along in groups]
+    priced_groups = [[pairs for pairs in along if pairs is not None] for along in rings]
+    records = [profile.cluster.devices[d] for d in devices]
+    free = all(b == 0 for along in priced_groups for pairs in along for b in pairs.around()[1])
+    if not any(priced_groups) or free or _nccl_may_serve(records):
+        return ()
+    return cheapest_by_size(priced_groups, segmented=len(split) < 2)
+
+
+def _nccl_may_serve(records: Sequence[Device]) -> bool:
+    processes = {record.tf_device.lower().rpartition("/device:")[0] for record in records}
+    return len(processes) == 1 and all(record.kind == "GPU" for record in records)
+
+
+def _groups(devices: Sequence[int], sizes: Sequence[int]) -> list[list[tuple[int, ...]]]:
+    """Return, for each mesh axis, the groups of devices that differ in their place on it alone."""
+    found, inner = [], 1
+    for size in reversed(sizes):
+        starts = [at for at in range(len(devices)) if at // inner % size == 0]
+        found.append([tuple(devices[start + step * inner] for step in range(size)) for start in starts])
+        inner *= size
+    return found[::-1]
+
+
+def _pairs(profile: Profile, devices: Sequence[int]) -> PairLinks:
+    records = profile.cluster.devices
+    links = {(link.source, link.destination): link for link in [*profile.cluster.links[::-1], *profile.links[::-1]]}
+    lines = [[_line(records, links, i, j) for j in devices] for i in devices]
+    latencies, slownesses = (tuple(tuple(line[part] for line in row) for row in lines) for part in (0, 1))
+    return PairLinks(latencies, slownesses, tuple(records[d].host for d in devices))
+
+
+def _line(records: Sequence[Device], links: Mapping[tuple[int, int], Link], source: int, destination: int) -> tuple[float, float]:
+    """Return (latency, seconds a byte) from one device to another; a link measured one way serves both."""
     if records[source].tf_device == records[destination].tf_device:
-        return None
-    links = [*profile.links, *profile.cluster.links]
-    for ends in ((source, destination), (destination, source)):
-        for link in links:
-            if (link.source, link.destination) == ends:
-                return link
-    raise ProfileError(f"the profile has no link between {records[source].name} and {records[destination].name}; calibrate again")
+        return 0.0, 0.0
+    link = links.get((source, destination)) or links.get((destination, source))
+    return (link.latency_s, 1 / link.bandwidth_bytes_per_s) if link is not None else (math.inf, math.inf)
+
+
+def _uniform(around: Ring) -> PairLinks:
+    row = (around.latency_s,) * around.devices, (around.seconds_per_byte,) * around.devices
+    return PairLinks((row[0],) * around.devices, (row[1],) * around.devices, ("",) * around.devices)

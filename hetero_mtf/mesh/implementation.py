@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,8 +22,9 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
     shape : mesh axes as (name, processors) pairs, e.g. [("devices", 3)].
     layout : dimension name -> mesh axis name.
     devices : (processors,) TensorFlow device strings, last mesh axis fastest.
-    sizes : dimension name -> units of each processor along its mesh axis, zero allowed. A laid-out
-        dimension without sizes is cut evenly and must be divisible.
+    sizes : dimension name -> units of each processor along its mesh axis, zero allowed; or several
+        such lists, where dimensions of one name differ in size. A laid-out dimension without sizes
+        is cut evenly and must be divisible.
     collectives : how all-reduces are made; None for the defaults.
 
     Raises
@@ -41,7 +43,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         shape: Sequence[tuple[str, int]],
         layout: Mapping[str, str],
         devices: Sequence[str],
-        sizes: Mapping[str, Sequence[int]] | None = None,
+        sizes: Mapping[str, Sequence[int] | Sequence[Sequence[int]]] | None = None,
         collectives: Collectives | None = None,
     ) -> None:
         axes_shape = mtf.Shape([mtf.Dimension(name, count) for name, count in shape])
@@ -57,9 +59,13 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         if len(hosts) not in (0, self.size):
             raise LayoutError(f"the mesh has {self.size} processors and {len(hosts)} hosts are given; give one a processor")
         self._axis_of = {name: axes[axis] for name, axis in layout.items()}
-        self._sizes = {name: tuple(int(n) for n in extents) for name, extents in (sizes or {}).items()}
-        for name, extents in self._sizes.items():
-            self._check_sizes(name, extents)
+        self._sizes: dict[str, dict[int, tuple[int, ...]]] = {}
+        for name, given in (sizes or {}).items():
+            for extents in _lists(given):
+                self._check_sizes(name, extents)
+                known = self._sizes.setdefault(name, {}).setdefault(sum(extents), extents)
+                if known != extents:
+                    raise LayoutError(f"dimension {name} has the sizes {list(known)} and {list(extents)} of one sum; give it one of them")
         self._coordinates = list(itertools.product(*(range(count) for _, count in shape)))
 
     def _check_sizes(self, name: str, extents: tuple[int, ...]) -> None:
@@ -88,10 +94,10 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
                 fault = f"dimension {dimension.name} of {dimension.size} is not divisible by {count} processors"
                 raise LayoutError(f"{fault}; give sizes for it")
             return (dimension.size // count,) * count
-        if sum(sizes) != dimension.size:
-            fault = f"dimension {dimension.name} has {dimension.size} units, its sizes {list(sizes)} sum to {sum(sizes)}"
-            raise LayoutError(f"{fault}; make them agree")
-        return sizes
+        if dimension.size not in sizes:
+            known = " and ".join(f"{list(extents)} sum to {total}" for total, extents in sizes.items())
+            raise LayoutError(f"dimension {dimension.name} has {dimension.size} units, its sizes {known}; make them agree")
+        return sizes[dimension.size]
 
     def tensor_dimension_to_mesh_axis(self, tensor_dimension: Any) -> int | None:
         return self._axis_of.get(tensor_dimension.name)
@@ -126,6 +132,12 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         place = self._coordinates[pnum][axis]
         return sum(sizes[:place]), sizes[place]
 
+    def neighbour(self, pnum: int, axis: int, place: int) -> int:
+        """Return the processor at `place` on a mesh axis, elsewhere beside processor `pnum`."""
+        coordinates = list(self._coordinates[pnum])
+        coordinates[axis] = place
+        return self._coordinates.index(tuple(coordinates))
+
     def slice_shape(self, tensor_shape: Any) -> list[int]:
         """Return the one slice shape of an evenly cut tensor.
 
@@ -156,6 +168,8 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
 
     def make_slices(self, tf_tensor: tf.Tensor, tensor_shape: Any) -> list[tf.Tensor]:
         """Return every processor's slice of a whole tensor, cut on the tensor's own device."""
+        if not tf_tensor.shape.is_fully_defined():
+            tf_tensor = tf.ensure_shape(tf_tensor, tensor_shape.to_integer_list)
         if self.tensor_layout(tensor_shape).is_fully_replicated:
             return [tf_tensor] * self.size
         with tf.device(tf_tensor.device):
@@ -255,8 +269,55 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
     def receive(self, x: Any, mesh_axis: int, source_pcoord: Sequence[int | None]) -> Any:
         raise LayoutError("receive (shift, halo exchange) is not supported on unequal slices; gather the dimension instead")
 
-    def random(self, shape: Any, tf_fn: Any, kwargs: Any) -> Any:
-        raise LayoutError("mtf.random is not supported, its values would depend on the layout; use mesh.operations.elementwise.drop")
+    def random(self, shape: Any, tf_fn: Any, kwargs: Mapping[str, Any]) -> Any:
+        """Return slices of one random tensor that does not depend on the layout.
+
+        One processor draws a seed a step, every processor draws the whole tensor from it and keeps its
+        slice. A function without a stateless counterpart is drawn whole on one processor, and cut.
+
+        Parameters
+        ----------
+        shape : mtf.Shape, whole.
+        tf_fn : e.g. tf.random.uniform.
+        kwargs : keyword arguments of `tf_fn` but the seed, which is drawn from Python's `random`, as in
+            Mesh-TensorFlow.
+        """
+        seed = random.getrandbits(31)
+        stateless = _STATELESS.get(getattr(tf_fn, "__name__", ""))
+        if stateless is None:
+            with tf.device(self.devices[0]):
+                whole = tf_fn(shape.to_integer_list, seed=seed, **kwargs)
+            return self.LaidOutTensor(self.make_slices(whole, shape))
+        with tf.device(self.devices[0]):
+            key = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32, seed=seed)
+
+        def draw(pnum: int) -> tf.Tensor:
+            whole = stateless(shape.to_integer_list, seed=key, **kwargs)
+            return tf.slice(whole, self.slice_begin(shape, pnum), self.processor_shape(shape, pnum))
+
+        return self.on_processors(draw)
+
+    def Print(self, x: Any, data: Sequence[Any], message: str, **kwargs: Any) -> Any:  # noqa: N802 - Mesh-TensorFlow's name
+        """Return `x`, no slice of which is there before the slices of `data` are printed, on the first processor."""
+        slices = x.to_laid_out_tensor().tensor_list
+        with tf.device(self.devices[0]):
+            printed = tf.compat.v1.Print(slices[0], [piece for d in data for piece in d.tensor_list], message, **kwargs)
+        with tf.control_dependencies([printed]):
+            return self.on_processors(lambda pnum: tf.identity(slices[pnum]))
+
+
+# What draws from a seed it is given, by the name of what draws from a seed of its own.
+_STATELESS: dict[str, Callable[..., tf.Tensor]] = {
+    "random_uniform": tf.random.stateless_uniform,
+    "random_normal": tf.random.stateless_normal,
+    "truncated_normal": tf.random.stateless_truncated_normal,
+}
+
+
+def _lists(sizes: Sequence[int] | Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Return one list of sizes, or several, as tuples of int."""
+    several = any(hasattr(extents, "__len__") for extents in sizes)
+    return [tuple(int(n) for n in extents) for extents in (sizes if several else [sizes])]  # type: ignore[union-attr, list-item]
 
 
 def _product(extents: Sequence[int]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.mesh import Lowering, UnevenMeshImpl
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import mtf, placement
 
 Array = np.ndarray
 
@@ -44,6 +45,34 @@ def run(build: Callable[..., Sequence[Any]], inputs: Sequence[tuple[Array, Any]]
         fetches = [lowering.slices(y) if slices else lowering.export_to_tf_tensor(y) for y in outputs]
         with tf.compat.v1.Session() as session:
             return session.run(fetches)
+
+
+def stock_and_uneven(build: Callable[[Any], Sequence[Any]], impls: Sequence[UnevenMeshImpl]) -> tuple[list[Array], list[list[Array]]]:
+    """Return what `build(mesh)` gives on a one-processor mesh of stock Mesh-TensorFlow, and on each implementation.
+
+    One Mesh-TensorFlow graph is lowered time and again, so variables have one initial value.
+    """
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=_quick()) as session:
+        graph = mtf.Graph()
+        mesh = mtf.Mesh(graph, "mesh")
+        outputs = list(build(mesh))
+        stock = mtf.Lowering(graph, {mesh: placement.PlacementMeshImpl([], {}, [""])}, autostack=False)
+        lowerings = []
+        for number, impl in enumerate(impls):
+            random.seed(0)
+            with tf.compat.v1.variable_scope(f"layout_{number}"):
+                lowerings.append(Lowering(graph, {mesh: impl}))
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run([lowering.copy_masters_to_slices() for lowering in (stock, *lowerings)])
+        found = session.run([[lowering.export_to_tf_tensor(y) for y in outputs] for lowering in (stock, *lowerings)])
+    return found[0], found[1:]
+
+
+def _quick() -> Any:
+    """Return a session configuration without graph rewriting, which takes longer than these graphs run."""
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return config
 
 
 def with_gradients(build: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:

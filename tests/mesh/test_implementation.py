@@ -101,6 +101,17 @@ def test_elementary_operations_give_what_numpy_gives(build: Any, oracle: Any, si
     np.testing.assert_allclose(found, oracle(x, y), rtol=1e-12)
 
 
+def test_a_dimension_of_several_sizes_takes_the_list_that_fits() -> None:
+    impl = implementation([("p", 2)], {"c": "p"}, {"c": [(3, 1), np.array([0, 2])]})
+    assert impl.sizes_of(mtf.Dimension("c", 4)) == (3, 1) and impl.sizes_of(mtf.Dimension("c", 2)) == (0, 2)
+
+
+def test_a_processor_knows_its_neighbours() -> None:
+    impl = implementation([("p", 3), ("q", 2)], {})
+    assert [impl.neighbour(3, 0, place) for place in range(3)] == [1, 3, 5]
+    assert [impl.neighbour(3, 1, place) for place in range(2)] == [2, 3]
+
+
 def _split(*sizes: int, count: int = 2) -> UnevenMeshImpl:
     return implementation([("p", count)], {"c": "p"}, {"c": sizes} if sizes else None)
 
@@ -127,7 +138,14 @@ FAULTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "all to all": (lambda: implementation([("p", 2)], {}).alltoall(None, 0, 0, 0), "alltoall is not supported on unequal slices"),
     "receive": (lambda: implementation([("p", 2)], {}).receive(None, 0, [None]), "receive .* is not supported"),
-    "random": (lambda: implementation([("p", 2)], {}).random(shape(c=2), None, {}), "mtf.random is not supported"),
+    "two lists of one sum": (
+        lambda: implementation([("p", 2)], {"c": "p"}, {"c": [(3, 1), (1, 3)]}),
+        r"dimension c has the sizes \[3, 1\] and \[1, 3\] of one sum; give it one of them",
+    ),
+    "none of several sums": (
+        lambda: implementation([("p", 2)], {"c": "p"}, {"c": [(3, 1), (2, 0)]}).sizes_of(mtf.Dimension("c", 5)),
+        r"dimension c has 5 units, its sizes \[3, 1\] sum to 4 and \[2, 0\] sum to 2; make them agree",
+    ),
     "computed split": (lambda: implementation([("p", 2)], {}).allsplit(None, 0, 0, which=1), "allsplit by a computed coordinate is not"),
 }  # fmt: skip
 

@@ -1,0 +1,61 @@
+"""Functions of slices, and their gradients by TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.errors import LayoutError
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.lowering import Lowering, lower_operation
+
+
+@lower_operation.register(mtf.SlicewiseOperation)
+def _lower_slicewise(operation: Any, lowering: Lowering) -> None:
+    """Apply the function where the processor has something to compute; empty outputs are zeros."""
+    impl = lowering.mesh_impl(operation)
+    for tensor in operation.inputs + operation.outputs:
+        for dimension in tensor.shape.dims:
+            if impl.axis_of(dimension.name) is not None and dimension.name not in operation.splittable_dims:
+                fault = f"operation {operation.name} (SlicewiseOperation) needs dimension {dimension.name} whole, it lies on a mesh axis"
+                raise LayoutError(f"{fault}; leave it out of the layout, or name it in splittable_dims")
+    inputs = [lowering.slices(tensor) for tensor in operation.inputs]
+
+    def apply(pnum: int) -> Sequence[tf.Tensor]:
+        shapes = [impl.processor_shape(tensor.shape, pnum) for tensor in operation.outputs]
+        if all(0 in shape for shape in shapes):
+            return [tf.zeros(shape, tensor.dtype) for shape, tensor in zip(shapes, operation.outputs)]
+        result = operation._tf_fn(*(pieces[pnum] for pieces in inputs))
+        return result if isinstance(result, (tuple, list)) else [result]
+
+    results = impl.on_processors(apply).tensor_list
+    for index, tensor in enumerate(operation.outputs):
+        lowering.set_tensor_lowering(tensor, impl.LaidOutTensor([result[index] for result in results]))
+
+
+@lower_operation.register(mtf.GenericGradOperation)
+def _lower_generic_gradient(operation: Any, lowering: Lowering) -> None:
+    """Differentiate each processor's slices of the outputs by its slices of the inputs.
+
+    The inputs are held apart: what one of them does to another is the business of that other's own
+    operation, and a tensor that is given twice gets its gradient once.
+    """
+    impl = lowering.mesh_impl(operation)
+    count = len(operation.outputs)
+    slices = [lowering.slices(tensor) for tensor in operation.inputs]
+    ends = count + len(operation._forward_op.outputs)
+
+    def differentiate(pnum: int) -> Sequence[tf.Tensor]:
+        own = [pieces[pnum] for pieces in slices]
+        xs, ys, dys = own[:count], own[count:ends], own[ends:]
+        first = [place for place, x in enumerate(xs) if not any(x is other for other in xs[:place])]
+        sources = [xs[place] for place in first]
+        found = tf.gradients(ys, sources, dys, stop_gradients=sources, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        gradients = dict(zip(first, found))
+        return [gradients[place] if place in gradients else tf.zeros_like(x) for place, x in enumerate(xs)]
+
+    results = impl.on_processors(differentiate).tensor_list
+    for index, tensor in enumerate(operation.outputs):
+        lowering.set_tensor_lowering(tensor, impl.LaidOutTensor([result[index] for result in results]))

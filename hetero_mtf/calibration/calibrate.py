@@ -56,7 +56,7 @@ def calibrate(
     """Return the measured profile of a cluster for a network.
 
     Every distinct layer is timed on every distinct device, forward, backward and update, at several
-    numbers of output and input units; then the links between devices.
+    numbers of output and input units and of samples; then the links between devices.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ def calibrate(
     -----
     Devices in processes of their own are measured at the same time, as they will work at the same
     time; devices of one process one after another. Processors on one device share its curves. Backward is measured together
-    with forward, which is then taken off; its spread is that of both together.
+    with forward, which is then taken off; its spread is that of both together. A layer with all its units and samples is
+    measured once for all its curves. Batch norm with some of the samples is measured with the statistics of these alone.
     """
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ProfileError(f"the batch size is {batch_size!r}; calibrate for a whole number of samples, at least 1")
@@ -97,7 +98,7 @@ def calibrate(
     rule, settings = read_optimizer(keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype)
     devices = _distinct(cluster.devices)
     turns = max(len(indices) for indices in _processes(cluster.devices, devices))
-    wanted, windows = _within_budget(graph, budget_s, turns)
+    wanted, windows = _within_budget(graph, batch_size, budget_s, turns)
     pairs = list(itertools.combinations(devices, 2))
     with (progress or progress_bar)("calibrating", len(wanted) * len(devices) + len(pairs)) as advance:
         curves = _measure_devices(cluster, graph, batch_size, rule, devices, wanted, windows, advance)
@@ -123,16 +124,17 @@ def _processes(devices: Sequence[Device], chosen: Sequence[int]) -> list[list[in
     return list(found.values())
 
 
-def _within_budget(graph: LayerGraph, budget_s: float | None, turns: int = 1) -> tuple[tuple[Point, ...], Windows]:
+def _within_budget(graph: LayerGraph, batch: int, budget_s: float | None, turns: int = 1) -> tuple[tuple[Point, ...], Windows]:
     """Return what to measure and how: fewer windows, then fewer points, then shorter windows where the budget asks for it.
 
     Parameters
     ----------
     graph : the network.
+    batch : samples of the whole batch.
     budget_s : seconds, or None for no limit.
     turns : devices that are measured one after another.
     """
-    fine, coarse = points(graph), points(graph, coarse=True)
+    fine, coarse = points(graph, batch), points(graph, batch, coarse=True)
     if budget_s is None:
         return fine, Windows(WINDOW_S, WINDOWS)
     for wanted, count in ((fine, WINDOWS), (fine, 2), (fine, 1), (coarse, 1)):
@@ -148,7 +150,9 @@ def _within_budget(graph: LayerGraph, budget_s: float | None, turns: int = 1) ->
 
 def _expected_s(wanted: Sequence[Point], count: int) -> float:
     """Return the seconds that measuring takes on one device: two or three loops a point, each with about a window to warm up."""
-    return sum((2 + point.updates) * (2 * MINOR_WINDOW_S if point.minor else (count + 1) * WINDOW_S) for point in wanted)
+    first = {point.layer: point for point in reversed(wanted) if point.full}
+    measured = [point for point in wanted if not point.full or first[point.layer] is point]
+    return sum((2 + point.updates) * (2 * MINOR_WINDOW_S if point.minor else (count + 1) * WINDOW_S) for point in measured)
 
 
 def _measure_devices(
@@ -166,7 +170,7 @@ def _measure_devices(
     def measure(indices: Sequence[int]) -> list[Curve]:
         found: list[Curve] = []
         for index in indices:
-            samples = _sample(cluster, cluster.devices[index], wanted, batch, graph.dtype, rule, windows, advance)
+            samples = _sample(cluster, cluster.devices[index], wanted, graph.dtype, rule, windows, advance)
             found += _curves(index, batch, samples)
         return found
 
@@ -186,38 +190,50 @@ def _measure_links(cluster: Any, pairs: Sequence[tuple[int, int]], windows: Wind
 
 
 def _sample(
-    cluster: Any, device: Device, wanted: Sequence[Point], batch: int, dtype: str, rule: UpdateRule, windows: Windows, advance: Advance
+    cluster: Any, device: Device, wanted: Sequence[Point], dtype: str, rule: UpdateRule, windows: Windows, advance: Advance
 ) -> _Samples:
-    """Return the measurements of one device."""
+    """Return the measurements of one device; that of a whole layer serves all its curves."""
     samples: _Samples = {}
+    whole: dict[int, dict[str, Measurement]] = {}
     container = cluster.container("calibration")
     try:
         for number, point in enumerate(wanted):
-            tf_graph = tf.Graph()
-            with tf_graph.as_default():
-                probe = build_probe(point, device.tf_device, batch, dtype, rule, container.name, number)
-            with cluster.session(tf_graph) as session:
-                session.run(probe.setup)
-                _time_probe(session, probe, Windows(min(MINOR_WINDOW_S, windows.window_s), 1) if point.minor else windows, samples)
-                session.run(probe.teardown)
+            found = whole.get(point.layer) if point.full else None
+            if found is None:
+                length = Windows(min(MINOR_WINDOW_S, windows.window_s), 1) if point.minor else windows
+                found = _measure(cluster, device, point, dtype, rule, container.name, number, length)
+            if point.full:
+                whole[point.layer] = found
+            for name, measurement in found.items():
+                if (point.dimension, name) != ("batch", "update"):
+                    samples.setdefault((point.layer, point.dimension, name), []).append((point.units, measurement))
             advance(f"{point.probe.name} on {device.name}")
     finally:
         container.release()
     return samples
 
 
-def _time_probe(session: Any, probe: Probe, windows: Windows, samples: _Samples) -> None:
-    point = probe.point
+def _measure(
+    cluster: Any, device: Device, point: Point, dtype: str, rule: UpdateRule, container: str, number: int, windows: Windows
+) -> dict[str, Measurement]:
+    """Return the seconds of each pass of a point."""
+    tf_graph = tf.Graph()
+    with tf_graph.as_default():
+        probe = build_probe(point, device.tf_device, dtype, rule, container, number)
+    with cluster.session(tf_graph) as session:
+        session.run(probe.setup)
+        timed = _time_probe(session, probe, windows)
+        session.run(probe.teardown)
+    return timed
 
+
+def _time_probe(session: Any, probe: Probe, windows: Windows) -> dict[str, Measurement]:
     def run(name: str, count: int) -> None:
         session.run(probe.passes[name], {probe.repeats: count})
 
     timed = windows.measure({name: functools.partial(run, name) for name in probe.passes})
     step = timed.pop("step")
-    backward = Measurement(max(step.seconds - timed["forward"].seconds, 0.0), step.spread)
-    found = {**timed, "backward": backward}
-    for name, measurement in found.items():
-        samples.setdefault((point.layer, point.dimension, name), []).append((point.units, measurement))
+    return {**timed, "backward": Measurement(max(step.seconds - timed["forward"].seconds, 0.0), step.spread)}
 
 
 def _curves(device: int, batch: int, samples: _Samples) -> list[Curve]:

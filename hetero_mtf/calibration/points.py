@@ -1,4 +1,4 @@
-"""What to measure: each distinct layer of a network, at several numbers of local units."""
+"""What to measure: each distinct layer of a network, at several numbers of local units and of local samples."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Sequence
 
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import kind_of, make_layer
-from hetero_mtf.planning.layout import channels, trains_before
+from hetero_mtf.planning.layout import channels, splits_batch, trains_before
 from hetero_mtf.planning.profile import alike
 
 # Fractions of a layer's units that are measured: a kernel's time bends, what costs little may be a line.
 MIXING_FRACTIONS = (0.25, 0.5, 0.75, 1.0)
 PLAIN_FRACTIONS = (0.5, 1.0)
+# Fractions of the batch.
+BATCH_FRACTIONS = (0.25, 0.5, 1.0)
+MINOR_BATCH_FRACTIONS = (0.5, 1.0)
 # A layer with less than this part of the network's operations is measured coarsely.
 MINOR_PART = 0.01
 # Kinds that only name or reshape what is there, and take no time of their own.
@@ -21,23 +24,25 @@ FREE_KINDS = frozenset({"InputLayer", "Flatten"})
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One measurement: a layer with some of its units.
+    """One measurement: a layer with some of its units, or with all of them and some of the samples.
 
     Parameters
     ----------
     layer : index of the layer in the LayerGraph.
-    dimension : "output", "input" or "whole", as in a Curve.
-    units : local units.
+    dimension : "output", "input", "whole" or "batch", as in a Curve.
+    units : local units; local samples where the dimension is "batch".
+    samples : local samples.
     probe : the layer as it is with these units; its inputs are numbered from 0.
     input_shapes : (inputs,) shapes of its inputs, batch left out.
     input_gradient : whether training needs the gradient of its inputs: not if nothing before it trains.
-    full : whether all units are there.
+    full : whether all units and all samples are there: the same measurement whatever the dimension.
     minor : whether the layer has a small part of the network's operations only.
     """
 
     layer: int
     dimension: str
     units: int
+    samples: int
     probe: Layer
     input_shapes: tuple[tuple[int, ...], ...]
     input_gradient: bool
@@ -50,63 +55,78 @@ class Point:
         return self.full and any(variable.trainable for variable in self.probe.variables)
 
 
-def points(graph: LayerGraph, coarse: bool = False) -> tuple[Point, ...]:
+def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, ...]:
     """Return what has to be measured for a network; layers that are alike are measured once.
 
     Parameters
     ----------
     graph : the network.
-    coarse : measure half and all of the units only, to save time.
+    batch : samples of the whole batch.
+    coarse : measure half and all of the units and samples only, to save time.
     """
     counts = channels(graph)
     found: list[Point] = []
     for index in sorted(set(alike(graph))):
         layer = graph.layers[index]
         if layer.kind not in FREE_KINDS:
-            found += _points_of(graph, index, counts, coarse)
+            found += _points_of(graph, index, counts, batch, coarse)
     return tuple(found)
 
 
-def _points_of(graph: LayerGraph, index: int, counts: Sequence[int], coarse: bool) -> list[Point]:
+def _points_of(graph: LayerGraph, index: int, counts: Sequence[int], batch: int, coarse: bool) -> list[Point]:
     layer = graph.layers[index]
     kind = kind_of(layer)
-    fractions = PLAIN_FRACTIONS if coarse or _is_minor(graph, layer) else MIXING_FRACTIONS
-    if kind.mixes:
-        made = [_point(graph, index, "output", n, counts) for n in _unit_counts(layer.units, fractions)]
-        before = counts[layer.inputs[0]]
-        return made + [_point(graph, index, "input", n, counts) for n in _unit_counts(before, fractions)]
-    if "split" in kind.layouts(layer):
-        return [_point(graph, index, "output", n, counts) for n in _unit_counts(counts[index], fractions)]
-    return [_point(graph, index, "whole", layer.units, counts)]
+    few = coarse or _is_minor(graph, layer)
+    made = [(dimension, n) for dimension, total in _extents(graph, index, counts) for n in _unit_counts(total, few)]
+    if "split" not in kind.layouts(layer) and not kind.mixes:
+        made = [("whole", layer.units)]
+    if splits_batch(layer):
+        made += [("batch", n) for n in _counts(batch, MINOR_BATCH_FRACTIONS if few else BATCH_FRACTIONS)]
+    return [_point(graph, index, dimension, n, counts, batch) for dimension, n in made]
 
 
-def _unit_counts(total: int, fractions: Sequence[float]) -> list[int]:
-    """Return different whole numbers of units, the last `total`.
+def _extents(graph: LayerGraph, index: int, counts: Sequence[int]) -> list[tuple[str, int]]:
+    """Return the dimensions that a layer may be split over, each with all its units."""
+    layer = graph.layers[index]
+    if kind_of(layer).mixes:
+        return [("output", layer.units), ("input", counts[layer.inputs[0]])]
+    return [("output", counts[index])]
 
-    >>> _unit_counts(6, (0.25, 0.5, 1.0))
+
+def _unit_counts(total: int, few: bool) -> list[int]:
+    return _counts(total, PLAIN_FRACTIONS if few else MIXING_FRACTIONS)
+
+
+def _counts(total: int, fractions: Sequence[float]) -> list[int]:
+    """Return different whole numbers, the last `total`.
+
+    >>> _counts(6, (0.25, 0.5, 1.0))
     [2, 3, 6]
     """
     return sorted({max(1, round(total * fraction)) for fraction in fractions})
 
 
-def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Sequence[int]) -> Point:
+def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Sequence[int], batch: int) -> Point:
     layer = graph.layers[index]
     kind = kind_of(layer)
     shapes = [graph.layers[source].output_shape for source in layer.inputs]
     attributes = dict(layer.attributes)
     if kind.mixes and dimension == "output":
         attributes = kind.with_units(attributes, units)
-    elif dimension != "whole":
+    elif dimension in ("input", "output"):
         shapes = [(*shape[:-1], shape[-1] * units // counts[source]) for shape, source in zip(shapes, layer.inputs)]
     probe = make_layer(layer.name, layer.kind, attributes, range(len(shapes)), shapes)
     trained = {variable.name: variable.trainable for variable in layer.variables}
     variables = tuple(dataclasses.replace(v, trainable=trained[v.name]) for v in probe.variables)
     trains = trains_before(graph)
     before = any(trains[source] for source in layer.inputs)
-    full = tuple(shapes) == tuple(graph.layers[source].output_shape for source in layer.inputs) and probe.output_shape == layer.output_shape
-    return Point(
-        index, dimension, units, dataclasses.replace(probe, variables=variables), tuple(shapes), before, full, _is_minor(graph, layer)
+    samples = units if dimension == "batch" else batch
+    whole = (
+        tuple(shapes) == tuple(graph.layers[source].output_shape for source in layer.inputs) and probe.output_shape == layer.output_shape
     )
+    probe = dataclasses.replace(probe, variables=variables)
+    minor = _is_minor(graph, layer)
+    return Point(index, dimension, units, samples, probe, tuple(shapes), before, whole and samples == batch, minor)
 
 
 def _is_minor(graph: LayerGraph, layer: Layer) -> bool:

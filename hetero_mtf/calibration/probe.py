@@ -47,14 +47,13 @@ class Probe:
     teardown: list[tf.Operation]
 
 
-def build_probe(point: Point, device: str, batch: int, dtype: str, rule: UpdateRule, container: str, number: int) -> Probe:
+def build_probe(point: Point, device: str, dtype: str, rule: UpdateRule, container: str, number: int) -> Probe:
     """Return the probe of a point, added to the current TensorFlow graph.
 
     Parameters
     ----------
-    point : layer and units.
+    point : layer, units and samples.
     device : TensorFlow device string.
-    batch : local batch.
     dtype : dtype of the network.
     rule : the optimizer's update rule.
     container : resource container.
@@ -62,7 +61,7 @@ def build_probe(point: Point, device: str, batch: int, dtype: str, rule: UpdateR
     """
     repeats = tf.compat.v1.placeholder(tf.int32, ())
     variables = SliceVariables(container)
-    bench = _Bench(point, device, batch, dtype, rule, variables, f"probe{number}")
+    bench = _Bench(point, device, dtype, rule, variables, f"probe{number}")
     setup = bench.setup()
     passes = {"forward": bench.loop(repeats, _forward), "step": bench.loop(repeats, _step)}
     if point.updates:
@@ -98,8 +97,9 @@ class _Network:
 class _Bench:
     """Everything a probe's loops have in common."""
 
-    def __init__(self, point: Point, device: str, batch: int, dtype: str, rule: UpdateRule, variables: SliceVariables, scope: str) -> None:
-        self.point, self.device, self.batch, self.rule, self.variables, self.scope = point, device, batch, rule, variables, scope
+    def __init__(self, point: Point, device: str, dtype: str, rule: UpdateRule, variables: SliceVariables, scope: str) -> None:
+        self.point, self.device, self.rule, self.variables, self.scope = point, device, rule, variables, scope
+        self.batch = point.samples
         self.dtype = tf.as_dtype(dtype)
         sources = [Layer(f"input{i}", "InputLayer", {"shape": list(shape)}, (), shape) for i, shape in enumerate(point.input_shapes)]
         self.graph = LayerGraph((*sources, point.probe), dtype)

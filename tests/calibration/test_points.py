@@ -10,8 +10,10 @@ import pytest
 from hetero_mtf.calibration.points import Point, points
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph
+from hetero_mtf.layers.norm import BatchNormalization
 
 L = keras.layers
+BATCH = 8
 
 
 def _chain() -> keras.Model:
@@ -35,32 +37,56 @@ def _of(graph: LayerGraph, found: tuple[Point, ...], name: str, dimension: str) 
 
 def test_a_layer_that_mixes_channels_is_measured_over_both_at_four_numbers_of_units() -> None:
     graph = layer_graph(_chain())
-    found = points(graph)
+    found = points(graph, BATCH)
     assert _of(graph, found, "first", "output") == [4, 8, 12, 16] and _of(graph, found, "first", "input") == [1, 2, 3]
     assert _of(graph, found, "second", "output") == _of(graph, found, "second", "input") == [4, 8, 12, 16]
 
 
 def test_a_dense_layer_behind_a_flatten_is_measured_over_the_channels_before_it() -> None:
     graph = layer_graph(_chain())
-    head = [p for p in points(graph) if graph.layers[p.layer].name == "head" and p.dimension == "input"]
+    head = [p for p in points(graph, BATCH) if graph.layers[p.layer].name == "head" and p.dimension == "input"]
     assert [p.units for p in head] == [4, 8, 12, 16] and [p.input_shapes for p in head] == [((64 * n,),) for n in (4, 8, 12, 16)]
 
 
 def test_half_and_all_of_the_units_do_for_a_coarse_calibration_and_for_minor_layers() -> None:
     graph = layer_graph(_chain())
-    assert _of(graph, points(graph, coarse=True), "second", "output") == [8, 16]
-    assert {graph.layers[p.layer].name for p in points(graph) if p.minor} == {"relu"}
-    assert _of(graph, points(graph), "relu", "output") == [8, 16] and _of(graph, points(graph), "norm", "output") == [4, 8, 12, 16]
+    assert _of(graph, points(graph, BATCH, coarse=True), "second", "output") == [8, 16]
+    assert {graph.layers[p.layer].name for p in points(graph, BATCH) if p.minor} == {"relu"}
+    assert _of(graph, points(graph, BATCH), "relu", "output") == [8, 16] and _of(graph, points(graph, BATCH), "norm", "output") == [
+        4,
+        8,
+        12,
+        16,
+    ]
 
 
 def test_layers_that_are_alike_are_measured_once_and_those_that_only_reshape_not_at_all() -> None:
     graph = layer_graph(_chain())
-    assert {graph.layers[p.layer].name for p in points(graph)} == {"first", "second", "norm", "relu", "head"}
+    assert {graph.layers[p.layer].name for p in points(graph, BATCH)} == {"first", "second", "norm", "relu", "head"}
 
 
 def test_a_layer_that_cannot_be_split_is_measured_whole() -> None:
     graph = layer_graph(keras.Sequential([keras.Input((6,)), L.Dense(5), L.Softmax(name="end")]))
-    assert [(p.dimension, p.units, p.full) for p in points(graph) if graph.layers[p.layer].name == "end"] == [("whole", 5, True)]
+    found = [(p.dimension, p.units, p.full) for p in points(graph, BATCH) if graph.layers[p.layer].name == "end"]
+    assert found == [("whole", 5, True), ("batch", 2, False), ("batch", 4, False), ("batch", 8, True)]
+
+
+def test_samples_are_measured_with_all_units_at_fractions_of_the_batch() -> None:
+    graph = layer_graph(_chain())
+    found = points(graph, BATCH)
+    assert _of(graph, found, "second", "batch") == [2, 4, 8] and _of(graph, found, "relu", "batch") == [4, 8]
+    assert _of(graph, points(graph, BATCH, coarse=True), "second", "batch") == [4, 8]
+    assert _of(graph, points(graph, 1), "second", "batch") == [1] and _of(graph, points(graph, 3), "second", "batch") == [1, 2, 3]
+    for point in found:
+        assert point.samples == (point.units if point.dimension == "batch" else BATCH)
+        if point.dimension == "batch":
+            assert point.probe.output_shape == graph.layers[point.layer].output_shape and point.full == (point.samples == BATCH)
+
+
+def test_a_kind_that_mixes_samples_is_not_measured_over_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BatchNormalization, "mixes_samples", True)
+    graph = layer_graph(_chain())
+    assert not _of(graph, points(graph, BATCH), "norm", "batch") and _of(graph, points(graph, BATCH), "relu", "batch")
 
 
 def _frozen() -> keras.Model:
@@ -72,20 +98,20 @@ def _frozen() -> keras.Model:
 @pytest.mark.parametrize("build, names", [(_chain, {"second", "norm", "relu", "head"}), (_frozen, {"third", "norm", "relu", "head"})])
 def test_the_gradient_of_an_input_is_measured_where_something_before_it_trains(build: Callable[[], keras.Model], names: set[str]) -> None:
     graph = layer_graph(build())
-    assert {graph.layers[p.layer].name for p in points(graph) if p.input_gradient} == names
+    assert {graph.layers[p.layer].name for p in points(graph, BATCH) if p.input_gradient} == names
 
 
 def test_an_update_is_measured_with_all_units_where_weights_train() -> None:
     graph = layer_graph(_frozen())
-    found = {(graph.layers[p.layer].name, p.dimension, p.units) for p in points(graph) if p.updates}
+    found = {(graph.layers[p.layer].name, p.dimension, p.units) for p in points(graph, BATCH) if p.updates}
     assert {name for name, _, _ in found} == {"second", "third", "norm", "head"}
-    assert {units for name, _, units in found if name == "third"} == {16}
+    assert {(dimension, units) for name, dimension, units in found if name == "third"} == {("output", 16), ("input", 16), ("batch", 8)}
 
 
 def test_a_probe_keeps_what_the_layer_is_and_changes_its_units_only() -> None:
     graph = layer_graph(_chain())
-    most = {(p.layer, p.dimension): p.units for p in points(graph)}  # the last of each is the largest
-    for point in points(graph):
+    most = {(p.layer, p.dimension): p.units for p in points(graph, BATCH)}  # the last of each is the largest
+    for point in points(graph, BATCH):
         layer = graph.layers[point.layer]
         assert point.probe.kind == layer.kind and [v.name for v in point.probe.variables] == [v.name for v in layer.variables]
         assert point.full == (point.units == most[point.layer, point.dimension])
@@ -97,5 +123,5 @@ def test_an_add_has_all_its_inputs() -> None:
     i = keras.Input((4, 4, 2))
     x = L.Conv2D(6, 1)(i)
     graph = layer_graph(keras.Model(i, L.Add(name="sum")([x, L.Conv2D(6, 3, padding="same")(i)])))
-    found = [p for p in points(graph) if graph.layers[p.layer].name == "sum"]
+    found = [p for p in points(graph, BATCH) if graph.layers[p.layer].name == "sum" and p.dimension == "output"]
     assert [p.input_shapes for p in found] == [((4, 4, n),) * 2 for n in (2, 3, 4, 6)]

@@ -32,7 +32,7 @@ def _probe(point: Point, cluster: Any, optimizer: Any = "sgd") -> tuple[tf.Graph
     rule, _ = read_optimizer(optimizer, "float64")
     graph = tf.Graph()
     with graph.as_default():
-        return graph, build_probe(point, cluster.devices[0].tf_device, BATCH, "float64", rule, "probes", 7)
+        return graph, build_probe(point, cluster.devices[0].tf_device, "float64", rule, "probes", 7)
 
 
 @pytest.fixture
@@ -48,11 +48,11 @@ def _held(name: str, shape: tuple[int, ...]) -> tf.Tensor:
 
 def _point(name: str, dimension: str = "output") -> Point:
     graph = layer_graph(_model())
-    return next(p for p in points(graph) if graph.layers[p.layer].name == name and p.dimension == dimension and p.full)
+    return next(p for p in points(graph, BATCH) if graph.layers[p.layer].name == name and p.dimension == dimension and p.full)
 
 
 def test_every_point_of_a_network_can_be_run_any_number_of_times(float64: None) -> None:
-    found = points(layer_graph(_model()))
+    found = points(layer_graph(_model()), BATCH)
     with hm.Cluster.local(["cpu:0"]) as cluster:
         for point in found:
             graph, probe = _probe(point, cluster)

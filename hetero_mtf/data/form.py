@@ -31,7 +31,7 @@ class Form:
 
         Parameters
         ----------
-        value : packed as the model's inputs, or a dict by their names.
+        value : packed as the model's inputs, or a dict by their names, which may hold more, as in Keras.
         where : how the message calls the place, such as " of batch 3".
 
         Raises
@@ -39,7 +39,7 @@ class Form:
         DataError
             If they are packed in another way.
         """
-        return _flat(self.inputs.flatten(value, f"x{where}"))
+        return _flat(self.inputs.flatten(value, f"x{where}", spare=True))
 
     def y(self, value: Any, where: str = "") -> Flat:
         """Return labels in the order of the model's outputs, None for an output that needs none and has none.

@@ -53,7 +53,7 @@ class Structure:
         """Whether there is one value without any packing."""
         return isinstance(self.form, int)
 
-    def flatten(self, value: Any, what: str, fault: type[HeteroError] = DataError) -> tuple[Any, ...]:
+    def flatten(self, value: Any, what: str, fault: type[HeteroError] = DataError, spare: bool = False) -> tuple[Any, ...]:
         """Return the leaves of a packed value in the flat order.
 
         A value may be packed as the model packs it, as a dict by `names`, or as a list of all leaves in the flat order.
@@ -63,13 +63,14 @@ class Structure:
         value : the packed value; its leaves may be anything.
         what : how the message calls it, such as "x".
         fault : the error to raise.
+        spare : whether a dict by `names` may hold more than these.
 
         Raises
         ------
         HeteroError
             If it is packed in another way.
         """
-        for leaves in (self._packed(value), self._named(value), self._listed(value)):
+        for leaves in (self._packed(value), self._named(value, spare), self._listed(value)):
             if leaves is not None:
                 return leaves
         raise fault(f"{what} is {_shown(value)}, the model has {self.text()}; give {self._remedy()}")
@@ -92,10 +93,11 @@ class Structure:
             return None
         return tuple(leaves) if _match(self.form, value, leaves) else None
 
-    def _named(self, value: Any) -> tuple[Any, ...] | None:
+    def _named(self, value: Any, spare: bool) -> tuple[Any, ...] | None:
         if not isinstance(value, Mapping) or isinstance(self.form, Mapping) or len(set(self.names)) < self.count:
             return None
-        return tuple(value[name] for name in self.names) if set(self.names) <= set(value) else None
+        fits = set(self.names) <= set(value) if spare else set(self.names) == set(value)
+        return tuple(value[name] for name in self.names) if fits else None
 
     def _listed(self, value: Any) -> tuple[Any, ...] | None:
         """Return the leaves of a flat list; for a dict that was not made in the order of its keys nobody can tell which is meant."""

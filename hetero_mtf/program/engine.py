@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -14,13 +14,15 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.program.builder import variable_key
+from hetero_mtf.program.feed import Feed, Result, Target
 from hetero_mtf.program.mixing import rounds as mixing_rounds
+from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.program import Program, Setting, build_program
 from hetero_mtf.program.slices import SliceAccess
 from hetero_mtf.runtime.cluster import check_live
 
-Target = tuple[tuple[int, ...], str]
+Targets = tuple[Target | None, ...]
 
 
 class Engine:
@@ -34,7 +36,7 @@ class Engine:
     graph : the network.
     plan : a plan for it.
     cluster : live cluster (`hetero_mtf.runtime.Cluster`).
-    loss : keras.losses.Loss.
+    objective : the loss of each output.
     rule : update rule of the optimizer.
     seed : seed of dropout.
     values : variable or slot key -> whole array, to start from; a slot that is missing is zero.
@@ -48,7 +50,14 @@ class Engine:
     """
 
     def __init__(
-        self, graph: LayerGraph, plan: Plan, cluster: Any, loss: Any, rule: UpdateRule, seed: int, values: Mapping[str, np.ndarray]
+        self,
+        graph: LayerGraph,
+        plan: Plan,
+        cluster: Any,
+        objective: Objective,
+        rule: UpdateRule,
+        seed: int,
+        values: Mapping[str, np.ndarray],
     ) -> None:
         check_plan(plan, graph)
         check_cluster(plan, cluster)
@@ -59,56 +68,47 @@ class Engine:
         self._variables = SliceVariables(self._container.name)
         mixing = stage.layouts[0].samples if plan.gradient_sync == "butterfly_mixing" and len(stage.devices) > 1 else ()
         devices = tuple(device.tf_device for device in self._devices)
-        self._setting = Setting(graph, stage, devices, self._variables, loss, rule, seed, mixing)
+        self._setting = Setting(graph, stage, devices, self._variables, objective, rule, seed, mixing)
         self._access = SliceAccess(self._variables, mixing)
         self._pending = dict(values)
         self._tf_graph = tf.Graph()
         self._session: Any = None
-        self._programs: dict[tuple[str, int, Target | None, int], Program] = {}
+        self._programs: dict[tuple[str, int, Targets, int], Program] = {}
         self._written: set[str] = set()
         self._closed = False
 
-    def build(self, x: np.ndarray, y: np.ndarray) -> None:
-        """Build the training program for batches like this one.
+    def build(self, feed: Feed) -> None:
+        """Build the training program for batches like this one."""
+        self._program("train", feed.size, self._targets(feed))
+
+    def train(self, feed: Feed, step: int, scalars: Mapping[str, float], want_outputs: bool) -> Result:
+        """Take one step; return the losses before it, and the predictions if they are wanted.
 
         Parameters
         ----------
-        x, y : (batch, ...) arrays.
-        """
-        self._program("train", len(x), _target(y))
-
-    def train(
-        self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, scale: float, step: int, scalars: Mapping[str, float], want_output: bool
-    ) -> tuple[float, np.ndarray | None]:
-        """Take one step; return the loss before it, and the predictions if they are wanted.
-
-        Parameters
-        ----------
-        x, y : (batch, ...) arrays.
-        weight : (batch,) sample weights.
-        scale : factor on the weighted sum of losses.
+        feed : the batch.
         step : number of the step, from 0.
         scalars : the optimizer's numbers for this step.
-        want_output : whether the (batch, ...) predictions are fetched.
+        want_outputs : whether the predictions are fetched.
         """
-        program = self._program("train", len(x), _target(y), step)
-        feeds = self._feeds(program, x, y, weight, scale, step)
-        feeds.update({program.scalars[name]: value for name, value in scalars.items()})
-        fetches = {"loss": program.loss, "train": program.train, **({"output": program.output} if want_output else {})}
-        found = self._run(fetches, feeds)
-        return float(found["loss"]), found.get("output")
+        program = self._program("train", feed.size, self._targets(feed), step)
+        feeds = {**self._feeds(program, feed, step), **{program.scalars[name]: value for name, value in scalars.items()}}
+        return self._result(program, feeds, want_outputs, {"train": program.train})
 
-    def test(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, scale: float) -> tuple[float, np.ndarray]:
-        """Return the loss of a batch and its predictions, changing nothing."""
-        program = self._program("test", len(x), _target(y))
-        loss, output = self._run([program.loss, program.output], self._feeds(program, x, y, weight, scale, 0))
-        return float(loss), output
+    def test(self, feed: Feed, want_outputs: bool) -> Result:
+        """Return the losses of a batch, and the predictions if they are wanted, changing nothing."""
+        program = self._program("test", feed.size, self._targets(feed))
+        return self._result(program, self._feeds(program, feed, 0), want_outputs, {})
 
-    def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return the network's output for a batch."""
-        program = self._program("predict", len(x), None)
-        found: np.ndarray = self._run(program.output, {program.x: x, program.step: 0})
-        return found
+    def predict(self, x: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Return the network's outputs for a batch.
+
+        Parameters
+        ----------
+        x : (inputs,) arrays (batch, ...).
+        """
+        program = self._program("predict", len(x[0]), ())
+        return tuple(self._run(program.outputs, {**dict(zip(program.x, x)), program.step: 0}))
 
     def read(self) -> dict[str, np.ndarray]:
         """Return all whole values by key: variables in their Keras shapes, slots in their variables'."""
@@ -120,7 +120,7 @@ class Engine:
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer: {variable: [(device, slice shape), ...]}}, read off the TensorFlow graph."""
         if not self._programs:
-            self._program("predict", self.plan.batch_size, None)
+            self._program("predict", self.plan.batch_size, ())
         found: dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]] = {}
         for index, layer in enumerate(self.graph.layers):
             for variable in layer.variables if layer.shared_with is None else ():
@@ -171,13 +171,13 @@ class Engine:
         index, name = key.split("/")[:2]
         return next(v.shape for v in self.graph.layers[int(index)].variables if v.name == name)
 
-    def _program(self, mode: str, batch: int, target: Target | None, step: int = 0) -> Program:
+    def _program(self, mode: str, batch: int, targets: Targets, step: int = 0) -> Program:
         self.check_open()
         phase = step % mixing_rounds(len(self._devices)) if self._setting.mixing and mode == "train" else 0
-        key = mode, batch, target, phase
+        key = mode, batch, targets, phase
         if key not in self._programs:
             with self._tf_graph.as_default():
-                self._programs[key] = build_program(self._setting, mode, batch, target, phase)
+                self._programs[key] = build_program(self._setting, mode, batch, targets, phase)
                 if self._session is None:
                     self._session = self.cluster.session(self._tf_graph)
                 self._initialize()
@@ -193,8 +193,21 @@ class Engine:
         self._written.update(fresh)
 
     @staticmethod
-    def _feeds(program: Program, x: np.ndarray, y: np.ndarray, weight: np.ndarray, scale: float, step: int) -> dict[Any, Any]:
-        return {program.x: x, program.y: y, program.weight: weight, program.scale: scale, program.step: step}
+    def _feeds(program: Program, feed: Feed, step: int) -> dict[Any, Any]:
+        feeds: dict[Any, Any] = {**dict(zip(program.x, feed.x)), program.step: step}
+        for end, y, weight, scale in zip(program.ends, feed.y, feed.weight, feed.scale):
+            if end is not None:
+                feeds.update({end.y: y, end.weight: weight, end.scale: scale})
+        return feeds
+
+    def _targets(self, feed: Feed) -> Targets:
+        """Return the form of the targets of the outputs that have a loss."""
+        return tuple(None if part is None else target for part, target in zip(self._setting.objective, feed.targets))
+
+    def _result(self, program: Program, feeds: Mapping[Any, Any], want_outputs: bool, besides: Mapping[str, Any]) -> Result:
+        fetches = {"loss": program.loss, "parts": program.parts, **({"outputs": program.outputs} if want_outputs else {}), **besides}
+        found = self._run(fetches, feeds)
+        return Result(float(found["loss"]), tuple(map(float, found["parts"])), found.get("outputs"))
 
     def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:
         return self._guarded(lambda: self._session.run(fetches, feeds))
@@ -246,7 +259,3 @@ def check_cluster(plan: Plan, cluster: Any) -> None:
         raise PlanError(
             f"the plan is for the devices {', '.join(plan.devices)}, this cluster has {', '.join(names)}; plan again for this cluster"
         )
-
-
-def _target(y: np.ndarray) -> Target:
-    return tuple(y.shape[1:]), str(y.dtype)

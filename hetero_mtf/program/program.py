@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from hetero_mtf.mesh.variables import Parameter, SliceVariables
 from hetero_mtf.planning.records import Stage
 from hetero_mtf.program import losses, mixing
 from hetero_mtf.program.builder import Builder, variable_key
+from hetero_mtf.program.feed import Target
+from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule, updates
 from hetero_mtf.program.value import Value
 
@@ -31,7 +34,7 @@ class Setting:
     stage : layouts and mesh axes.
     devices : (processors,) TensorFlow device strings.
     variables : the slices of the weights and slots.
-    loss : keras.losses.Loss.
+    objective : the loss of each output.
     rule : the optimizer's update rule.
     seed : seed of dropout.
     mixing : (processors,) weights of the copies of the weights in butterfly mixing; empty where gradients are all-reduced.
@@ -41,10 +44,25 @@ class Setting:
     stage: Stage
     devices: tuple[str, ...]
     variables: SliceVariables
-    loss: Any
+    objective: Objective
     rule: UpdateRule
     seed: int
     mixing: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class End:
+    """What the loss of one output is fed with.
+
+    Parameters
+    ----------
+    y, weight : placeholders of its targets (batch, ...) and sample weights (batch,).
+    scale : placeholder of the () factor on the weighted sum of losses.
+    """
+
+    y: tf.Tensor
+    weight: tf.Tensor
+    scale: tf.Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,59 +71,61 @@ class Program:
 
     Parameters
     ----------
-    x, y, weight : placeholders of the batch, its targets and its sample weights; y and weight are
-        None in a program that predicts.
-    scale : placeholder of the factor on the weighted sum of losses.
+    x : (inputs,) placeholders of the batch.
+    ends : (outputs,) placeholders of targets, sample weights and scale; None for an output without a loss, and to predict.
     step : placeholder of the step's number.
     scalars : placeholders of the optimizer's scalars.
     loss : () the loss, regularization included.
-    output : (batch, ...) predictions.
+    parts : the () loss of each output that has one.
+    outputs : (outputs,) predictions (batch, ...).
     train : operation that updates all variables; None unless it trains.
     nodes : number of nodes that the program added to the TensorFlow graph.
     """
 
-    x: tf.Tensor
-    y: tf.Tensor | None
-    weight: tf.Tensor | None
-    scale: tf.Tensor | None
+    x: tuple[tf.Tensor, ...]
+    ends: tuple[End | None, ...]
     step: tf.Tensor
     scalars: Mapping[str, tf.Tensor]
     loss: tf.Tensor | None
-    output: tf.Tensor
+    parts: tuple[tf.Tensor, ...]
+    outputs: tuple[tf.Tensor, ...]
     train: tf.Operation | None
     nodes: int
 
 
-def build_program(setting: Setting, mode: str, batch: int, target: tuple[tuple[int, ...], str] | None, phase: int = 0) -> Program:
+def build_program(setting: Setting, mode: str, batch: int, targets: Sequence[Target | None], phase: int = 0) -> Program:
     """Return the program of a mode, added to the current TensorFlow graph.
 
     Parameters
     ----------
     mode : "train", "test" or "predict".
     batch : samples in the batch.
-    target : shape of one sample's target and its dtype; None to predict.
+    targets : (outputs,) form of each output's targets, None for one without; empty to predict.
     phase : which partners mix in this program, from 0; of butterfly mixing only.
     """
     before = len(tf.compat.v1.get_default_graph().get_operations())
     dtype = tf.as_dtype(setting.graph.dtype)
     with tf.name_scope(f"{mode}_{batch}"):
-        x = _placeholder(dtype, (batch, *setting.graph.layers[0].output_shape))
+        layers = setting.graph.layers
+        x = tuple(_placeholder(dtype, (batch, *layers[index].output_shape)) for index in setting.graph.inputs)
         step = _placeholder(tf.int32, ())
         mesh_graph = mtf.Graph()
         mesh = mtf.Mesh(mesh_graph, "mesh")
-        builder = Builder(setting.graph, setting.stage, mesh, setting.variables, [x], mode == "train", setting.seed, step, setting.mixing)
-        output = builder.build()[0]
-        ends = _Ends(setting, builder, output, batch, target) if target is not None else None
+        builder = Builder(setting.graph, setting.stage, mesh, setting.variables, x, mode == "train", setting.seed, step, setting.mixing)
+        values = builder.build()
+        ends = _Ends(setting, builder, values, batch, targets) if mode != "predict" else None
         trained = ends.train(phase) if ends is not None and mode == "train" else []
         impl = UnevenMeshImpl(setting.stage.axes, builder.axes, setting.devices, builder.sizes)
         lowering = Lowering(mesh_graph, {mesh: impl})
-        predictions = _first_slice(lowering, output.tensor, (batch, *setting.graph.layers[-1].output_shape))
+        shapes = [(batch, *layers[index].output_shape) for index in setting.graph.outputs]
+        outputs = tuple(_first_slice(lowering, value.tensor, shape) for value, shape in zip(values, shapes))
         loss = _first_slice(lowering, ends.loss, ()) if ends is not None else None
+        parts = tuple(_first_slice(lowering, part, ()) for part in ends.parts) if ends is not None else ()
         train = tf.group(*(write for update in trained for write in lowering.operations[update])) if mode == "train" else None
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
     if ends is None:
-        return Program(x, None, None, None, step, {}, None, predictions, None, nodes)
-    return Program(x, ends.y, ends.weight, ends.scale, step, ends.scalars, loss, predictions, train, nodes)
+        return Program(x, (), step, {}, None, (), outputs, None, nodes)
+    return Program(x, tuple(ends.ends), step, ends.scalars, loss, parts, outputs, train, nodes)
 
 
 def _placeholder(dtype: tf.DType, shape: Sequence[int]) -> tf.Tensor:
@@ -120,17 +140,28 @@ def _first_slice(lowering: Lowering, tensor: Any, shape: Sequence[int]) -> tf.Te
 
 
 class _Ends:
-    """What follows the network's output: loss, gradients, updates."""
+    """What follows the network's outputs: losses, gradients, updates."""
 
-    def __init__(self, setting: Setting, builder: Builder, output: Value, batch: int, target: tuple[tuple[int, ...], str]) -> None:
+    def __init__(self, setting: Setting, builder: Builder, outputs: Sequence[Value], batch: int, targets: Sequence[Target | None]) -> None:
         self.setting, self.builder = setting, builder
-        self.y = _placeholder(tf.as_dtype(target[1]), (batch, *target[0]))
-        self.weight = _placeholder(builder.dtype, (batch,))
-        self.scale = _placeholder(builder.dtype, ())
+        self.ends: list[End | None] = []
+        self.parts: list[Any] = []
         self.scalars: dict[str, tf.Tensor] = {}
-        self._data_loss = losses.weighted_loss(setting.loss, output, self.y, self.weight, self.scale)
+        terms = []
+        for part, output, target in zip(setting.objective, outputs, targets):
+            end = None if part is None or target is None else self._end(batch, target)
+            self.ends.append(end)
+            if part is not None and end is not None:
+                self.parts.append(losses.weighted_loss(part.loss, output, end.y, end.weight, end.scale))
+                terms.append(self.parts[-1] if part.weight == 1.0 else mtf.multiply(self.parts[-1], part.weight))
+        self._data_loss = functools.reduce(mtf.add, terms)
         self._penalties = self._penalty()
         self.loss = self._data_loss if self._penalties is None else mtf.add(self._penalties, self._data_loss)
+
+    def _end(self, batch: int, target: Target) -> End:
+        shape, dtype = target
+        y = _placeholder(tf.as_dtype(dtype), (batch, *shape))
+        return End(y, _placeholder(self.builder.dtype, (batch,)), _placeholder(self.builder.dtype, ()))
 
     def _penalty(self) -> Any | None:
         """Return the sum of the L2 penalties of all trainable variables, None if there is none."""

@@ -2,74 +2,73 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
-from hetero_mtf.data.batch import check_batch
+from hetero_mtf.data.batch import Batch
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.program.feed import Feed
 from hetero_mtf.program.losses import loss_elements
+from hetero_mtf.program.objective import Objective
 
 
-@dataclasses.dataclass(frozen=True)
-class Feed:
-    """One batch ready for a program.
+def samples(graph: LayerGraph, x: Any) -> tuple[np.ndarray, ...]:
+    """Return samples in the model's dtype, one array for each input.
 
     Parameters
     ----------
-    x : (batch, ...) samples in the model's dtype.
-    y : (batch, ...) targets.
-    weight : (batch,) sample weights in the model's dtype.
-    scale : factor that makes the weighted sum of losses the loss.
-    weighted : whether the user gave weights.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    scale: float
-    weighted: bool
-
-
-def samples(graph: LayerGraph, x: Any) -> np.ndarray:
-    """Return samples in the model's dtype.
+    graph : the network.
+    x : (batch, ...) array, or a tuple of them in the order of the inputs.
 
     Raises
     ------
     DataError
-        If their shape is not the input's.
+        If a shape is not its input's.
     """
-    found = np.asarray(check_batch(x, None, None).x, dtype=graph.dtype)
-    expected = graph.layers[0].output_shape
-    if found.shape[1:] != expected:
-        raise DataError(f"x has samples of shape {found.shape[1:]}, the network's input is {expected}; reshape x")
+    given = x if isinstance(x, tuple) else (x,)
+    found = tuple(np.asarray(array, dtype=graph.dtype) for array in given)
+    for index, array in zip(graph.inputs, found):
+        layer = graph.layers[index]
+        if array.shape[1:] != layer.output_shape:
+            called = "x" if len(found) == 1 else f"x of {layer.name}"
+            raise DataError(f"{called} has samples of shape {array.shape[1:]}, the network's input is {layer.output_shape}; reshape x")
     return found
 
 
-def feed(graph: LayerGraph, loss: Any, x: Any, y: Any, sample_weight: Any = None) -> Feed:
+def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> Feed:
     """Return a batch ready to train on or to test.
 
     Parameters
     ----------
     graph : the network.
-    loss : keras.losses.Loss.
-    x, y, sample_weight : (batch, ...) arrays; weights may be None.
+    objective : the loss of each output.
+    batch : what `check_batch` gives.
 
     Raises
     ------
     DataError
-        If shapes, lengths or labels do not fit the network and its loss.
+        If shapes or labels do not fit the network and its losses.
     """
-    batch = check_batch(x, y, sample_weight)
-    found = samples(graph, batch.x)
+    x = samples(graph, batch.x)
+    count = len(graph.outputs)
     if batch.y is None:
         raise DataError("y is missing; pass the targets")
-    targets = _targets(graph, loss, batch.y)
-    weights = np.ones(len(found)) if batch.sample_weight is None else batch.sample_weight
-    scale = _scale(loss.reduction, weights, len(found) * loss_elements(loss, graph.layers[-1].output_shape), sample_weight is not None)
-    return Feed(found, targets, weights.astype(graph.dtype), scale, sample_weight is not None)
+    targets = batch.y if isinstance(batch.y, tuple) else (batch.y,)
+    given = batch.sample_weight if isinstance(batch.sample_weight, tuple) else (batch.sample_weight,) * count
+    weights = [np.ones(batch.size) if weight is None else weight for weight in given]
+    shapes = [graph.layers[index].output_shape for index in graph.outputs]
+    called = ["y"] if count == 1 else [f"y of {graph.layers[index].name}" for index in graph.outputs]
+    y = [
+        target if part is None or target is None else _targets(graph.dtype, part.loss, target, shape, name)
+        for part, target, shape, name in zip(objective, targets, shapes, called)
+    ]
+    scale = [
+        0.0 if part is None else _scale(part.loss.reduction, w, batch.size * loss_elements(part.loss, shape), known is not None)
+        for part, w, shape, known in zip(objective, weights, shapes, given)
+    ]
+    return Feed(x, tuple(y), tuple(weight.astype(graph.dtype) for weight in weights), tuple(scale))
 
 
 def _scale(reduction: str, weights: np.ndarray, elements: int, weighted: bool) -> float:
@@ -79,22 +78,22 @@ def _scale(reduction: str, weights: np.ndarray, elements: int, weighted: bool) -
     return 1.0 / divisor if divisor else 0.0
 
 
-def _targets(graph: LayerGraph, loss: Any, y: np.ndarray) -> np.ndarray:
-    output = graph.layers[-1].output_shape
+def _targets(dtype: str, loss: Any, y: np.ndarray, output: tuple[int, ...], called: str) -> np.ndarray:
     if type(loss).__name__ != "SparseCategoricalCrossentropy":
         shape = y.shape[1:] or (1,)
         if shape != output:
-            raise DataError(f"y has targets of shape {y.shape[1:]}, the network's output is {output}; give targets of the output's shape")
-        return y.astype(graph.dtype).reshape(len(y), *output)
+            raise DataError(
+                f"{called} has targets of shape {y.shape[1:]}, the network's output is {output}; give targets of the output's shape"
+            )
+        return y.astype(dtype).reshape(len(y), *output)
     if y.shape[1:] not in (output[:-1], (*output[:-1], 1)):
-        raise DataError(
-            f"y has labels of shape {y.shape[1:]}, the network's output is {output}; give one class number a sample"
-        )
+        raise DataError(f"{called} has labels of shape {y.shape[1:]}, the network's output is {output}; give one class number a sample")
     if y.size and (y.min() < 0 or y.max() >= output[-1]):
-        raise DataError(
-            f"y has class numbers from {y.min()} to {y.max()}, the network has the {output[-1]} classes 0 to {output[-1] - 1}; relabel y"
-        )
+        classes = f"the network has the {output[-1]} classes 0 to {output[-1] - 1}"
+        raise DataError(f"{called} has class numbers from {y.min()} to {y.max()}, {classes}; relabel y")
     labels = y.astype(np.int32).reshape(len(y), *output[:-1])
     if y.dtype.kind == "f" and not np.array_equal(labels.reshape(y.shape), y):
-        raise DataError(f"y has values such as {y[labels.reshape(y.shape) != y][0]:g}, this loss needs class numbers; give whole numbers")
+        raise DataError(
+            f"{called} has values such as {y[labels.reshape(y.shape) != y][0]:g}, this loss needs class numbers; give whole numbers"
+        )
     return labels

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.errors import CheckpointError, HeteroError
-from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.json_file import replace_file
 from hetero_mtf.program.builder import variable_key
 from hetero_mtf.program.program import slot_key
@@ -111,7 +111,7 @@ def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) 
     CheckpointError
         If an array is missing, of another shape, or of no known variable.
     """
-    shapes = {variable_key(index, v.name): v.shape for index, layer in enumerate(graph.layers) for v in layer.variables}
+    shapes = {key: v.shape for key, v in _variables(graph).items()}
     faults = [f"{key} is missing" for key in shapes if key not in state.values]
     for key, value in state.values.items():
         expected = shapes.get("/".join(key.split("/")[:2]))
@@ -138,10 +138,16 @@ def fitting_values(path: str | os.PathLike[str], state: State, graph: LayerGraph
     CheckpointError
         If steps were taken without one of these slots: to start it at zero now would not be going on.
     """
-    keys = {variable_key(index, v.name): v.trainable for index, layer in enumerate(graph.layers) for v in layer.variables}
+    keys = {key: v.trainable for key, v in _variables(graph).items()}
     wanted = {slot_key(key, slot): slot for key, trainable in keys.items() if trainable for slot in slots}
     lacking = sorted({slot for key, slot in wanted.items() if key not in state.values})
     if state.step and lacking:
         without = f"{state.step} steps of {state.optimizer} without {', '.join(lacking)}"
         raise CheckpointError(f"{path} was made by {without}; give the optimizer the options it was made with")
     return {key: value for key, value in state.values.items() if key in keys or key in wanted}
+
+
+def _variables(graph: LayerGraph) -> dict[str, Variable]:
+    """Return the variables by key, those of a layer that is called more than once under its first call."""
+    owners = [(index, layer) for index, layer in enumerate(graph.layers) if layer.shared_with is None]
+    return {variable_key(index, variable.name): variable for index, layer in owners for variable in layer.variables}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,13 +79,12 @@ def _check_callbacks(callbacks: Sequence[Any]) -> None:
 def _run_epoch(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners: Any) -> dict[str, float]:
     """Train on the rest of the present epoch and return its mean loss and metrics."""
     keras_side.reset_metrics()
-    total, count = 0.0, 0
+    means = Means()
     logs: dict[str, float] = {}
     for number, batch in enumerate(source):
         listeners.on_train_batch_begin(number)
-        loss, metrics = trainer._train(batch, keras_side.has_metrics)
-        total, count = total + loss * batch.size, count + batch.size
-        logs = {"loss": total / count, **metrics}
+        losses, metrics = trainer._train(batch, keras_side.has_metrics)
+        logs = {**means.add(losses, batch.size), **metrics}
         listeners.on_train_batch_end(number, logs)
         if keras_side.model.stop_training:
             break
@@ -99,6 +98,26 @@ def _validate(trainer: Any, validation_data: Any) -> dict[str, float]:
         raise DataError(f"validation_data has {len(validation_data)} parts; give (x, y) or (x, y, sample_weight)")
     x, y, *weight = validation_data
     return dict(trainer.evaluate(x, y, sample_weight=weight[0] if weight else None))
+
+
+class Means:
+    """Running means over samples."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = {}
+        self._count = 0
+
+    def add(self, values: Mapping[str, float], size: int) -> dict[str, float]:
+        """Count the means of a batch and return those so far.
+
+        Parameters
+        ----------
+        values : name -> mean over the batch.
+        size : samples in the batch.
+        """
+        self._count += size
+        self._sums = {name: self._sums.get(name, 0.0) + value * size for name, value in values.items()}
+        return {name: total / self._count for name, total in self._sums.items()}
 
 
 class _Mirror:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.graph.structure import Structure, leaves_of
 from hetero_mtf.program.builder import variable_key
 
 
@@ -20,18 +22,23 @@ class KerasSide:
     model : the user's model; it is copied, not changed.
     graph : its LayerGraph.
     optimizer : a Keras optimizer of its own, which tells the learning rate.
-    loss, metrics : as for `keras.Model.compile`.
+    loss, loss_weights, metrics : as for `keras.Model.compile`.
+    outputs : how the model packs its outputs.
     """
 
-    def __init__(self, model: Any, graph: LayerGraph, optimizer: Any, loss: Any, metrics: Sequence[Any]) -> None:
+    def __init__(
+        self, model: Any, graph: LayerGraph, optimizer: Any, loss: Any, loss_weights: Any, metrics: Any, outputs: Structure
+    ) -> None:
         import keras
 
-        _check_metrics(metrics)
-        self._graph = graph
-        self.model = keras.models.clone_model(model)
-        self.model.compile(optimizer=optimizer, loss=loss, metrics=list(metrics) or None)
-        self.has_metrics = bool(list(metrics))
-        self._metrics = [metric for metric in metrics if isinstance(metric, keras.metrics.Metric)]
+        _check_metrics(metrics, outputs)
+        self._graph, self._outputs = graph, outputs
+        self.model = clone(model)
+        self._live = _variables(self.model, graph)
+        self.model.compile(optimizer=optimizer, loss=loss, loss_weights=loss_weights, metrics=metrics or None)
+        flat = leaves_of(metrics)
+        self.has_metrics = any(metric is not None for metric in flat)
+        self._metrics = [metric for metric in flat if isinstance(metric, keras.metrics.Metric)]
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of step `step`, from the optimizer's number or schedule."""
@@ -45,28 +52,47 @@ class KerasSide:
         for metric in self._metrics:
             metric.reset_state()
 
-    def update_metrics(self, y: np.ndarray, output: np.ndarray, weight: np.ndarray | None) -> dict[str, float]:
-        """Count a batch and return all metrics so far, without the loss."""
-        found = self.model.compute_metrics(None, y, output, weight)
+    def update_metrics(self, y: Sequence[np.ndarray | None], outputs: Sequence[np.ndarray]) -> dict[str, float]:
+        """Count a batch and return all metrics so far, without the loss.
+
+        Parameters
+        ----------
+        y, outputs : (outputs,) targets and predictions.
+        """
+        found = self.model.compute_metrics(None, self._outputs.pack(y), self._outputs.pack(outputs), None)
         return {name: float(np.asarray(value)) for name, value in found.items() if name != "loss"}
 
     def write(self, values: Mapping[str, np.ndarray]) -> None:
         """Put whole values, by variable key, into the model."""
-        write_weights(self.model, self._graph, values)
+        _assign(self._live, values)
 
     def read(self) -> dict[str, np.ndarray]:
         """Return the model's values by variable key."""
-        return read_weights(self.model, self._graph)
+        return {key: np.array(variable) for key, variable in self._live.items()}
 
 
-def _check_metrics(metrics: Sequence[Any]) -> None:
-    """Raise unless `metrics` is a list of what Keras takes for metrics; Keras itself would say so at the first batch only."""
+def clone(model: Any) -> Any:
+    """Return a copy of a Keras model in which the same layers are shared, with weights of its own."""
     import keras
 
-    if not isinstance(metrics, (list, tuple)):
-        raise UnsupportedError(f"metrics is {metrics!r}; give a list, such as ['accuracy']")
-    for metric in metrics:
-        if metric in ("accuracy", "acc", "crossentropy", "ce") or callable(metric):
+    return keras.models.clone_model(model, recursive=True)
+
+
+def _check_metrics(metrics: Any, outputs: Structure) -> None:
+    """Raise unless `metrics` is what Keras takes for metrics; Keras itself would say so at the first batch only."""
+    import keras
+
+    several = outputs.count > 1
+    if not isinstance(metrics, (list, tuple)) and not (several and isinstance(metrics, Mapping)):
+        remedy = "give a list with one entry an output, or a dict by their names" if several else "give a list, such as ['accuracy']"
+        raise UnsupportedError(f"metrics is {metrics!r}; {remedy}")
+    if several and metrics and not any(len(path) > 1 for path in outputs.paths()):
+        unknown = set(metrics) - set(outputs.names) if isinstance(metrics, Mapping) else ()
+        if unknown or (not isinstance(metrics, Mapping) and len(metrics) != outputs.count):
+            wrong = f"metrics is {metrics!r}, the model has {outputs.text()}"
+            raise UnsupportedError(f"{wrong}; give a list with one entry an output, or a dict by their names")
+    for metric in leaves_of(metrics):
+        if metric in ("accuracy", "acc", "crossentropy", "ce") or callable(metric) or (several and metric is None):
             continue
         try:
             keras.metrics.get(metric)
@@ -86,24 +112,19 @@ def read_weights(model: Any, graph: LayerGraph) -> dict[str, np.ndarray]:
 
 def write_weights(model: Any, graph: LayerGraph, values: Mapping[str, np.ndarray]) -> None:
     """Assign whole values, by variable key, to a Keras model's weights."""
-    for key, variable in _variables(model, graph).items():
+    _assign(_variables(model, graph), values)
+
+
+def _assign(variables: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> None:
+    for key, variable in variables.items():
         variable.assign(values[key])
-    _finalize(model)
-
-
-def _finalize(model: Any) -> None:
-    """Let layers that compute with copies of their weights (Normalization) take the new ones."""
-    for layer in model.layers:
-        if hasattr(layer, "layers"):
-            _finalize(layer)
-        elif hasattr(layer, "finalize_state"):
-            layer.finalize_state()
 
 
 def _variables(model: Any, graph: LayerGraph) -> dict[str, Any]:
-    layers = {layer.name: layer for layer in model.layers}
+    """Return the Keras variables by key, those of a layer that is called more than once under its first call."""
     found = {}
-    for index, layer in enumerate(graph.layers):
-        live = {variable.name: variable for variable in layers[layer.name].weights} if layer.variables else {}
-        found.update({variable_key(index, variable.name): live[variable.name] for variable in layer.variables})
+    for index, (layer, node) in enumerate(zip(graph.layers, read_wiring(model).nodes, strict=True)):
+        if layer.shared_with is None:
+            live = {variable.name: variable for variable in node.live.weights} if layer.variables else {}
+            found.update({variable_key(index, variable.name): live[variable.name] for variable in layer.variables})
     return found

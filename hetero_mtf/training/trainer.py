@@ -9,19 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.batch import Batch, check_batch
 from hetero_mtf.data.factory import batch_source
+from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import CheckpointError, DataError
+from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.program.engine import Engine
-from hetero_mtf.program.losses import read_loss
+from hetero_mtf.program.feed import Feed, Result
+from hetero_mtf.program.objective import read_objective
 from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.training import batches
 from hetero_mtf.training.checkpoint import State, check_values, fitting_values, load_state, save_state
-from hetero_mtf.training.fitting import run_epochs
-from hetero_mtf.training.keras_side import KerasSide, read_weights, write_weights
+from hetero_mtf.training.fitting import Means, run_epochs
+from hetero_mtf.training.keras_side import KerasSide, clone, read_weights, write_weights
 
 
 class Trainer:
@@ -33,7 +36,8 @@ class Trainer:
     plan : a plan for a network of this structure.
     cluster : the cluster the plan is for; leaving the trainer leaves the cluster open.
     optimizer : keras.optimizers.SGD, Adam or AdamW, or its name; its settings are copied.
-    loss : keras.losses.Loss, or its name.
+    loss : keras.losses.Loss, or its name; for several outputs one for all, or a list or dict of losses, None for an output without.
+    loss_weights : factor of each output's loss, as for `keras.Model.compile`; None for 1 each.
     metrics : Keras metrics, as for `keras.Model.compile`.
     seed : seed of dropout and shuffling, a whole number from 0.
 
@@ -57,16 +61,19 @@ class Trainer:
         *,
         optimizer: Any = "sgd",
         loss: Any,
-        metrics: Sequence[Any] = (),
+        loss_weights: Any = None,
+        metrics: Any = (),
         seed: int = 0,
     ) -> None:
         self._graph = layer_graph(model)
         self._model = model
         self._cluster = cluster
-        self._loss = read_loss(loss)
+        wiring = read_wiring(model)
+        self._objective = read_objective(loss, loss_weights, wiring.output_structure)
+        self._form = Form(wiring.input_structure, wiring.output_structure, tuple(part is not None for part in self._objective))
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype)
         self._optimizer_name = type(rates).__name__
-        self._keras = KerasSide(model, self._graph, rates, self._loss, metrics)
+        self._keras = KerasSide(model, self._graph, rates, loss, loss_weights, metrics, wiring.output_structure)
         self._step = 0
         self._seed = _checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
@@ -93,18 +100,18 @@ class Trainer:
 
         Parameters
         ----------
-        x, y : (batch, ...) samples and targets.
+        x, y : (batch, ...) samples and targets, several packed as the model's inputs and outputs.
         """
-        feed = batches.feed(self._graph, self._loss, x, y)
-        self._engine.build(feed.x, feed.y)
+        self._engine.build(self._feed(check_batch(x, y, None, form=self._form)))
 
     def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
-        """Take one step and return this batch's mean loss before it, regularization included.
+        """Take one step and return this batch's mean loss before it, all outputs' and regularization included.
 
         Parameters
         ----------
-        x, y : (batch, ...) samples and targets; any batch size.
-        sample_weight : (batch,) weights, or None.
+        x, y : (batch, ...) samples and targets; any batch size. Several are packed as the model's inputs and outputs: lists, or
+            dicts by their names.
+        sample_weight : (batch,) weights, or None; for several outputs one for all, or packed as these.
 
         Raises
         ------
@@ -113,7 +120,7 @@ class Trainer:
         WorkerError
             If a worker dies.
         """
-        return self._train(Batch(x, y, sample_weight), want_output=False)[0]
+        return self._train(check_batch(x, y, sample_weight, form=self._form), want_output=False)[0]["loss"]
 
     def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
         """Return a batch's mean loss, regularization included, changing nothing.
@@ -122,39 +129,40 @@ class Trainer:
         ----------
         x, y, sample_weight : as for `train_on_batch`.
         """
-        return self._test(Batch(x, y, sample_weight))[0]
+        return self._test(check_batch(x, y, sample_weight, form=self._form))[0]["loss"]
 
-    def predict(self, x: Any, batch_size: int | None = None) -> np.ndarray:
+    def predict(self, x: Any, batch_size: int | None = None) -> Any:
         """Return the network's outputs.
 
         Parameters
         ----------
-        x : (samples, ...) array, or a stream of batches.
+        x : (samples, ...) array, several packed as the model's inputs, or a stream of batches.
         batch_size : samples a batch; None takes the plan's.
 
         Returns
         -------
-        (samples, ...) array.
+        (samples, ...) array, or several packed as the model's outputs.
         """
-        with batch_source(x, batch_size=self._batch_size(batch_size), shuffle=False, labels=False) as source:
-            return np.concatenate([self._engine.predict(batches.samples(self._graph, batch.x)) for batch in source])
+        with batch_source(x, batch_size=self._batch_size(batch_size), shuffle=False, labels=False, form=self._form) as source:
+            found = [self._engine.predict(batches.samples(self._graph, batch.x)) for batch in source]
+        return self._form.outputs.pack([np.concatenate(pieces) for pieces in zip(*found)])
 
     def evaluate(self, x: Any, y: Any = None, *, sample_weight: Any = None, batch_size: int | None = None) -> dict[str, float]:
-        """Return the mean loss and the metrics over all samples, by name.
+        """Return the mean loss and the metrics over all samples, by name; those of several outputs as Keras names them.
 
         Parameters
         ----------
-        x, y, sample_weight : arrays, or a stream of batches as x.
+        x, y, sample_weight : arrays, several packed as the model's inputs and outputs, or a stream of batches as x.
         batch_size : samples a batch; None takes the plan's.
         """
         self._keras.reset_metrics()
-        total, count = 0.0, 0
-        metrics: dict[str, float] = {}
-        with batch_source(x, y, batch_size=self._batch_size(batch_size), sample_weight=sample_weight, shuffle=False) as source:
+        means, found = Means(), dict[str, float]()
+        options: dict[str, Any] = {"batch_size": self._batch_size(batch_size), "sample_weight": sample_weight, "shuffle": False}
+        with batch_source(x, y, form=self._form, **options) as source:
             for batch in source:
-                loss, metrics = self._test(batch)
-                total, count = total + loss * batch.size, count + batch.size
-        return {"loss": total / count, **metrics}
+                losses, metrics = self._test(batch)
+                found = {**means.add(losses, batch.size), **metrics}
+        return found
 
     def fit(
         self,
@@ -177,12 +185,13 @@ class Trainer:
 
         Parameters
         ----------
-        x, y : arrays, or a generator, keras.utils.PyDataset or tf.data.Dataset of batches as x.
+        x, y : arrays, several packed as the model's inputs and outputs, or a generator, keras.utils.PyDataset or tf.data.Dataset of
+            batches as x.
         validation_data : (x, y) or (x, y, sample_weight), or a stream that can be read every epoch.
         epochs : epochs in all.
         batch_size : samples a batch of arrays; None takes the plan's.
-        sample_weight : (samples,) weights.
-        class_weight : class number -> weight.
+        sample_weight : (samples,) weights; for several outputs one for all, or packed as these.
+        class_weight : class number -> weight, for one output.
         shuffle : whether arrays are shuffled each epoch, by the trainer's seed.
         steps_per_epoch : batches an epoch of an endless stream.
         callbacks : Keras callbacks; they see a copy of the model, which has the present weights whenever an epoch or the training
@@ -213,6 +222,7 @@ class Trainer:
             shuffle=shuffle,
             seed=self._seed,
             steps_per_epoch=steps_per_epoch,
+            form=self._form,
         )
         with source:
             return self._fit(source, validation_data, epochs, callbacks, verbose)
@@ -282,9 +292,7 @@ class Trainer:
 
     def to_keras(self) -> Any:
         """Return a Keras model equal in structure, with the trained weights."""
-        import keras
-
-        trained = keras.models.clone_model(self._model)
+        trained = clone(self._model)
         write_weights(trained, self._graph, self._engine.read())
         return trained
 
@@ -299,7 +307,7 @@ class Trainer:
         self.close()
 
     def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> Engine:
-        return Engine(self._graph, plan, self._cluster, self._loss, self._rule, seed, values)
+        return Engine(self._graph, plan, self._cluster, self._objective, self._rule, seed, values)
 
     def _replace_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> None:
         self._engine.check_open()
@@ -321,19 +329,26 @@ class Trainer:
         finally:
             self._source = None
 
-    def _train(self, batch: Batch, want_output: bool) -> tuple[float, dict[str, float]]:
-        feed = batches.feed(self._graph, self._loss, *batch)
+    def _train(self, batch: Batch, want_output: bool) -> tuple[dict[str, float], dict[str, float]]:
+        """Take one step and return its losses and the metrics so far, by name."""
+        feed = self._feed(batch)
         scalars = self._rule.scalars(self._step, self._keras.learning_rate(self._step))
-        loss, output = self._engine.train(feed.x, feed.y, feed.weight, feed.scale, self._step, scalars, want_output)
+        found = self._engine.train(feed, self._step, scalars, want_output)
         self._step += 1
-        return loss, {} if output is None else self._keras.update_metrics(feed.y, output, feed.weight if feed.weighted else None)
+        return self._losses(found), {} if found.outputs is None else self._keras.update_metrics(feed.y, found.outputs)
 
-    def _test(self, batch: Batch) -> tuple[float, dict[str, float]]:
-        feed = batches.feed(self._graph, self._loss, *batch)
-        loss, output = self._engine.test(feed.x, feed.y, feed.weight, feed.scale)
-        if not self._keras.has_metrics:
-            return loss, {}
-        return loss, self._keras.update_metrics(feed.y, output, feed.weight if feed.weighted else None)
+    def _test(self, batch: Batch) -> tuple[dict[str, float], dict[str, float]]:
+        feed = self._feed(batch)
+        found = self._engine.test(feed, self._keras.has_metrics)
+        return self._losses(found), {} if found.outputs is None else self._keras.update_metrics(feed.y, found.outputs)
+
+    def _feed(self, batch: Batch) -> Feed:
+        return batches.feed(self._graph, self._objective, batch)
+
+    def _losses(self, found: Result) -> dict[str, float]:
+        """Return the loss and, where several outputs have one, theirs."""
+        names = [part.name for part in self._objective if part is not None]
+        return {"loss": found.loss, **(dict(zip(names, found.parts)) if len(names) > 1 else {})}
 
 
 def _checked_seed(seed: Any) -> int:

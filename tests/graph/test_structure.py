@@ -48,7 +48,7 @@ def test_a_dict_of_one_stays_a_dict() -> None:
     [
         (["a", "b"], [1, 2], (1, 2)),
         (["a", "b"], (1, 2), (1, 2)),
-        (["a", "b"], {"b": 2, "a": 1, "more": 3}, (1, 2)),
+        (["a", "b"], {"b": 2, "a": 1}, (1, 2)),
         ({"a": "x", "b": "y"}, {"b": 2, "a": 1}, (1, 2)),
         ({"a": "x", "b": "y"}, [1, 2], (1, 2)),
         ({"a": "s", "z": ["p", "q"]}, [1, 2, 3], (1, 2, 3)),
@@ -65,6 +65,7 @@ def test_values_may_be_packed_by_place_or_by_name(names: Any, value: Any, expect
         (["a", "b"], 1, "x is one int, the model has 2 values a, b; give a list of 2, or a dict {'a': ..., 'b': ...}"),
         (["a", "b"], [1, 2, 3], "x is a list of 3, the model has 2 values a, b; give a list of 2"),
         (["a", "b"], {"a": 1, "c": 2}, "x is a dict of a, c, the model has 2 values a, b; give"),
+        (["a", "b"], {"a": 1, "b": 2, "c": 3}, "x is a dict of a, b, c, the model has 2 values a, b; give"),
         (["a", "a"], {"a": 1}, "x is a dict of a, the model has 2 values a, a"),
         ({"a": "x", "b": "y"}, {"a": 1}, "x is a dict of a, the model has 2 values a, b; give a dict {'a': ..., 'b': ...}"),
         ({"a": "x", "b": "y"}, {"a": 1, "b": 2, "c": 3}, "x is a dict of a, b, c, the model has"),
@@ -78,6 +79,10 @@ def test_values_packed_in_another_way_are_refused(names: Any, value: Any, words:
     with pytest.raises(DataError) as caught:
         Structure.of(names).flatten(value, "x")
     assert words in str(caught.value)
+
+
+def test_a_dict_by_name_may_hold_more_where_that_is_said() -> None:
+    assert Structure.of(["a", "b"]).flatten({"a": 1, "b": 2, "c": 3}, "x", spare=True) == (1, 2)
 
 
 def test_the_error_may_be_of_another_kind() -> None:

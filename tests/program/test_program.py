@@ -14,7 +14,7 @@ import hetero_mtf as hm
 from hetero_mtf.mesh import variables
 from tests.program import small_nets as nets
 
-TARGET = ((), "int32")
+TARGETS = (((), "int32"),)
 READS = {"ReadVariableOp", "ResourceGather"}
 
 
@@ -29,7 +29,7 @@ def _train_operations(model: keras.Model, cluster: Any, optimizer: Any) -> list[
     plan = hm.Plan.filters(model, [5, 3, 1], cluster, 4)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     with hm.Trainer(model, plan, cluster, optimizer=optimizer, loss=loss) as trainer:
-        trainer._engine._program("train", 4, TARGET)
+        trainer._engine._program("train", 4, TARGETS)
         return [op for op in trainer._engine._tf_graph.get_operations() if op.name.startswith("train_4/")]
 
 
@@ -109,7 +109,7 @@ def test_a_deep_residual_network_stays_a_small_graph(cluster: Any) -> None:
         plan = hm.Plan.filters(model, [5, 3, 2], cluster, 4)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         with hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(0.1, momentum=0.9), loss=loss) as trainer:
-            counts[convolutions] = trainer._engine._program("train", 4, TARGET).nodes
+            counts[convolutions] = trainer._engine._program("train", 4, TARGETS).nodes
     each = (counts[20] - counts[14]) / 6
     assert each <= 220, "nodes a convolution with its batch norm, activation and updates, on three processors"
     assert counts[14] + 36 * each <= 12_000, "fifty convolutions"

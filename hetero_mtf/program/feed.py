@@ -1,0 +1,53 @@
+"""Feed: one batch as programs take it, with the factors that make its losses."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+Target = tuple[tuple[int, ...], str]  # shape of one sample's target, and its dtype
+
+
+@dataclasses.dataclass(frozen=True)
+class Feed:
+    """One batch ready for a program.
+
+    Parameters
+    ----------
+    x : (inputs,) arrays (batch, ...) in the model's dtype.
+    y : (outputs,) arrays (batch, ...) of targets, None for an output that has none.
+    weight : (outputs,) arrays (batch,) of sample weights in the model's dtype.
+    scale : (outputs,) factors that make the weighted sum of losses the output's loss.
+    """
+
+    x: tuple[np.ndarray, ...]
+    y: tuple[np.ndarray | None, ...]
+    weight: tuple[np.ndarray, ...]
+    scale: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return len(self.x[0])
+
+    @property
+    def targets(self) -> tuple[Target | None, ...]:
+        """(outputs,) form of each output's targets."""
+        return tuple(None if y is None else (tuple(y.shape[1:]), str(y.dtype)) for y in self.y)
+
+
+class Result(NamedTuple):
+    """What a step or a test gives.
+
+    Parameters
+    ----------
+    loss : weighted sum of the outputs' losses, regularization included.
+    parts : the loss of each output that has one, unweighted.
+    outputs : (outputs,) predictions, None where they were not wanted.
+    """
+
+    loss: float
+    parts: tuple[float, ...]
+    outputs: tuple[np.ndarray, ...] | None

@@ -1,0 +1,86 @@
+"""Objective: which output has which loss, with which weight and name."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.structure import Structure, leaves_of
+from hetero_mtf.program.losses import read_loss
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputLoss:
+    """The loss of one output.
+
+    Parameters
+    ----------
+    loss : keras.losses.Loss.
+    weight : factor in the sum over outputs.
+    name : what its figure is called in logs, such as "left_loss".
+    """
+
+    loss: Any
+    weight: float
+    name: str
+
+
+Objective = tuple[OutputLoss | None, ...]
+
+
+def read_objective(loss: Any, loss_weights: Any, outputs: Structure) -> Objective:
+    """Return the loss of each output, None for one without.
+
+    Parameters
+    ----------
+    loss : one loss for all outputs, or losses packed as the outputs or as a dict by their names; None for an output without.
+    loss_weights : None for 1.0 each, one number, or numbers packed likewise.
+    outputs : how the model packs its outputs.
+
+    Raises
+    ------
+    UnsupportedError
+        For a loss that is not supported, names or a packing that are not the model's, a weight that is no number, or no loss at all.
+    """
+    losses = _of_outputs(loss, "loss", outputs)
+    weights = _of_outputs(loss_weights, "loss_weights", outputs)
+    if isinstance(loss, (list, tuple)) and isinstance(loss_weights, Mapping) and list(outputs.names) != sorted(outputs.names):
+        raise UnsupportedError(
+            f"loss is a {type(loss).__name__} and loss_weights a dict, which Keras matches by the sorted names and not by the names; "
+            "give both as dicts"
+        )
+    if all(each is None for each in losses):
+        raise UnsupportedError(f"the loss {loss!r} is not supported; give a loss for at least one output")
+    names = [_name(path, name) for path, name in zip(outputs.paths(), outputs.names)]
+    return tuple(
+        None if each is None else OutputLoss(read_loss(each), _weight(weight, name), f"{name}_loss")
+        for each, weight, name in zip(losses, weights, names)
+    )
+
+
+def _of_outputs(value: Any, what: str, outputs: Structure) -> tuple[Any, ...]:
+    """Return one value for each output, in the flat order."""
+    if not isinstance(value, (Mapping, list, tuple)):
+        return (value,) * outputs.count
+    if isinstance(value, (list, tuple)) and outputs.count == 1 and len(leaves_of(value)) == 1:
+        return tuple(leaves_of(value))
+    if isinstance(value, Mapping) and isinstance(outputs.form, Mapping) and set(value) < set(outputs.names):
+        value = {name: value.get(name) for name in outputs.names}  # as Keras: outputs packed as a dict may go without
+    return outputs.flatten(value, what, UnsupportedError)
+
+
+def _name(path: tuple[str | int, ...], name: str) -> str:
+    """Return what Keras calls an output: the keys that lead to it, and its layer's name where a list holds it."""
+    keys = path if path and isinstance(path[-1], str) else (*path[:-1], name)
+    return "/".join(map(str, keys))
+
+
+def _weight(weight: Any, name: str) -> float:
+    if weight is None:
+        return 1.0
+    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
+        raise UnsupportedError(f"the loss weight of output {name} is {weight!r}; give a finite number")
+    return float(weight)

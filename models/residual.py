@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import keras
 
+RESNET18_FILTERS = (64, 128, 256, 512)
+
 
 def residual(
     convolutions: int = 50,
@@ -55,6 +57,24 @@ def residual(
     return keras.Model(inputs, keras.layers.Dense(classes, name="logits")(x), name=f"residual{convolutions}")
 
 
+def resnet18(size: int = 32, channels: int = 3, classes: int = 10) -> keras.Model:
+    """Return ResNet-18 for small images: two blocks in each of four stages of 64 to 512 filters.
+
+    The start is one 3x3 convolution of stride 1 without a pool, as is usual at 32x32, instead of the paper's 7x7 of stride 2 and pool.
+
+    Parameters
+    ----------
+    size : height and width of an image, pixels.
+    channels : channels of an image.
+    classes : number of logits.
+
+    Returns
+    -------
+    keras.Model from (samples, size, size, channels) images to (samples, classes) logits: 17 convolutions of 3x3 and 3 of 1x1.
+    """
+    return residual(20, RESNET18_FILTERS, size, channels, classes)
+
+
 def _divide(convolutions: int, filters: Sequence[int]) -> tuple[int, list[int]]:
     stages = len(filters)
     free = convolutions - (stages - 1)
@@ -67,9 +87,8 @@ def _divide(convolutions: int, filters: Sequence[int]) -> tuple[int, list[int]]:
 
 def _convolution(x: keras.KerasTensor, filters: int, window: int, strides: int, batch_norm: bool, name: str) -> keras.KerasTensor:
     layers = keras.layers
-    x = layers.Conv2D(
-        filters, window, strides=strides, padding="same", use_bias=not batch_norm, kernel_initializer="he_normal", name=name
-    )(x)
+    settings = {"strides": strides, "padding": "same", "use_bias": not batch_norm, "kernel_initializer": "he_normal"}
+    x = layers.Conv2D(filters, window, **settings, name=name)(x)
     return layers.BatchNormalization(name=f"{name}_norm")(x) if batch_norm else x
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hetero_mtf.layers import layer_graph
+from models.alexnet import alexnet
 from models.digits import wide_digits
 from models.paper_a import cifar, mnist
 from models.residual import residual
@@ -14,6 +15,7 @@ BUILDERS = {
     "wide_digits": wide_digits,
     "vgg11": lambda: vgg11(batch_norm=True, dropout=0.5),
     "residual": lambda: residual(12),
+    "alexnet": lambda: alexnet(32, (4, 6, 8, 8, 6), 12, classes=10, dropout=0.5),
 }
 
 

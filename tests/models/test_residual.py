@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from models.residual import residual
+from models.residual import RESNET18_FILTERS, residual, resnet18
 
 
 def kinds(model, kind: str) -> int:
@@ -36,3 +38,12 @@ def test_without_batch_normalisation_the_convolutions_have_biases() -> None:
 def test_too_few_convolutions_are_refused(convolutions: int, filters: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=f"{convolutions} convolutions are too few for {len(filters)} stages; use"):
         residual(convolutions, filters)
+
+
+def test_resnet18_has_two_blocks_in_each_of_four_stages() -> None:
+    model = resnet18()
+    convolutions = [layer for layer in model.layers if type(layer).__name__ == "Conv2D"]
+    assert sorted(layer.kernel.shape[0] for layer in convolutions) == [1] * 3 + [3] * 17
+    heights = [model.get_layer(f"block{stage}_2_add").output.shape[1:] for stage in (1, 2, 3, 4)]
+    assert heights == [(size, size, width) for size, width in zip((32, 16, 8, 4), RESNET18_FILTERS)]
+    assert sum(math.prod(variable.shape) for variable in model.trainable_variables) == 11_173_962

@@ -1,0 +1,158 @@
+"""Worker processes of a baseline, limited exactly as emulated devices are: the same cores, control groups and duty cycle."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from hetero_mtf.devices.environment import variables
+from hetero_mtf.devices.host import available_cores
+from hetero_mtf.errors import WorkerError
+from hetero_mtf.runtime import cgroup
+from hetero_mtf.runtime.cores import pack
+from hetero_mtf.runtime.duty_cycle import DutyCycle
+from hetero_mtf.runtime.faults import log_end
+from hetero_mtf.runtime.ports import free_ports
+
+HERE = pathlib.Path(__file__).resolve().parent
+ONE_THREAD = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1"}
+_STEPS_LIMIT_S = 600.0
+_WARM_UP_STEPS = 2
+
+
+class LimitedWorkers:
+    """One process a device that train together, each on a core of its own share, and only when told to.
+
+    They are limited once they are built and warm. When the process that made them ends, however, they end too.
+
+    Parameters
+    ----------
+    python : the Python that runs them.
+    script : name of a script in this folder that calls `turns.attend`.
+    shares : (devices,) share of a core of each.
+    batches : (devices,) samples a step of each.
+
+    Attributes
+    ----------
+    weights : trainable weights of the network that they built.
+    method : how they are limited, "cgroup" or "duty_cycle".
+
+    Raises
+    ------
+    WorkerError
+        If one of them ends or answers too late.
+    """
+
+    def __init__(self, python: str, script: str, shares: Sequence[float], batches: Sequence[int]) -> None:
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(len(shares))]
+        self._script = script
+        self._logs = [tempfile.TemporaryFile() for _ in shares]  # noqa: SIM115 - live as long as the processes
+        self._processes = []
+        self._groups: list[cgroup.CpuGroup] = []
+        self._ended = threading.Event()
+        self._cycles: threading.Thread | None = None
+        for task, core in enumerate(pack(shares, available_cores())):
+            order = {"parent": os.getpid(), "core": core, "task": task, "addresses": addresses}
+            self._start(python, {**order, "batch": batches[task], "warm_up": _WARM_UP_STEPS}, self._logs[task])
+        try:
+            answers = self._answers(_STEPS_LIMIT_S)
+            self.weights = int(answers[0]["weights"])
+            self.method = self._limit(shares)
+        except BaseException:
+            self.close()
+            raise
+
+    def step(self, count: int = 1) -> float:
+        """Take some steps together and return the mean of the workers' last losses.
+
+        Raises
+        ------
+        WorkerError
+            As the class, and if the loss is no number.
+        """
+        for process in self._processes:
+            process.stdin.write(f"{count}\n".encode())
+        losses = [answer["loss"] for answer in self._answers(_STEPS_LIMIT_S)]
+        loss = sum(losses) / len(losses)
+        if not math.isfinite(loss):
+            raise WorkerError(f"the loss of {self._script} is {loss}; use a smaller learning rate")
+        return loss
+
+    def close(self) -> None:
+        """End the processes and remove their control groups. Closing twice is harmless."""
+        self._ended.set()
+        if self._cycles is not None:
+            self._cycles.join()
+        for process in self._processes:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+        for group in self._groups:
+            group.remove()
+        for log in self._logs:
+            log.close()
+        self._processes, self._groups, self._logs = [], [], []
+
+    def _start(self, python: str, order: dict[str, Any], log: Any) -> None:
+        command = [python, str(HERE / self._script), json.dumps(order)]
+        pipe = subprocess.PIPE
+        environment = {**variables(), **ONE_THREAD}
+        self._processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, bufsize=0, env=environment))
+
+    def _answers(self, limit_s: float) -> list[dict[str, float]]:
+        end_s = time.monotonic() + limit_s
+        texts = [b""] * len(self._processes)
+        while not all(text.endswith(b"\n") for text in texts):
+            waiting = [task for task, text in enumerate(texts) if not text.endswith(b"\n")]
+            outputs = {self._processes[task].stdout.fileno(): task for task in waiting}
+            ready, _, _ = select.select(list(outputs), [], [], max(0.0, end_s - time.monotonic()))
+            if not ready:
+                raise WorkerError(f"{self._script} did not answer within {limit_s:g} s; free the machine or use a smaller batch")
+            for output in ready:
+                chunk = os.read(output, 4096)
+                if not chunk:
+                    raise self._death(outputs[output])
+                texts[outputs[output]] += chunk
+        return [json.loads(text) for text in texts]
+
+    def _death(self, task: int) -> WorkerError:
+        code = self._processes[task].wait()
+        self._logs[task].seek(0)
+        said = log_end(self._logs[task].read().decode(errors="replace")) or "it wrote nothing"
+        return WorkerError(f"process {task} of {self._script} ended with exit code {code} ({said}); run it by hand to see why")
+
+    def _limit(self, shares: Sequence[float]) -> str:
+        parent = cgroup.parent_folder()
+        try:
+            if parent is None:
+                raise OSError("no control group")
+            for process, share in zip(self._processes, shares):
+                group = cgroup.CpuGroup.make(*parent, len(self._groups))
+                self._groups.append(group)
+                group.add(process.pid)
+                group.set_share(share)
+            return "cgroup"
+        except OSError:
+            self._cycles = threading.Thread(target=self._turn, args=(list(shares),), daemon=True)
+            self._cycles.start()
+            return "duty_cycle"
+
+    def _turn(self, shares: list[float]) -> None:
+        cycles = [DutyCycle(share, time.monotonic()) for share in shares]
+        while not self._ended.is_set():
+            for process, cycle in zip(self._processes, cycles):
+                if cycle.switch(time.monotonic()):
+                    process.send_signal(signal.SIGCONT if cycle.running else signal.SIGSTOP)
+            due_s = min(cycle.next_s() for cycle in cycles) - time.monotonic()
+            self._ended.wait(min(0.5, max(0.0, due_s)))

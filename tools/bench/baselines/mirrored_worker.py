@@ -1,0 +1,58 @@
+"""One process of tf.distribute.MultiWorkerMirroredStrategy training ResNet-18 in Keras; started by `limited.LimitedWorkers`.
+
+Keras 3's own `fit` refuses this strategy's distributed batches, so the step is the custom loop of TensorFlow's documentation: each
+replica takes its gradients and applies them with the Keras optimizer, which sums them over the replicas. Without XLA, which is slower
+here. Each process normalises by its own half of the batch, as is usual; that sends less than statistics of the whole batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from turns import Prepared, attend
+
+
+def prepare(order: dict[str, Any]) -> Prepared:
+    """Return the training step and the number of trainable weights, as `turns.attend` wants them."""
+    from hetero_mtf.devices.environment import bypass_proxy
+
+    bypass_proxy(order["addresses"])
+    task = {"type": "worker", "index": order["task"]}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": order["addresses"]}, "task": task})
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from models.residual import resnet18
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    communication = tf.distribute.experimental.CommunicationOptions(
+        implementation=tf.distribute.experimental.CommunicationImplementation.RING
+    )
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=communication)
+    with strategy.scope():
+        model = resnet18()
+        optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
+        optimizer.build(model.trainable_variables)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    rng = np.random.default_rng(order["task"])
+    x = tf.constant(rng.normal(size=(order["batch"], *model.input_shape[1:])), tf.float32)
+    y = tf.constant(rng.integers(0, 10, order["batch"]))
+
+    def replica() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            own = loss(y, model(x, training=True)) / strategy.num_replicas_in_sync
+        optimizer.apply_gradients(zip(tape.gradient(own, model.trainable_variables), model.trainable_variables))
+        return own
+
+    @tf.function(jit_compile=False)
+    def train() -> tf.Tensor:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica), axis=None)
+
+    return lambda: float(train()), sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+
+
+if __name__ == "__main__":
+    attend(prepare)

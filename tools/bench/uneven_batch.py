@@ -1,0 +1,148 @@
+"""Claim: batches split by measured speed beat equal batches on unequal devices, those of other libraries included.
+
+ResNet-18 on 32x32 images, SGD with momentum, the same global batch everywhere, on emulated devices. The baselines are
+tf.distribute.MultiWorkerMirroredStrategy and, where a Python with torch is named, PyTorch's DistributedDataParallel over gloo: a
+process a device with an equal part of the batch, on the same cores under the same limits. Everything is open side by side and takes
+turns; a figure is the median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of
+device d alone.
+
+    python tools/bench/uneven_batch.py [--shares 1.0,0.5] [--batch 64] [--torch-python ~/torch-env/bin/python]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+import click
+import numpy as np
+
+WANTED = 1.35
+MIRRORED, DDP = "MultiWorkerMirroredStrategy", "DistributedDataParallel"
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """What is measured.
+
+    Parameters
+    ----------
+    shares : (devices,) share of a core of each.
+    batch : samples a step of all devices together.
+    torch_python : a Python with torch, or None to leave PyTorch out.
+    rounds, steps : rounds that count, and steps of each arrangement in one.
+    """
+
+    shares: list[float]
+    batch: int
+    torch_python: str | None
+    rounds: int
+    steps: int
+
+
+def baselines(question: Question, weights: int, stack: contextlib.ExitStack) -> dict[str, Callable[[], float]]:
+    """Return name -> function that takes a step, of each baseline; they end with the stack."""
+    from baselines.limited import LimitedWorkers
+
+    from hetero_mtf.planning.sizes import proportional
+
+    samples = proportional(question.batch, [1.0] * len(question.shares)).sizes
+    found = {}
+    for name, python, script in (
+        (MIRRORED, sys.executable, "mirrored_worker.py"),
+        (DDP, question.torch_python, "distributed_data_parallel.py"),
+    ):
+        if python is None:
+            continue
+        workers = LimitedWorkers(os.path.expanduser(python), script, question.shares, samples)
+        stack.callback(workers.close)
+        if workers.weights != weights:
+            raise click.ClickException(f"{name} trains {workers.weights} weights and this project {weights}; they must be one network")
+        found[name] = workers.step
+    return found
+
+
+def measure(question: Question) -> dict[str, Any]:
+    """Return the median seconds of every arrangement, the plan and its prediction."""
+    import keras
+
+    import hetero_mtf as hm
+    from hetero_mtf.training.timing import interleaved
+    from models.residual import resnet18
+
+    model, optimizer = resnet18(), keras.optimizers.SGD(0.01, momentum=0.9)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(question.batch, *model.input_shape[1:])).astype("float32"), rng.integers(0, 10, question.batch)
+    settings = {"optimizer": optimizer, "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+    count, weights = len(question.shares), sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(hm.Cluster.emulate(question.shares))
+        runs = baselines(question, weights, stack)
+        profile = hm.calibrate(cluster, model, batch_size=question.batch, optimizer=optimizer)
+        planned, automatic = hm.plan(profile, strategy="batch"), hm.plan(profile)
+        plans = {f"alone {d}": hm.Plan.single(model, device=d, cluster=cluster, batch_size=question.batch) for d in range(count)}
+        plans |= {"equal": hm.Plan.batch(model, [1.0] * count, cluster, question.batch), "planned": planned}
+        for name, plan in plans.items():
+            trainer = stack.enter_context(hm.Trainer(model, plan, cluster, **settings))
+            runs[name] = functools.partial(trainer.train_on_batch, x, y)
+        times = interleaved(runs, rounds=question.rounds, steps=question.steps, warm_up=2)
+    seconds = {name: float(np.median(values)) for name, values in times.items()}
+    ideal = 1 / sum(1 / seconds[f"alone {d}"] for d in range(count))
+    return {
+        "shares": question.shares,
+        "batch": question.batch,
+        "seconds": seconds,
+        "rounds": times,
+        "ideal_s": ideal,
+        "predicted_s": planned.predicted.step_s,
+        "automatic": automatic.strategy,
+        "samples": list(next(layout.samples for layout in planned.stages[0].layouts if layout.samples)),
+        "efficiency": ideal / seconds["planned"],
+        "times_as_fast": {name: seconds[name] / seconds["planned"] for name in (MIRRORED, DDP, "equal") if name in seconds},
+    }
+
+
+def rows(found: dict[str, Any]) -> list[list[Any]]:
+    """Return a row an arrangement: milliseconds a step, samples a second, and how many times as fast the plan is."""
+    table = []
+    for name, seconds in [*found["seconds"].items(), ("ideal", found["ideal_s"])]:
+        times = f"{seconds / found['seconds']['planned']:.2f}" + (f" ({WANTED})" if name in (MIRRORED, DDP) else "")
+        table.append([name, f"{1e3 * seconds:.0f}", f"{found['batch'] / seconds:.1f}", times])
+    return table
+
+
+@click.command(help=__doc__)
+@click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
+@click.option("--batch", default=64, show_default=True, help="Samples a step of all devices together.")
+@click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
+@click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
+@click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
+@click.option("--json", "path", help="File to write the figures to.")
+def main(shares: str, batch: int, torch_python: str | None, rounds: int, steps: int, path: str | None) -> None:
+    """Run the comparison and print its table."""
+    from measured import markdown, record
+
+    found = measure(Question([float(s) for s in shares.split(",")], batch, torch_python, rounds, steps))
+    print(markdown(["arrangement", "ms a step", "samples a second", "planned is x times as fast (wanted)"], rows(found)))
+    samples = ":".join(str(n) for n in found["samples"])
+    print(
+        f"\nplanned is {samples} of {batch} samples, predicted {1e3 * found['predicted_s']:.0f} ms, efficiency {found['efficiency']:.2f}; ",
+        end="",
+    )
+    print(f"auto takes {found['automatic']}.")
+    if torch_python is None:
+        print(f"{DDP} was left out: name a Python with torch by --torch-python.")
+    record(path, " ".join(["python", *sys.argv]), found)
+
+
+if __name__ == "__main__":
+    main()

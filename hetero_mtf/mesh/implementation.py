@@ -314,10 +314,10 @@ _STATELESS: dict[str, Callable[..., tf.Tensor]] = {
 }
 
 
-def _lists(sizes: Sequence[int] | Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+def _lists(sizes: Sequence[Any]) -> list[tuple[int, ...]]:
     """Return one list of sizes, or several, as tuples of int."""
     several = any(hasattr(extents, "__len__") for extents in sizes)
-    return [tuple(int(n) for n in extents) for extents in (sizes if several else [sizes])]  # type: ignore[union-attr, list-item]
+    return [tuple(int(n) for n in extents) for extents in (sizes if several else [sizes])]
 
 
 def _product(extents: Sequence[int]) -> int:

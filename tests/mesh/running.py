@@ -52,7 +52,7 @@ def stock_and_uneven(build: Callable[[Any], Sequence[Any]], impls: Sequence[Unev
 
     One Mesh-TensorFlow graph is lowered time and again, so variables have one initial value.
     """
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=_quick()) as session:
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=quick()) as session:
         graph = mtf.Graph()
         mesh = mtf.Mesh(graph, "mesh")
         outputs = list(build(mesh))
@@ -68,7 +68,7 @@ def stock_and_uneven(build: Callable[[Any], Sequence[Any]], impls: Sequence[Unev
     return found[0], found[1:]
 
 
-def _quick() -> Any:
+def quick() -> Any:
     """Return a session configuration without graph rewriting, which takes longer than these graphs run."""
     config = tf.compat.v1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True

@@ -32,7 +32,9 @@ class LaidOutVariable:
         self.variable = variable
         self.impl = impl
         self.slices = impl.on_processors(self._make_slice).tensor_list
-        self.laid_out_tensor = impl.on_processors(lambda pnum: self.slices[pnum].read_value())
+        self.laid_out_tensor = impl.on_processors(
+            lambda pnum: tf.raw_ops.ReadVariableOp(resource=self.slices[pnum].handle, dtype=variable.slice_dtype)
+        )
         self.copy_master_to_slices = self.copy_from(variable.get_master())
         self.copy_slices_to_master = self._copy_to_master()
 

@@ -46,7 +46,8 @@ def _filters(*shares: int, pairing: str = "pairs") -> Layout:
 
 
 def _hybrid(*shares: int, border: str) -> Layout:
-    return Layout(f"hybrid {shares} {border}", len(shares), lambda model, cluster: hm.Plan.hybrid(model, shares, cluster, BATCH, border=border))
+    make = lambda model, cluster: hm.Plan.hybrid(model, shares, cluster, BATCH, border=border)  # noqa: E731
+    return Layout(f"hybrid {shares} {border}", len(shares), make)
 
 
 def _grid(samples: tuple[int, ...], filters: tuple[int, ...], pairing: str = "pairs") -> Layout:

@@ -1,0 +1,128 @@
+"""Networks drawn at random, under layouts drawn at random, give one device's numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import keras
+import numpy as np
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.layers import layer_graph
+from tests.program import drawing
+from tests.program.oracle import Steps, expected_placement, keras_run, our_run, worst_error
+
+BATCH = 4
+MESHES: list[drawing.Axes] = [(("devices", 2),), (("devices", 3),), (("b", 2), ("f", 2)), (("f", 3), ("b", 2)), (("devices", 5),)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """One block of a network: what it does and the numbers it does it with."""
+
+    kind: str
+    filters: int
+    window: int
+    stride: int
+    padding: str
+
+
+BLOCKS = st.builds(
+    Block,
+    kind=st.sampled_from(["conv", "norm", "relu", "pool", "average", "add", "concatenate", "pad", "dropout", "frozen norm"]),
+    filters=st.integers(1, 7),
+    window=st.integers(1, 3),
+    stride=st.integers(1, 2),
+    padding=st.sampled_from(["same", "valid"]),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A small convolutional network: blocks, then an end with or without Flatten."""
+
+    shape: tuple[int, int, int]
+    filters: int
+    blocks: tuple[Block, ...]
+    flatten: bool
+    hidden: int
+
+    def build(self) -> keras.Model:
+        keras.config.set_floatx("float64")
+        layers = keras.layers
+        i = keras.Input(self.shape)
+        x = layers.Conv2D(self.filters, 3, padding="same")(i)
+        for block in self.blocks:
+            x = _built(block, x)
+        x = layers.Flatten()(x) if self.flatten else layers.GlobalAveragePooling2D()(x)
+        if self.hidden:
+            x = layers.Dense(self.hidden, activation="tanh")(x)
+        return keras.Model(i, layers.Dense(3)(x))
+
+
+NETWORKS = st.builds(
+    Network,
+    shape=st.tuples(st.integers(3, 9), st.integers(3, 9), st.integers(1, 3)),
+    filters=st.integers(2, 7),
+    blocks=st.lists(BLOCKS, min_size=1, max_size=5).map(tuple),
+    flatten=st.booleans(),
+    hidden=st.integers(0, 9),
+)
+
+
+def _built(block: Block, x: Any) -> Any:
+    """Return `x` after a block; a window that is too large for what arrives is padded."""
+    layers = keras.layers
+    padding = "same" if min(x.shape[1:3]) < block.window else block.padding
+    conv = lambda: layers.Conv2D(block.filters, block.window, strides=block.stride, padding=padding)(x)  # noqa: E731
+    return {
+        "conv": conv,
+        "norm": lambda: layers.BatchNormalization(momentum=0.7)(x),
+        "frozen norm": lambda: layers.BatchNormalization(trainable=False)(x),
+        "relu": lambda: layers.Activation("elu")(x),
+        "pool": lambda: layers.MaxPooling2D(block.window, strides=block.stride, padding=padding)(x),
+        "average": lambda: layers.AveragePooling2D(block.window, strides=block.stride, padding=padding)(x),
+        "add": lambda: layers.Add()([conv(), conv()]),
+        "concatenate": lambda: layers.Concatenate()([conv(), layers.BatchNormalization()(conv())]),
+        "pad": lambda: layers.ZeroPadding2D(((0, block.stride), (block.window, 0)))(x),
+        "dropout": lambda: layers.Dropout(0.3)(x),
+    }[block.kind]()
+
+
+def _check(network: Network, axes: drawing.Axes, seed: int) -> None:
+    keras.utils.set_random_seed(seed)
+    model = network.build()
+    rng = np.random.default_rng(seed)
+    graph = layer_graph(model)
+    plan = drawing.plan(rng, graph, axes, BATCH)
+    x = [rng.normal(size=(n, *model.input_shape[1:])) for n in (BATCH, 2)]
+    steps = Steps(x, [rng.integers(0, 3, len(batch)) for batch in x], [None, None])
+    sgd = lambda: keras.optimizers.SGD(0.01, momentum=0.9)  # noqa: E731
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    with hm.Cluster.local(["cpu:0"] * len(plan.devices)) as cluster:
+        losses, weights, placement = our_run(model, plan, cluster, sgd(), loss, steps)
+        if any(layer.kind == "Dropout" for layer in graph.layers):  # masks are ours: the oracle is the plan of one device
+            expected_losses, expected, _ = our_run(model, hm.Plan.single(model, 0, cluster, BATCH), cluster, sgd(), loss, steps)
+        else:
+            expected_losses, expected = keras_run(model, sgd(), loss, steps)
+    assert placement == expected_placement(graph, plan)
+    assert np.abs(np.subtract(expected_losses, losses)).max() <= 1e-8, plan
+    assert worst_error(expected, weights) <= 1e-8, plan
+
+
+@hypothesis.settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.given(NETWORKS, st.sampled_from(MESHES), st.integers(0, 2**16))
+def test_a_random_network_under_a_random_layout_gives_the_numbers_of_one_device(network: Network, axes: drawing.Axes, seed: int) -> None:
+    _check(network, axes, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@hypothesis.settings(max_examples=150, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.given(NETWORKS, st.sampled_from(MESHES), st.integers(0, 2**16))
+def test_many_random_networks_under_random_layouts_give_the_numbers_of_one_device(network: Network, axes: drawing.Axes, seed: int) -> None:
+    _check(network, axes, seed)

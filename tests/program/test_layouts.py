@@ -72,7 +72,7 @@ LAYOUTS = [
     _grid((2, 1), (3, 1)),
     _grid((1, 3), (1, 2), pairing="gather"),
 ]
-NETWORKS = [nets.convs, nets.pools, nets.norms, nets.residual, nets.branches, nets.rows_into_dense, nets.probabilities, nets.partly_frozen]
+NETWORKS = [nets.convs, nets.pools, nets.norms, nets.residual, nets.branches, nets.rows_into_dense, nets.sequential, nets.partly_frozen]
 TABLE = [(network, layout) for network in NETWORKS for layout in LAYOUTS]
 table = pytest.mark.parametrize(("network", "layout"), TABLE, ids=[f"{n.__name__}, {lay.name}" for n, lay in TABLE])
 

@@ -177,7 +177,8 @@ def _lower_reshape(operation: Any, lowering: Lowering) -> None:
         for axis, place in enumerate(impl.tensor_layout(new).mesh_axis_to_tensor_axis(impl.ndims))
         if place is not None and axis not in kept
     ]
-    if old.to_integer_list != new.to_integer_list:
+    before, after = (impl.tensor_layout(shape).mesh_axis_to_tensor_axis(impl.ndims) for shape in (old, new))
+    if old.to_integer_list != new.to_integer_list or any(before[axis] != after[axis] for axis in kept):
         slices = _reshape_slices(impl, slices, new, dict(cuts))
     for axis, place in cuts:
         slices = impl.allsplit(slices, axis, place, sizes=impl.sizes_of(new.dims[place]))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.records import Layer
-from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape
+from hetero_mtf.graph.records import Layer, Variable
+from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent, l2_factor
 
 ELEMENTWISE_ACTIVATIONS = (
     "linear",
@@ -92,3 +92,56 @@ class Softmax(LayerKind):
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.activate(inputs[0], "softmax")
+
+
+class LeakyReLU(LayerKind):
+    """`keras.layers.LeakyReLU`."""
+
+    keras_class = "LeakyReLU"
+    kept = ("negative_slope",)
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return inputs[0]
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.activate_by(inputs[0], "leaky_relu", **layer.attributes)
+
+
+class ELU(LayerKind):
+    """`keras.layers.ELU`."""
+
+    keras_class = "ELU"
+    kept = ("alpha",)
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return inputs[0]
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.activate_by(inputs[0], "elu", **layer.attributes)
+
+
+class PReLU(LayerKind):
+    """`keras.layers.PReLU`: max(x, 0) - alpha max(-x, 0), alpha learnt for each element, or shared along some dimensions."""
+
+    keras_class = "PReLU"
+    kept = ("shared_axes", "alpha_regularizer")
+    fixed = {"alpha_constraint": (None,)}
+    free = frozenset({"alpha_initializer"})
+
+    def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        found = super().attributes(name, config)
+        return {**found, "alpha_l2": l2_factor(name, "alpha_regularizer", found.pop("alpha_regularizer"))}
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return inputs[0]
+
+    def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
+        shared = {axis - 1 for axis in attributes["shared_axes"] or ()}
+        shape = [1 if axis in shared or axis - len(inputs[0]) in shared else n for axis, n in enumerate(inputs[0])]
+        return (Variable("alpha", tuple(shape), True),)
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return 3.0 * extent(output)
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.rectify_learnt(inputs[0], "alpha")

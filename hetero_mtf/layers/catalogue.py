@@ -3,39 +3,67 @@
 from __future__ import annotations
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.layers.activation import Activation, ReLU, Softmax
-from hetero_mtf.layers.conv import Conv2D
+from hetero_mtf.layers.activation import ELU, Activation, LeakyReLU, PReLU, ReLU, Softmax
+from hetero_mtf.layers.conv import Conv2D, Conv3D
 from hetero_mtf.layers.dense import Dense
-from hetero_mtf.layers.depthwise import DepthwiseConv2D
+from hetero_mtf.layers.depthwise import DepthwiseConv2D, SeparableConv2D
 from hetero_mtf.layers.dropout import Dropout
 from hetero_mtf.layers.kind import LayerKind
 from hetero_mtf.layers.merge import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
 from hetero_mtf.layers.norm import BatchNormalization
-from hetero_mtf.layers.pool import AveragePooling2D, GlobalAveragePooling2D, GlobalMaxPooling2D, MaxPooling2D
+from hetero_mtf.layers.pool import (
+    AveragePooling2D,
+    AveragePooling3D,
+    GlobalAveragePooling2D,
+    GlobalAveragePooling3D,
+    GlobalMaxPooling2D,
+    GlobalMaxPooling3D,
+    MaxPooling2D,
+    MaxPooling3D,
+)
+from hetero_mtf.layers.sample_norm import GroupNormalization, LayerNormalization
 from hetero_mtf.layers.scaling import Normalization, Rescaling
-from hetero_mtf.layers.shape import Flatten, InputLayer, Reshape, ZeroPadding2D
+from hetero_mtf.layers.shape import Flatten, InputLayer, Permute, Reshape, UpSampling2D, UpSampling3D, ZeroPadding2D, ZeroPadding3D
+from hetero_mtf.layers.transposed import Conv2DTranspose, Conv3DTranspose
 
 KINDS: dict[str, LayerKind] = {
     kind.keras_class: kind
     for kind in (
         InputLayer(),
         Conv2D(),
+        Conv3D(),
+        Conv2DTranspose(),
+        Conv3DTranspose(),
         DepthwiseConv2D(),
+        SeparableConv2D(),
         Dense(),
         MaxPooling2D(),
+        MaxPooling3D(),
         AveragePooling2D(),
+        AveragePooling3D(),
         GlobalAveragePooling2D(),
+        GlobalAveragePooling3D(),
         GlobalMaxPooling2D(),
+        GlobalMaxPooling3D(),
+        UpSampling2D(),
+        UpSampling3D(),
+        ZeroPadding2D(),
+        ZeroPadding3D(),
         BatchNormalization(),
+        LayerNormalization(),
+        GroupNormalization(),
         Normalization(),
         Rescaling(),
         Activation(),
         ReLU(),
+        LeakyReLU(),
+        ELU(),
+        PReLU(),
         Softmax(),
         Dropout(),
         Flatten(),
         Reshape(),
-        ZeroPadding2D(),
+        Permute(),
         Add(),
         Multiply(),
         Subtract(),

@@ -76,6 +76,10 @@ class LayerKind(abc.ABC):
                 raise UnsupportedError(f"layer {name} ({self.keras_class}) has {key}={value!r}; only {choice} is supported")
         return {key: _plain(config.get(key)) for key in self.kept}
 
+    def of(self, attributes: Mapping[str, Any]) -> LayerKind:
+        """Return the kind that a layer with these attributes is: itself, unless they decide how its channels are mixed."""
+        return self
+
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
         """Return the attributes with what the inputs' shapes decide, such as legal layouts; settling twice changes nothing."""
         return dict(attributes)

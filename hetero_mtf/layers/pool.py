@@ -10,8 +10,8 @@ from hetero_mtf.layers.kind import LayerKind, Shape, extent
 from hetero_mtf.layers.window import window_shape
 
 
-class Pooling2D(LayerKind):
-    """Pooling over windows of the two spatial dimensions; windows may overlap."""
+class Pooling(LayerKind):
+    """Pooling over windows of the spatial dimensions; windows may overlap."""
 
     kept = ("pool_size", "strides", "padding")
     fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"data_format": ("channels_last",), "padding": ("same", "valid")}
@@ -23,7 +23,7 @@ class Pooling2D(LayerKind):
         return float(extent(output) * extent(tuple(attributes["pool_size"])))
 
 
-class MaxPooling2D(Pooling2D):
+class MaxPooling2D(Pooling):
     """`keras.layers.MaxPooling2D`."""
 
     keras_class = "MaxPooling2D"
@@ -32,13 +32,25 @@ class MaxPooling2D(Pooling2D):
         return b.pool(inputs[0], "max", **layer.attributes)
 
 
-class AveragePooling2D(Pooling2D):
+class AveragePooling2D(Pooling):
     """`keras.layers.AveragePooling2D`; padded elements do not count in the mean."""
 
     keras_class = "AveragePooling2D"
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.pool(inputs[0], "average", **layer.attributes)
+
+
+class MaxPooling3D(MaxPooling2D):
+    """`keras.layers.MaxPooling3D`; in float64, for which TensorFlow has no kernel, taken along one dimension after another."""
+
+    keras_class = "MaxPooling3D"
+
+
+class AveragePooling3D(AveragePooling2D):
+    """`keras.layers.AveragePooling3D`; in float64, for which TensorFlow has no kernel, taken along one dimension after another."""
+
+    keras_class = "AveragePooling3D"
 
 
 class GlobalPooling(LayerKind):
@@ -70,3 +82,15 @@ class GlobalMaxPooling2D(GlobalPooling):
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.maximum_over_space(inputs[0], **layer.attributes)
+
+
+class GlobalAveragePooling3D(GlobalAveragePooling2D):
+    """`keras.layers.GlobalAveragePooling3D`."""
+
+    keras_class = "GlobalAveragePooling3D"
+
+
+class GlobalMaxPooling3D(GlobalMaxPooling2D):
+    """`keras.layers.GlobalMaxPooling3D`."""
+
+    keras_class = "GlobalMaxPooling3D"

@@ -22,7 +22,7 @@ def kind_of(layer: Layer) -> LayerKind:
     """
     if layer.kind not in KINDS:
         raise UnsupportedError(f"layer {layer.name} is a {layer.kind}, which is not supported; supported are {', '.join(KINDS)}")
-    return KINDS[layer.kind]
+    return KINDS[layer.kind].of(layer.attributes)
 
 
 def layer_graph(model: Any) -> LayerGraph:

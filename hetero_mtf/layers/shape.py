@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
@@ -72,6 +72,34 @@ class ZeroPadding2D(LayerKind):
         return b.pad_space(inputs[0], layer.attributes["padding"])
 
 
+class ZeroPadding3D(ZeroPadding2D):
+    """`keras.layers.ZeroPadding3D`."""
+
+    keras_class = "ZeroPadding3D"
+
+
+class UpSampling2D(LayerKind):
+    """`keras.layers.UpSampling2D` by repetition or bilinear interpolation."""
+
+    keras_class = "UpSampling2D"
+    kept: ClassVar[tuple[str, ...]] = ("size", "interpolation")
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"data_format": ("channels_last",), "interpolation": ("nearest", "bilinear")}
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return (*(n * times for n, times in zip(inputs[0], attributes["size"])), inputs[0][-1])
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.enlarge_space(inputs[0], **layer.attributes)
+
+
+class UpSampling3D(UpSampling2D):
+    """`keras.layers.UpSampling3D`, by repetition."""
+
+    keras_class = "UpSampling3D"
+    kept = ("size",)
+    fixed = {"data_format": ("channels_last",)}
+
+
 class Reshape(LayerKind):
     """`keras.layers.Reshape`; where the last dimension stays as it is, it may be split."""
 
@@ -100,3 +128,24 @@ class Reshape(LayerKind):
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.reshape(inputs[0])
+
+
+class Permute(LayerKind):
+    """`keras.layers.Permute`; where the last dimension stays the last, it may be split."""
+
+    keras_class = "Permute"
+    kept = ("dims",)
+    needs_flat = True
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return tuple(inputs[0][dim - 1] for dim in attributes["dims"])
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return 0.0
+
+    def layouts(self, layer: Layer) -> frozenset[str]:
+        dims = layer.attributes["dims"]
+        return CHANNELWISE if dims[-1] == len(dims) else REPLICATED
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.permute(inputs[0], layer.attributes["dims"])

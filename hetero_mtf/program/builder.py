@@ -15,6 +15,7 @@ from hetero_mtf.program.words.activation import ActivationWords
 from hetero_mtf.program.words.merge import MergeWords
 from hetero_mtf.program.words.mixing import MixingWords
 from hetero_mtf.program.words.norm import NormWords
+from hetero_mtf.program.words.sample_norm import SampleNormWords
 from hetero_mtf.program.words.scaling import ScalingWords
 from hetero_mtf.program.words.space import SpaceWords
 
@@ -37,7 +38,7 @@ class Border:
     batch: Any
 
 
-class Builder(MixingWords, SpaceWords, NormWords, ScalingWords, ActivationWords, MergeWords):
+class Builder(MixingWords, SpaceWords, NormWords, SampleNormWords, ScalingWords, ActivationWords, MergeWords):
     """Builds one network once, on one mesh, for one batch size; parameters and attributes are those of `Site`."""
 
     def __init__(self, *arguments: Any) -> None:

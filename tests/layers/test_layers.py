@@ -19,6 +19,7 @@ from hetero_mtf.layers.kind import FREE_OPTIONS, extent
 from hetero_mtf.layers.window import window_shape
 
 IMAGE = (7, 6, 4)
+VOLUME = (5, 4, 3, 6)
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +94,55 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "global mean, kept": (_make("GlobalAveragePooling2D", keepdims=True), IMAGE),
     "dropout of whole channels": (_make("Dropout", 0.5, noise_shape=(None, 1, 1, 4)), IMAGE),
     "dropout of everything": (_make("Dropout", 1.0), IMAGE),
+    "conv, dilated": (_make("Conv2D", 5, (3, 2), dilation_rate=2), IMAGE),
+    "conv, dilated, same": (_make("Conv2D", 5, 3, dilation_rate=(1, 2), padding="same"), IMAGE),
+    "conv, groups": (_make("Conv2D", 6, 3, groups=2, strides=2), IMAGE),
+    "conv, groups, dilated": (_make("Conv2D", 4, 2, groups=4, dilation_rate=2, padding="same", activation="relu"), IMAGE),
+    "conv 3-D": (_make("Conv3D", 5, (3, 2, 1)), VOLUME),
+    "conv 3-D, all options": (
+        _make("Conv3D", 5, 2, strides=(2, 1, 2), padding="same", activation="tanh", use_bias=False, kernel_regularizer="l2"), VOLUME
+    ),
+    "conv 3-D, dilated": (_make("Conv3D", 5, 2, dilation_rate=(2, 1, 2)), VOLUME),
+    "conv 3-D, groups": (_make("Conv3D", 6, 2, groups=3), VOLUME),
+    "transposed conv": (_make("Conv2DTranspose", 5, 3), IMAGE),
+    "transposed conv, same, strides": (_make("Conv2DTranspose", 5, (3, 2), strides=2, padding="same", kernel_regularizer="l2"), IMAGE),
+    "transposed conv, strides larger than window": (_make("Conv2DTranspose", 5, 2, strides=(3, 4), use_bias=False), IMAGE),
+    "transposed conv, outer": (_make("Conv2DTranspose", 5, (3, 2), strides=3, output_padding=(2, 0), activation="relu"), IMAGE),
+    "transposed conv, same, outer": (_make("Conv2DTranspose", 5, 3, strides=2, output_padding=0, padding="same"), IMAGE),
+    "transposed conv 3-D": (_make("Conv3DTranspose", 5, (3, 2, 2), strides=(2, 1, 2)), VOLUME),
+    "transposed conv 3-D, same, outer": (_make("Conv3DTranspose", 5, 3, strides=2, output_padding=1, padding="same"), VOLUME),
+    "separable": (_make("SeparableConv2D", 5, 3), IMAGE),
+    "separable, all options": (
+        _make("SeparableConv2D", 5, (2, 3), strides=2, padding="same", depth_multiplier=2, activation="relu", use_bias=False,
+              depthwise_regularizer="l2", pointwise_regularizer="l2"), IMAGE
+    ),
+    "separable, dilated": (_make("SeparableConv2D", 5, 2, dilation_rate=(1, 2), bias_regularizer="l2"), IMAGE),
+    "padding 3-D": (_make("ZeroPadding3D", ((1, 0), (2, 3), (0, 1))), VOLUME),
+    "larger": (_make("UpSampling2D"), IMAGE),
+    "larger, unequal": (_make("UpSampling2D", (3, 1)), IMAGE),
+    "larger, bilinear": (_make("UpSampling2D", (3, 2), interpolation="bilinear"), IMAGE),
+    "larger 3-D": (_make("UpSampling3D", (1, 2, 3)), VOLUME),
+    "global mean 3-D": (_make("GlobalAveragePooling3D"), VOLUME),
+    "global maximum 3-D": (_make("GlobalMaxPooling3D", keepdims=True), VOLUME),
+    "batch norm 3-D": (_make("BatchNormalization"), VOLUME),
+    "layer norm": (_make("LayerNormalization"), IMAGE),
+    "layer norm, of places, no scale": (_make("LayerNormalization", axis=(2, 3), scale=False, epsilon=0.1), IMAGE),
+    "layer norm, of all": (_make("LayerNormalization", axis=[-1, -2, -3], center=False, gamma_regularizer="l2"), IMAGE),
+    "layer norm of features": (_make("LayerNormalization", scale=False, center=False), (6,)),
+    "group norm": (_make("GroupNormalization", 2), IMAGE),
+    "group norm, of each channel": (_make("GroupNormalization", -1, axis=3, scale=False, epsilon=0.1), IMAGE),
+    "group norm, one group": (_make("GroupNormalization", 1, center=False), VOLUME),
+    "group norm of features": (_make("GroupNormalization", 3), (6,)),
+    "leaky relu": (_make("LeakyReLU"), IMAGE),
+    "leaky relu, steep": (_make("LeakyReLU", negative_slope=0.7), (6,)),
+    "elu": (_make("ELU"), IMAGE),
+    "elu, scaled": (_make("ELU", alpha=0.4), IMAGE),
+    "prelu": (_make("PReLU"), IMAGE),
+    "prelu of channels": (_make("PReLU", shared_axes=[1, 2], alpha_regularizer="l2"), IMAGE),
+    "prelu of places": (_make("PReLU", shared_axes=-1), IMAGE),
+    "prelu of features": (_make("PReLU"), (6,)),
+    "permute": (_make("Permute", (3, 1, 2)), IMAGE),
+    "permute of space": (_make("Permute", (2, 1, 3)), IMAGE),
     "reshape": (_make("Reshape", (42, 4)), IMAGE),
     "reshape, inferred": (_make("Reshape", (-1, 2, 4)), IMAGE),
     "reshape of channels": (_make("Reshape", (7, 24)), IMAGE),
@@ -131,6 +181,32 @@ def test_a_layer_has_keras_shape_variables_and_values(make: Callable[[], Any], s
     for shares in ([1, 0, 0], [2, 1, 1], [0, 3, 1]):
         with hm.Trainer(model, hm.Plan.filters(model, shares, cluster, 3), cluster, loss="mse") as trainer:
             np.testing.assert_allclose(trainer.predict(x), expected, rtol=1e-9, atol=1e-11)
+
+
+POOLS_3D = {
+    "max pool 3-D": _make("MaxPooling3D"),
+    "max pool 3-D, overlapping, same": _make("MaxPooling3D", (3, 2, 3), strides=(2, 1, 2), padding="same"),
+    "mean pool 3-D": _make("AveragePooling3D", 2),
+    "mean pool 3-D, overlapping, same": _make("AveragePooling3D", 3, strides=(1, 2, 2), padding="same"),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("make", POOLS_3D.values(), ids=POOLS_3D)
+def test_a_3d_pool_has_keras_values_in_float64_too_where_keras_has_none(make: Callable[[], Any], dtype: str, cluster: Any) -> None:
+    model = _model(make, VOLUME)
+    x = np.random.default_rng(0).normal(size=(3, *VOLUME)).astype("float32")
+    expected = model.predict(x, verbose=0)
+    keras.config.set_floatx(dtype)
+    keras.config.set_dtype_policy(dtype)
+    ours = _model(make, VOLUME)
+    ours.set_weights(model.get_weights())
+    assert layer_graph(ours).layers[-1].output_shape == expected.shape[1:]
+    for shares in ([1, 0, 0], [2, 1, 1]):
+        with hm.Trainer(ours, hm.Plan.filters(ours, shares, cluster, 3), cluster, loss="mse") as trainer:
+            found = trainer.predict(x.astype(dtype))
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(set(KINDS) - {"InputLayer"}))

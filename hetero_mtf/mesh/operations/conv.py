@@ -1,9 +1,9 @@
-"""Convolution and matrix product on slices: columns, rows, or whole, with any sizes."""
+"""Convolutions and matrix products on slices: columns, rows, or whole, with any sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -12,50 +12,137 @@ from hetero_mtf.mesh.operations.local import Local, Processor
 
 Tensor = Any
 
+_KERNELS = {
+    2: (tf.raw_ops.Conv2D, tf.raw_ops.Conv2DBackpropInput, tf.raw_ops.Conv2DBackpropFilter),
+    3: (tf.raw_ops.Conv3D, tf.raw_ops.Conv3DBackpropInputV2, tf.raw_ops.Conv3DBackpropFilterV2),
+}
 
-def convolve_2d(x: Tensor, kernel: Tensor, strides: Sequence[int], padding: str) -> Tensor:
-    """Return the 2-D convolution of `x` with `kernel`.
 
-    Laid-out input channels give partial sums (rows), laid-out output channels slices (columns).
+def convolve(
+    x: Tensor, kernel: Tensor, extents: Sequence[int], strides: Sequence[int], padding: str, dilation: Sequence[int] = (), groups: int = 1
+) -> Tensor:
+    """Return the 2-D or 3-D convolution of `x` with `kernel`, [batch, *extents, output channels].
+
+    Laid-out input channels give partial sums (rows), laid-out output channels slices (columns); groups need both whole.
 
     Parameters
     ----------
-    x : [batch, height, width, input channels].
-    kernel : [kernel height, kernel width, input channels, output channels].
-    strides : (2,) along height and width.
+    x : [batch, *space, input channels].
+    kernel : [*taps, input channels / groups, output channels].
+    extents : (space,) of the output.
+    strides : (space,).
     padding : "SAME" (output extent ceil(n / stride)) or "VALID".
+    dilation : (space,) distances of the taps; empty for 1.
+    groups : groups of channels that are kept apart.
     """
-    batch, height, width, channels_in = x.shape.dims
-    taps, channels_out = kernel.shape.dims[:2], kernel.shape.dims[3]
-    space = _output_space((height, width), taps, strides, padding)
-    output = mtf.Shape([batch, *space, channels_out])
-    whole = [height, width, *taps]
-    options = {"strides": [1, *strides, 1], "padding": padding}
+    batch, *space, channels_in = x.shape.dims
+    *taps, _, channels_out = kernel.shape.dims
+    output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels_out])
+    whole = [*space, *taps]
+    name = f"conv{len(space)}d"
+    if groups == 1 and set(dilation) <= {1}:
+        return _bilinear(name, _Direct(len(space), strides, padding), x, kernel, output, whole)
 
-    def forward(_: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        return tf.raw_ops.Conv2D(input=value, filter=weights, **options)
+    def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        pairs = zip(tf.split(value, groups, -1), tf.split(weights, groups, -1)) if groups > 1 else [(value, weights)]
+        pieces = [tf.nn.convolution(v, w, list(strides), padding, dilations=list(dilation) or None) for v, w in pairs]
+        return tf.concat(pieces, -1) if groups > 1 else pieces[0]
 
-    def input_gradient(p: Processor, weights: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-        return tf.raw_ops.Conv2DBackpropInput(input_sizes=p.shapes[0], filter=weights, out_backprop=dy, **options)
+    return _bilinear(name, _Derived(function), x, kernel, output, [*whole, *([channels_in, *kernel.shape.dims[-2:]] if groups > 1 else [])])
 
-    def kernel_gradient(p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-        return tf.raw_ops.Conv2DBackpropFilter(input=value, filter_sizes=p.shapes[0], out_backprop=dy, **options)
+
+def convolve_transposed(
+    x: Tensor, kernel: Tensor, extents: Sequence[int], strides: Sequence[int], padding: str, output_padding: Sequence[int] | None
+) -> Tensor:
+    """Return the 2-D or 3-D transposed convolution of `x` with `kernel`, [batch, *extents, output channels].
+
+    Parameters
+    ----------
+    x : [batch, *space, input channels].
+    kernel : [*taps, output channels, input channels].
+    extents : (space,) of the output.
+    strides : (space,).
+    padding : "same" or "valid", as Keras has it.
+    output_padding : (space,) as Keras has it, or None.
+    """
+    batch, *space, _ = x.shape.dims
+    *taps, channels_out, _ = kernel.shape.dims
+    output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels_out])
+
+    def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        import keras
+
+        outer = None if output_padding is None else tuple(output_padding)
+        return keras.ops.conv_transpose(value, weights, tuple(strides), padding, outer, "channels_last")
+
+    return _bilinear(f"conv{len(space)}d_transposed", _Derived(function), x, kernel, output, [*space, *taps])
+
+
+class _Rule(Protocol):
+    """A function that is linear in its input and in its kernel, and its gradients, on one processor."""
+
+    def forward(self, p: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor: ...
+
+    def input_gradient(self, p: Processor, weights: tf.Tensor, dy: tf.Tensor) -> tf.Tensor: ...
+
+    def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor: ...
+
+
+class _Direct:
+    """TensorFlow's convolution kernels."""
+
+    def __init__(self, rank: int, strides: Sequence[int], padding: str) -> None:
+        self._forward, self._to_input, self._to_kernel = _KERNELS[rank]
+        self._options = {"strides": [1, *strides, 1], "padding": padding}
+
+    def forward(self, _: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        return self._forward(input=value, filter=weights, **self._options)
+
+    def input_gradient(self, p: Processor, weights: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        return self._to_input(input_sizes=p.shapes[0], filter=weights, out_backprop=dy, **self._options)
+
+    def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        return self._to_kernel(input=value, filter_sizes=p.shapes[0], out_backprop=dy, **self._options)
+
+
+class _Derived:
+    """A function whose gradients TensorFlow derives; as it is bilinear, neither needs the value that it is the gradient of."""
+
+    def __init__(self, function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> None:
+        self._function = function
+
+    def forward(self, p: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(self._function(value, weights), p.shapes[0])
+
+    def input_gradient(self, p: Processor, weights: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        nothing = tf.zeros(p.shapes[0], dy.dtype)
+        return tf.ensure_shape(tf.gradients(self._function(nothing, weights), nothing, dy)[0], p.shapes[0])
+
+    def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        nothing = tf.zeros(p.shapes[0], dy.dtype)
+        return tf.ensure_shape(tf.gradients(self._function(value, nothing), nothing, dy)[0], p.shapes[0])
+
+
+def _bilinear(name: str, rule: _Rule, x: Tensor, kernel: Tensor, output: Any, whole: Sequence[Any]) -> Tensor:
+    """Return `rule` of `x` and `kernel`: the gradient of the input goes first, those of kernels one at a time.
+
+    Each owes the sums over the dimensions that its result lacks.
+    """
+    everything = {d.name: d for shape in (x.shape, kernel.shape, output) for d in shape.dims}
+    lacking = lambda shape: [d for n, d in everything.items() if n not in shape.dimension_names]  # noqa: E731
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
-        to_input = Local("conv2d_input_gradient", input_gradient, [kernel, dy], [(x.shape, x.dtype)], summed=[channels_out], whole=whole)
+        to_input = Local(
+            f"{name}_input_gradient", rule.input_gradient, [kernel, dy], [(x.shape, x.dtype)], summed=lacking(x.shape), whole=whole
+        )
         outputs = [(kernel.shape, kernel.dtype)]
-        to_kernel = Local("conv2d_kernel_gradient", kernel_gradient, [x, dy], outputs, summed=[batch], whole=whole, after=to_input)
+        summed = lacking(kernel.shape)
+        to_kernel = Local(f"{name}_kernel_gradient", rule.kernel_gradient, [x, dy], outputs, summed=summed, whole=whole, after=to_input)
         return [to_input.outputs[0], to_kernel.outputs[0]]
 
-    operation = Local("conv2d", forward, [x, kernel], [(output, x.dtype)], summed=[channels_in], whole=whole, gradient=gradient)
+    summed = lacking(output)
+    operation = Local(name, rule.forward, [x, kernel], [(output, x.dtype)], summed=summed, whole=whole, gradient=gradient)
     return operation.outputs[0]
-
-
-def _output_space(space: Sequence[Any], taps: Sequence[Any], strides: Sequence[int], padding: str) -> list[Any]:
-    """Return the output's spatial dimensions, named as the input's."""
-    if padding == "SAME":
-        return [mtf.Dimension(n.name, -(-n.size // s)) for n, s in zip(space, strides)]
-    return [mtf.Dimension(n.name, -(-(n.size - k.size + 1) // s)) for n, k, s in zip(space, taps, strides)]
 
 
 def multiply_matrix(x: Tensor, kernel: Tensor) -> Tensor:

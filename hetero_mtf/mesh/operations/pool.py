@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
 
 Tensor = Any
 
 
-def pool_2d(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
+def pool(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
     """Return the maxima or means of windows of `x`.
 
     Ties of a maximum and padded means are TensorFlow's: the first maximum takes the gradient, padded
@@ -21,30 +22,65 @@ def pool_2d(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int],
 
     Parameters
     ----------
-    x : [batch, height, width, channels], height and width whole.
+    x : [batch, *space, channels], two or three spatial dimensions, whole.
     mode : "max" or "average".
-    window, strides : (2,).
+    window, strides : (space,).
     padding : "SAME" or "VALID".
+
+    Notes
+    -----
+    TensorFlow has no 3-D kernels for float64: there the windows of height and width are taken first, those of depth after.
     """
-    batch, height, width, channels = x.shape.dims
-    options = {"ksize": [1, *window, 1], "strides": [1, *strides, 1], "padding": padding}
-    extents = [-(-n // s) if padding == "SAME" else -(-(n - k + 1) // s) for n, k, s in zip((height.size, width.size), window, strides)]
-    output = mtf.Shape([batch, mtf.Dimension(height.name, extents[0]), mtf.Dimension(width.name, extents[1]), channels])
-
-    def forward(_: Processor, value: tf.Tensor) -> tf.Tensor:
-        return tf.raw_ops.MaxPool(input=value, **options) if mode == "max" else tf.raw_ops.AvgPool(value=value, **options)
-
-    def max_gradient(_: Processor, value: tf.Tensor, y: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-        return tf.raw_ops.MaxPoolGrad(orig_input=value, orig_output=y, grad=dy, **options)
-
-    def average_gradient(p: Processor, dy: tf.Tensor) -> tf.Tensor:
-        return tf.raw_ops.AvgPoolGrad(orig_input_shape=p.shapes[0], grad=dy, **options)
+    batch, *space, channels = x.shape.dims
+    extents = [-(-n.size // s) if padding == "SAME" else -(-(n.size - k + 1) // s) for n, k, s in zip(space, window, strides)]
+    output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels])
+    if len(space) == 3 and x.dtype == tf.float64:
+        return compute(f"{mode}_pool", _in_two(mode, window, strides, padding, extents), [x], output, whole=space)
+    rule = _Pool(mode, len(space), window, strides, padding)
 
     def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor]:
-        function, inputs = (max_gradient, [x, operation.outputs[0], dy]) if mode == "max" else (average_gradient, [dy])
-        return Local(f"{mode}_pool_gradient", function, inputs, [(x.shape, x.dtype)], whole=[height, width]).outputs
+        function, inputs = (rule.max_gradient, [x, operation.outputs[0], dy]) if mode == "max" else (rule.average_gradient, [dy])
+        return Local(f"{mode}_pool_gradient", function, inputs, [(x.shape, x.dtype)], whole=space).outputs
 
-    return Local(f"{mode}_pool", forward, [x], [(output, x.dtype)], whole=[height, width], gradient=gradient).outputs[0]
+    return Local(f"{mode}_pool", rule.forward, [x], [(output, x.dtype)], whole=space, gradient=gradient).outputs[0]
+
+
+_MAX = {2: (tf.raw_ops.MaxPool, tf.raw_ops.MaxPoolGrad), 3: (tf.raw_ops.MaxPool3D, tf.raw_ops.MaxPool3DGrad)}
+_AVERAGE = {2: (tf.raw_ops.AvgPool, tf.raw_ops.AvgPoolGrad), 3: (tf.raw_ops.AvgPool3D, tf.raw_ops.AvgPool3DGrad)}
+
+
+class _Pool:
+    """TensorFlow's pooling kernels on one processor."""
+
+    def __init__(self, mode: str, rank: int, window: Sequence[int], strides: Sequence[int], padding: str) -> None:
+        self.mode = mode
+        self._forward, self._backward = (_MAX if mode == "max" else _AVERAGE)[rank]
+        self._value = "value" if mode == "average" and rank == 2 else "input"
+        self._options = {"ksize": [1, *window, 1], "strides": [1, *strides, 1], "padding": padding}
+
+    def forward(self, _: Processor, value: tf.Tensor) -> tf.Tensor:
+        return self._forward(**{self._value: value}, **self._options)
+
+    def max_gradient(self, _: Processor, value: tf.Tensor, y: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        return self._backward(orig_input=value, orig_output=y, grad=dy, **self._options)
+
+    def average_gradient(self, p: Processor, dy: tf.Tensor) -> tf.Tensor:
+        return self._backward(orig_input_shape=p.shapes[0], grad=dy, **self._options)
+
+
+def _in_two(
+    mode: str, window: Sequence[int], strides: Sequence[int], padding: str, extents: Sequence[int]
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Return a 3-D pool in terms of two 2-D ones: of height and width, depth being samples, and of depth, with all positions in a row."""
+    kernel = tf.nn.max_pool2d if mode == "max" else tf.nn.avg_pool2d
+
+    def function(value: tf.Tensor) -> tf.Tensor:
+        samples, depth, height, width, channels = value.shape.as_list()
+        flat = kernel(tf.reshape(value, [samples * depth, height, width, channels]), window[1:], strides[1:], padding)
+        deep = tf.reshape(flat, [samples, depth, extents[1] * extents[2], channels])
+        return tf.reshape(kernel(deep, [window[0], 1], [strides[0], 1], padding), [samples, *extents, channels])
+
+    return function
 
 
 def mean_over_space(x: Tensor) -> Tensor:
@@ -91,6 +127,31 @@ def pad_space(x: Tensor, padding: Sequence[Sequence[int]]) -> Tensor:
 
     output = mtf.Shape([batch, *wider, channels])
     return Local("pad", forward, [x], [(output, x.dtype)], whole=space, gradient=gradient).outputs[0]
+
+
+def repeated(size: Sequence[int]) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Return the function that repeats each position of [batch, *space, channels] `size` times along each spatial dimension."""
+
+    def function(value: tf.Tensor) -> tf.Tensor:
+        for axis, times in enumerate(size, 1):
+            shape = value.shape.as_list()
+            apart = tf.reshape(value, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
+            value = tf.broadcast_to(apart, [*shape[: axis + 1], times, *shape[axis + 1 :]])
+            value = tf.reshape(value, [*shape[:axis], shape[axis] * times, *shape[axis + 1 :]])
+        return value
+
+    return function
+
+
+def resized(extents: Sequence[int], interpolation: str) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Return the function that resizes [batch, height, width, channels] to `extents` as Keras does (in float32, whatever the dtype)."""
+
+    def function(value: tf.Tensor) -> tf.Tensor:
+        import keras
+
+        return keras.ops.image.resize(value, tuple(extents), interpolation, data_format="channels_last")
+
+    return function
 
 
 def concatenate(inputs: Sequence[Tensor], dimension: Any) -> Tensor:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from hetero_mtf.mesh.operations import elementwise
-from hetero_mtf.program.site import Site
 from hetero_mtf.program.value import Value
+from hetero_mtf.program.words.general import GeneralWords
 
 
-class ActivationWords(Site):
+class ActivationWords(GeneralWords):
     """Activations and dropout."""
 
     def activate(self, x: Value, name: str) -> Value:
@@ -34,6 +34,20 @@ class ActivationWords(Site):
             return keras.activations.relu(value, negative_slope, max_value, threshold)  # Keras's own, also where the slope jumps
 
         return dataclasses.replace(x, tensor=elementwise.elementwise(x.tensor, "rectify", function), logits=None)
+
+    def activate_by(self, x: Value, name: str, **options: float) -> Value:
+        """Return the function `name` of `keras.activations` with its options, each element for itself."""
+
+        def function(value: tf.Tensor) -> tf.Tensor:
+            import keras
+
+            return getattr(keras.activations, name)(value, **options)
+
+        return self.elementwise(x, function)
+
+    def rectify_learnt(self, x: Value, alpha: str) -> Value:
+        """Return max(x, 0) - alpha max(-x, 0), alpha a variable of the layer."""
+        return self.compute(lambda value, slope: tf.nn.relu(value) - slope * tf.nn.relu(-value), [x], [alpha])
 
     def drop(self, x: Value, rate: float, seed: int | None, noise_shape: Sequence[int | None] | None = None) -> Value:
         """Return `x` with dropout in training; the mask's key is (seed, layer, step).

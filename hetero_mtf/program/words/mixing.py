@@ -1,9 +1,10 @@
-"""Words for layers with a kernel that mixes channels."""
+"""Words for layers with kernels."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
@@ -13,32 +14,36 @@ from hetero_mtf.program.value import Value
 
 
 class MixingWords(Site):
-    """Convolution, matrix product and bias."""
+    """Convolutions, matrix product and bias."""
 
-    def convolve(self, x: Value, kernel: str, strides: Sequence[int], padding: str) -> Value:
-        """Return the convolution of `x` with the layer's variable `kernel`."""
-        *taps, _, filters = next(v.shape for v in self.layer.variables if v.name == kernel)
-        dimensions = [*(mtf.Dimension(f"tap{i}", n) for i, n in enumerate(taps)), x.channels, self.output_dimension(filters)]
-        y = conv.convolve_2d(x.tensor, self.parameter(kernel, dimensions), strides, padding.upper())
+    def convolve(
+        self, x: Value, kernel: str, strides: Sequence[int], padding: str, dilation_rate: Sequence[int] = (), groups: int = 1
+    ) -> Value:
+        """Return the convolution of `x` with the layer's variable `kernel`, in the layer's output shape."""
+        *taps, channels_in, filters = self._shape(kernel)
+        own = x.channels if groups == 1 else mtf.Dimension("group", channels_in)
+        variable = self.parameter(kernel, [*_taps(taps), own, self.output_dimension(filters)])
+        extents = self.layer.output_shape[:-1]
+        y = conv.convolve(x.tensor, variable, extents, strides, padding.upper(), dilation_rate, groups)
         return Value(y, self.output_sizes)
 
-    def convolve_depthwise(
-        self, x: Value, kernel: str, strides: Sequence[int], padding: str, dilation_rate: Sequence[int], space: Sequence[int] | None = None
+    def convolve_transposed(
+        self, x: Value, kernel: str, strides: Sequence[int], padding: str, output_padding: Sequence[int] | None
     ) -> Value:
-        """Return the convolution of each channel of `x` with its own part of the layer's variable `kernel`.
+        """Return the transposed convolution of `x` with the layer's variable `kernel`."""
+        *taps, filters, _ = self._shape(kernel)
+        variable = self.parameter(kernel, [*_taps(taps), self.output_dimension(filters), x.channels])
+        y = conv.convolve_transposed(x.tensor, variable, self.layer.output_shape[:-1], strides, padding, output_padding)
+        return Value(y, self.output_sizes)
 
-        Parameters
-        ----------
-        space : the output's spatial extents; None for the layer's own.
-        """
-        *taps, channels, multiplier = next(v.shape for v in self.layer.variables if v.name == kernel)
+    def convolve_depthwise(self, x: Value, kernel: str, strides: Sequence[int], padding: str, dilation_rate: Sequence[int]) -> Value:
+        """Return the convolution of each channel of `x` with its own part of the layer's variable `kernel`."""
+        *taps, _, multiplier = self._shape(kernel)
         if multiplier > 1 and x.sizes is not None:
             raise LayoutError(f"a depthwise convolution with a multiplier of {multiplier} needs its channels whole; gather them first")
-        extents = self.layer.output_shape[:-1] if space is None else space
-        own = [*(mtf.Dimension(f"tap{i}", n) for i, n in enumerate(taps)), x.channels, mtf.Dimension("multiplier", multiplier)]
-        y = depthwise.convolve_depthwise(
-            x.tensor, self.parameter(kernel, own), extents, strides, padding, dilation_rate, f"layer{self.index}:depth"
-        )
+        variable = self.parameter(kernel, [*_taps(taps), x.channels, mtf.Dimension("multiplier", multiplier)])
+        extents = self.layer.output_shape[:-1]
+        y = depthwise.convolve_depthwise(x.tensor, variable, extents, strides, padding, dilation_rate, f"layer{self.index}:depth")
         return Value(y, x.sizes)
 
     def multiply_matrix(self, x: Value, kernel: str) -> Value:
@@ -49,3 +54,11 @@ class MixingWords(Site):
     def add_bias(self, x: Value, bias: str) -> Value:
         """Return `x` plus the layer's variable `bias` [channels]."""
         return dataclasses.replace(x, tensor=conv.add_bias(x.tensor, self.parameter(bias, [x.channels])))
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        """Return the whole shape of one of the layer's variables."""
+        return next(v.shape for v in self.layer.variables if v.name == name)
+
+
+def _taps(extents: Sequence[int]) -> list[Any]:
+    return [mtf.Dimension(f"tap{i}", n) for i, n in enumerate(extents)]

@@ -28,7 +28,7 @@ class SpaceWords(Site):
 
     def pool(self, x: Value, mode: str, pool_size: Sequence[int], strides: Sequence[int], padding: str) -> Value:
         """Return the maxima ("max") or means ("average") of windows of `x`."""
-        return dataclasses.replace(x, tensor=pool.pool_2d(x.tensor, mode, pool_size, strides, padding.upper()), logits=None)
+        return dataclasses.replace(x, tensor=pool.pool(x.tensor, mode, pool_size, strides, padding.upper()), logits=None)
 
     def mean_over_space(self, x: Value, keepdims: bool = False) -> Value:
         """Return the means over all positions."""
@@ -60,6 +60,33 @@ class SpaceWords(Site):
     def pad_space(self, x: Value, padding: Sequence[Sequence[int]]) -> Value:
         """Return `x` with zeros around its spatial dimensions."""
         return dataclasses.replace(x, tensor=pool.pad_space(x.tensor, padding), logits=None)
+
+    def enlarge_space(self, x: Value, size: Sequence[int], interpolation: str = "nearest") -> Value:
+        """Return `x` with `size` times as many positions along each spatial dimension.
+
+        Parameters
+        ----------
+        size : (space,) whole factors.
+        interpolation : "nearest", or in two dimensions "bilinear".
+        """
+        batch, *space, channels = x.tensor.shape.dims
+        extents = [d.size * n for d, n in zip(space, size)]
+        shape = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels])
+        function = pool.repeated(size) if interpolation == "nearest" else pool.resized(extents, interpolation)
+        return dataclasses.replace(x, tensor=compute("enlarge", function, [x.tensor], shape, whole=space), logits=None)
+
+    def permute(self, x: Value, dims: Sequence[int]) -> Value:
+        """Return `x` with its dimensions in the order `dims`, the batch being 0; a split channel dimension stays the last."""
+        if x.features > 1 or (x.sizes is not None and dims[-1] != len(dims)):
+            raise LayoutError(f"a Permute to {tuple(dims)} needs its input whole; gather it first")
+        order = [0, *dims]
+        batch, *_, channels = x.tensor.shape.dims
+        *outer, last = self.layer.output_shape
+        own = channels if dims[-1] == len(dims) else mtf.Dimension(f"layer{self.index}", last)
+        shape = mtf.Shape([batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)), own])
+        whole = [*x.tensor.shape.dims[1:-1], *([] if own == channels else [channels])]
+        y = compute("permute", lambda value: tf.transpose(value, order), [x.tensor], shape, whole=whole)
+        return Value(y, x.sizes)
 
     def flatten(self, x: Value) -> Value:
         """Return `x` with all dimensions but the batch made one; a split value keeps them apart."""

@@ -1,0 +1,80 @@
+"""The general words: any TensorFlow function of values and variables, for layers that have no word of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations import elementwise
+from hetero_mtf.mesh.operations.compute import compute
+from hetero_mtf.program.site import Site
+from hetero_mtf.program.value import Value
+
+
+class GeneralWords(Site):
+    """Functions whose gradients TensorFlow derives on each processor."""
+
+    def elementwise(self, x: Value, function: Callable[[tf.Tensor], tf.Tensor]) -> Value:
+        """Return a function of `x` that takes each element for itself; any layout.
+
+        Parameters
+        ----------
+        function : tf.Tensor -> tf.Tensor of the same shape and dtype, made of differentiable TensorFlow operations.
+        """
+        return dataclasses.replace(x, tensor=elementwise.elementwise(x.tensor, self._operation_name, function), logits=None)
+
+    def compute(self, function: Callable[..., tf.Tensor], inputs: Sequence[Value], variables: Sequence[str] = ()) -> Value:
+        """Return a function of `inputs` and variables, in the shape of the layer's output.
+
+        On each processor the function gets the samples and, in a "split" layer, the channels that lie there; so it must take every
+        sample for itself, and in a "split" layer every channel too. The gradients of the variables are summed over processors.
+
+        Parameters
+        ----------
+        function : (*inputs, *variables) -> tf.Tensor, all tf.Tensor with the batch first, made of differentiable TensorFlow operations.
+        inputs : values with as many channels as the output, in a "split" layer.
+        variables : names of the layer's variables; their dimensions stand for the last ones of the first input, as in NumPy broadcasting.
+        """
+        first = inputs[0]
+        shape = first.tensor.shape if first.features > 1 else self._output_shape(first)
+        tensors = [first.tensor, *(self._channels_as(x, first) for x in inputs[1:]), *(self._variable(name, first) for name in variables)]
+        split = [] if first.sizes is None else [first.channels.name]
+        whole = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*split, first.batch.name)}
+        y = compute(self._operation_name, function, tensors, shape, whole=whole.values())
+        return Value(y, first.sizes, first.features)
+
+    @property
+    def _operation_name(self) -> str:
+        return f"layer{self.index}"
+
+    def _output_shape(self, x: Value) -> Any:
+        """Return the layer's output shape, in the layout of `x`."""
+        *outer, last = self.layer.output_shape
+        channels = x.channels if last == x.channels.size else mtf.Dimension(f"layer{self.index}", last)
+        return mtf.Shape([x.batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)), channels])
+
+    def _channels_as(self, x: Value, first: Value) -> Any:
+        """Return the tensor of `x`, its channels named as those of `first` where there are as many."""
+        dimensions = x.tensor.shape.dims
+        if x.channels == first.channels or x.channels.size != first.channels.size:
+            return x.tensor
+        return mtf.reshape(x.tensor, mtf.Shape([*dimensions[:-1], first.channels]))
+
+    def _variable(self, name: str, x: Value) -> Any:
+        """Return a variable whose last dimensions are those of `x` where they have the same extent."""
+        shape = next(v.shape for v in self.layer.variables if v.name == name)
+        own = [mtf.Dimension(f"layer{self.index}:{name}{i}", n) for i, n in enumerate(shape)]
+        if x.features > 1:
+            like = x.feature_dims if shape else []
+            own = like if math.prod(d.size for d in like) == math.prod(shape) else own
+            return self.parameter(name, own)
+        for back in range(1, min(len(shape), len(x.tensor.shape.dims) - 1) + 1):
+            dimension = x.tensor.shape.dims[-back]
+            if shape[-back] == dimension.size:
+                own[-back] = dimension
+        return self.parameter(name, own)

@@ -68,6 +68,7 @@ class _Clocks:
         self.places = {axis: stage.places(axis) for axis, _ in stage.axes}
         self._rings: dict[tuple[int, ...], Ring] = {}
         self._brought: dict[_Brought, int] = {}
+        self._grouped: dict[str, list[list[int]]] = {}
         names = [costs.profile.cluster.devices[d].tf_device for d in stage.devices]
         self._turns = [[at for at, other in enumerate(names) if other == name] for name in names]
 
@@ -192,11 +193,13 @@ class _Clocks:
 
     def _groups(self, axis: str) -> list[list[int]]:
         """Return the processors in groups that differ in their place on one axis only."""
+        if axis in self._grouped:
+            return self._grouped[axis]
         others = [places for name, places in self.places.items() if name != axis]
         groups: dict[tuple[int, ...], list[int]] = {}
         for at in range(len(self.now)):
             groups.setdefault(tuple(places[at] for places in others), []).append(at)
-        return list(groups.values())
+        return self._grouped.setdefault(axis, list(groups.values()))
 
     def _ring(self, group: Sequence[int]) -> Ring:
         devices = tuple(self.stage.devices[at] for at in group)

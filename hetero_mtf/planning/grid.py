@@ -39,18 +39,21 @@ def best_grid(costs: Costs) -> Candidate:
     Notes
     -----
     Heuristic. Samples and sizes start in proportion to speed and are found in turn, each exact for the other
-    (`minimise_maximum`), for at most three rounds; the best round counts. Tried are all factorisations of the number of devices
-    (of the fastest ones but one where it is prime), in the cluster's order, sorted by speed along rows, and along columns, both
-    pairings; from the best of these a descent keeps layers whole (`search.descend`).
+    (`minimise_maximum`), for at most three rounds (one where layers are kept whole); the best round counts. Tried are all
+    factorisations of the number of devices (of all but the slowest where it is prime), in the cluster's order, sorted by speed
+    along rows, and along columns, both pairings; from the best of these a descent keeps layers whole (`search.descend`).
     """
     count = len(costs.profile.cluster.devices)
     if count < LEAST_DEVICES:
         lack = f"a grid needs at least {LEAST_DEVICES} devices and there are {count}"
         raise NothingToSplitError(f"{lack}; use strategy batch, filters or hybrid")
 
+    tables = _Tables(costs)
+
     def candidate(choice: Choice) -> Candidate:
         arrangement = arrange(costs.graph, choice.form, choice.whole)
-        stages = _Grid(costs, arrangement, np.reshape(choice.devices, (choice.rows, -1)).tolist()).stages()
+        grid = _Grid(tables, arrangement, np.reshape(choice.devices, (choice.rows, -1)).tolist())
+        stages = grid.stages(1 if choice.whole else ROUNDS)
         return min((Candidate(stage, predict(costs, stage)) for stage in stages), key=lambda c: c.prediction.step_s)
 
     def neighbours(choice: Choice) -> list[Choice]:
@@ -90,23 +93,58 @@ def _alone_s(costs: Costs, device: int) -> float:
     return costs.batch_table(range(len(costs.graph.layers)), device)[-1]
 
 
+class _Tables:
+    """Seconds by units and by samples, each added up once."""
+
+    def __init__(self, costs: Costs) -> None:
+        self.costs = costs
+        self._by_units: dict[tuple[tuple[tuple[int, str], ...], int, int], np.ndarray] = {}
+        self._by_samples: dict[tuple[int, str, int, int], np.ndarray] = {}
+
+    def by_units(self, members: tuple[tuple[int, str], ...], device: int, samples: int) -> np.ndarray:
+        """Return the seconds of a segment's (layer, layout) for every number of units on a device with so many samples."""
+        key = (members, device, samples)
+        if key not in self._by_units:
+            found = [
+                np.array(self.costs.table(layer, layout, device, step_pass)) * self.costs.part_of_batch(layer, device, step_pass)[samples]
+                for layer, layout in members
+                for step_pass in PASSES
+            ]
+            self._by_units[key] = np.sum(found, axis=0)
+        return self._by_units[key]
+
+    def by_samples(self, layer: int, layout: str, device: int, size: int) -> np.ndarray:
+        """Return the seconds of a layer's passes for every number of samples on a device with so many units."""
+        key = (layer, layout, device, size)
+        if key not in self._by_samples:
+            passes = PASSES[: 2 if self.costs.trains_before[layer] else 1]
+            found = [
+                self.costs.table(layer, layout, device, step_pass)[size] * np.array(self.costs.part_of_batch(layer, device, step_pass))
+                for step_pass in passes
+            ]
+            self._by_samples[key] = np.sum(found, axis=0)
+        return self._by_samples[key]
+
+
 class _Grid:
     """Samples and sizes for devices in rows and columns."""
 
-    def __init__(self, costs: Costs, arrangement: Arrangement, devices: Grid) -> None:
-        self.costs, self.arrangement, self.devices = costs, arrangement, devices
+    def __init__(self, tables: _Tables, arrangement: Arrangement, devices: Grid) -> None:
+        self.tables, self.costs, self.arrangement, self.devices = tables, tables.costs, arrangement, devices
         self.of_layer = {layer: at for at, segment in enumerate(arrangement.segments) for layer in segment.layers}
 
-    def stages(self) -> list[Stage]:
+    def stages(self, rounds: int) -> list[Stage]:
         """Return the stage of every round."""
         speeds = np.array([[1 / max(_alone_s(self.costs, d), 1e-12) for d in row] for row in self.devices])
         samples = proportional(self.costs.profile.batch_size, speeds.sum(axis=1).tolist()).sizes
         sizes = [proportional(segment.units, speeds.sum(axis=0).tolist()).sizes for segment in self.arrangement.segments]
         found = [self._stage(samples, sizes)]
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             sizes = [self._sizes(at, samples) for at in range(len(sizes))]
             samples = self._samples(sizes)
             found.append(self._stage(samples, sizes))
+            if found[-1] == found[-2]:
+                return found[:-1]
         return found
 
     def _stage(self, samples: Sequence[int], sizes: Sequence[Sequence[int]]) -> Stage:
@@ -114,18 +152,13 @@ class _Grid:
 
     def _sizes(self, segment: int, samples: Sequence[int]) -> tuple[int, ...]:
         """Return the units of each column that minimise the slowest device's seconds in a segment."""
-        columns = zip(*self.devices)
-        tables = [np.max([self._segment_s(segment, d, b) for d, b in zip(column, samples)], axis=0).tolist() for column in columns]
+        layers = self.arrangement.segments[segment].layers
+        members = tuple((layer, self.arrangement.layouts[layer]) for layer in layers)
+        tables = [
+            np.max([self.tables.by_units(members, device, count) for device, count in zip(column, samples)], axis=0).tolist()
+            for column in zip(*self.devices)
+        ]
         return minimise_maximum(tables, self.arrangement.segments[segment].units).sizes
-
-    def _segment_s(self, segment: int, device: int, samples: int) -> np.ndarray:
-        """Return the seconds of a segment for every number of units on a device with so many samples."""
-        total = np.zeros(self.arrangement.segments[segment].units + 1)
-        for layer in self.arrangement.segments[segment].layers:
-            for step_pass in PASSES:
-                table = self.costs.table(layer, self.arrangement.layouts[layer], device, step_pass)
-                total += np.array(table) * self.costs.part_of_batch(layer, device, step_pass)[samples]
-        return total
 
     def _samples(self, sizes: Sequence[Sequence[int]]) -> tuple[int, ...]:
         """Return the samples of each row that minimise the slowest device's seconds in the network."""
@@ -140,7 +173,5 @@ class _Grid:
         whole = [layer for layer in range(len(self.costs.graph.layers)) if layer not in self.of_layer]
         total = np.array(self.costs.batch_table(whole, device))
         for layer, segment in self.of_layer.items():
-            for step_pass in PASSES[: 2 if self.costs.trains_before[layer] else 1]:
-                whole_s = self.costs.table(layer, self.arrangement.layouts[layer], device, step_pass)[sizes[segment]]
-                total += whole_s * np.array(self.costs.part_of_batch(layer, device, step_pass))
+            total += self.tables.by_samples(layer, self.arrangement.layouts[layer], device, sizes[segment])
         return total

@@ -187,7 +187,7 @@ def alike(graph: LayerGraph) -> tuple[int, ...]:
     """Return, for each layer, the index of the first layer that takes the same time.
 
     Alike are layers that compute the same on inputs of the same shapes, and whose inputs need a gradient alike: the first
-    layer of a network has less to do backward. Names and places do not enter.
+    layer of a network has less to do backward. Names and places do not enter, nor whose variables they are.
 
     Parameters
     ----------
@@ -197,7 +197,8 @@ def alike(graph: LayerGraph) -> tuple[int, ...]:
     first: dict[str, int] = {}
     found: list[int] = []
     for index, layer in enumerate(graph.layers):
-        structure = {**layer.structure(), "inputs": [(graph.layers[i].output_shape, counts[i], trains[i]) for i in layer.inputs]}
+        inputs = [(graph.layers[i].output_shape, counts[i], trains[i]) for i in layer.inputs]
+        structure = {**layer.structure(), "inputs": inputs, "shared_with": None}
         found.append(first.setdefault(json.dumps(structure, sort_keys=True, default=list), index))
     return tuple(found)
 

@@ -10,6 +10,7 @@ from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.filters import best_filters
 from hetero_mtf.planning.grid import best_grid
 from hetero_mtf.planning.hybrid import best_hybrid
+from hetero_mtf.planning.link_cost import collective_rules
 from hetero_mtf.planning.memory import lack_of_memory, optimizer_name
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
@@ -167,6 +168,6 @@ def _alternative(name: str, candidate: Candidate, lack: str, chosen: str, best_s
 
 
 def _made(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
-    graph, names = profile.graph, device_names(profile.cluster)
-    stages = (candidate.stage,)
-    return Plan(graph.digest, graph.dtype, profile.batch_size, strategy, names, stages, predicted=candidate.prediction)
+    graph, stage, names = profile.graph, candidate.stage, device_names(profile.cluster)
+    rules = collective_rules(profile, stage.devices, stage.axes)
+    return Plan(graph.digest, graph.dtype, profile.batch_size, strategy, names, (stage,), collectives=rules, predicted=candidate.prediction)

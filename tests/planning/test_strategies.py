@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hetero_mtf.errors import PlanError, ProfileError
+from hetero_mtf.planning.link_cost import collective_rules
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.strategies import STRATEGIES, plan
@@ -140,3 +141,10 @@ def test_one_device_has_no_weights_to_mix() -> None:
     message = "one device alone takes all samples, so there is no weight to mix by butterfly_mixing; leave gradient_sync out"
     with pytest.raises(PlanError, match=message):
         plan(profile_of(GRAPH, [1e6]), strategy="batch", gradient_sync="butterfly_mixing")
+
+
+def test_a_plan_carries_the_collectives_that_are_cheapest_over_its_links() -> None:
+    for strategy in ("batch", "grid"):
+        made = plan(four(), strategy=strategy)
+        assert made.collectives == collective_rules(four(), made.stages[0].devices, made.stages[0].axes) != ()
+    assert plan(four(), strategy="single").collectives == ()

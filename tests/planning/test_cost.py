@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.curve import Curve
+from hetero_mtf.planning.link_cost import ring
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import Prediction
@@ -141,3 +143,129 @@ def test_an_update_measured_one_way_serves_the_other() -> None:
     once = tuple(c for c in profile.curves if (c.step_pass, c.dimension) != ("update", "input"))
     costs, others = Costs(profile), Costs(dataclasses.replace(profile, curves=once))
     assert others.table(2, "row", 0, "update") == pytest.approx(costs.table(2, "row", 0, "update"))
+
+
+def weight_bytes(graph: LayerGraph) -> float:
+    return sum(4.0 * v.size for layer in graph.layers for v in layer.variables if v.trainable)
+
+
+def test_a_split_batch_sends_the_gradients_once_before_the_update() -> None:
+    graph = pair_net()
+    profile = profile_of(graph, [1e6, 1e6], latency_s=0.25, bandwidth=1e6)
+    found = predicted(profile, Plan.batch(graph, [1, 1], profile.cluster, BATCH))
+    around = ring(profile, (0, 1))
+    assert found.parts[0].sending_s == pytest.approx(around.all_reduce_s(weight_bytes(graph)))
+    computing = 3 * BATCH * sum(layer.flops for layer in graph.layers) / 2e6
+    update = 0.1 * BATCH * sum(layer.flops for layer in graph.layers if layer.variables) / 1e6
+    assert found.update_s == pytest.approx(update, rel=0.01)
+    assert found.step_s == pytest.approx(computing + found.parts[0].sending_s + found.update_s, rel=1e-3)
+
+
+def test_samples_are_looked_up_where_they_were_measured_else_taken_in_proportion() -> None:
+    graph = pair_net()
+    profile = profile_of(graph, [1e6, 1e6])
+    bent = Curve(1, 0, "batch", "forward", BATCH, (1, 2, 4), (3.0, 4.0, 9.0), (0.0,) * 3)
+    costs = Costs(dataclasses.replace(profile, curves=(*profile.curves, bent)))
+    assert costs.table(1, "batch", 0, "forward") == pytest.approx([0.0, 3.0, 4.0, 6.5, 9.0])
+    whole_s = costs.table(1, "replicated", 0, "backward")[-1]
+    assert costs.table(1, "batch", 0, "backward") == pytest.approx([whole_s * s / 4 for s in range(5)])
+    assert costs.table(1, "batch", 0, "update") == [costs.table(1, "replicated", 0, "update")[-1]] * 5
+
+
+def test_on_two_axes_units_and_samples_multiply() -> None:
+    graph = pair_net()
+    profile = profile_of(graph, [1e6] * 4, bandwidth=1e15)
+    bent = Curve(1, 0, "batch", "forward", BATCH, (1, 2, 4), (3.0, 4.0, 9.0), (0.0,) * 3)
+    costs = Costs(dataclasses.replace(profile, curves=(*profile.curves, bent)))
+    entry = Plan.grid(graph, [1, 1], [2, 1], profile.cluster, BATCH).stages[0].layouts[1]
+    alone = costs.table(1, "column", 0, "forward")[8]
+    assert costs.seconds(entry, 0, 8, 2, "forward") == pytest.approx(alone * 4 / 9)
+    assert costs.seconds(entry, 0, 8, 2, "update") == pytest.approx(costs.table(1, "column", 0, "update")[8])
+
+
+def test_two_equal_axes_halve_the_work_twice() -> None:
+    graph = pair_net(12, 12, 4)
+    profile = profile_of(graph, [1e6] * 4, bandwidth=1e15)
+    found = predicted(profile, Plan.grid(graph, [1, 1], [1, 1], profile.cluster, BATCH))
+    mixing = sum(layer.flops for layer in graph.layers if layer.kind in ("Conv2D", "Dense"))
+    assert found.forward_s == pytest.approx(BATCH * mixing / 4 / 1e6, rel=1e-3)
+    assert found.update_s == pytest.approx(0.1 * BATCH * mixing / 2 / 1e6, rel=1e-3)
+
+
+def test_collectives_on_two_axes_send_a_rows_samples_and_a_columns_weights() -> None:
+    graph = pair_net(12, 12, 4)
+    profile = profile_of(graph, [1e6] * 4, bandwidth=1e6)
+    found = predicted(profile, Plan.grid(graph, [3, 1], [1, 1], profile.cluster, BATCH))
+    one = ring(profile, (0, 1))
+    activations = [one.all_reduce_s(0.75 * bytes_of(graph, name)) for name in ("second", "flatten")] + [
+        one.all_gather_s(0.75 * bytes_of(graph, "head"))
+    ]
+    weights = one.all_reduce_s(weight_bytes(graph) / 2)
+    assert found.parts[0].sending_s == pytest.approx(math.fsum(activations) + weights, rel=1e-3)
+    assert found.parts[3].sending_s == pytest.approx(math.fsum(activations) / 3 + weights, rel=1e-3)
+
+
+@pytest.mark.parametrize("border", ["all_gather", "all_to_all"])
+def test_a_border_sends_what_its_name_says_both_ways(border: str) -> None:
+    graph = pair_net(6, 8, 8)
+    profile = profile_of(graph, [1e6, 1e6], bandwidth=1e6)
+    found = predicted(profile, Plan.hybrid(graph, [3, 1], profile.cluster, BATCH, border=border))
+    around, flat, head = ring(profile, (0, 1)), bytes_of(graph, "flatten"), bytes_of(graph, "head")
+    convs = sum(4.0 * v.size for layer in graph.layers[:3] for v in layer.variables)
+    sent = around.all_reduce_s(convs)
+    if border == "all_gather":
+        sent += around.all_gather_s(flat) + around.all_gather_s(head) + around.all_reduce_s(flat)
+    else:
+        sent += 2 * (0.75 * 0.25 * flat / 1e6) + around.all_reduce_s(head)
+    assert found.parts[0].sending_s == pytest.approx(sent)
+
+
+def test_batch_norm_over_a_split_batch_joins_two_numbers_a_channel() -> None:
+    graph = residual_net(8)
+    profile = profile_of(graph, [1e6] * 3, latency_s=1.0, bandwidth=1e15)
+    found = predicted(profile, Plan.batch(graph, [1, 1, 1], profile.cluster, BATCH))
+    around = ring(profile, (0, 1, 2))
+    joined = around.all_gather_s(3 * 2 * 8 * 4) + around.all_reduce_s(2 * 8 * 4)
+    assert found.parts[0].sending_s == pytest.approx(joined + around.all_reduce_s(weight_bytes(graph)))
+
+
+def test_mixing_weights_sends_them_to_one_partner_after_the_update() -> None:
+    graph = pair_net()
+    profile = profile_of(graph, [1e6] * 4, latency_s=0.25, bandwidth=1e6)
+    stage = Plan.batch(graph, [1] * 4, profile.cluster, BATCH).stages[0]
+    found = predict(Costs(profile), stage, "butterfly_mixing")
+    assert found.parts[0].sending_s == pytest.approx(0.25 + weight_bytes(graph) / 1e6)
+    assert found.update_s > found.parts[0].sending_s
+
+
+def test_every_output_is_gathered_and_shared_weights_are_sent_and_updated_once() -> None:
+    graph = pair_net(12, 10, 6)
+    second = dataclasses.replace(graph.layers[4], name="head:2", shared_with=4)
+    twice = LayerGraph((*graph.layers, second), graph.dtype, (4, 5))
+    profile, once = (profile_of(g, [1e6, 1e6], bandwidth=1e6) for g in (twice, graph))
+    batch, alone = (predicted(p, Plan.batch(p.graph, [1, 1], p.cluster, BATCH)) for p in (profile, once))
+    assert batch.update_s == pytest.approx(alone.update_s) and batch.parts[0].sending_s == pytest.approx(alone.parts[0].sending_s)
+    assert batch.forward_s > alone.forward_s and batch.parts[0].memory_bytes > alone.parts[0].memory_bytes
+    apart = LayerGraph((*graph.layers, dataclasses.replace(second, shared_with=None)), graph.dtype, (4, 5))
+    split = profile_of(apart, [1e6, 1e6], bandwidth=1e6)
+    found, single = (predicted(p, Plan.even(p.graph, p.cluster, BATCH)) for p in (split, once))
+    around, head, flat = ring(split, (0, 1)), bytes_of(graph, "head"), bytes_of(graph, "flatten")
+    more = around.all_gather_s(head) + around.all_reduce_s(flat)
+    assert found.parts[0].sending_s == pytest.approx(single.parts[0].sending_s + more)
+
+
+@given(st.lists(st.integers(0, 5), min_size=4, max_size=4).filter(any), st.sampled_from(["batch", "all_gather", "all_to_all", "grid"]))
+def test_the_parts_of_every_device_add_up_to_the_step_of_a_split_batch(shares: list[int], form: str) -> None:
+    graph = residual_net()
+    profile = profile_of(graph, [1e6, 5e5, 2e5, 2e5], latency_s=0.01, bandwidth=1e6)
+    if form == "batch":
+        plan = Plan.batch(graph, shares, profile.cluster, BATCH)
+    elif form == "grid":
+        plan = Plan.grid(graph, [1 + shares[0], shares[1]], [1 + shares[2], shares[3]], profile.cluster, BATCH)
+    else:
+        plan = Plan.hybrid(graph, shares, profile.cluster, BATCH, border=form)
+    found = predicted(profile, plan)
+    assert found.step_s == pytest.approx(found.forward_s + found.backward_s + found.update_s)
+    for part in found.parts:
+        spent = part.busy_s + part.sending_s + part.waiting_s
+        assert spent == pytest.approx(found.step_s) and min(part.busy_s, part.sending_s, part.waiting_s) >= 0

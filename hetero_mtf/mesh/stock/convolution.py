@@ -72,11 +72,11 @@ def _lower(operation: Any, lowering: Lowering, rank: int, summed: Sequence[Any],
         shape = impl.processor_shape(output.shape, pnum)
         if 0 in shape or any(0 in piece.shape.as_list() for piece in own):
             return tf.zeros(shape, output.dtype)
-        flat = [
-            piece if _is_filter(operation, t) else tf.reshape(piece, _flat(piece.shape.as_list(), rank))
-            for piece, t in zip(own, operation.inputs)
-        ]
-        return tf.reshape(local(shape if _is_filter(operation, output) else _flat(shape, rank), *flat), shape)
+        flat = [piece if _is_filter(operation, t) else _flattened(piece, rank) for piece, t in zip(own, operation.inputs)]
+        if _is_filter(operation, output):
+            return local(shape, *flat)
+        result = local(_flat(shape, rank), *flat)
+        return tf.reshape(result, [*shape[: -1 - rank], *result.shape.as_list()[1:]])
 
     result = impl.on_processors(work)
     axes = sorted({axis for dimension in summed if (axis := impl.axis_of(dimension.name)) is not None})
@@ -86,6 +86,10 @@ def _lower(operation: Any, lowering: Lowering, rank: int, summed: Sequence[Any],
 def _flat(shape: Sequence[int], rank: int) -> list[int]:
     """Return the shape with all batch dimensions made one."""
     return [math.prod(shape[: -1 - rank]), *shape[-1 - rank :]]
+
+
+def _flattened(image: Tensor, rank: int) -> Tensor:
+    return tf.reshape(image, _flat(image.shape.as_list(), rank))
 
 
 @lower_operation.register(mtf.Conv2dOperation)

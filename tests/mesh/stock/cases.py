@@ -76,6 +76,11 @@ class Tensors:
         setattr(self, name, tensor)
         return tensor
 
+    @staticmethod
+    def array(name: str) -> np.ndarray:
+        """Return what the tensor of this name holds."""
+        return INPUTS[name][0]
+
     def used(self) -> list[Any]:
         """Return the tensors that were asked for."""
         return [tensor for name, tensor in vars(self).items() if name in INPUTS]

@@ -36,14 +36,14 @@ def _convolve(kind: Any, mesh: Any, x: Any, window: Sequence[int], strides: Sequ
 _FLAT, _DEEP = ((3, 3), (1, 1), "SAME"), ((1, 3, 2), (1, 1, 1), "SAME")
 _FLAT_STRIDE, _DEEP_STRIDE = ((2, 3), (2, 3), "SAME"), ((2, 2, 1), (1, 2, 1), "VALID")
 _FLAT_VALID = ((2, 3), (1, 1), "VALID")
-_KINDS = {
+KINDS = {
     "conv2d": (mtf.Conv2dOperation, "image", (_FLAT, _FLAT_STRIDE, _FLAT_VALID)),
     "conv3d": (mtf.Conv3dOperation, "volume", (_DEEP, ((1, 2, 2), (1, 2, 2), "SAME"))),
     "conv2d_transpose": (mtf.Conv2dTransposeOperation, "image", (_FLAT, ((2, 2), (2, 2), "SAME"))),
     "conv3d_transpose": (mtf.Conv3dTransposeOperation, "volume", (((1, 2, 2), (1, 2, 2), "SAME"),)),
 }
 
-for _name, (_kind, _image, _settings) in _KINDS.items():
+for _name, (_kind, _image, _settings) in KINDS.items():
     for _number, _setting in enumerate(_settings):
         case(
             f"{_name}: rows {_number}",  # input channels in slices

@@ -33,6 +33,17 @@ def _words(mesh: Any) -> Any:
     return mtf.import_tf_tensor(mesh, tf.constant([4, 0, 2, 2]), [BATCH])
 
 
+def _reversible(x: Any) -> Any:
+    def residual(y: Any) -> Any:
+        return layers.dense(layers.dense(y, SPLIT, [IO], activation=mtf.relu, variable_dtype=DTYPE), IO, [SPLIT], variable_dtype=DTYPE)
+
+    state = (x, None, x, None)
+    for number in range(2):
+        with tf.compat.v1.variable_scope(f"residual_{number}"):
+            state = layers.reversible_half_residual_and_swap(*state, residual)
+    return state[0] + state[2]
+
+
 Build = Callable[[Any, Callable[..., Any]], Any]
 LAYERS: dict[str, Build] = {
     "dense": lambda m, x: layers.dense(x(BATCH, IO), SPLIT, [IO], activation=mtf.relu, variable_dtype=DTYPE),
@@ -46,11 +57,9 @@ LAYERS: dict[str, Build] = {
     "conv2d: rows": lambda m, x: layers.conv2d(x(BATCH, H, W, SPLIT), IO, strides=(2, 3)),
     "conv2d_with_blocks": lambda m, x: layers.conv2d_with_blocks(x(BATCH, BLOCKS, H, W, IO), MORE, h_blocks_dim=BLOCKS),
     "conv2d_transpose": lambda m, x: layers.conv2d_transpose(x(BATCH, H, W, IO), SPLIT),
-    "conv2d_transpose_with_blocks": lambda m, x: layers.conv2d_transpose_with_blocks(
-        x(BATCH, BLOCKS, H, W, IO), MORE, (3, 3), (1, 1), h_blocks_dim=BLOCKS
-    ),
-    "conv3d": lambda m, x: layers.conv3d(x(BATCH, KEYS, H, H, IO), SPLIT),
-    "conv3d_transpose": lambda m, x: layers.conv3d_transpose(x(BATCH, KEYS, KEYS, H, SPLIT), MORE),
+    "conv2d_transpose_with_blocks": lambda m, x: layers.conv2d_transpose_with_blocks(x(BATCH, BLOCKS, H, W, IO), MORE, h_blocks_dim=BLOCKS),
+    "conv3d": lambda m, x: layers.conv3d(x(BATCH, KEYS, H, W, IO), SPLIT),
+    "conv3d_transpose": lambda m, x: layers.conv3d_transpose(x(BATCH, KEYS, H, W, SPLIT), MORE),
     "layer_norm": lambda m, x: layers.layer_norm(x(BATCH, SPLIT), SPLIT),
     "batch_norm": lambda m, x: layers.batch_norm(x(BATCH, SPLIT), True, 0.9, name="norm")[0],
     "batch_norm: not training": lambda m, x: layers.batch_norm(x(BATCH, SPLIT), False, 0.9, name="norm")[0],
@@ -64,9 +73,7 @@ LAYERS: dict[str, Build] = {
     "embedding: of slices": lambda m, x: layers.embedding(_words(m), mtf.Dimension("vocabulary", 7), SPLIT, DTYPE),
     "multihead_attention": lambda m, x: layers.multihead_attention(x(BATCH, LENGTH, IO), None, None, KEYS, HEADS, is_training=True),
     "masked_local_attention_1d": lambda m, x: layers.masked_local_attention_1d(x(BATCH, LENGTH, IO), KEYS, HEADS, True, window_size=2),
-    "reversible_half_residual_and_swap": lambda m, x: layers.reversible_half_residual_and_swap(
-        x(BATCH, IO), None, x(BATCH, IO) * 2.0, None, lambda y: layers.dense(mtf.relu(y), IO, [IO], variable_dtype=DTYPE)
-    )[2],
+    "reversible_half_residual_and_swap": lambda m, x: _reversible(x(BATCH, IO)),
     "clip_activation_gradient": lambda m, x: layers.clip_activation_gradient(x(BATCH, SPLIT), 0.1),
     "compress_mean": lambda m, x: layers.compress_mean(x(BATCH, LENGTH, SPLIT), LENGTH, 2),
     "corr": lambda m, x: layers.corr(x(BATCH, IO), IO),

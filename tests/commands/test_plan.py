@@ -1,0 +1,42 @@
+"""`hetero-mtf plan`: from a profile by any strategy, or from typed shares."""
+
+import pytest
+
+from hetero_mtf.commands.options import GRADIENT_SYNCS, STRATEGIES, TYPED
+from hetero_mtf.planning import records, strategies
+from hetero_mtf.planning.plan import Plan
+
+LOCAL = ["--cluster", "local:cpu:0,cpu:0", "--batch-size", "8"]
+
+
+def test_the_options_name_every_strategy_there_is():
+    assert STRATEGIES == ("auto", *strategies.STRATEGIES) and set(TYPED) < set(STRATEGIES)
+    assert GRADIENT_SYNCS == records.GRADIENT_SYNCS
+
+
+@pytest.mark.parametrize("strategy", ["batch", "hybrid"])
+def test_a_profile_is_planned_by_the_strategy_asked_for(cli, profile, tmp_path, strategy):
+    said = cli("plan", profile, "--strategy", strategy, "-o", tmp_path / "plan.json")
+    assert said.code == 0 and f"Plan by strategy {strategy}" in said.out
+    assert Plan.load(tmp_path / "plan.json").strategy == strategy
+
+
+@pytest.mark.parametrize("strategy", TYPED)
+def test_typed_shares_make_a_plan_of_every_kind_that_takes_them(cli, model, tmp_path, strategy):
+    said = cli("plan", *model, *LOCAL, "--shares", "3,1", "--strategy", strategy, "-o", tmp_path / "plan.json")
+    assert said.code == 0, said.err
+    plan = Plan.load(tmp_path / "plan.json")
+    assert plan.strategy == strategy and (plan.stages[0].layouts[0].samples == (6, 2)) == (strategy != "filters")
+
+
+def test_weights_are_mixed_where_the_batch_is_split(cli, model, tmp_path):
+    options = [*model, *LOCAL, "--shares", "3,1", "--gradient-sync", "butterfly_mixing", "-o", tmp_path / "plan.json"]
+    assert cli("plan", *options, "--strategy", "batch").code == 0
+    assert Plan.load(tmp_path / "plan.json").gradient_sync == "butterfly_mixing"
+    assert "every layer must then be batch with the same samples on one axis" in cli("plan", *options).sentence
+
+
+@pytest.mark.parametrize("options", [["--strategy", "grid"], ["--strategy", "single"]])
+def test_shares_for_a_strategy_that_takes_none_are_wrong_usage(cli, model, options):
+    said = cli("plan", *model, *LOCAL, "--shares", "3,1", *options)
+    assert said.code == 2 and "--strategy filters, batch, hybrid or none, which splits the filters" in " ".join(said.err.split())

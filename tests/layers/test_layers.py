@@ -140,6 +140,8 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "prelu": (_make("PReLU"), IMAGE),
     "prelu of channels": (_make("PReLU", shared_axes=[1, 2], alpha_regularizer="l2"), IMAGE),
     "prelu of places": (_make("PReLU", shared_axes=-1), IMAGE),
+    "prelu of places and channels alike": (_make("PReLU", shared_axes=[1, 2, 3]), IMAGE),
+    "prelu of channels alike": (_make("PReLU", shared_axes=3), IMAGE),
     "prelu of features": (_make("PReLU"), (6,)),
     "permute": (_make("Permute", (3, 1, 2)), IMAGE),
     "permute of space": (_make("Permute", (2, 1, 3)), IMAGE),

@@ -15,7 +15,9 @@ from tests.program.oracle import Placement, Steps, keras_run, our_run, worst_err
 from tests.program.small_nets import _scatter
 
 L = keras.layers
+R = keras.regularizers
 IMAGE = (6, 5, 2)
+VOLUME = (4, 5, 3, 2)
 BATCH = 8
 
 
@@ -96,6 +98,50 @@ NETS: dict[str, Callable[[], keras.Model]] = {
     "reshape of channels": _image_net(lambda: L.Reshape((6, 15, 4))),
     "flatten and reshape": _image_net(lambda: L.Flatten(), lambda: L.Reshape((6, 10, 6))),
     "global maximum": _image_net(lambda: L.GlobalMaxPooling2D()),
+    "3-D": _image_net(
+        lambda: L.Conv3D(8, (2, 3, 2), strides=(1, 2, 1), padding="same", activation="relu", name="c2"),
+        lambda: L.BatchNormalization(name="bn"),
+        lambda: L.ZeroPadding3D(((1, 0), (0, 0), (0, 1))),
+        lambda: L.Conv3D(12, 2, use_bias=False, kernel_regularizer=R.L2(0.01), name="c3"),
+        shape=VOLUME,
+    ),
+    "3-D to features": _image_net(lambda: L.UpSampling3D((2, 1, 1)), lambda: L.GlobalAveragePooling3D(), shape=VOLUME),
+    "3-D maxima": _image_net(lambda: L.GlobalMaxPooling3D(keepdims=True), lambda: L.PReLU(name="p"), shape=VOLUME),
+    "transposed": _image_net(
+        lambda: L.Conv2DTranspose(9, 3, strides=2, padding="same", activation="relu", name="t1"),
+        lambda: L.Conv2DTranspose(6, (2, 3), strides=3, output_padding=(1, 0), kernel_regularizer=R.L2(0.01), name="t2"),
+        lambda: L.Conv2DTranspose(5, 2, use_bias=False, name="t3"),
+    ),
+    "transposed 3-D": _image_net(
+        lambda: L.Conv3DTranspose(7, 2, strides=(1, 2, 1), activation="tanh", name="t1"),
+        lambda: L.Conv3DTranspose(6, 3, padding="same", name="t2"),
+        shape=VOLUME,
+    ),
+    "separable": _image_net(
+        lambda: L.SeparableConv2D(10, 3, padding="same", depthwise_regularizer=R.L2(0.02), pointwise_regularizer=R.L2(0.01), name="s1"),
+        lambda: L.SeparableConv2D(6, 2, strides=2, activation="relu", use_bias=False, name="s2"),
+        lambda: L.SeparableConv2D(8, 2, depth_multiplier=2, dilation_rate=(1, 1), padding="same", name="s3"),
+    ),
+    "separable with a multiplier behind split channels": _image_net(lambda: L.SeparableConv2D(8, 2, depth_multiplier=2, name="s")),
+    "dilated": _image_net(
+        lambda: L.Conv2D(9, 2, dilation_rate=2, activation="relu", name="d1"),
+        lambda: L.Conv2D(6, (2, 3), dilation_rate=(2, 1), padding="same", name="d2"),
+    ),
+    "groups": _image_net(
+        lambda: L.Conv2D(6, 3, groups=3, strides=2, padding="same", name="g1"), lambda: L.Conv2D(8, 2, groups=2, dilation_rate=2, padding="same")
+    ),
+    "layer norm": _image_net(lambda: L.LayerNormalization(name="n"), lambda: L.LayerNormalization(axis=(1, 2, 3), center=False)),
+    "group norm": _image_net(lambda: L.GroupNormalization(3, name="n", gamma_regularizer=R.L2(0.01)), lambda: L.GroupNormalization(-1)),
+    "rectifiers": _image_net(
+        lambda: L.PReLU(name="p1", alpha_regularizer=R.L2(0.01)),
+        lambda: L.LeakyReLU(0.2),
+        lambda: L.PReLU(shared_axes=[1, 2], name="p2"),
+        lambda: L.ELU(0.7),
+        lambda: L.PReLU(shared_axes=[3], name="p3"),
+        lambda: L.Activation("gelu"),
+    ),
+    "larger": _image_net(lambda: L.UpSampling2D((2, 1)), lambda: L.UpSampling2D((1, 2), interpolation="bilinear")),
+    "permute": _image_net(lambda: L.Permute((2, 1, 3)), lambda: L.Permute((3, 1, 2))),
 }  # fmt: skip
 
 
@@ -126,7 +172,9 @@ def _assert_in_force(model: keras.Model, plan: hm.Plan, placement: Placement) ->
             whole = [shape for _, shape in held if shape == variable.shape]
             if not layout.sizes:
                 assert len(whole) == devices
-            elif kind_of(layer).mixes is False or len(variable.shape) > 1:
+            elif layout.layout == "column" and variable.name == "depthwise_kernel":
+                assert len(whole) == devices
+            elif variable.shape[-1] > 1 and (not kind_of(layer).mixes or len(variable.shape) > 1):
                 assert not whole or 0 in layout.sizes
 
 

@@ -18,20 +18,22 @@ class SampleNormWords(Site):
 
     def normalize_sample(self, x: Value, count: int, epsilon: float) -> Value:
         """Return `x` normalised over its last `count` dimensions."""
+        names = [variable.name for variable in self.layer.variables]
 
         def function(value: tf.Tensor, *scales: tf.Tensor) -> tf.Tensor:
             axes = list(range(value.shape.rank - count, value.shape.rank))
-            return self._scaled(_normal(value, axes, epsilon), scales)
+            return _scaled(_normal(value, axes, epsilon), names, scales)
 
         return self._normalized(x, "layer_norm", function, count)
 
     def normalize_groups(self, x: Value, groups: int, epsilon: float) -> Value:
         """Return `x` normalised over all positions and the channels of each of `groups` groups."""
+        names = [variable.name for variable in self.layer.variables]
 
         def function(value: tf.Tensor, *scales: tf.Tensor) -> tf.Tensor:
             samples, *space, channels = value.shape.as_list()
             apart = tf.reshape(value, [samples, math.prod(space), groups, channels // groups])
-            return self._scaled(tf.reshape(_normal(apart, [1, 3], epsilon), value.shape), scales)
+            return _scaled(tf.reshape(_normal(apart, [1, 3], epsilon), value.shape), names, scales)
 
         return self._normalized(x, "group_norm", function, 1)
 
@@ -42,11 +44,12 @@ class SampleNormWords(Site):
             x, tensor=compute(name, function, [x.tensor, *scales], x.tensor.shape, whole=dimensions[1:]), logits=None
         )
 
-    def _scaled(self, normal: tf.Tensor, scales: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Return `normal * gamma + beta`, as far as the layer has them."""
-        for variable, value in zip(self.layer.variables, scales):
-            normal = normal * value if variable.name == "gamma" else normal + value
-        return normal
+
+def _scaled(normal: tf.Tensor, names: Sequence[str], scales: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return `normal * gamma + beta`, as far as there are such variables."""
+    for name, value in zip(names, scales):
+        normal = normal * value if name == "gamma" else normal + value
+    return normal
 
 
 def _normal(value: tf.Tensor, axes: Sequence[int], epsilon: float) -> tf.Tensor:

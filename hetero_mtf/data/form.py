@@ -55,7 +55,7 @@ class Form:
         DataError
             If they are packed in another way, or one that is needed is missing.
         """
-        found = self._of_targets(value)
+        found = self._of_targets(value) if self.outputs.matched(value) is None else None
         leaves = self.outputs.flatten(value, f"y{where}") if found is None else found
         for name, wanted, leaf in zip(self.outputs.names, self.targets, leaves):
             if wanted and leaf is None:

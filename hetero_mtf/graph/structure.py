@@ -70,10 +70,20 @@ class Structure:
         HeteroError
             If it is packed in another way.
         """
-        for leaves in (self._packed(value), self._named(value, spare), self._listed(value)):
-            if leaves is not None:
-                return leaves
-        raise fault(f"{what} is {_shown(value)}, the model has {self.text()}; give {self._remedy()}")
+        leaves = self.matched(value, spare)
+        if leaves is None:
+            raise fault(f"{what} is {_shown(value)}, the model has {self.text()}; give {self._remedy()}")
+        return leaves
+
+    def matched(self, value: Any, spare: bool = False) -> tuple[Any, ...] | None:
+        """Return the leaves of a packed value in the flat order, None if it is packed in another way.
+
+        Parameters
+        ----------
+        value, spare : as for `flatten`.
+        """
+        found = (self._packed(value), self._named(value, spare), self._listed(value))
+        return next((leaves for leaves in found if leaves is not None), None)
 
     def pack(self, leaves: Sequence[Any]) -> Any:
         """Return flat leaves packed as the model packs them."""

@@ -191,18 +191,22 @@ class _Ends:
         if not trained:
             return list(self.builder.updates)
         gradients = self._own_gradients(parameters) if samples else mtf.gradients([self.loss], [p.value for p in parameters])
-        found = updates(rule, parameters, gradients, slots, self.scalars)
+        # As in Keras, a variable that no loss depends on stays as it is, weight decay or not.
+        reached = [at for at, gradient in enumerate(gradients) if gradient is not None]
+        parameters, gradients = [parameters[at] for at in reached], [gradients[at] for at in reached]
+        found = updates(rule, parameters, gradients, [slots[at] for at in reached], self.scalars)
         mixed = [mixing.Mix(p, update, samples, phase) for p, update in zip(parameters, found)] if samples else found
         return [*self.builder.updates, *mixed]
 
     def _own_gradients(self, parameters: Sequence[Parameter]) -> list[Any]:
-        """Return the gradients of each processor's own mean loss, penalties included."""
+        """Return the gradients of each processor's own mean loss, penalties included; None where nothing depends on a variable."""
         values = [p.value for p in parameters]
         own = [n for n in self.builder.batch_sizes]
         factors = [sum(own) / n if n else 0.0 for n in own]
-        parts = [mixing.OwnPart(gradient, factors) for gradient in mtf.gradients([self._data_loss], values)]
+        parts = [None if g is None else mixing.OwnPart(g, factors).outputs[0] for g in mtf.gradients([self._data_loss], values)]
         penalties = mtf.gradients([self._penalties], values) if self._penalties is not None else [None] * len(values)
-        return [part.outputs[0] if penalty is None else mtf.add(part.outputs[0], penalty) for part, penalty in zip(parts, penalties)]
+        both = [[term for term in terms if term is not None] for terms in zip(parts, penalties)]
+        return [functools.reduce(mtf.add, terms) if terms else None for terms in both]
 
     def _slot(self, key: tuple[int, str], parameter: Parameter, slot: str) -> Parameter:
         name = slot_key(variable_key(*key), slot)

@@ -148,7 +148,10 @@ class Trainer:
         return self._form.outputs.pack([np.concatenate(pieces) for pieces in zip(*found)])
 
     def evaluate(self, x: Any, y: Any = None, *, sample_weight: Any = None, batch_size: int | None = None) -> dict[str, float]:
-        """Return the mean loss and the metrics over all samples, by name; those of several outputs as Keras names them.
+        """Return the mean loss and the metrics over all samples, by name.
+
+        The losses and metrics of several outputs have Keras's names. All losses are means over samples, as in Keras run eagerly;
+        compiled, it takes the losses of outputs (not the whole loss) as means over batches.
 
         Parameters
         ----------

@@ -10,7 +10,8 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import LayoutError, PlanError
-from hetero_mtf.program.mixing import partner
+from hetero_mtf.program.mixing import OwnPart, partner
+from tests.mesh.running import implementation, run, shape
 from tests.program import small_nets as nets
 from tests.program.oracle import clone, worst_error
 
@@ -97,15 +98,23 @@ def test_mixing_asks_for_a_batch_layout() -> None:
             hm.Plan(**{**plan.__dict__, "gradient_sync": "butterfly_mixing"})
 
 
-def test_a_gradient_that_is_more_than_one_sum_is_refused() -> None:
+def test_a_shared_layer_whose_gradients_meet_is_mixed_too() -> None:
     keras.config.set_floatx("float64")
     i = keras.Input((4,))
     shared = keras.layers.Dense(4, name="shared")
     model = keras.Model(i, keras.layers.Dense(3)(shared(shared(i))))
-    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
-        plan = hm.Plan.batch(model, [1, 1], cluster, 4, gradient_sync="butterfly_mixing")
-        with (
-            hm.Trainer(model, plan, cluster, optimizer=_sgd(), loss=_loss()) as trainer,
-            pytest.raises(LayoutError, match="butterfly mixing"),
-        ):
-            trainer.train_on_batch(np.ones((4, 4)), np.zeros(4, int))
+    x, y = _data(model, 5)
+    expected_losses, expected = _by_definition(model, (2, 2, 1), x, y)
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        plan = hm.Plan.batch(model, [2, 2, 1], cluster, 5, gradient_sync="butterfly_mixing")
+        with hm.Trainer(model, plan, cluster, optimizer=_sgd(), loss=_loss()) as trainer:
+            losses = [trainer.train_on_batch(*batch) for batch in zip(x, y)]
+            trained = trainer.to_keras().get_weights()
+    assert np.abs(np.subtract(expected_losses, losses)).max() <= 1e-8
+    assert worst_error(expected, trained) <= 1e-8
+
+
+def test_what_is_no_sum_over_the_batch_is_refused() -> None:
+    impl = implementation([("p", 2)], {"batch": "p"}, {"batch": (2, 1)})
+    with pytest.raises(LayoutError, match="butterfly mixing cannot leave out its all-reduce; use gradient_sync=all_reduce"):
+        run(lambda _, x: OwnPart(x, [1.5, 3.0]).outputs, [(np.ones(4), shape(c=4))], impl)

@@ -27,8 +27,7 @@ def normalize_batch(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> t
     """
     channels = gamma.shape.dims
     reduced = x.shape.dims[: -len(channels)]
-    fused = x.dtype == tf.float32 and len(reduced) == 3 and len(channels) == 1
-    rule: _Fused | _Explicit = _Fused(epsilon) if fused else _Explicit(epsilon, len(reduced))
+    rule: _Fused | _Explicit = _Fused(epsilon) if _is_fused(x, gamma) else _Explicit(epsilon, len(reduced))
 
     def gradient(_: Local, dy: Tensor, *others: Tensor) -> Sequence[Tensor]:
         outputs = [(tensor.shape, tensor.dtype) for tensor in (x, gamma, beta)]
@@ -63,8 +62,8 @@ def normalize_split_batch(
     ----------
     Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
     """
-    rule = _Spread(epsilon, x, gamma, samples)
     channels = gamma.shape.dims
+    rule = (_FusedSpread if _is_fused(x, gamma) else _Spread)(epsilon, x, gamma, samples)
     two = mtf.Dimension("statistics", 2)
     own = Local("own_statistics", rule.own, [x], [(mtf.Shape([parts, two, *channels]), x.dtype)]).outputs[0]
     every = mtf.reshape(own, mtf.Shape([mtf.Dimension(f"{parts.name}:all", parts.size), two, *channels]))
@@ -72,7 +71,7 @@ def normalize_split_batch(
     mean, variance = Local("joint_statistics", rule.joint, [every], [statistic, statistic]).outputs
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
-        sums = Local("batch_norm_sums", rule.sums, [x, mean, variance, dy], [statistic, statistic], summed=x.shape.dims[:1]).outputs
+        sums = Local("batch_norm_sums", rule.sums, [x, gamma, mean, variance, dy], [statistic, statistic], summed=x.shape.dims[:1]).outputs
         inputs = [x, gamma, mean, variance, dy, *sums]
         dx = Local("batch_norm_gradient", rule.backward, inputs, [(x.shape, x.dtype)]).outputs[0]
         return [dx, *sums, None, None]
@@ -117,6 +116,11 @@ def moving_average(moving: Tensor, value: Tensor, momentum: float) -> Tensor:
     """Return `momentum * moving + (1 - momentum) * value`."""
     function = lambda _, old, new: old * momentum + new * (1.0 - momentum)  # noqa: E731
     return Local("moving_average", function, [moving, value], [(moving.shape, moving.dtype)]).outputs[0]
+
+
+def _is_fused(x: Tensor, gamma: Tensor) -> bool:
+    """Return whether TensorFlow has a fused kernel for it."""
+    return x.dtype == tf.float32 and x.shape.ndims == 4 and gamma.shape.ndims == 1
 
 
 class _Fused:
@@ -203,7 +207,9 @@ class _Spread:
         factor = tf.math.rsqrt(variance + self.epsilon) * gamma
         return (x - mean) * factor + beta
 
-    def sums(self, _: Processor, x: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def sums(
+        self, _: Processor, x: tf.Tensor, gamma: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, dy: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         inverse = tf.math.rsqrt(variance + self.epsilon)
         return tf.reduce_sum(dy * (x - mean), self.axes) * inverse, tf.reduce_sum(dy, self.axes)
 
@@ -221,3 +227,58 @@ class _Spread:
         inverse = tf.math.rsqrt(variance + self.epsilon)
         count = sum(self.counts)
         return (dy - (x - mean) * (inverse * dgamma / count) - dbeta / count) * (gamma * inverse)
+
+
+class _FusedSpread(_Spread):
+    """The same by TensorFlow's fused kernels, one pass each: in inference form they normalise by given statistics.
+
+    The kernel that takes the backward pass's sums gives dy gamma / sqrt(variance + epsilon) along with them, which is kept for dx.
+    """
+
+    def __init__(self, epsilon: float, x: Tensor, gamma: Tensor, samples: Sequence[int]) -> None:
+        super().__init__(epsilon, x, gamma, samples)
+        self.scaled: dict[int, tf.Tensor] = {}
+
+    def own(self, _: Processor, x: tf.Tensor) -> tf.Tensor:
+        nothing, scale = tf.zeros([0], tf.float32), tf.ones([x.shape[-1]], tf.float32)
+        _, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(x=x, scale=scale, offset=scale, mean=nothing, variance=nothing)
+        count = x.shape.num_elements() // x.shape[-1]
+        return tf.stack([mean, variance * max(count - 1.0, 1.0)])[tf.newaxis]
+
+    def forward(self, _: Processor, x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+        return _normalized(x, gamma, beta, mean, variance, self.epsilon)
+
+    def sums(
+        self, p: Processor, x: tf.Tensor, gamma: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, dy: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        self.scaled[p.pnum], dgamma, dbeta, *_ = tf.raw_ops.FusedBatchNormGradV3(
+            y_backprop=dy,
+            x=x,
+            scale=gamma,
+            reserve_space_1=mean,
+            reserve_space_2=variance,
+            reserve_space_3=tf.zeros([0], tf.float32),
+            epsilon=self.epsilon,
+            is_training=False,
+        )
+        return dgamma, dbeta
+
+    def backward(
+        self,
+        p: Processor,
+        x: tf.Tensor,
+        gamma: tf.Tensor,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        dy: tf.Tensor,
+        dgamma: tf.Tensor,
+        dbeta: tf.Tensor,
+    ) -> tf.Tensor:
+        inverse = tf.math.rsqrt(variance + self.epsilon)
+        factor = gamma * inverse / -sum(self.counts)
+        return self.scaled[p.pnum] + _normalized(x, factor * dgamma, factor * dbeta, mean, variance, self.epsilon)
+
+
+def _normalized(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, epsilon: float) -> tf.Tensor:
+    """Return scale (x - mean) / sqrt(variance + epsilon) + offset."""
+    return tf.raw_ops.FusedBatchNormV3(x=x, scale=scale, offset=offset, mean=mean, variance=variance, epsilon=epsilon, is_training=False)[0]

@@ -51,7 +51,7 @@ class Collectives:
         ----------
         tensors : (group,) tensors of one static shape.
         devices : (group,) device strings.
-        combine : associative function of two tensors.
+        combine : associative and commutative function of two tensors.
         members : (group,) their numbers in the mesh.
 
         Raises
@@ -76,7 +76,7 @@ def all_reduce(
     ----------
     tensors : (processors,) tensors of one static shape. Nothing is sent where they are empty.
     devices : (processors,) device strings.
-    combine : associative function of two tensors.
+    combine : associative and commutative function of two tensors.
     rule : the method; None for NCCL between GPUs of one process that have it, else an exchange between two processors and a
         ring among more, in one chunk where the tensor is small.
     hosts : (processors,) name of each processor's host, for two_level.

@@ -24,7 +24,7 @@ def butterfly(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Com
     ----------
     tensors : (processors,) tensors of one static shape.
     devices : (processors,) device strings.
-    combine : associative function of two tensors; both partners put the lower one first, so all get the same bits.
+    combine : associative and commutative function of two tensors; both partners put the lower one first, so all get the same bits.
 
     Notes
     -----

@@ -17,6 +17,6 @@ def exchange(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Comb
     ----------
     tensors : (processors,) tensors of one static shape.
     devices : (processors,) device strings.
-    combine : associative function of two tensors; applied in the order of the processors, so all get the same bits.
+    combine : associative and commutative function of two tensors; applied in the order of the processors, so all get the same bits.
     """
     return [on(device, functools.reduce, combine, tensors) for device in devices]

@@ -20,7 +20,7 @@ def halving_doubling(tensors: Sequence[tf.Tensor], devices: Sequence[str], combi
     ----------
     tensors : (processors,) tensors of one static shape.
     devices : (processors,) device strings.
-    combine : associative function of two tensors. A chunk is combined on one processor and copied: all get the same bits.
+    combine : associative and commutative function of two tensors. A chunk is combined on one processor and copied: all get the same bits.
     """
     return fold(tensors, devices, combine, _among_power_of_two)
 

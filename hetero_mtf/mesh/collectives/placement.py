@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 Combine = Callable[[Any, Any], Any]
-"""An associative function of two tensors of one shape: tf.add, tf.maximum, ..."""
+"""An associative and commutative function of two tensors of one shape: tf.add, tf.maximum, ..."""
 
 
 def on(device: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -26,7 +26,7 @@ def ring(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine,
     ----------
     tensors : (processors,) tensors of one static shape.
     devices : (processors,) device strings.
-    combine : associative function of two tensors.
+    combine : associative and commutative function of two tensors.
     segments : (processors,) fractions of the elements in each chunk; empty for chunks that differ by at most one element.
     """
     count, elements = len(tensors), elements_of(tensors[0])

@@ -23,7 +23,7 @@ def two_level(
     ----------
     tensors : (processors,) tensors of one static shape.
     devices : (processors,) device strings.
-    combine : associative function of two tensors.
+    combine : associative and commutative function of two tensors.
     hosts : (processors,) name of each processor's host.
     among_leaders : all-reduce for the leaders; all processors get the same bits if the leaders do.
     """

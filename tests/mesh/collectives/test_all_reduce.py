@@ -96,6 +96,14 @@ def test_the_largest_and_smallest_of_all_are_exact(method: str | None, count: in
                 np.testing.assert_array_equal(result, expected(arrays, 0))
 
 
+@pytest.mark.parametrize("count", [2, 3, 4, 6, 7])
+@pytest.mark.parametrize("method", METHODS)
+def test_all_get_the_same_bits_even_where_the_order_counts(method: str, count: int) -> None:
+    arrays = arrays_of(count, (2 * count,))
+    found = reduced([arrays], rule_of(method), lambda a, b: a + 0.3 * b, hosts_of(count))[0]
+    assert len({result.tobytes() for result in found}) == 1
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int32"])
 @pytest.mark.parametrize("method", METHODS)
 def test_other_types_are_added_in_their_own_precision(method: str, dtype: str) -> None:
@@ -152,6 +160,7 @@ def test_bytes_and_rounds_of_the_graph_are_those_of_the_formulas(method: str, co
     for elements in sizes_for(count):
         found = counted(count, elements, rule_of(method))
         assert found.whole_bytes == 4 * elements * formula_parts(method, count)
+        assert all(found.sent_bytes.values())  # empty chunks are not sent
         rounds_of_formula = formula_rounds(method, count)
         if not elements:
             assert found.rounds == 0

@@ -75,10 +75,9 @@ def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, 
 
 def _points_of(graph: LayerGraph, index: int, counts: Sequence[int], batch: int, coarse: bool) -> list[Point]:
     layer = graph.layers[index]
-    kind = kind_of(layer)
     few = coarse or _is_minor(graph, layer)
     made = [(dimension, n) for dimension, total in _extents(graph, index, counts) for n in _unit_counts(total, few)]
-    if "split" not in kind.layouts(layer) and not kind.mixes:
+    if not made:
         made = [("whole", layer.units)]
     if splits_batch(layer):
         made += [("batch", n) for n in _counts(batch, MINOR_BATCH_FRACTIONS if few else BATCH_FRACTIONS)]
@@ -88,9 +87,13 @@ def _points_of(graph: LayerGraph, index: int, counts: Sequence[int], batch: int,
 def _extents(graph: LayerGraph, index: int, counts: Sequence[int]) -> list[tuple[str, int]]:
     """Return the dimensions that a layer may be split over, each with all its units."""
     layer = graph.layers[index]
-    if kind_of(layer).mixes:
-        return [("output", layer.units), ("input", counts[layer.inputs[0]])]
-    return [("output", counts[index])]
+    legal = kind_of(layer).layouts(layer)
+    found = []
+    if "column" in legal:
+        found.append(("output", layer.units))
+    elif "split" in legal:
+        found.append(("output", counts[index]))
+    return [*found, ("input", counts[layer.inputs[0]])] if "row" in legal else found
 
 
 def _unit_counts(total: int, few: bool) -> list[int]:

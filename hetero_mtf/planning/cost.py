@@ -31,8 +31,8 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce") -> Pr
     -----
     Forward, a row ends in an all-reduce of its output, an input that lies otherwise than a layer wants it is moved once for all
     that want it so (`moves`), a split output that leaves the network is gathered, and batch norm gathers the statistics of a
-    split batch. Backward, a column ends in an all-reduce of its input's gradient where anything before it trains, every move is
-    made in reverse, and batch norm adds up two sums a channel. The gradients of weights whose layer splits the batch are added
+    split batch. Backward, columns that read one input end in one all-reduce of its gradient where anything before them trains, every
+    move is made in reverse, and batch norm adds up two sums a channel. The gradients of weights whose layer splits the batch are added
     up along its axis: TensorFlow starts each as soon as it is there, but sending takes a CPU's time from computing, so all their
     bytes are charged, with the latency of one all-reduce, before the update. Butterfly mixing sends the weights to one partner
     after it instead. Processors on one TensorFlow device take turns. Loss, regularizers and metrics are not counted.
@@ -69,6 +69,10 @@ class _Clocks:
         self._rings: dict[tuple[int, ...], Ring] = {}
         self._brought: dict[_Brought, int] = {}
         self._grouped: dict[str, list[list[int]]] = {}
+        self._first_column: dict[tuple[int, str, Lying], int] = {}
+        for entry in stage.layouts:
+            for source in costs.graph.layers[entry.layer].inputs if entry.layout == "column" else ():
+                self._first_column.setdefault((source, entry.axis, input_of(entry)), entry.layer)
         names = [costs.profile.cluster.devices[d].tf_device for d in stage.devices]
         self._turns = [[at for at, other in enumerate(names) if other == name] for name in names]
 
@@ -124,9 +128,9 @@ class _Clocks:
 
     def _return_gradients(self, entry: LayerLayout) -> None:
         sources = [s for s in self.costs.graph.layers[entry.layer].inputs if self.costs.trains_before[s]]
-        for source in sources if entry.layout == "column" else ():
-            self._all_reduce(entry.axis, input_of(entry), self._bytes(source))
         for source in dict.fromkeys(sources):
+            if self._first_column.get((source, entry.axis, input_of(entry))) == entry.layer:
+                self._all_reduce(entry.axis, input_of(entry), self._bytes(source))
             if self._brought.get((source, input_of(entry))) == entry.layer:
                 for move in reversed(moves(output_of(self.entries[source]), input_of(entry))):
                     self._make(move.reverse, source)

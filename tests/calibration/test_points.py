@@ -71,6 +71,22 @@ def test_a_layer_that_cannot_be_split_is_measured_whole() -> None:
     assert found == [("whole", 5, True), ("batch", 2, False), ("batch", 4, False), ("batch", 8, True)]
 
 
+@pytest.mark.parametrize(
+    ("layer", "dimensions"),
+    [
+        (L.Conv2D(6, 3), {"output", "input", "batch"}),
+        (L.Conv2D(6, 3, activation="softmax"), {"input", "batch"}),
+        (L.Conv2D(6, 3, groups=2), {"whole", "batch"}),
+        (L.DepthwiseConv2D(3), {"output", "batch"}),
+        (L.DepthwiseConv2D(3, depth_multiplier=2), {"whole", "batch"}),
+        (L.Conv2DTranspose(6, 3), {"output", "input", "batch"}),
+    ],
+)
+def test_a_layer_is_measured_over_what_it_may_be_split_over(layer: keras.layers.Layer, dimensions: set[str]) -> None:
+    graph = layer_graph(keras.Sequential([keras.Input((6, 6, 4)), layer]))
+    assert {p.dimension for p in points(graph, BATCH)} == dimensions
+
+
 def test_samples_are_measured_with_all_units_at_fractions_of_the_batch() -> None:
     graph = layer_graph(_chain())
     found = points(graph, BATCH)

@@ -156,3 +156,23 @@ def test_sizes_reach_every_layer_of_their_segment(graph: LayerGraph, devices: in
 def test_a_gradient_is_needed_behind_the_first_layer_that_trains() -> None:
     assert trains_before(pair_net()) == (False, True, True, True, True)
     assert not any(trains_before(frozen(pair_net())))
+
+
+def test_a_flatten_that_the_network_returns_is_gathered_before_it() -> None:
+    net = Net((3, 3, 2))
+    net.conv("conv", 4)
+    net.add("Flatten", "flatten")
+    net.dense("head", 3)
+    graph = net.graph()
+    assert arrange(graph).layouts[2:] == ("split", "row")
+    both = LayerGraph(graph.layers, graph.dtype, (2, 3))
+    assert arrange(both).layouts[2:] == ("replicated", "column")
+
+
+def test_several_inputs_are_replicated_and_their_branches_split() -> None:
+    net = Net((4, 4, 2))
+    net.conv("left", 6)
+    other = net.add("InputLayer", "other", (), shape=[4, 4, 2])
+    right = net.conv("right", 6, [other])
+    net.add("Add", "sum", [1, right])
+    assert arrange(net.graph()).layouts == ("replicated", "column", "replicated", "column", "split")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hetero_mtf.devices import Link, MemoryPool
 from hetero_mtf.errors import HeteroError, ProfileError
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.profile import Profile, alike
 from tests.planning.networks import Net, frozen, pair_net, profile_of
 from tests.planning.spoiling import spoilt
@@ -63,6 +64,12 @@ def test_the_first_layer_that_trains_is_like_no_later_one_because_it_returns_no_
         net.conv(name, 4)
     assert alike(net.graph()) == (0, 1, 2, 2)
     assert alike(frozen(net.graph())) == (0, 1, 1, 1)
+
+
+def test_calls_of_one_layer_are_alike() -> None:
+    graph = pair_net()
+    again = dataclasses.replace(graph.layers[4], name="head:2", shared_with=4)
+    assert alike(LayerGraph((*graph.layers, again), graph.dtype, (4, 5))) == (0, 1, 2, 3, 4, 4)
 
 
 def test_equal_layers_on_other_input_shapes_are_not_alike() -> None:

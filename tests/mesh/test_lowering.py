@@ -7,13 +7,15 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.lowering import AS_THEY_ARE
+from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.lowering import AS_THEY_ARE, Lowering, _exchanges
 from hetero_mtf.mesh.operations.local import Local
-from tests.mesh.running import implementation, run, shape
+from tests.mesh.running import implementation, quick, run, shape
 
 AXES = ([("p", 2)], [("p", 3)], [("p", 2), ("q", 2)], [("p", 3), ("q", 2)])
 
@@ -57,7 +59,7 @@ def reshapes(draw: Any) -> Any:
 
 
 @hypothesis.given(reshapes())
-@hypothesis.settings(max_examples=120)
+@hypothesis.settings(max_examples=60)
 def test_a_reshape_of_any_slices_into_any_others_is_numpys(drawn: Any) -> None:
     axes, layout, sizes, old, new, owed = drawn
     first, count = axes[0]
@@ -68,6 +70,57 @@ def test_a_reshape_of_any_slices_into_any_others_is_numpys(drawn: Any) -> None:
     build = lambda _, x: [mtf.reshape(mtf.reduce_sum(x, reduced_dim=summed), new)]  # noqa: E731
     (found,) = run(build, [(array, old + summed)], implementation(axes, layout, sizes))
     np.testing.assert_allclose(found, array.sum(-1).reshape(new.to_integer_list), rtol=1e-12)
+
+
+GRIDS = ([("p", 2), ("q", 2)], [("p", 2), ("q", 3)], [("p", 3), ("q", 2)])
+
+
+def _sizes(rng: np.random.Generator, extent: int, count: int) -> tuple[int, ...]:
+    """Return sizes of sum `extent`, often some of them zero."""
+    cuts = np.sort(rng.integers(0, extent + 1, size=count - 1))
+    return tuple(int(n) for n in np.diff([0, *cuts, extent]))
+
+
+def _move(rng: np.random.Generator) -> tuple[UnevenMeshImpl, Any, Any]:
+    """Return a mesh of two axes and two shapes of as many elements, most often of the same extents, each laid out at random."""
+    axes = GRIDS[rng.integers(len(GRIDS))]
+    extents = [int(n) for n in rng.choice([1, 2, 3, 4], size=rng.choice([2, 3, 4, 4]))]
+    merged = int(rng.integers(len(extents) - 1))
+    joined = [*extents[:merged], extents[merged] * extents[merged + 1], *extents[merged + 2 :]]
+    pair = [extents, [extents, extents, joined][rng.integers(3)]]
+    layout, sizes, shapes = {}, {}, []
+    for prefix, dims in zip("xy", pair[:: rng.choice([-1, 1])]):
+        places = rng.permutation(len(dims))
+        for (axis, count), place in zip(axes, places):
+            if rng.random() < 0.85:
+                layout[f"{prefix}{place}"] = axis
+                sizes[f"{prefix}{place}"] = _sizes(rng, dims[place], count)
+        shapes.append(shape(**{f"{prefix}{i}": n for i, n in enumerate(dims)}))
+    return implementation(axes, layout, sizes), *shapes
+
+
+def test_three_hundred_moves_on_meshes_of_two_axes_are_numpys_on_every_processor() -> None:
+    rng = np.random.default_rng(11)
+    moves = [_move(rng) for _ in range(320)]
+    exchanged = 0
+    for batch in range(0, len(moves), 40):
+        with tf.Graph().as_default(), tf.compat.v1.Session(config=quick()) as session:
+            fetches, expected = [], []
+            for impl, old, new in moves[batch : batch + 40]:
+                whole = np.arange(float(old.size)).reshape(old.to_integer_list)
+                graph = mtf.Graph()
+                mesh = mtf.Mesh(graph, "mesh")
+                moved = mtf.ReshapeOperation(mtf.import_tf_tensor(mesh, tf.constant(whole), old), new, "move").outputs[0]
+                fetches.append(Lowering(graph, {mesh: impl}).slices(moved))
+                begins = [impl.slice_begin(new, p) for p in range(impl.size)]
+                ends = [np.add(begin, impl.processor_shape(new, p)) for p, begin in enumerate(begins)]
+                windows = [tuple(slice(*edges) for edges in zip(*both)) for both in zip(begins, ends)]
+                expected.append([whole.reshape(new.to_integer_list)[window] for window in windows])
+                exchanged += bool(_exchanges(impl, old, new, set()))
+            for found, wanted in zip(session.run(fetches), expected, strict=True):
+                for piece, window in zip(found, wanted, strict=True):
+                    np.testing.assert_array_equal(piece, window)
+    assert exchanged > 60  # moves that an all-to-all serves
 
 
 def test_the_stock_operations_that_are_let_through_exist() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from hetero_mtf.data.dataset import Dataset
-from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.graph.records import Layer, LayerGraph
 
 _SQUASHING = ("softmax", "sigmoid")
 
 
-def loss_of(data: Dataset, model: Any, graph: LayerGraph) -> Any:
+def loss_of(data: Dataset, graph: LayerGraph) -> Any:
     """Return the Keras loss to train with.
 
     Class numbers are trained with sparse categorical cross-entropy, one-hot labels with categorical cross-entropy, two classes
@@ -20,41 +20,43 @@ def loss_of(data: Dataset, model: Any, graph: LayerGraph) -> Any:
     Parameters
     ----------
     data : the data set.
-    model : Keras model.
-    graph : its LayerGraph.
+    graph : LayerGraph of the model.
     """
     import keras
 
-    losses, logits = keras.losses, _last_activation(model) not in _SQUASHING
+    losses, logits = keras.losses, _last_activation(graph) not in _SQUASHING
     if not data.classes:
         return losses.MeanSquaredError()
     if data.y_train.ndim > 1 and data.y_train.shape[1] > 1:
         return losses.CategoricalCrossentropy(from_logits=logits)
-    if graph.layers[-1].output_shape == (1,) and data.classes == 2:
+    if _end(graph).output_shape == (1,) and data.classes == 2:
         return losses.BinaryCrossentropy(from_logits=logits)
     return losses.SparseCategoricalCrossentropy(from_logits=logits)
 
 
-def metrics_of(data: Dataset, model: Any, graph: LayerGraph) -> list[Any]:
+def metrics_of(data: Dataset, graph: LayerGraph) -> list[Any]:
     """Return the metrics to count: accuracy where there are classes, else the mean absolute error.
 
     Parameters
     ----------
-    data, model, graph : as for `loss_of`.
+    data, graph : as for `loss_of`.
     """
     import keras
 
     if not data.classes:
         return [keras.metrics.MeanAbsoluteError(name="mean_absolute_error")]
-    if graph.layers[-1].output_shape == (1,) and data.classes == 2:
-        threshold = 0.5 if _last_activation(model) in _SQUASHING else 0.0
+    if _end(graph).output_shape == (1,) and data.classes == 2:
+        threshold = 0.5 if _last_activation(graph) in _SQUASHING else 0.0
         return [keras.metrics.BinaryAccuracy(name="accuracy", threshold=threshold)]
     return ["accuracy"]
 
 
-def _last_activation(model: Any) -> str:
+def _end(graph: LayerGraph) -> Layer:
+    """Return the layer whose value the model returns."""
+    return graph.layers[graph.outputs[0]]
+
+
+def _last_activation(graph: LayerGraph) -> str:
     """Return what the output goes through: the name of the last layer's activation, or "softmax" for a Softmax layer."""
-    layer = model.layers[-1]
-    if type(layer).__name__ == "Softmax":
-        return "softmax"
-    return str(getattr(getattr(layer, "activation", None), "__name__", ""))
+    layer = _end(graph)
+    return "softmax" if layer.kind == "Softmax" else str(layer.attributes.get("activation", ""))

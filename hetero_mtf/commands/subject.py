@@ -10,6 +10,7 @@ from hetero_mtf.commands.model_file import load_model
 from hetero_mtf.commands.objective import loss_of, metrics_of
 from hetero_mtf.data.dataset import Dataset
 from hetero_mtf.data.named import load
+from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph
 
@@ -32,12 +33,12 @@ class Subject:
     @property
     def loss(self) -> Any:
         """The Keras loss that goes with them."""
-        return loss_of(self.data, self.model, self.graph)
+        return loss_of(self.data, self.graph)
 
     @property
     def metrics(self) -> list[Any]:
         """The Keras metrics that go with them."""
-        return metrics_of(self.data, self.model, self.graph)
+        return metrics_of(self.data, self.graph)
 
     def metrics_text(self, metrics: Mapping[str, float]) -> str:
         """Return test metrics as a sentence.
@@ -65,4 +66,8 @@ def load_subject(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str,
     """
     found = load(data, dtype=dtype)
     network = load_model(model, dict(arguments), dtype, seed)
-    return Subject(network, layer_graph(network), found)
+    graph = layer_graph(network)
+    if len(graph.inputs) > 1 or len(graph.outputs) > 1:
+        ends = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
+        raise UnsupportedError(f"{model} has {ends} and the data set {found.name} one of each; train it in Python, with hm.Trainer")
+    return Subject(network, graph, found)

@@ -15,7 +15,7 @@ import pytest
 from hetero_mtf.commands import main
 from hetero_mtf.runtime import cgroup
 
-MODEL = '''
+MODEL = """
 import keras
 
 def net(classes=10, filters=6, kind="plain"):
@@ -25,6 +25,11 @@ def net(classes=10, filters=6, kind="plain"):
     x = layers.Conv2D(4, 3, strides=2, padding="same", activation="relu", name="second")(x)
     x = layers.Dropout(0.25, name="drop")(layers.Flatten(name="flatten")(x))
     return keras.Model(inputs, layers.Dense(classes, name="head")(x))
+
+def pair():
+    a, b = keras.Input((3,), name="a"), keras.Input((2,), name="b")
+    x = keras.layers.Concatenate()([a, b])
+    return keras.Model([a, b], [keras.layers.Dense(4, name="u")(x), keras.layers.Dense(1, name="v")(x)])
 
 def _hidden():
     return None
@@ -37,7 +42,7 @@ def ended():
 
 def number():
     return 7
-'''
+"""
 
 
 @dataclasses.dataclass(frozen=True)

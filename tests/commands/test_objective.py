@@ -15,7 +15,7 @@ def _both(labels, classes, units, activation=None, softmax=False):
     model = keras.Model(inputs, keras.layers.Softmax()(x) if softmax else x)
     x = np.zeros((len(labels), 4))
     data = Dataset("d", x, labels, x, labels, classes)
-    return loss_of(data, model, layer_graph(model)), metrics_of(data, model, layer_graph(model))
+    return loss_of(data, layer_graph(model)), metrics_of(data, layer_graph(model))
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,12 @@ def test_an_output_is_taken_as_logits_unless_it_ends_in_softmax_or_sigmoid():
 def test_classes_are_counted_by_accuracy_and_numbers_by_their_error():
     assert _both(np.arange(3), 3, 3)[1] == ["accuracy"]
     assert _both(np.array([[0.5], [1.5]]), 0, 1)[1][0].name == "mean_absolute_error"
+
+
+def test_an_output_may_be_that_of_a_nested_model():
+    inputs = keras.Input((4,))
+    head = keras.Sequential([keras.layers.Dense(3, activation="softmax")], name="head")
+    model = keras.Model(inputs, head(inputs))
+    labels = np.arange(3)
+    loss = loss_of(Dataset("d", labels[:, None], labels, labels[:, None], labels, 3), layer_graph(model))
+    assert not loss.get_config()["from_logits"]

@@ -57,7 +57,7 @@ def _options(**changes: Any) -> dict[str, Any]:
 
 
 def _keras(model: keras.Model, **changes: Any) -> keras.Model:
-    """Return the oracle, eager: compiled, Keras forgets the sizes of batches in the means of the outputs' losses, though not of the loss."""
+    """Return the oracle, eager: compiled, Keras forgets the sizes of batches in the means of the outputs' losses."""
     copy = keras.models.clone_model(model)
     copy.set_weights(model.get_weights())
     copy.compile(**_options(**changes), run_eagerly=True, jit_compile=False)

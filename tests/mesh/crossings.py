@@ -16,10 +16,12 @@ class Crossings:
     ----------
     sent_bytes : (source, destination) -> bytes; a tensor goes to a device once, however many read it there.
     rounds : crossings on the path that has most of them.
+    empty : crossings of tensors without elements.
     """
 
     sent_bytes: Mapping[tuple[str, str], int]
     rounds: int
+    empty: int
 
     @property
     def whole_bytes(self) -> int:
@@ -36,6 +38,7 @@ def crossings(graph: tf.Graph) -> Crossings:
     sent: dict[tuple[str, str], int] = {}
     seen: set[tuple[str, str]] = set()
     depth: dict[str, int] = {}
+    empty = 0
     for op in graph.get_operations():  # in the order they were made, inputs first
         assert op.device, f"{op.name} is on no device"
         before = [*(tensor.op for tensor in op.inputs), *op.control_inputs]
@@ -45,4 +48,5 @@ def crossings(graph: tf.Graph) -> Crossings:
             if source != op.device and (tensor.name, op.device) not in seen:
                 seen.add((tensor.name, op.device))
                 sent[source, op.device] = sent.get((source, op.device), 0) + tensor.shape.num_elements() * tensor.dtype.size
-    return Crossings(sent, max(depth.values(), default=0))
+                empty += tensor.shape.num_elements() == 0
+    return Crossings(sent, max(depth.values(), default=0), empty)

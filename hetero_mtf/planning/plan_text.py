@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hetero_mtf.planning.records import LayerLayout, Prediction, Stage
-from hetero_mtf.units import seconds_text
+from hetero_mtf.planning.records import CollectiveRule, LayerLayout, Prediction, Stage
+from hetero_mtf.units import bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.plan import Plan
@@ -24,11 +24,20 @@ def plan_text(plan: Plan) -> str:
     for index, stage in enumerate(plan.stages):
         names = [plan.devices[d] for d in stage.devices]
         lines += [f"Stage {index} on {', '.join(names)}", *(f"  {line}" for line in aligned(stage_rows(stage, plan.devices)))]
+    if plan.collectives:
+        lines.append(f"All-reduces: {', '.join(_rule_text(rule) for rule in plan.collectives)}")
     if plan.predicted is not None:
         lines += _prediction_lines(plan.predicted)
     for other in plan.alternatives:
         lines.append(f"Not taken: {other.strategy}: {other.reason}")
     return "\n".join(lines)
+
+
+def _rule_text(rule: CollectiveRule) -> str:
+    method = f"{rule.method} ({rule.leaders or 'ring'} among leaders)" if rule.method == "two_level" else rule.method
+    segments = f" in segments {', '.join(f'{part:.2f}' for part in rule.segments)}" if rule.segments else ""
+    limit = "for any size" if rule.up_to_bytes is None else f"up to {bytes_text(rule.up_to_bytes)}"
+    return f"{method}{segments} {limit}"
 
 
 def stage_rows(stage: Stage, devices: Sequence[str]) -> list[list[str]]:

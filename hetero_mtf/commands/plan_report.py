@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan_text import way_text
 from hetero_mtf.report.table import Table, alternatives_table, plan_table, prediction_table
 from hetero_mtf.units import seconds_text
 
@@ -16,7 +17,7 @@ def plan_report(plan: Plan) -> str:
     ----------
     plan : Plan.
     """
-    head = f"Network {plan.digest} in {plan.dtype}, schedule {plan.schedule}"
+    head = f"Network {plan.digest} in {plan.dtype}, schedule {way_text(plan)}"
     layouts = plan_table(plan)
     parts = [f"{head}\n{layouts.title}", _untitled(layouts)]
     if plan.predicted is None:

@@ -18,7 +18,7 @@ def plan_text(plan: Plan) -> str:
     A device has units of a layer split by channels, samples of one split by the batch, "samples x units" of one split by both.
     """
     lines = [
-        f"Plan by strategy {plan.strategy} for network {plan.digest} ({plan.dtype}), batch size {plan.batch_size}, {plan.schedule}",
+        f"Plan by strategy {plan.strategy} for network {plan.digest} ({plan.dtype}), batch size {plan.batch_size}, {way_text(plan)}",
         f"Devices: {', '.join(plan.devices)}",
     ]
     for index, stage in enumerate(plan.stages):
@@ -38,6 +38,11 @@ def _rule_text(rule: CollectiveRule) -> str:
     segments = f" in segments {', '.join(f'{part:.2f}' for part in rule.segments)}" if rule.segments else ""
     limit = "for any size" if rule.up_to_bytes is None else f"up to {bytes_text(rule.up_to_bytes)}"
     return f"{method}{segments} {limit}"
+
+
+def way_text(plan: Plan) -> str:
+    """Return the schedule, or what makes it other than synchronous."""
+    return plan.schedule if plan.gradient_sync == "all_reduce" else f"{plan.gradient_sync}, which is not synchronous"
 
 
 def stage_rows(stage: Stage, devices: Sequence[str]) -> list[list[str]]:

@@ -143,6 +143,8 @@ def test_weights_are_mixed_only_where_every_layer_splits_the_batch() -> None:
 
 def test_printing_shows_samples_units_or_both() -> None:
     assert re.search(r"^  first +batch +4 +2 +1 +1$", str(batch_plan()), re.MULTILINE)
+    assert "batch size 8, synchronous\n" in str(batch_plan())
+    assert "batch size 8, butterfly_mixing, which is not synchronous\n" in str(batch_plan(gradient_sync="butterfly_mixing"))
     text = str(grid_plan())
     assert re.search(r"^  input +batch +6 +6 +2 +2$", text, re.MULTILINE)
     assert re.search(r"^  first +column +6 x 8 +6 x 4 +2 x 8 +2 x 4$", text, re.MULTILINE)

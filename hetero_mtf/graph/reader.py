@@ -162,8 +162,9 @@ class _Reading:
         if live is not None:
             _check_plain(live, "/".join([*level.path, name]))
         inner = _level(level.entries[name]["config"], live, (*level.path, name))
-        what = f"what the nested model {'/'.join(inner.path)} is called with"
-        given = _structure(inner.inputs).flatten(arguments, what, UnsupportedError)
+        what, structure = f"what the nested model {'/'.join(inner.path)} is called with", _structure(inner.inputs)
+        alone = structure.count == 1 and len(leaves_of(arguments)) == 1
+        given = leaves_of(arguments) if alone else structure.flatten(arguments, what, UnsupportedError)
         return self._through(inner, dict(zip([place.key for place in leaves_of(inner.inputs)], given)))
 
     def _add(self, level: _Level, name: str, inputs: Sequence[int]) -> int:
@@ -209,7 +210,7 @@ def _sequential(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[
             raise UnsupportedError("the sequential model has no input shape yet; start it with keras.Input(shape)")
         entries.insert(0, {"module": "keras.layers", "class_name": "InputLayer", "config": {"name": "input", "batch_shape": list(shape)}})
     names = [str(entry["config"]["name"]) for entry in entries]
-    calls = {(name, 0): [_Place(source, 0, 0)] for source, name in zip(names, names[1:])}
+    calls = {(name, 0): _Place(source, 0, 0) for source, name in zip(names, names[1:])}
     return _Level(dict(zip(names, entries)), live, path, _Place(names[0], 0, 0), _Place(names[-1], 0, 0), calls)
 
 

@@ -82,6 +82,8 @@ class Structure:
         ----------
         value, spare : as for `flatten`.
         """
+        if self.count == 1 and not isinstance(value, (Mapping, list, tuple)):
+            return (value,)
         found = (self._packed(value), self._named(value, spare), self._listed(value))
         return next((leaves for leaves in found if leaves is not None), None)
 

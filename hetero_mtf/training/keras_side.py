@@ -75,7 +75,10 @@ def clone(model: Any) -> Any:
     """Return a copy of a Keras model in which the same layers are shared, with weights of its own."""
     import keras
 
-    return keras.models.clone_model(model, recursive=True)
+    copy = keras.models.clone_model(model)
+    if len(copy.weights) == len(model.weights):
+        return copy
+    return keras.models.clone_model(model, recursive=True)  # a layer is in two of the models; this forgets that a whole one is frozen
 
 
 def _check_metrics(metrics: Any, outputs: Structure) -> None:

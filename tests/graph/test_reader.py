@@ -164,6 +164,14 @@ def test_clones_of_shared_and_nested_models_have_one_digest() -> None:
             assert layer_graph(keras.models.clone_model(model, **options)).digest == layer_graph(model).digest
 
 
+def test_functional_models_may_stand_in_sequential_ones_and_be_called_with_a_list_of_one() -> None:
+    i, j = keras.Input((4,)), keras.Input((4,))
+    inner = keras.Model(j, L.Dense(4, name="d")(j), name="inner")
+    stack = keras.Sequential([keras.Input((4,)), inner, L.Dense(2, name="end")])
+    assert [node.name for node in read_wiring(stack).nodes][1:] == ["inner/d", "end"]
+    assert read_wiring(keras.Model(i, inner([i]))).nodes[1].inputs == (0,)
+
+
 class _Own(keras.Model):
     """May do anything."""
 

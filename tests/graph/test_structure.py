@@ -41,6 +41,7 @@ def test_a_list_of_one_stands_for_its_only_entry(names: Any) -> None:
 def test_a_dict_of_one_stays_a_dict() -> None:
     structure = Structure.of({"out": "layer"})
     assert not structure.alone and structure.names == ("out",) and structure.pack([7]) == {"out": 7}
+    assert structure.flatten(7, "y") == structure.flatten({"out": 7}, "y") == structure.flatten([7], "y") == (7,)
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,13 @@ def test_metrics_of_several_outputs_are_named_as_in_keras(packing: type, form: t
     assert found == {f"{names[0]}_mae": 1.0, f"{names[0]}_mse": 1.0} and side.has_metrics
 
 
+def test_a_frozen_nested_model_is_frozen_in_the_copy() -> None:
+    i, j = keras.Input((3,)), keras.Input((3,))
+    inner = keras.Model(j, keras.layers.Dense(3)(j), name="inner")
+    inner.trainable = False
+    assert not clone(keras.Model(i, keras.layers.Dense(1)(inner(i)))).get_layer("inner").trainable
+
+
 def test_layers_that_are_shared_are_one_in_the_copy() -> None:
     i, j = keras.Input((3,)), keras.Input((3,))
     dense = keras.layers.Dense(3, name="both")

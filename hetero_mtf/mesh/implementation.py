@@ -283,7 +283,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
             Mesh-TensorFlow.
         """
         seed = random.getrandbits(31)
-        stateless = _STATELESS.get(getattr(tf_fn, "__name__", ""))
+        stateless = next((drawn for own, drawn in _STATELESS if own is tf_fn), None)
         if stateless is None:
             with tf.device(self.devices[0]):
                 whole = tf_fn(shape.to_integer_list, seed=seed, **kwargs)
@@ -306,12 +306,12 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
             return self.on_processors(lambda pnum: tf.identity(slices[pnum]))
 
 
-# What draws from a seed it is given, by the name of what draws from a seed of its own.
-_STATELESS: dict[str, Callable[..., tf.Tensor]] = {
-    "random_uniform": tf.random.stateless_uniform,
-    "random_normal": tf.random.stateless_normal,
-    "truncated_normal": tf.random.stateless_truncated_normal,
-}
+# What draws from a seed of its own, and what draws the same from a seed it is given.
+_STATELESS: tuple[tuple[Callable[..., tf.Tensor], Callable[..., tf.Tensor]], ...] = (
+    (tf.random.uniform, tf.random.stateless_uniform),
+    (tf.random.normal, tf.random.stateless_normal),
+    (tf.random.truncated_normal, tf.random.stateless_truncated_normal),
+)
 
 
 def _lists(sizes: Sequence[Any]) -> list[tuple[int, ...]]:

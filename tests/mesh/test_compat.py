@@ -40,6 +40,12 @@ def test_a_tensorflow_that_lacks_more_is_named(monkeypatch: pytest.MonkeyPatch) 
         compat._import_mesh_tensorflow()
 
 
+def test_once_lent_its_names_it_is_imported_by_its_own_name() -> None:
+    import mesh_tensorflow
+
+    assert mesh_tensorflow is compat.mtf
+
+
 def _python(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "error::UserWarning", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=200

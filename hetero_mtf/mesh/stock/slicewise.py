@@ -28,7 +28,8 @@ def _lower_slicewise(operation: Any, lowering: Lowering) -> None:
         if all(0 in shape for shape in shapes):
             return [tf.zeros(shape, tensor.dtype) for shape, tensor in zip(shapes, operation.outputs)]
         result = operation._tf_fn(*(pieces[pnum] for pieces in inputs))
-        return result if isinstance(result, (tuple, list)) else [result]
+        made = result if isinstance(result, (tuple, list)) else [result]
+        return [piece if piece.shape.is_fully_defined() else tf.ensure_shape(piece, shape) for piece, shape in zip(made, shapes)]
 
     results = impl.on_processors(apply).tensor_list
     for index, tensor in enumerate(operation.outputs):

@@ -101,6 +101,7 @@ def _elementwise() -> None:
     case("to_bfloat16", lambda m, v: [mtf.cast(mtf.to_bfloat16(v.x), tf.float64)])
     case("to_int32", lambda m, v: [mtf.to_int32(v.x * 3.0)], gradient=False)
     case("cwise", lambda m, v: [mtf.cwise(lambda x, z: x * tf.sin(z), [v.x, v.z])])
+    case("cwise: int", lambda m, v: [mtf.cwise(lambda x, n: x * tf.cast(n, tf.float64), [v.x, v.n])])
     case("slicewise", lambda m, v: [mtf.slicewise(lambda b: tf.cumsum(b, 1), [v.blocks], splittable_dims=[A, C])])
     case(
         "slicewise: two outputs",
@@ -132,6 +133,7 @@ def _reductions() -> None:
         lambda f, v: [f(v.x), f(v.x, reduced_dim=A), f(v.x, reduced_dim=C), f(v.image, output_shape=[C, A])],
     )
     each(("reduce_all", "reduce_any"), lambda f, v: [f(v.t, reduced_dim=A), f(v.t, reduced_dim=C)], gradient=False)
+    case("reduce_max: int", lambda m, v: [mtf.reduce_max(v.n), mtf.reduce_min(v.n, reduced_dim=C), mtf.reduce_sum(v.n)], gradient=False)
     case("reduce_logsumexp", lambda m, v: [mtf.reduce_logsumexp(v.x, C), mtf.reduce_logsumexp(v.x, A, extra_logit=0.0)])
     case("log_softmax", lambda m, v: [mtf.log_softmax(v.x, C)])
     case("softmax", lambda m, v: [mtf.softmax(v.x, C), mtf.softmax(v.x, A)])

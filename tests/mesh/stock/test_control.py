@@ -120,6 +120,15 @@ def test_what_is_fed_in_may_have_an_unknown_shape() -> None:
         assert session.run(fetch, {fed: np.ones((4, 6))}) == 24
 
 
+def test_a_function_of_slices_may_hide_its_shape() -> None:
+    hide = lambda x: tf.compat.v1.placeholder_with_default(x * 2.0, [None, None])  # noqa: E731
+    impl = implementation([("p", 2)], {"c": "p"}, {"c": (5, 1)})
+    dims = shape(a=4, c=6)
+    build = lambda mesh, x: [mtf.reshape(mtf.slicewise(hide, [x], splittable_dims=dims.dims), shape(all=24))]  # noqa: E731
+    (found,) = run(build, [(np.ones((4, 6)), dims)], impl)
+    np.testing.assert_array_equal(found, np.full(24, 2.0))
+
+
 def test_a_gradient_holds_the_inputs_of_a_function_apart() -> None:
     """Stock Mesh-TensorFlow counts x twice here: through its square within TensorFlow, and again itself."""
 
@@ -149,3 +158,42 @@ def test_a_sum_that_is_read_in_a_loop_and_after_it_is_completed_once() -> None:
 
     for looped, total in _everywhere(build):
         np.testing.assert_allclose(looped, 6 * total, rtol=1e-12)
+
+
+def test_a_batch_of_unequal_slices_is_trained_in_microbatches_of_unequal_slices() -> None:
+    batch, inputs = mtf.Dimension("batch", 4), mtf.Dimension("inputs", 6)
+
+    def build(mesh: Any) -> Sequence[Any]:
+        weights = mtf.get_variable(mesh, "w", [inputs], tf.float64, initializer=tf.compat.v1.ones_initializer())
+
+        def model(features: Any) -> Any:
+            y = mtf.sin(mtf.einsum([features["x"], weights], reduced_dims=[inputs]))
+            return {"loss": mtf.reduce_sum(mtf.square(y)), "y": y}
+
+        x = mtf.import_tf_tensor(mesh, tf.constant(Tensors.array("x")), [batch, inputs])
+        gradients, outputs = mtf.serialize_training_step({"x": x}, model, batch, 2)
+        return [*gradients, outputs["loss"], outputs["y"]]
+
+    impl = implementation([("p", 2)], {"batch": "p"}, {"batch": [(3, 1), (2, 0)]})
+    expected, (found,) = stock_and_uneven(build, [impl])
+    for array, reference in zip(found, expected, strict=True):
+        np.testing.assert_allclose(array, reference, rtol=1e-12)
+
+
+def test_greedy_decoding_gives_what_one_processor_gives() -> None:
+    batch, length = mtf.Dimension("a", 4), mtf.Dimension("length", 5)
+
+    def build(mesh: Any) -> Sequence[Any]:
+        table = mtf.import_tf_tensor(mesh, tf.constant(np.random.default_rng(3).normal(size=(6, 6)), tf.float32), "before:6;c:6")
+
+        def logits(step: Any, ids: Any, states: Any) -> Any:
+            last = mtf.gather(ids, mtf.maximum(step - 1, 0), length)
+            return mtf.gather(table, last, mtf.Dimension("before", 6)), list(states)
+
+        start = mtf.import_tf_tensor(mesh, tf.constant([[i + 1, 0, 0, 0, 0] for i in range(4)]), [batch, length])
+        return [mtf.beam_search.greedy_decode(logits, start, 0.0, initial_states=[])]
+
+    expected, found = stock_and_uneven(build, LAYOUTS[1:])
+    assert (expected[0][:, 1:] > 0).any()
+    for (ids,) in found:
+        np.testing.assert_array_equal(ids, expected[0])

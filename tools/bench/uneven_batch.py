@@ -63,7 +63,7 @@ def baselines(question: Question, weights: int, stack: contextlib.ExitStack) -> 
     ):
         if python is None:
             continue
-        workers = LimitedWorkers(os.path.expanduser(python), script, question.shares, samples)
+        workers = LimitedWorkers((os.path.expanduser(python), script), question.shares, samples)
         stack.callback(workers.close)
         if workers.weights != weights:
             raise click.ClickException(f"{name} trains {workers.weights} weights and this project {weights}; they must be one network")

@@ -26,7 +26,6 @@ from hetero_mtf.runtime.ports import free_ports
 
 HERE = pathlib.Path(__file__).resolve().parent
 ONE_THREAD = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1"}
-_STEPS_LIMIT_S = 600.0
 _WARM_UP_STEPS = 2
 
 
@@ -37,10 +36,11 @@ class LimitedWorkers:
 
     Parameters
     ----------
-    python : the Python that runs them.
-    script : name of a script in this folder that calls `turns.attend`.
+    command : a Python and a script in this folder, or a path of one, that calls `turns.attend`.
     shares : (devices,) share of a core of each.
     batches : (devices,) samples a step of each.
+    method : "cgroup", "duty_cycle", or None for a control group where one can be made, else a duty cycle.
+    limit_s : seconds that starting, and any number of steps, may take.
 
     Attributes
     ----------
@@ -51,11 +51,20 @@ class LimitedWorkers:
     ------
     WorkerError
         If one of them ends or answers too late.
+    OSError
+        If they are to be limited by control groups and none can be made.
     """
 
-    def __init__(self, python: str, script: str, shares: Sequence[float], batches: Sequence[int]) -> None:
+    def __init__(
+        self,
+        command: tuple[str, str],
+        shares: Sequence[float],
+        batches: Sequence[int],
+        method: str | None = None,
+        limit_s: float = 600.0,
+    ) -> None:
         addresses = [f"127.0.0.1:{port}" for port in free_ports(len(shares))]
-        self._script = script
+        self._script, self._limit_s = command[1], limit_s
         self._logs = [tempfile.TemporaryFile() for _ in shares]  # noqa: SIM115 - live as long as the processes
         self._processes = []
         self._groups: list[cgroup.CpuGroup] = []
@@ -63,11 +72,11 @@ class LimitedWorkers:
         self._cycles: threading.Thread | None = None
         for task, core in enumerate(pack(shares, available_cores())):
             order = {"parent": os.getpid(), "core": core, "task": task, "addresses": addresses}
-            self._start(python, {**order, "batch": batches[task], "warm_up": _WARM_UP_STEPS}, self._logs[task])
+            self._start(command, {**order, "batch": batches[task], "warm_up": _WARM_UP_STEPS}, self._logs[task])
         try:
-            answers = self._answers(_STEPS_LIMIT_S)
+            answers = self._answers()
             self.weights = int(answers[0]["weights"])
-            self.method = self._limit(shares)
+            self.method = self._limited(shares, method)
         except BaseException:
             self.close()
             raise
@@ -82,7 +91,7 @@ class LimitedWorkers:
         """
         for process in self._processes:
             process.stdin.write(f"{count}\n".encode())
-        losses = [answer["loss"] for answer in self._answers(_STEPS_LIMIT_S)]
+        losses = [answer["loss"] for answer in self._answers()]
         loss = sum(losses) / len(losses)
         if not math.isfinite(loss):
             raise WorkerError(f"the loss of {self._script} is {loss}; use a smaller learning rate")
@@ -104,21 +113,21 @@ class LimitedWorkers:
             log.close()
         self._processes, self._groups, self._logs = [], [], []
 
-    def _start(self, python: str, order: dict[str, Any], log: Any) -> None:
-        command = [python, str(HERE / self._script), json.dumps(order)]
-        pipe = subprocess.PIPE
+    def _start(self, command: tuple[str, str], order: dict[str, Any], log: Any) -> None:
+        arguments = [command[0], str(HERE / command[1]), json.dumps(order)]
         environment = {**variables(), **ONE_THREAD}
-        self._processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, bufsize=0, env=environment))
+        pipe = subprocess.PIPE
+        self._processes.append(subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=log, bufsize=0, env=environment))
 
-    def _answers(self, limit_s: float) -> list[dict[str, float]]:
-        end_s = time.monotonic() + limit_s
+    def _answers(self) -> list[dict[str, float]]:
+        end_s = time.monotonic() + self._limit_s
         texts = [b""] * len(self._processes)
         while not all(text.endswith(b"\n") for text in texts):
             waiting = [task for task, text in enumerate(texts) if not text.endswith(b"\n")]
             outputs = {self._processes[task].stdout.fileno(): task for task in waiting}
             ready, _, _ = select.select(list(outputs), [], [], max(0.0, end_s - time.monotonic()))
             if not ready:
-                raise WorkerError(f"{self._script} did not answer within {limit_s:g} s; free the machine or use a smaller batch")
+                raise WorkerError(f"{self._script} did not answer within {self._limit_s:g} s; free the machine or use a smaller batch")
             for output in ready:
                 chunk = os.read(output, 4096)
                 if not chunk:
@@ -132,21 +141,30 @@ class LimitedWorkers:
         said = log_end(self._logs[task].read().decode(errors="replace")) or "it wrote nothing"
         return WorkerError(f"process {task} of {self._script} ended with exit code {code} ({said}); run it by hand to see why")
 
-    def _limit(self, shares: Sequence[float]) -> str:
+    def _limited(self, shares: Sequence[float], method: str | None) -> str:
+        """Limit the processes, and return how."""
+        if method != "duty_cycle":
+            try:
+                self._group(shares)
+                return "cgroup"
+            except OSError:
+                if method == "cgroup":
+                    raise
+                for group in self._groups:
+                    group.set_share(1.0)
+        self._cycles = threading.Thread(target=self._turn, args=(list(shares),), daemon=True)
+        self._cycles.start()
+        return "duty_cycle"
+
+    def _group(self, shares: Sequence[float]) -> None:
         parent = cgroup.parent_folder()
-        try:
-            if parent is None:
-                raise OSError("no control group")
-            for process, share in zip(self._processes, shares):
-                group = cgroup.CpuGroup.make(*parent, len(self._groups))
-                self._groups.append(group)
-                group.add(process.pid)
-                group.set_share(share)
-            return "cgroup"
-        except OSError:
-            self._cycles = threading.Thread(target=self._turn, args=(list(shares),), daemon=True)
-            self._cycles.start()
-            return "duty_cycle"
+        if parent is None:
+            raise OSError("there is no control group for the cpu controller; leave the method out")
+        for process in self._processes:
+            self._groups.append(cgroup.CpuGroup.make(*parent, len(self._groups)))
+            self._groups[-1].add(process.pid)
+        for group, share in zip(self._groups, shares):
+            group.set_share(share)
 
     def _turn(self, shares: list[float]) -> None:
         cycles = [DutyCycle(share, time.monotonic()) for share in shares]

@@ -1,0 +1,76 @@
+"""The processes of a baseline work only when told to, under limits, and are gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import textwrap
+
+import pytest
+
+from hetero_mtf.errors import WorkerError
+from tools.bench.baselines import limited
+
+HEAD = f"""
+    import os, sys, time
+    sys.path.insert(0, {str(limited.HERE)!r})
+    from turns import attend
+"""
+
+
+def script(folder: pathlib.Path, body: str) -> tuple[str, str]:
+    path = folder / "worker.py"
+    path.write_text(textwrap.dedent(HEAD) + textwrap.dedent(body))
+    return sys.executable, str(path)
+
+
+COUNTING = """
+    taken = []
+
+    def prepare(order):
+        def step():
+            print("a line for the log")
+            taken.append(order["batch"])
+            return sum(taken)
+
+        return step, 12
+
+    attend(prepare)
+"""
+
+
+@pytest.mark.parametrize("method", [None, "duty_cycle"])
+def test_they_take_as_many_steps_as_told_and_answer_with_their_mean_loss(tmp_path: pathlib.Path, method: str | None) -> None:
+    workers = limited.LimitedWorkers(script(tmp_path, COUNTING), [0.6, 0.4], [3, 1], method, limit_s=60.0)
+    try:
+        assert workers.weights == 12
+        assert workers.method == (method or workers.method)
+        assert workers.step() == (3 * 3 + 3 * 1) / 2
+        assert workers.step(4) == (7 * 3 + 7 * 1) / 2
+        ids = [process.pid for process in workers._processes]
+    finally:
+        workers.close()
+    workers.close()
+    assert not [number for number in ids if os.path.exists(f"/proc/{number}")]
+
+
+FAULTS = {
+    "raise ValueError('no such strategy')": r"process 0 of .*worker\.py ended with exit code 1 \(.*no such strategy.*\); run it by hand",
+    "time.sleep(60)": r"worker\.py did not answer within 3 s; free the machine or use a smaller batch",
+}
+
+
+@pytest.mark.parametrize(("body", "message"), FAULTS.items())
+def test_one_that_ends_or_hangs_is_named(tmp_path: pathlib.Path, body: str, message: str) -> None:
+    with pytest.raises(WorkerError, match=message):
+        limited.LimitedWorkers(script(tmp_path, f"    {body}\n"), [0.5], [1], limit_s=3.0)
+
+
+def test_a_loss_that_is_no_number_is_refused(tmp_path: pathlib.Path) -> None:
+    workers = limited.LimitedWorkers(script(tmp_path, "    attend(lambda order: (lambda: float('nan'), 1))\n"), [0.5], [1], limit_s=60.0)
+    try:
+        with pytest.raises(WorkerError, match=r"the loss of .*worker\.py is nan; use a smaller learning rate"):
+            workers.step()
+    finally:
+        workers.close()

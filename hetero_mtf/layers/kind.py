@@ -12,8 +12,9 @@ from hetero_mtf.graph.records import Layer, Variable
 Shape = tuple[int, ...]
 
 # Options of every Keras layer that do not change what it computes here: initial weights are taken
-# from the model itself, names are for people, and dtype and trainable are read with the model.
-FREE_OPTIONS = frozenset({"name", "trainable", "dtype", "quantization_config"})
+# from the model itself, names are for people, dtype and trainable are read with the model, and with one
+# dtype for all layers there is nothing to cast.
+FREE_OPTIONS = frozenset({"name", "trainable", "dtype", "autocast", "quantization_config"})
 
 REPLICATED = frozenset({"replicated"})
 CHANNELWISE = frozenset({"replicated", "split"})

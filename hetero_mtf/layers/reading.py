@@ -21,8 +21,15 @@ def kind_of(layer: Layer) -> LayerKind:
         If the kind is not known.
     """
     if layer.kind not in KINDS:
-        raise UnsupportedError(f"layer {layer.name} is a {layer.kind}, which is not supported; supported are {', '.join(KINDS)}")
+        raise _unknown(layer.name, layer.kind)
     return KINDS[layer.kind].of(layer.attributes)
+
+
+def _unknown(name: str, kind: str) -> UnsupportedError:
+    words = f"layer {name} is a {kind}, which is not supported"
+    if kind.isidentifier():
+        return UnsupportedError(f"{words}; supported are {', '.join(KINDS)}")
+    return UnsupportedError(f"{words}; tell what it computes with hetero_mtf.layers.register, for a class that is registered with Keras")
 
 
 def layer_graph(model: Any) -> LayerGraph:
@@ -96,7 +103,7 @@ def _dtype(node: Node) -> str:
 
 def _understand(node: Node, layers: Sequence[Layer]) -> Layer:
     if node.kind not in KINDS:
-        raise UnsupportedError(f"layer {node.name} is a {node.kind}, which is not supported; supported are {', '.join(KINDS)}")
+        raise _unknown(node.name, node.kind)
     attributes = KINDS[node.kind].attributes(node.name, node.config)
     ignored = KINDS[node.kind].ignored_variables
     live = {variable.name: variable for variable in getattr(node.live, "weights", ()) if variable.name not in ignored}

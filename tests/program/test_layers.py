@@ -128,7 +128,8 @@ NETS: dict[str, Callable[[], keras.Model]] = {
         lambda: L.Conv2D(6, (2, 3), dilation_rate=(2, 1), padding="same", name="d2"),
     ),
     "groups": _image_net(
-        lambda: L.Conv2D(6, 3, groups=3, strides=2, padding="same", name="g1"), lambda: L.Conv2D(8, 2, groups=2, dilation_rate=2, padding="same")
+        lambda: L.Conv2D(6, 3, groups=3, strides=2, padding="same", name="g1"),
+        lambda: L.Conv2D(8, 2, groups=2, dilation_rate=2, padding="same"),
     ),
     "layer norm": _image_net(lambda: L.LayerNormalization(name="n"), lambda: L.LayerNormalization(axis=(1, 2, 3), center=False)),
     "group norm": _image_net(lambda: L.GroupNormalization(3, name="n", gamma_regularizer=R.L2(0.01)), lambda: L.GroupNormalization(-1)),

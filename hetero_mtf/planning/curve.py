@@ -96,6 +96,8 @@ def _entries(curve: Curve, layers: int | None, devices: int | None) -> Iterator[
     yield curve.batch < 1, "batch", f"is {curve.batch}, must be at least 1"
     rising = all(a < b for a, b in zip(curve.units, curve.units[1:]))
     yield not curve.units or not rising or curve.units[0] < 0, "units", f"are {list(curve.units)}, must be zero or more and increase"
+    beyond = curve.dimension == "batch" and bool(curve.units) and curve.units[-1] > curve.batch
+    yield beyond, "units", f"are {list(curve.units)} samples, the batch has {curve.batch}"
     for name in ("seconds", "spread"):
         values = getattr(curve, name)
         yield len(values) != len(curve.units), name, f"are {len(values)}, there are {len(curve.units)} units"

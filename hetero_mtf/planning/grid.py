@@ -11,7 +11,7 @@ import numpy as np
 from hetero_mtf.errors import NothingToSplitError
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.curve import PASSES
-from hetero_mtf.planning.layout import PAIRINGS, Arrangement, arrange
+from hetero_mtf.planning.layout import PAIRINGS, Arrangement, arrange, splits_batch
 from hetero_mtf.planning.records import Stage
 from hetero_mtf.planning.search import Candidate, Choice, descend
 from hetero_mtf.planning.sizes import minimise_maximum, proportional
@@ -170,7 +170,8 @@ class _Grid:
 
     def _network_s(self, device: int, sizes: Sequence[int]) -> np.ndarray:
         """Return the seconds of the network for every number of samples on a device with so many units of each segment."""
-        whole = [layer for layer in range(len(self.costs.graph.layers)) if layer not in self.of_layer]
+        layers = self.costs.graph.layers
+        whole = [at for at, layer in enumerate(layers) if at not in self.of_layer and splits_batch(layer)]
         total = np.array(self.costs.batch_table(whole, device))
         for layer, segment in self.of_layer.items():
             total += self.tables.by_samples(layer, self.arrangement.layouts[layer], device, sizes[segment])

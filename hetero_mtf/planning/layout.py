@@ -145,7 +145,8 @@ def arrange(
     Raises
     ------
     PlanError
-        If the pairing or the border is unknown, or a border is asked for in a network without dense layers behind it.
+        If the pairing or the border is unknown, or a border is asked for in a network without dense layers behind it that can be
+        split.
 
     Notes
     -----
@@ -162,6 +163,8 @@ def arrange(
     for index in range(len(graph.layers)):
         walk.visit(index)
     segments = tuple(Segment(units, tuple(members)) for units, members in walk.segments if members)
+    if border is not None and not (segments or whole or batched):
+        raise NothingToSplitError("no dense layer behind the convolutions can be split by channels; use Plan.batch or strategy batch")
     return Arrangement(tuple(walk.layouts), segments)
 
 

@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 from hetero_mtf.planning.layer_cost import Costs
-from hetero_mtf.planning.layout import Arrangement, Segment
+from hetero_mtf.planning.layout import Arrangement, Segment, splits_batch
 from hetero_mtf.planning.records import Prediction, Stage
-from hetero_mtf.planning.sizes import minimise_maximum
+from hetero_mtf.planning.sizes import even, minimise_maximum
 
 SWEEPS = 3
 ALL_SETS_UP_TO = 6
@@ -152,14 +152,25 @@ class Sizer:
         layers : indices of layers that split the batch.
         devices : indices of the devices.
         updates : whether nothing is waited for before the update of the whole network, so that it counts too.
+
+        Notes
+        -----
+        Layers that take no time, such as an input, are split evenly.
         """
         key = (layers, devices, updates)
         if key not in self._samples:
-            tables = [self.costs.batch_table(sorted(layers), device) for device in devices]
-            if updates:
-                tables = [[s + self.costs.update_s(device) for s in table] for table, device in zip(tables, devices)]
-            self._samples[key] = minimise_maximum(self._in_turns(tables, devices), self.costs.profile.batch_size).sizes
+            self._samples[key] = self._dealt(layers, devices, updates)
         return self._samples[key]
+
+    def _dealt(self, layers: frozenset[int], devices: tuple[int, ...], updates: bool) -> tuple[int, ...]:
+        batch = self.costs.profile.batch_size
+        splitting = [layer for layer in sorted(layers) if splits_batch(self.costs.graph.layers[layer])]
+        tables = [self.costs.batch_table(splitting, device) for device in devices]
+        if not any(table[-1] for table in tables):
+            return even(batch, len(devices)).sizes
+        if updates:
+            tables = [[s + self.costs.update_s(device) for s in table] for table, device in zip(tables, devices)]
+        return minimise_maximum(self._in_turns(tables, devices), batch).sizes
 
     def _in_turns(self, tables: Sequence[Sequence[float]], devices: Sequence[int]) -> list[list[float]]:
         """Return the tables of processors that take turns on one TensorFlow device, so each is that much slower."""

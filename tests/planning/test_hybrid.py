@@ -92,6 +92,23 @@ def test_a_network_without_dense_layers_has_no_hybrid() -> None:
         best_hybrid(Costs(profile_of(net.graph(), [1e6, 1e6])))
 
 
+def test_a_hybrid_whose_dense_layers_are_all_shared_has_nothing_to_split() -> None:
+    graph = pair_net()
+    second = dataclasses.replace(graph.layers[4], name="head:2", shared_with=4)
+    twice = LayerGraph((*graph.layers, second), graph.dtype, (4, 5))
+    message = "no dense layer behind the convolutions can be split by channels; use Plan.batch or strategy batch"
+    with pytest.raises(NothingToSplitError, match=message):
+        Plan.hybrid(twice, [1, 1], cluster_of(2), 8)
+
+
+def test_an_input_that_takes_no_time_is_split_evenly() -> None:
+    net = Net((24,))
+    net.dense("hidden", 60)
+    net.dense("head", 10)
+    stage = best_hybrid(Costs(profile_of(net.graph(), [1e6, 1e6], batch_size=8))).stage
+    assert stage.layouts[0].samples == (4, 4)
+
+
 def test_an_unknown_border_is_refused() -> None:
     with pytest.raises(PlanError, match="border 'fence' is unknown; use one of all_gather, all_to_all"):
         Plan.hybrid(dense_net(), [1, 1], cluster_of(2), 8, border="fence")

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.program.builder import variable_key
@@ -68,7 +69,8 @@ class Engine:
         self._variables = SliceVariables(self._container.name)
         mixing = stage.layouts[0].samples if plan.gradient_sync == "butterfly_mixing" and len(stage.devices) > 1 else ()
         devices = tuple(device.tf_device for device in self._devices)
-        self._setting = Setting(graph, stage, devices, self._variables, objective, rule, seed, mixing)
+        collectives = Collectives(plan.collectives, tuple(device.host for device in self._devices))
+        self._setting = Setting(graph, stage, devices, self._variables, objective, rule, seed, mixing, collectives)
         self._access = SliceAccess(self._variables, mixing)
         self._pending = dict(values)
         self._tf_graph = tf.Graph()

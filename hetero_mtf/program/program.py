@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
@@ -38,6 +39,7 @@ class Setting:
     rule : the optimizer's update rule.
     seed : seed of dropout.
     mixing : (processors,) weights of the copies of the weights in butterfly mixing; empty where gradients are all-reduced.
+    collectives : how all-reduces are made.
     """
 
     graph: LayerGraph
@@ -48,6 +50,7 @@ class Setting:
     rule: UpdateRule
     seed: int
     mixing: tuple[int, ...] = ()
+    collectives: Collectives = Collectives()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +118,7 @@ def build_program(setting: Setting, mode: str, batch: int, targets: Sequence[Tar
         values = builder.build()
         ends = _Ends(setting, builder, values, batch, targets) if mode != "predict" else None
         trained = ends.train(phase) if ends is not None and mode == "train" else []
-        impl = UnevenMeshImpl(setting.stage.axes, builder.axes, setting.devices, builder.sizes)
+        impl = UnevenMeshImpl(setting.stage.axes, builder.axes, setting.devices, builder.sizes, setting.collectives)
         lowering = Lowering(mesh_graph, {mesh: impl})
         shapes = [(batch, *layers[index].output_shape) for index in setting.graph.outputs]
         outputs = tuple(_first_slice(lowering, value.tensor, shape) for value, shape in zip(values, shapes))

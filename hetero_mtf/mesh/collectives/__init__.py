@@ -4,7 +4,7 @@ Every function takes one tensor a processor and the processors' device strings, 
 tensor a processor. Reductions give every processor the same bits.
 """
 
-from hetero_mtf.mesh.collectives.all_reduce import Collectives, all_reduce
+from hetero_mtf.mesh.collectives.choice import Collectives, all_reduce
 from hetero_mtf.mesh.collectives.gather import all_gather, all_to_all, reduce_scatter
 from hetero_mtf.mesh.collectives.placement import chunk_sizes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 from tensorflow.python.framework import kernels
@@ -64,5 +64,5 @@ def nccl(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine)
         return [on(device, tf.identity, result) for result, device in zip(results, devices)]
 
 
-def _functions() -> dict[Combine, Combine]:
+def _functions() -> dict[Combine, Callable[[list[tf.Tensor]], list[tf.Tensor]]]:
     return {tf.add: nccl_ops.all_sum, tf.multiply: nccl_ops.all_prod, tf.maximum: nccl_ops.all_max, tf.minimum: nccl_ops.all_min}

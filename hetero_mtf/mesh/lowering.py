@@ -12,6 +12,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
@@ -154,9 +155,16 @@ def lower_operation(operation: Any, lowering: Lowering) -> None:
 
 @lower_operation.register(mtf.Constant)
 def _lower_constant(operation: Any, lowering: Lowering) -> None:
+    """Fill every slice with the one value, or cut an array, which Mesh-TensorFlow takes too."""
     impl, output = lowering.mesh_impl(operation), operation.outputs[0]
-    value = impl.on_processors(lambda pnum: tf.fill(impl.processor_shape(output.shape, pnum), tf.constant(operation._value, output.dtype)))
-    lowering.set_tensor_lowering(output, value)
+    if np.ndim(operation._value):
+        whole = tf.constant(operation._value, output.dtype, output.shape.to_integer_list)
+        lowering.set_tensor_lowering(output, impl.LaidOutTensor(impl.make_slices(whole, output.shape)))
+        return
+    lowering.set_tensor_lowering(
+        output,
+        impl.on_processors(lambda pnum: tf.fill(impl.processor_shape(output.shape, pnum), tf.constant(operation._value, output.dtype))),
+    )
 
 
 @lower_operation.register(mtf.ReshapeOperation)

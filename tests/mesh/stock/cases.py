@@ -148,6 +148,7 @@ def _reductions() -> None:
 
 def _makers() -> None:
     case("constant", lambda m, v: [mtf.constant(m, 2.5, [A, C]), mtf.constant(m, 7, dtype=tf.int32)], gradient=False)
+    case("constant: array", lambda m, v: [mtf.constant(m, INPUTS["x"][0], [A, C], tf.float64)], gradient=False)
     case("zeros", lambda m, v: [mtf.zeros(m, [C, A])], gradient=False)
     case("ones", lambda m, v: [mtf.ones(m, [C, A])], gradient=False)
     case("zeros_like", lambda m, v: [mtf.zeros_like(v.n)], gradient=False)

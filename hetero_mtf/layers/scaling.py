@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, Variable
 from hetero_mtf.layers.kind import LayerKind, Shape, extent
@@ -18,10 +20,7 @@ class Rescaling(LayerKind):
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         found = super().attributes(name, config)
-        for option, value in found.items():
-            if not (_number(value) or isinstance(value, list) and value and all(map(_number, value))):
-                raise UnsupportedError(f"layer {name} (Rescaling) has {option}={value!r}; give one number, or a list of one a channel")
-        return found
+        return {option: _numbers(name, option, value) for option, value in found.items()}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         for option in ("scale", "offset"):
@@ -72,5 +71,17 @@ class Normalization(LayerKind):
         return b.standardize(inputs[0], **layer.attributes)
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _numbers(name: str, option: str, value: Any) -> float | list[float]:
+    """Return one number or a list, as Keras casts them: floats go through float32, NumPy's own numbers and arrays do not."""
+    if isinstance(value, Mapping) and value.get("class_name") == "__numpy__":
+        array = np.asarray(value["config"]["value"], value["config"]["dtype"])
+    elif isinstance(value, (list, tuple, int, float)):
+        array = np.asarray(value)
+        given = np.ravel(np.asarray(value, object)).tolist() if array.ndim < 2 else []
+        if array.dtype.kind == "f" and not any(isinstance(item, np.floating) for item in given):
+            array = array.astype(np.float32)
+    else:
+        array = np.asarray(None)
+    if array.ndim > 1 or array.size == 0 or array.dtype.kind not in "iuf":
+        raise UnsupportedError(f"layer {name} (Rescaling) has {option}={value!r}; give one number, or a list of one a channel")
+    return array.tolist()  # type: ignore[no-any-return]

@@ -90,6 +90,10 @@ OPTIONS = {
     "softmax over rows": (_lambda("Softmax", axis=1), "axis"),
     "rescaling by channel": (_lambda("Rescaling", [[1.0, 2.0, 3.0, 4.0]]), "scale=.*; give one number, or a list of one a channel"),
     "depthwise constraint": (_lambda("DepthwiseConv2D", 3, depthwise_constraint="non_neg"), "depthwise_constraint"),
+    "rescaling by a wrong count": (
+        _lambda("Rescaling", [1.0, 2.0]),
+        "odd: a Rescaling has 2 numbers for scale and 4 channels; give one a ch",
+    ),
     "mixed precision": (_lambda("Conv2D", 4, 3, dtype="mixed_float16"), "mixed_float16"),
     "bfloat16": (_lambda("Dense", 4, dtype="bfloat16"), "bfloat16"),
     "half": (_lambda("Dense", 4, dtype="float16"), "float16"),

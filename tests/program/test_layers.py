@@ -108,9 +108,10 @@ NETS: dict[str, Callable[[], keras.Model]] = {
     "3-D to features": _image_net(lambda: L.UpSampling3D((2, 1, 1)), lambda: L.GlobalAveragePooling3D(), shape=VOLUME),
     "3-D maxima": _image_net(lambda: L.GlobalMaxPooling3D(keepdims=True), lambda: L.PReLU(name="p"), shape=VOLUME),
     "transposed": _image_net(
-        lambda: L.Conv2DTranspose(9, 3, strides=2, padding="same", activation="relu", name="t1"),
-        lambda: L.Conv2DTranspose(6, (2, 3), strides=3, output_padding=(1, 0), kernel_regularizer=R.L2(0.01), name="t2"),
+        lambda: L.Conv2DTranspose(9, 3, strides=2, padding="same", activation="tanh", name="t1"),
+        lambda: L.Conv2DTranspose(6, (2, 3), strides=3, output_padding=(1, 0), activation="tanh", kernel_regularizer=R.L2(0.01), name="t2"),
         lambda: L.Conv2DTranspose(5, 2, use_bias=False, name="t3"),
+        lambda: L.AveragePooling2D(6),
     ),
     "transposed 3-D": _image_net(
         lambda: L.Conv3DTranspose(7, 2, strides=(1, 2, 1), activation="tanh", name="t1"),

@@ -20,14 +20,14 @@ class ScalingWords(Site):
     """Rescaling and normalisation by fixed numbers."""
 
     def rescale(self, x: Value, scale: float | Sequence[float], offset: float | Sequence[float]) -> Value:
-        """Return `x * scale + offset`, by one number or one a channel, both as Keras casts them to the dtype (through float32)."""
+        """Return `x * scale + offset`, by one number or one a channel."""
         factors, shifts = (self._per_channel(x, value) for value in (scale, offset))
         tensors = [x.tensor, *(t for t in (factors, shifts) if t is not None)]
 
         def function(value: tf.Tensor, *numbers: tf.Tensor) -> tf.Tensor:
             found = iter(numbers)
-            factor = tf.cast(scale, value.dtype) if factors is None else next(found)
-            return value * factor + (tf.cast(offset, value.dtype) if shifts is None else next(found))
+            factor = tf.constant(scale, value.dtype) if factors is None else next(found)
+            return value * factor + (tf.constant(offset, value.dtype) if shifts is None else next(found))
 
         return dataclasses.replace(x, tensor=compute("rescale", function, tensors, x.tensor.shape), logits=None)
 
@@ -37,7 +37,7 @@ class ScalingWords(Site):
         Parameters
         ----------
         axis : dimensions that mean and variance have, the batch being 0.
-        mean, variance : numbers, or None for the layer's variables `mean` and `variance`.
+        mean, variance : numbers, taken through float32 as Keras does, or None for the layer's variables `mean` and `variance`.
         """
         dimensions = x.tensor.shape.dims
         kept = list(range(1, len(dimensions))) if x.features > 1 and axis else list(axis)
@@ -45,7 +45,7 @@ class ScalingWords(Site):
         if mean is None:
             statistics = [self.parameter(name, own) for name in ("mean", "variance")]
         else:
-            statistics = [self._numbers(x, value, own) for value in (mean, variance)]
+            statistics = [self._numbers(x, np.asarray(value, np.float32), own) for value in (mean, variance)]
 
         def function(value: tf.Tensor, m: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
             import keras
@@ -60,12 +60,11 @@ class ScalingWords(Site):
 
     def _per_channel(self, x: Value, value: float | Sequence[float]) -> Any | None:
         """Return a list of numbers as a tensor [*channels], None for a single number."""
-        return self._numbers(x, value, x.feature_dims) if isinstance(value, (list, tuple)) else None
+        return self._numbers(x, np.asarray(value, float), x.feature_dims) if isinstance(value, (list, tuple)) else None
 
-    def _numbers(self, x: Value, value: Any, dimensions: Sequence[Any]) -> Any:
-        """Return numbers as a tensor of dimensions of `x`, broadcast as NumPy does, in the dtype by way of float32."""
+    def _numbers(self, x: Value, array: np.ndarray, dimensions: Sequence[Any]) -> Any:
+        """Return numbers as a tensor of dimensions of `x`, broadcast as NumPy does."""
         shape = [d.size for d in dimensions]
         keras_shape = [math.prod(shape)] if x.features > 1 and shape else shape
-        array = np.asarray(value, np.float32).astype(self.dtype.as_numpy_dtype)
-        array = np.broadcast_to(array, keras_shape).reshape(shape)
+        array = np.broadcast_to(array.astype(self.dtype.as_numpy_dtype), keras_shape).reshape(shape)
         return mtf.import_tf_tensor(self.mesh, tf.constant(array), mtf.Shape(list(dimensions)))

@@ -13,7 +13,7 @@ from hetero_mtf.planning.rounds import Message, Round, rounds
 from hetero_mtf.planning.segments import ring_segments, slowest_link_s_per_byte
 
 LARGEST_BYTES = 2**40
-_WORTH = 1.05  # by how much unequal segments must shorten a ring: links are not measured more exactly than that
+_WORTH = 1.1  # by how much unequal segments must shorten a ring: links are not measured more exactly than that
 _Line = tuple[float, float]  # seconds, seconds a byte of the tensor
 
 
@@ -128,7 +128,7 @@ def choices(links: PairLinks, segmented: bool = False) -> tuple[Choice, ...]:
     Parameters
     ----------
     links : links among the devices.
-    segmented : whether a ring may have unequal segments; it gets them where they shorten it by a twentieth.
+    segmented : whether a ring may have unequal segments; it gets them where they shorten it by a tenth.
     """
     methods = [CollectiveRule("all_reduce", method) for method in ("exchange", "butterfly", "halving_doubling")]
     methods.append(CollectiveRule("all_reduce", "ring", segments=_segments(links) if segmented else ()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import kind_of, make_layer
 from hetero_mtf.planning.layout import channels, splits_batch, trains_before
@@ -19,7 +20,7 @@ MINOR_BATCH_FRACTIONS = (0.5, 1.0)
 # A layer with less than this part of the network's operations is measured coarsely.
 MINOR_PART = 0.01
 # Kinds that only name or reshape what is there, and take no time of their own.
-FREE_KINDS = frozenset({"InputLayer", "Flatten"})
+FREE_KINDS = frozenset({"InputLayer", "Flatten", "Reshape"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,11 +78,13 @@ def _points_of(graph: LayerGraph, index: int, counts: Sequence[int], batch: int,
     layer = graph.layers[index]
     few = coarse or _is_minor(graph, layer)
     made = [(dimension, n) for dimension, total in _extents(graph, index, counts) for n in _unit_counts(total, few)]
-    if not made:
-        made = [("whole", layer.units)]
-    if splits_batch(layer):
-        made += [("batch", n) for n in _counts(batch, MINOR_BATCH_FRACTIONS if few else BATCH_FRACTIONS)]
-    return [_point(graph, index, dimension, n, counts, batch) for dimension, n in made]
+    samples = _counts(batch, MINOR_BATCH_FRACTIONS if few else BATCH_FRACTIONS) if splits_batch(layer) else []
+    try:
+        found = [_point(graph, index, dimension, n, counts, batch) for dimension, n in made]
+    except UnsupportedError:  # its options go with its own shape only
+        found = []
+    found = found or [_point(graph, index, "whole", layer.units, counts, batch)]
+    return found + [_point(graph, index, "batch", n, counts, batch) for n in samples]
 
 
 def _extents(graph: LayerGraph, index: int, counts: Sequence[int]) -> list[tuple[str, int]]:

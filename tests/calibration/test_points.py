@@ -87,6 +87,22 @@ def test_a_layer_is_measured_over_what_it_may_be_split_over(layer: keras.layers.
     assert {p.dimension for p in points(graph, BATCH)} == dimensions
 
 
+def test_a_layer_whose_options_go_with_its_own_shape_only_is_measured_whole() -> None:
+    scaled = L.Rescaling([1.0, 2.0, 3.0, 4.0], name="scaled")
+    graph = layer_graph(keras.Sequential([keras.Input((6, 6, 4)), scaled, L.Conv2D(2, 3)]))
+    found = {p.dimension for p in points(graph, BATCH) if graph.layers[p.layer].name == "scaled"}
+    assert found == {"whole", "batch"}
+
+
+def test_a_squeeze_and_excitation_is_measured_and_its_reshape_is_free() -> None:
+    i = keras.Input((6, 6, 4))
+    x = L.Conv2D(6, 3)(i)
+    s = L.Reshape((1, 1, 6), name="reshape")(L.GlobalAveragePooling2D()(x))
+    graph = layer_graph(keras.Model(i, L.Multiply(name="scale")([x, L.Conv2D(6, 1, activation="sigmoid")(s)])))
+    found = {graph.layers[p.layer].name for p in points(graph, BATCH)}
+    assert "scale" in found and "reshape" not in found
+
+
 def test_samples_are_measured_with_all_units_at_fractions_of_the_batch() -> None:
     graph = layer_graph(_chain())
     found = points(graph, BATCH)

@@ -41,10 +41,11 @@ def _correlate(operation: Any, rank: int, image: Tensor, shape: Sequence[int], d
 
 def _check_space(operation: Any, lowering: Lowering, rank: int) -> None:
     """Refuse a layout of what the window runs over."""
-    images = [t for t in (*operation.inputs, *operation.outputs) if t.shape.ndims > rank + 1]
-    for tensor in images:
-        for dimension in tensor.shape.dims[-1 - rank : -1] if not _is_filter(operation, tensor) else tensor.shape.dims[:rank]:
-            if lowering.mesh_impl(operation).axis_of(dimension.name) is not None:
+    impl = lowering.mesh_impl(operation)
+    for tensor in (*operation.inputs, *operation.outputs):
+        dims = tensor.shape.dims
+        for dimension in dims[:rank] if _is_filter(operation, tensor) else dims[-1 - rank : -1]:
+            if impl.axis_of(dimension.name) is not None:
                 fault = f"operation {operation.name} ({type(operation).__name__}) needs dimension {dimension.name} whole"
                 remedy = "leave it out of the layout, or cut the image into blocks (mtf.layers.conv2d_with_blocks)"
                 raise LayoutError(f"{fault}, it lies on a mesh axis; {remedy}")

@@ -33,6 +33,11 @@ def _convolve(kind: Any, mesh: Any, x: Any, window: Sequence[int], strides: Sequ
     return [y, *mtf.gradients([mtf.reduce_sum(mtf.sin(y))], [x, weights])]
 
 
+def _picture(v: Any) -> Any:
+    """Return one image without a batch dimension, its channels in slices."""
+    return mtf.einsum([v.image, v.x], output_shape=[*v.image.shape.dims[1:3], C])
+
+
 _FLAT, _DEEP = ((3, 3), (1, 1), "SAME"), ((1, 3, 2), (1, 1, 1), "SAME")
 _FLAT_STRIDE, _DEEP_STRIDE = ((2, 3), (2, 3), "SAME"), ((2, 2, 1), (1, 2, 1), "VALID")
 _FLAT_VALID = ((2, 3), (1, 1), "VALID")
@@ -66,6 +71,7 @@ def _pool(name: str, image: str, window: tuple[int, ...], dtype: tf.DType) -> No
 for _kind in ("max", "avg"):
     _pool(f"{_kind}_pool2d", "image", (2, 3), tf.float64)
     _pool(f"{_kind}_pool3d", "volume", (2, 2, 1), tf.float32)  # there is no float64 kernel on CPUs
+case("conv2d: no batch dimension", lambda m, v: _convolve(mtf.Conv2dOperation, m, _picture(v), *_FLAT, OUT), False)
 case("max_pool2d: two batch dimensions", lambda m, v: [mtf.layers.max_pool2d(v.many)])
 case(
     "pool_backprop: ties", lambda m, v: mtf.gradients([mtf.layers.max_pool2d(mtf.sign(v.image) + v.image * 0.0)], [v.image]), gradient=False

@@ -134,6 +134,11 @@ REFUSED: dict[str, Refusal] = {
         {"h": (3, 1)},
         r"operation conv2d.* \(Conv2dOperation\) needs dimension h whole, it lies on a mesh axis; leave it .* or cut the image into blocks",
     ),
+    "the height of one image": (
+        lambda m, v: mtf.Conv2dOperation(mtf.reduce_sum(v.image, reduced_dim=A), _filter(v, *WINDOW, C, K), [1] * 4, "SAME").outputs[0],
+        {"h": (3, 1)},
+        r"operation conv2d.* \(Conv2dOperation\) needs dimension h whole",
+    ),
     "a convolution's window": (
         lambda m, v: mtf.Conv2dOperation(v.image, _filter(v, *WINDOW, C, K), [1, 1, 1, 1], "SAME").outputs[0],
         {"fw": (1, 2)},

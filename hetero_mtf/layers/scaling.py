@@ -56,6 +56,11 @@ class Normalization(LayerKind):
         return {**attributes, "axis": axes}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        own = tuple(inputs[0][axis - 1] for axis in attributes["axis"])
+        for option in ("mean", "variance"):
+            given = np.shape(attributes[option]) if attributes[option] is not None else ()
+            if len(given) > len(own) or any(n not in (1, size) for n, size in zip(reversed(given), reversed(own))):
+                raise UnsupportedError(f"a Normalization has the shape {given} for {option} and dimensions of {own}; make them equal")
         return inputs[0]
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:

@@ -87,8 +87,14 @@ def test_a_layer_is_measured_over_what_it_may_be_split_over(layer: keras.layers.
     assert {p.dimension for p in points(graph, BATCH)} == dimensions
 
 
-def test_a_layer_whose_options_go_with_its_own_shape_only_is_measured_whole() -> None:
-    scaled = L.Rescaling([1.0, 2.0, 3.0, 4.0], name="scaled")
+@pytest.mark.parametrize(
+    "scaled",
+    [
+        L.Rescaling([1.0, 2.0, 3.0, 4.0], name="scaled"),
+        L.Normalization(mean=[1.0, 2.0, 3.0, 4.0], variance=[1.0] * 4, name="scaled"),
+    ],
+)
+def test_a_layer_whose_options_go_with_its_own_shape_only_is_measured_whole(scaled: keras.layers.Layer) -> None:
     graph = layer_graph(keras.Sequential([keras.Input((6, 6, 4)), scaled, L.Conv2D(2, 3)]))
     found = {p.dimension for p in points(graph, BATCH) if graph.layers[p.layer].name == "scaled"}
     assert found == {"whole", "batch"}

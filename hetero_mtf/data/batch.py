@@ -79,6 +79,8 @@ def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "", form: Form 
         if len(part) != len(first):
             wrong = f"input {name} has {len(part)} samples and input {first_name} {len(first)}"
             raise DataError(f"x{where} does not fit together: {wrong}; there must be as many of each")
+    if form is not None and isinstance(y, (list, tuple)) and len(y) == form.outputs.count == 1 and np.shape(y[0])[:1] == (len(first),):
+        y = y[0]  # a list of one output
     labels = _each_named(y, "y", where, names, lambda array, what: _check_labels(array, len(first), where, what))
     weights = _each_named(sample_weight, "sample_weight", where, names, lambda w, what: _check_weights(w, len(first), where, what))
     return Batch(samples, labels, weights)

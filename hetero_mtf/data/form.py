@@ -20,11 +20,13 @@ class Form:
     ----------
     inputs, outputs : the model's packing.
     targets : (outputs,) whether an output has a loss, and so needs labels.
+    ranks : (inputs,) dimensions of each input's batch; empty where nobody knows.
     """
 
     inputs: Structure
     outputs: Structure
     targets: tuple[bool, ...]
+    ranks: tuple[int, ...] = ()
 
     def x(self, value: Any, where: str = "") -> Flat:
         """Return samples in the order of the model's inputs.
@@ -39,6 +41,9 @@ class Form:
         DataError
             If they are packed in another way.
         """
+        wrapped = self.inputs.alone and self.ranks and isinstance(value, (list, tuple)) and len(value) == 1
+        if wrapped and getattr(value[0], "ndim", 0) == self.ranks[0]:
+            return value[0]
         return _flat(self.inputs.flatten(value, f"x{where}", spare=True))
 
     def y(self, value: Any, where: str = "") -> Flat:

@@ -48,11 +48,13 @@ class Wiring:
     ----------
     nodes : the inputs in the model's order, then the calls in the order in which Keras runs them.
     outputs : (outputs,) indices of the nodes that the model returns, in the flat order of `output_structure`.
+    doors : the inputs of nested models, which are no nodes; each reads the node that it stands for.
     input_structure, output_structure : how the model packs its inputs and outputs.
     """
 
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
+    doors: tuple[Node, ...]
     input_structure: Structure
     output_structure: Structure
 
@@ -128,6 +130,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.doors: list[Node] = []
         self._firsts: dict[Any, int] = {}
         self._names: set[str] = set()
 
@@ -136,7 +139,7 @@ class _Reading:
         level = _level(config, model, ())
         given = {place.key: self._add(level, place.layer, ()) for place in leaves_of(level.inputs)}
         outputs = self._through(level, given)
-        return Wiring(tuple(self.nodes), tuple(outputs), _structure(level.inputs), _structure(level.outputs))
+        return Wiring(tuple(self.nodes), tuple(outputs), tuple(self.doors), _structure(level.inputs), _structure(level.outputs))
 
     def _through(self, level: _Level, given: Mapping[Call, int]) -> list[int]:
         """Add the calls of a level and return the nodes of its outputs, in the flat order."""
@@ -165,7 +168,11 @@ class _Reading:
         what, structure = f"what the nested model {'/'.join(inner.path)} is called with", _structure(inner.inputs)
         alone = structure.count == 1 and len(leaves_of(arguments)) == 1
         given = leaves_of(arguments) if alone else structure.flatten(arguments, what, UnsupportedError)
-        return self._through(inner, dict(zip([place.key for place in leaves_of(inner.inputs)], given)))
+        places = leaves_of(inner.inputs)
+        for place, source in zip(places, given):
+            shown = "/".join([*inner.path, place.layer])
+            self.doors.append(Node(shown, "InputLayer", inner.entries[place.layer]["config"], (source,)))
+        return self._through(inner, dict(zip([place.key for place in places], given)))
 
     def _add(self, level: _Level, name: str, inputs: Sequence[int]) -> int:
         """Add one call of a layer and return its index."""

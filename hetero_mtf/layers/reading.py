@@ -47,11 +47,22 @@ def layer_graph(model: Any) -> LayerGraph:
     if isinstance(model, LayerGraph):
         return model
     wiring = read_wiring(model)
-    dtype = _common_dtype(wiring.nodes)
+    dtype = _common_dtype([*wiring.nodes, *wiring.doors])
     layers: list[Layer] = []
-    for node in wiring.nodes:
+    for index, node in enumerate(wiring.nodes):
         layers.append(_understand(node, layers))
+        for door in wiring.doors:
+            if door.inputs == (index,):
+                _check_door(door, layers[index])
     return LayerGraph(tuple(layers), dtype, wiring.outputs)
+
+
+def _check_door(door: Node, source: Layer) -> None:
+    """Raise unless a nested model takes what it is called with as it is; Keras would add or drop a last dimension of 1."""
+    expected, given = tuple(door.config["batch_shape"][1:]), source.output_shape
+    if len(expected) != len(given) or any(extent not in (None, found) for extent, found in zip(expected, given)):
+        wrong = f"input {door.name} of a nested model has the shape {expected} and is given {given} by layer {source.name}"
+        raise UnsupportedError(f"{wrong}; reshape it with a layer")
 
 
 def _common_dtype(nodes: Sequence[Node]) -> str:

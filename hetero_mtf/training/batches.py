@@ -28,6 +28,7 @@ def samples(graph: LayerGraph, x: Any) -> tuple[np.ndarray, ...]:
         If a shape is not its input's.
     """
     given = x if isinstance(x, tuple) else (x,)
+    _check_count("x", given, len(graph.inputs))
     found = tuple(np.asarray(array, dtype=graph.dtype) for array in given)
     for index, array in zip(graph.inputs, found):
         layer = graph.layers[index]
@@ -56,6 +57,7 @@ def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> Feed:
     if batch.y is None:
         raise DataError("y is missing; pass the targets")
     targets = batch.y if isinstance(batch.y, tuple) else (batch.y,)
+    _check_count("y", targets, count)
     given = batch.sample_weight if isinstance(batch.sample_weight, tuple) else (batch.sample_weight,) * count
     weights = [np.ones(batch.size) if weight is None else weight for weight in given]
     shapes = [graph.layers[index].output_shape for index in graph.outputs]
@@ -69,6 +71,11 @@ def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> Feed:
         for part, w, shape, known in zip(objective, weights, shapes, given)
     ]
     return Feed(x, tuple(y), tuple(weight.astype(graph.dtype) for weight in weights), tuple(scale))
+
+
+def _check_count(what: str, arrays: tuple[Any, ...], count: int) -> None:
+    if len(arrays) != count:
+        raise DataError(f"{what} of a batch has {len(arrays)} arrays and the network takes {count}; hand over a tuple of {count}")
 
 
 def _scale(reduction: str, weights: np.ndarray, elements: int, weighted: bool) -> float:

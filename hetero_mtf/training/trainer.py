@@ -70,7 +70,8 @@ class Trainer:
         self._cluster = cluster
         wiring = read_wiring(model)
         self._objective = read_objective(loss, loss_weights, wiring.output_structure)
-        self._form = Form(wiring.input_structure, wiring.output_structure, tuple(part is not None for part in self._objective))
+        ranks = tuple(len(self._graph.layers[index].output_shape) + 1 for index in self._graph.inputs)
+        self._form = Form(wiring.input_structure, wiring.output_structure, tuple(part is not None for part in self._objective), ranks)
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype)
         self._optimizer_name = type(rates).__name__
         self._keras = KerasSide(model, self._graph, rates, loss, loss_weights, metrics, wiring.output_structure)

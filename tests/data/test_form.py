@@ -56,6 +56,17 @@ def test_one_input_and_one_output_may_be_called_by_name() -> None:
     assert found.x is A and found.y is U and found.sample_weight.sum() == 5
 
 
+@pytest.mark.parametrize("pack", [list, tuple])
+def test_one_array_may_come_in_a_list_as_in_keras(pack: type) -> None:
+    form = Form(ONE.inputs, ONE.outputs, (True,), (2,))
+    found = check_batch(pack([A]), pack([U]), None, form=form)
+    assert found.x is A and found.y is U
+    rows = check_batch(list(A), list(U), None, form=form)
+    assert rows.x.shape == A.shape and rows.y.shape == U.shape
+    single = check_batch([A[0]], [V[0]], None, form=form)
+    assert single.x.shape == (1, 2) and single.y.shape == (1,)
+
+
 def test_labels_of_outputs_without_a_loss_may_be_left_out() -> None:
     form = Form(PAIR.inputs, Structure.of(["u", "v", "w"]), (True, False, True))
     for y in ([U, V], {"w": V, "u": U}, [U, None, V]):

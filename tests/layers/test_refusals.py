@@ -139,6 +139,16 @@ def _two_dtypes_of_inputs() -> keras.Model:
     return keras.Model([b, a], L.Dense(2)(b))
 
 
+def _nested_input_of_another_dtype() -> keras.Model:
+    i, j = keras.Input((4,)), keras.Input((4,), name="odd", dtype="float64")
+    return keras.Model(i, keras.Model(j, L.Dense(2, dtype="float32")(j), name="inner")(i))
+
+
+def _nested_input_of_another_rank() -> keras.Model:
+    i, j = keras.Input((4, 1)), keras.Input((4,), name="odd")
+    return keras.Model(i, keras.Model(j, L.Dense(2)(j), name="inner")(i))
+
+
 def _nested_of_their_own() -> keras.Model:
     i, j = keras.Input((4,)), keras.Input((4,))
     return keras.Model(i, _OwnStep(j, L.Dense(2)(j), name="odd")(i))
@@ -241,6 +251,11 @@ MODELS = {
     "shared layer with an option": (_shared_with_other_inputs, r"odd \(Conv2D\) has activity_regularizer"),
     "layer in a nested model": (_nested_layer, "layer outer/deep/odd is a GaussianNoise"),
     "inputs of two dtypes": (_two_dtypes_of_inputs, "input odd has the dtype int32"),
+    "nested input of another dtype": (_nested_input_of_another_dtype, "input inner/odd has the dtype float64 and the layers float32"),
+    "nested input of another rank": (
+        _nested_input_of_another_rank,
+        r"input inner/odd of a nested model has the shape \(4,\) and is given \(4, 1\) by layer .*; reshape it with a layer",
+    ),
     "nested model of their own": (_nested_of_their_own, r"odd is a .*_OwnStep, which is not supported"),
     "plus between tensors": (_operator, "is a .*Add"),
     "constant": (_constant, "odd"),

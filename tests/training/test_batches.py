@@ -104,6 +104,8 @@ def test_several_inputs_and_outputs_have_each_their_own_form_weight_and_scale() 
         ((X, X), (X, np.zeros(4), None), r"x of b has samples of shape \(2,\), the network's input is \(3,\); reshape x"),
         ((X, np.zeros((4, 3))), (X[:, :1], np.zeros(4), None), r"y of u has targets of shape \(1,\), the network's output is \(2,\)"),
         ((X, np.zeros((4, 3))), (X, np.full(4, 3), None), "y of v has class numbers from 3 to 3"),
+        (X, (X, np.zeros(4), None), "x of a batch has 1 arrays and the network takes 2; hand over a tuple of 2"),
+        ((X, np.zeros((4, 3))), (X, np.zeros(4)), "y of a batch has 2 arrays and the network takes 3; hand over a tuple of 3"),
     ],
 )
 def test_what_does_not_fit_one_of_several_is_called_by_its_name(x: Any, y: Any, words: str) -> None:

@@ -65,7 +65,7 @@ def cut(draw: Any, extent: int, parts: int) -> tuple[int, ...]:
 
 
 @hypothesis.given(drawn())
-@hypothesis.settings(max_examples=60)
+@hypothesis.settings(max_examples=40)
 def test_a_tensor_moves_from_any_layout_to_any_other(case: Drawn) -> None:
     whole = np.random.default_rng(0).normal(size=case.extents)
     before, after = (shape(**dict(zip(names, case.extents))) for names in ("abc", "def"))
@@ -76,24 +76,23 @@ def test_a_tensor_moves_from_any_layout_to_any_other(case: Drawn) -> None:
         np.testing.assert_array_equal(piece, whole[window])
 
 
-@hypothesis.given(drawn(), st.sampled_from("abc"))
-@hypothesis.settings(max_examples=60)
-def test_a_sum_over_a_split_dimension_lies_as_asked_with_the_same_bits_in_all_copies(case: Drawn, gone: str) -> None:
+@hypothesis.given(drawn(), st.sets(st.integers(0, 2), min_size=1))
+@hypothesis.settings(max_examples=40)
+def test_a_sum_over_split_dimensions_lies_as_asked_with_the_same_bits_in_all_copies(case: Drawn, gone: set[int]) -> None:
     whole = np.random.default_rng(0).normal(size=case.extents)
     before, after = (shape(**dict(zip(names, case.extents))) for names in ("abc", "def"))
-    place = "abc".index(gone)
-    target = mtf.Shape([d for at, d in enumerate(after.dims) if at != place])
+    kept, target = (mtf.Shape([d for at, d in enumerate(dims.dims) if at not in gone]) for dims in (before, after))
     impl = case.implementation()
 
     def build(_: Any, x: Any) -> list[Any]:
-        return [mtf.reshape(mtf.reduce_sum(x, reduced_dim=before.dims[place]), target)]
+        return [mtf.reshape(mtf.reduce_sum(x, output_shape=kept), target)]
 
     (slices,) = run(build, [(whole, before)], impl, slices=True)
     bits: dict[Any, bytes] = {}
     for p, piece in enumerate(slices):
         begin, extent = impl.slice_begin(target, p), impl.processor_shape(target, p)
         window = tuple(slice(b, b + n) for b, n in zip(begin, extent))
-        np.testing.assert_allclose(piece, whole.sum(place)[window], rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(piece, whole.sum(tuple(gone))[window], rtol=1e-13, atol=1e-13)
         assert bits.setdefault((*begin, *extent), piece.tobytes()) == piece.tobytes()
 
 

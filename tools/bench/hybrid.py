@@ -12,6 +12,7 @@ Krizhevsky, "One weird trick for parallelizing convolutional neural networks", a
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import pathlib
@@ -27,20 +28,40 @@ import numpy as np
 SPLITS = ("batch", "filters", "hybrid")
 
 
-def measure(model: Any, shares: list[float], batch: int, rounds: int, steps: int) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """What is measured.
+
+    Parameters
+    ----------
+    shares : (devices,) share of a core of each.
+    batch : samples a step.
+    rounds, steps : rounds that count, and steps of each arrangement in one.
+    budget_s : seconds for the calibration.
+    """
+
+    shares: list[float]
+    batch: int
+    rounds: int
+    steps: int
+    budget_s: float
+
+
+def measure(model: Any, question: Question) -> dict[str, Any]:
     """Return the median seconds of every arrangement, the plans' predictions and sizes."""
     import keras
 
     import hetero_mtf as hm
     from hetero_mtf.training.timing import interleaved
 
+    shares, batch = question.shares, question.batch
     optimizer = keras.optimizers.SGD(0.001, momentum=0.9)
     settings = {"optimizer": optimizer, "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(batch, *model.input_shape[1:])).astype("float32"), rng.integers(0, model.output_shape[-1], batch)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(hm.Cluster.emulate(shares))
-        profile = hm.calibrate(cluster, model, batch_size=batch, optimizer=optimizer)
+        profile = hm.calibrate(cluster, model, batch_size=batch, optimizer=optimizer, budget_s=question.budget_s)
         planned = {name: hm.plan(profile, strategy=name) for name in SPLITS}
         automatic = hm.plan(profile)
         plans = {f"alone {d}": hm.Plan.single(model, device=d, cluster=cluster, batch_size=batch) for d in range(len(shares))}
@@ -48,7 +69,7 @@ def measure(model: Any, shares: list[float], batch: int, rounds: int, steps: int
         for name, plan in {**plans, **planned}.items():
             trainer = stack.enter_context(hm.Trainer(model, plan, cluster, **settings))
             runs[name] = functools.partial(trainer.train_on_batch, x, y)
-        times = interleaved(runs, rounds=rounds, steps=steps, warm_up=2)
+        times = interleaved(runs, rounds=question.rounds, steps=question.steps, warm_up=2)
     seconds = {name: float(np.median(values)) for name, values in times.items()}
     return {
         "shares": shares,
@@ -92,14 +113,16 @@ def rows(found: dict[str, Any]) -> list[list[Any]]:
 @click.option("--hidden", default=4096, show_default=True, help="Units of each hidden dense layer.")
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
+@click.option("--budget", default=120.0, show_default=True, help="Seconds that the calibration may take.")
 @click.option("--json", "path", help="File to write the figures to.")
-def main(shares: str, batch: int, size: int, hidden: int, rounds: int, steps: int, path: str | None) -> None:
+def main(shares: str, batch: int, size: int, hidden: int, rounds: int, steps: int, budget: float, path: str | None) -> None:
     """Run the comparison and print its table."""
     from measured import markdown, record
 
     from models.alexnet import alexnet
 
-    found = measure(alexnet(size, hidden=hidden), [float(s) for s in shares.split(",")], batch, rounds, steps)
+    question = Question([float(s) for s in shares.split(",")], batch, rounds, steps, budget)
+    found = measure(alexnet(size, hidden=hidden), question)
     print(markdown(["arrangement", "predicted ms", "measured ms", "efficiency", "hybrid is x times as fast"], rows(found)))
     print(f"\n{found['weights']} weights, batch {batch}; auto takes {found['automatic']}.")
     for name, layouts in found["layouts"].items():

@@ -40,6 +40,7 @@ class Question:
     batch : samples a step of all devices together.
     torch_python : a Python with torch, or None to leave PyTorch out.
     rounds, steps : rounds that count, and steps of each arrangement in one.
+    budget_s : seconds for the calibration.
     """
 
     shares: list[float]
@@ -47,6 +48,7 @@ class Question:
     torch_python: str | None
     rounds: int
     steps: int
+    budget_s: float
 
 
 def baselines(question: Question, weights: int, stack: contextlib.ExitStack) -> dict[str, Callable[[], float]]:
@@ -87,7 +89,7 @@ def measure(question: Question) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(hm.Cluster.emulate(question.shares))
         runs = baselines(question, weights, stack)
-        profile = hm.calibrate(cluster, model, batch_size=question.batch, optimizer=optimizer)
+        profile = hm.calibrate(cluster, model, batch_size=question.batch, optimizer=optimizer, budget_s=question.budget_s)
         planned, automatic = hm.plan(profile, strategy="batch"), hm.plan(profile)
         plans = {f"alone {d}": hm.Plan.single(model, device=d, cluster=cluster, batch_size=question.batch) for d in range(count)}
         plans |= {"equal": hm.Plan.batch(model, [1.0] * count, cluster, question.batch), "planned": planned}
@@ -124,14 +126,15 @@ def rows(found: dict[str, Any]) -> list[list[Any]]:
 @click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
 @click.option("--batch", default=64, show_default=True, help="Samples a step of all devices together.")
 @click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
-@click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
-@click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
+@click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
+@click.option("--steps", default=1, show_default=True, help="Steps of each arrangement in one round.")
+@click.option("--budget", default=120.0, show_default=True, help="Seconds that the calibration may take.")
 @click.option("--json", "path", help="File to write the figures to.")
-def main(shares: str, batch: int, torch_python: str | None, rounds: int, steps: int, path: str | None) -> None:
+def main(shares: str, batch: int, torch_python: str | None, rounds: int, steps: int, budget: float, path: str | None) -> None:
     """Run the comparison and print its table."""
     from measured import markdown, record
 
-    found = measure(Question([float(s) for s in shares.split(",")], batch, torch_python, rounds, steps))
+    found = measure(Question([float(s) for s in shares.split(",")], batch, torch_python, rounds, steps, budget))
     print(markdown(["arrangement", "ms a step", "samples a second", "planned is x times as fast (wanted)"], rows(found)))
     samples = ":".join(str(n) for n in found["samples"])
     print(

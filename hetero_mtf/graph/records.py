@@ -93,6 +93,18 @@ class LayerGraph:
         for index, layer in enumerate(self.layers):
             if any(not 0 <= source < index for source in layer.inputs):
                 raise HeteroError(f"layer {layer.name} reads layers {layer.inputs}, which do not all come before it; sort the layers")
+            if layer.shared_with is not None and not self._owns(layer.shared_with, index):
+                wrong = f"layer {layer.name} is shared with layer {layer.shared_with}"
+                raise HeteroError(f"{wrong}, which is no earlier first call with the same variables; name the first call")
+        if any(not 0 <= index < len(self.layers) for index in self.outputs):
+            raise HeteroError(f"the outputs are layers {self.outputs} of {len(self.layers)}; give indices of layers")
+
+    def _owns(self, owner: int, index: int) -> bool:
+        """Return whether layer `owner` may hold the variables of layer `index`."""
+        if not 0 <= owner < index:
+            return False
+        first = self.layers[owner]
+        return first.shared_with is None and first.kind == self.layers[index].kind and first.variables == self.layers[index].variables
 
     @property
     def item_bytes(self) -> int:

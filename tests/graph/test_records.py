@@ -40,7 +40,7 @@ def test_names_do_not_enter_the_digest_and_structure_does() -> None:
         changed(variables=(Variable("kernel", (3, 3, 3, 5), False),)),
         changed(output_shape=(4, 4, 6)),
         dataclasses.replace(GRAPH, dtype="float64"),
-        dataclasses.replace(GRAPH, layers=GRAPH.layers[:2]),
+        dataclasses.replace(GRAPH, layers=GRAPH.layers[:2], outputs=()),
     ]
     assert len({graph.digest for graph in [GRAPH, *others]}) == 1 + len(others)
 
@@ -55,6 +55,30 @@ def test_consumers_sizes_and_units_follow_from_the_layers() -> None:
 def test_a_layer_that_reads_what_comes_later_is_refused(inputs: tuple[int, ...]) -> None:
     with pytest.raises(HeteroError, match=r"layer conv reads layers \(.*\), which do not all come before it; sort the layers"):
         LayerGraph((GRAPH.layers[0], dataclasses.replace(GRAPH.layers[1], inputs=inputs)), "float32")
+
+
+SHARED = LayerGraph((*GRAPH.layers[:2], dataclasses.replace(GRAPH.layers[1], name="conv:2", shared_with=1)), "float64", (2, 0, 1))
+
+
+def test_shared_layers_and_outputs_come_back_from_json_and_enter_the_digest() -> None:
+    document = json.loads(json.dumps(SHARED.to_json()))
+    assert LayerGraph.from_json(document) == SHARED
+    assert [SHARED.owner(index) for index in range(3)] == [0, 1, 1]
+    assert SHARED.outputs == (2, 0, 1) and SHARED.inputs == (0,) and GRAPH.outputs == (2,)
+    apart = dataclasses.replace(SHARED, layers=(*SHARED.layers[:2], dataclasses.replace(SHARED.layers[2], shared_with=None)))
+    assert len({SHARED.digest, apart.digest, dataclasses.replace(SHARED, outputs=(0, 2, 1)).digest}) == 3
+
+
+@pytest.mark.parametrize("changes", [{"shared_with": 2}, {"shared_with": -1}, {"shared_with": 0}, {"variables": ()}, {"kind": "Conv3D"}])
+def test_a_layer_that_is_shared_with_what_cannot_hold_its_variables_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(HeteroError, match=r"layer conv:2 is shared with layer .*, which is no earlier first call with the same variables"):
+        dataclasses.replace(SHARED, layers=(*SHARED.layers[:2], dataclasses.replace(SHARED.layers[2], **changes)))
+
+
+@pytest.mark.parametrize("outputs", [(3,), (0, -1)])
+def test_outputs_that_are_no_layers_are_refused(outputs: tuple[int, ...]) -> None:
+    with pytest.raises(HeteroError, match=r"the outputs are layers \(.*\) of 3; give indices of layers"):
+        dataclasses.replace(SHARED, outputs=outputs)
 
 
 def _damaged(*path: Any, value: Any = None) -> dict[str, Any]:

@@ -165,3 +165,13 @@ def test_what_does_not_fit_several_inputs_and_outputs_is_refused(cluster: Any) -
             trainer.fit(x, y, class_weight={0: 1.0})
     with pytest.raises(UnsupportedError, match="loss is a dict of u, the model has 2 values v, u"):
         _trainer(model, cluster, loss={"u": "mse"})
+
+
+def test_an_input_that_no_output_needs_is_fed_and_ignored_as_in_keras(cluster: Any) -> None:
+    b, a = keras.Input((3,), name="b"), keras.Input((2,), name="a")
+    model = keras.Model([b, a], keras.layers.Dense(4, name="end")(a))
+    for plan in (hm.Plan.filters(model, (3, 2, 1), cluster, 8), hm.Plan.batch(model, (3, 2, 1), cluster, 8)):
+        with hm.Trainer(model, plan, cluster, loss="mse") as trainer:
+            np.testing.assert_allclose(trainer.predict(X), model.predict([X["b"], X["a"]], verbose=0), rtol=1e-9)
+            with pytest.raises(DataError, match="x is a dict of a, the model has 2 values b, a"):
+                trainer.predict({"a": X["a"]})

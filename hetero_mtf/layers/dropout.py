@@ -16,14 +16,17 @@ class Dropout(LayerKind):
     keras_class = "Dropout"
     kept = ("rate", "seed", "noise_shape")
 
+    def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
+        noise, shape = attributes["noise_shape"], (None, *inputs[0])
+        if noise is None:
+            return dict(attributes)
+        if len(noise) != len(shape) or any(n not in (None, 1, size) for n, size in zip(noise, shape)):
+            allowed = ", ".join(["None or 1", *(f"None, 1 or {size}" for size in inputs[0])])
+            raise UnsupportedError(f"a Dropout has noise_shape={tuple(noise)} for the shape {inputs[0]}; give ({allowed})")
+        return {**attributes, "noise_shape": [1 if n == 1 else None for n in noise]}
+
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-        noise, shape = attributes["noise_shape"], inputs[0]
-        if noise is not None:
-            fits = len(noise) == 1 + len(shape) and all(n in (None, 1, size) for n, size in zip(noise, (1, *shape)))
-            if not fits:
-                allowed = ", ".join(["None or 1", *(f"None, 1 or {size}" for size in shape)])
-                raise UnsupportedError(f"a Dropout has noise_shape={tuple(noise)} for the shape {shape}; give ({allowed})")
-        return shape
+        return inputs[0]
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.drop(inputs[0], layer.attributes["rate"], layer.attributes["seed"], layer.attributes["noise_shape"])

@@ -22,6 +22,9 @@ class Rescaling(LayerKind):
         found = super().attributes(name, config)
         return {option: _numbers(name, option, value) for option, value in found.items()}
 
+    def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
+        return _for_channels(attributes, ("scale", "offset"), inputs[0][-1])
+
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         for option in ("scale", "offset"):
             value = attributes[option]
@@ -53,7 +56,8 @@ class Normalization(LayerKind):
         axes = sorted(axis + rank if axis < 0 else axis for axis in attributes["axis"])
         if not all(0 < axis < rank for axis in axes) or len(set(axes)) < len(axes):
             raise UnsupportedError(f"a Normalization has axis={tuple(attributes['axis'])}; name dimensions behind the batch, once each")
-        return {**attributes, "axis": axes}
+        per_channel = ("mean", "variance") if axes and axes[-1] == rank - 1 else ()
+        return {**_for_channels(attributes, per_channel, inputs[0][-1]), "axis": axes}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         own = tuple(inputs[0][axis - 1] for axis in attributes["axis"])
@@ -73,7 +77,19 @@ class Normalization(LayerKind):
         return 2.0 * extent(output)
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        return b.standardize(inputs[0], **layer.attributes)
+        options = {key: layer.attributes[key] for key in ("axis", "mean", "variance", "invert")}
+        return b.standardize(inputs[0], **options)
+
+
+def _for_channels(attributes: Mapping[str, Any], options: Sequence[str], channels: int) -> dict[str, Any]:
+    """Return attributes whose numbers a channel are as many as there are channels: the first ones, in a part of a layer."""
+    before = attributes.get("channels", channels)
+    found = {**attributes, "channels": channels}
+    for option in options if before != channels else ():
+        numbers = np.asarray(attributes[option], object)
+        if numbers.ndim and numbers.shape[-1] == before:
+            found[option] = numbers[..., :channels].tolist()
+    return found
 
 
 def _numbers(name: str, option: str, value: Any) -> float | list[float]:

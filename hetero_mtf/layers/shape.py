@@ -108,7 +108,10 @@ class Reshape(LayerKind):
     needs_flat = True
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
-        return {**attributes, "keeps_channels": self.output_shape(attributes, inputs)[-1] == inputs[0][-1]}
+        if attributes.get("keeps_channels"):  # it may now be a part of a layer, of fewer channels
+            return {**attributes, "target_shape": [*attributes["target_shape"][:-1], inputs[0][-1]]}
+        shape = self.output_shape(attributes, inputs)
+        return {**attributes, "target_shape": list(shape), "keeps_channels": shape[-1] == inputs[0][-1]}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         target = tuple(attributes["target_shape"])

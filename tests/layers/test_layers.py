@@ -188,6 +188,20 @@ def test_a_layer_has_keras_shape_variables_and_values(make: Callable[[], Any], s
             np.testing.assert_allclose(trainer.predict(x), expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("make, shape", LAYERS.values(), ids=LAYERS)
+def test_a_part_of_a_layer_that_may_be_split_is_a_layer_too(make: Callable[[], Any], shape: tuple[int, ...]) -> None:
+    layer = layer_graph(_model(make, shape)).layers[-1]
+    kind = kind_of(layer)
+    if "split" in kind.layouts(layer):
+        part = make_layer("part", layer.kind, layer.attributes, (0,), [(*shape[:-1], shape[-1] // 2)])
+        assert extent(part.output_shape) == extent(layer.output_shape) // 2
+        assert make_layer("part", layer.kind, layer.attributes, (0,), [shape]).attributes == layer.attributes
+    if kind.mixes:
+        fewer = make_layer("part", layer.kind, kind.with_units(layer.attributes, 2), (0,), [shape])
+        assert fewer.output_shape == (*layer.output_shape[:-1], 2)
+        assert 0 < fewer.flops < layer.flops
+
+
 POOLS_3D = {
     "max pool 3-D": _make("MaxPooling3D"),
     "max pool 3-D, overlapping, same": _make("MaxPooling3D", (3, 2, 3), strides=(2, 1, 2), padding="same"),

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import conv, depthwise
 from hetero_mtf.program.site import Site
@@ -39,8 +38,6 @@ class MixingWords(Site):
     def convolve_depthwise(self, x: Value, kernel: str, strides: Sequence[int], padding: str, dilation_rate: Sequence[int]) -> Value:
         """Return the convolution of each channel of `x` with its own part of the layer's variable `kernel`."""
         *taps, _, multiplier = self._shape(kernel)
-        if multiplier > 1 and x.sizes is not None:
-            raise LayoutError(f"a depthwise convolution with a multiplier of {multiplier} needs its channels whole; gather them first")
         variable = self.parameter(kernel, [*_taps(taps), x.channels, mtf.Dimension("multiplier", multiplier)])
         extents = self.layer.output_shape[:-1]
         y = depthwise.convolve_depthwise(x.tensor, variable, extents, strides, padding, dilation_rate, f"layer{self.index}:depth")

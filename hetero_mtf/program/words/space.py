@@ -51,8 +51,7 @@ class SpaceWords(Site):
         """Return `x` in the present layer's output shape; split channels stay as they are."""
         batch, *outer, channels = x.tensor.shape.dims
         *space, last = self.layer.output_shape
-        if x.features > 1 or (x.sizes is not None and last != channels.size):
-            raise LayoutError(f"a Reshape to {self.layer.output_shape} needs its input whole; gather it first")
+        _check_apart(x, "a Reshape", last == channels.size)
         own = channels if last == channels.size else mtf.Dimension(f"layer{self.index}", last)
         shape = mtf.Shape([batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space)), own])
         return Value(mtf.reshape(x.tensor, shape), x.sizes)
@@ -77,8 +76,7 @@ class SpaceWords(Site):
 
     def permute(self, x: Value, dims: Sequence[int]) -> Value:
         """Return `x` with its dimensions in the order `dims`, the batch being 0; a split channel dimension stays the last."""
-        if x.features > 1 or (x.sizes is not None and dims[-1] != len(dims)):
-            raise LayoutError(f"a Permute to {tuple(dims)} needs its input whole; gather it first")
+        _check_apart(x, "a Permute", dims[-1] == len(dims))
         order = [0, *dims]
         batch, *_, channels = x.tensor.shape.dims
         *outer, last = self.layer.output_shape
@@ -97,3 +95,9 @@ class SpaceWords(Site):
             return dataclasses.replace(x, features=len(dimensions) - 1, logits=None)
         flat = mtf.Dimension(f"layer{self.index}", x.tensor.size // dimensions[0].size)
         return Value(mtf.reshape(x.tensor, mtf.Shape([dimensions[0], flat])), unflat=tuple(d.size for d in dimensions[1:]))
+
+
+def _check_apart(x: Value, word: str, keeps: bool) -> None:
+    """Raise if a split value would lose the order of its channels."""
+    if x.features > 1 or (x.sizes is not None and not keeps):
+        raise LayoutError(f"{word} moves the channels of an input that is split {list(x.sizes or ())}; give the layer whole channels")

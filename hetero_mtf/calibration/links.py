@@ -1,4 +1,4 @@
-"""Links: latency and bandwidth between two devices, measured by sending tensors there and back."""
+"""Links: latency and bandwidth between two devices, measured by swapping tensors, as collectives do."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ HOPS = 8
 
 @dataclasses.dataclass(frozen=True)
 class _Chain:
-    """A tensor handed to and fro; fetched, it has made `HOPS` hops."""
+    """Two tensors that swap places; fetched, each has made `HOPS` hops."""
 
-    small: tf.Operation
-    large: tf.Operation
+    small: list[tf.Operation]
+    large: list[tf.Operation]
     setup: list[tf.Operation]
 
 
@@ -36,9 +36,9 @@ def measure_link(cluster: Any, first: int, second: int, windows: Windows) -> tup
 
     Notes
     -----
-    A float32 tensor is kept on the first device and handed over `HOPS` times; a hop of n bytes takes
-    latency + n / bandwidth, so two sizes tell both. The devices are otherwise idle: what a busy
-    receiver costs on top is not in it.
+    Each device keeps a float32 tensor, and the two are swapped `HOPS` times; a hop of n bytes takes
+    latency + n / bandwidth, so two sizes tell both. Both devices send and receive at once, as in
+    every round of a collective; they do not compute meanwhile, and no third one sends.
     """
     container = cluster.container("links")
     graph = tf.Graph()
@@ -56,20 +56,28 @@ def measure_link(cluster: Any, first: int, second: int, windows: Windows) -> tup
     return Link(first, second, small, bandwidth), Link(second, first, small, bandwidth)
 
 
-def _repeat(session: Any, operation: Any, count: int) -> None:
+def _repeat(session: Any, operations: list[tf.Operation], count: int) -> None:
     for _ in range(count):
-        session.run(operation)
+        session.run(operations)
 
 
 def _chain(first: Device, second: Device, container: str) -> _Chain:
     setup, ends = [], []
+    devices = (first.tf_device, second.tf_device)
     for elements in (SMALL_ELEMENTS, LARGE_ELEMENTS):
-        with tf.device(first.tf_device):
-            handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[elements], shared_name=f"hop{elements}", container=container)
-            setup.append(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.ones([elements])))
-            tensor = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
-        for hop in range(HOPS):
-            with tf.device((second if hop % 2 == 0 else first).tf_device):
-                tensor = tf.identity(tensor)
-        ends.append(tensor.op)
+        held = []
+        for place, device in enumerate(devices):
+            with tf.device(device):
+                name = f"hop{elements}_{place}"
+                handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[elements], shared_name=name, container=container)
+                setup.append(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.ones([elements])))
+                held.append(tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32))
+        for _ in range(HOPS):
+            held = [_copied(device, tensor) for device, tensor in zip(devices, reversed(held))]
+        ends.append([tensor.op for tensor in held])
     return _Chain(ends[0], ends[1], setup)
+
+
+def _copied(device: str, tensor: tf.Tensor) -> tf.Tensor:
+    with tf.device(device):
+        return tf.identity(tensor)

@@ -92,8 +92,7 @@ def priced(rule: CollectiveRule, links: PairLinks) -> Choice:
         exchange            (p-1) (a + n b)
 
     With unequal links, a round takes as long as its slowest message, a ring as long as 2 (p-1) of its latest link and all
-    bytes of its busiest link; messages between the same hosts share the way. NCCL is priced as a ring, and so is the
-    one-chunk ring that small tensors take by default.
+    bytes of its busiest link; messages between the same hosts share the way. NCCL is priced as a ring.
 
     Parameters
     ----------

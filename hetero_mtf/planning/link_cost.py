@@ -11,7 +11,7 @@ from hetero_mtf.errors import ProfileError
 from hetero_mtf.planning.all_reduce import PairLinks, cheapest_by_size, choices, priced
 from hetero_mtf.planning.collective_rule import rule_for
 from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.records import CollectiveRule
+from hetero_mtf.planning.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
 
 Rules = tuple[CollectiveRule, ...]
 
@@ -67,7 +67,8 @@ class Ring:
         if self.rules is None:
             return min(choice.seconds(whole_bytes) for choice in choices(pairs))
         rule = rule_for(self.rules, "all_reduce", whole_bytes)
-        return priced(rule or CollectiveRule("all_reduce", "exchange" if self.devices == 2 else "ring"), pairs).seconds(whole_bytes)
+        several = "butterfly" if whole_bytes <= BUTTERFLY_UP_TO_BYTES else "ring"
+        return priced(rule or CollectiveRule("all_reduce", "exchange" if self.devices == 2 else several), pairs).seconds(whole_bytes)
 
 
 def ring(profile: Profile, devices: Sequence[int], rules: Rules | None = None) -> Ring:

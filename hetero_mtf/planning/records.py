@@ -10,6 +10,8 @@ COLLECTIVES = {"all_reduce": ("ring", "butterfly", "halving_doubling", "two_leve
 LEADERS = ("ring", "butterfly", "halving_doubling", "exchange")  # methods among the leaders of hosts
 GRADIENT_SYNCS = ("all_reduce", "butterfly_mixing")
 AXIS = "devices"
+# Without rules, all-reduces of at most this many bytes go by few rounds, larger ones by few bytes a processor.
+BUTTERFLY_UP_TO_BYTES = 256 * 1024
 BATCH_AXIS, FILTER_AXIS = "batch", "filters"  # of a mesh that splits samples along one axis and channels along the other
 
 

@@ -8,7 +8,7 @@ from hetero_mtf.devices import Link
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.planning.link_cost import Ring, collective_rules, ring
 from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.records import CollectiveRule
+from hetero_mtf.planning.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
 from tests.planning.networks import pair_net, profile_of
 
 RING = (CollectiveRule("all_reduce", "ring"),)
@@ -42,9 +42,10 @@ def test_with_rules_an_all_reduce_takes_their_method_for_its_size() -> None:
     assert around.all_reduce_s(100) == pytest.approx(6 + 150)
 
 
-def test_the_defaults_are_an_exchange_of_two_and_a_ring_of_more() -> None:
+def test_the_defaults_are_an_exchange_of_two_and_of_more_a_butterfly_or_for_much_a_ring() -> None:
     assert Ring(2, 1.0, 1.0, rules=()).all_reduce_s(10) == pytest.approx(11)
-    assert Ring(3, 1.0, 1.0, rules=()).all_reduce_s(30) == pytest.approx(4 + 40)
+    assert Ring(4, 1.0, 1.0, rules=()).all_reduce_s(30) == pytest.approx(2 * (1 + 30))
+    assert Ring(4, 1.0, 1.0, rules=()).all_reduce_s(BUTTERFLY_UP_TO_BYTES + 4) == pytest.approx(6 + 1.5 * (BUTTERFLY_UP_TO_BYTES + 4))
 
 
 def test_one_device_sends_nothing() -> None:

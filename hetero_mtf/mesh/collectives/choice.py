@@ -13,14 +13,10 @@ from hetero_mtf.mesh.collectives.exchange import exchange
 from hetero_mtf.mesh.collectives.halving import halving_doubling
 from hetero_mtf.mesh.collectives.nccl import nccl, nccl_lack
 from hetero_mtf.mesh.collectives.placement import Combine, elements_of
-from hetero_mtf.mesh.collectives.ring import chain, ring
+from hetero_mtf.mesh.collectives.ring import ring
 from hetero_mtf.mesh.collectives.two_level import two_level
 from hetero_mtf.planning.collective_rule import rule_for
-from hetero_mtf.planning.records import CollectiveRule
-
-# Below this many elements the default ring sends the whole tensor in one chunk: several would only
-# multiply the messages.
-CHUNKED_ELEMENTS = 1024
+from hetero_mtf.planning.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
 
 _METHODS: dict[str, Inner] = {
     "ring": ring,
@@ -78,7 +74,7 @@ def all_reduce(
     devices : (processors,) device strings.
     combine : associative and commutative function of two tensors.
     rule : the method; None for NCCL between GPUs of one process that have it, else an exchange between two processors and a
-        ring among more, in one chunk where the tensor is small.
+        butterfly or, from `BUTTERFLY_UP_TO_BYTES` on, a ring among more.
     hosts : (processors,) name of each processor's host, for two_level.
 
     Raises
@@ -116,4 +112,4 @@ def _default(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Comb
         return nccl
     if len(tensors) == 2:
         return exchange
-    return ring if elements_of(tensors[0]) >= CHUNKED_ELEMENTS else lambda xs, on, by: chain(xs, on, by, first=0)
+    return butterfly if elements_of(tensors[0]) * tensors[0].dtype.size <= BUTTERFLY_UP_TO_BYTES else ring

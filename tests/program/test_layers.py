@@ -147,6 +147,55 @@ NETS: dict[str, Callable[[], keras.Model]] = {
 }  # fmt: skip
 
 
+def _volumes(mode: str, own: bool) -> Callable[[], keras.Model]:
+    """Return what builds a net with a 3-D pool, or with what equals it in 2-D pools, which Keras has in float64 too."""
+
+    def build() -> keras.Model:
+        pool = f"{mode}Pooling"
+        i = keras.Input(VOLUME)
+        x = L.Conv3D(12, 2, padding="same", name="first")(i)
+        if own:
+            x = getattr(L, f"{pool}3D")((2, 3, 2), strides=(1, 1, 2), padding="same")(x)
+        else:
+            x = L.Reshape((4, 15, 12))(x)
+            x = getattr(L, f"{pool}2D")((2, 1), strides=1, padding="same")(x)
+            x = L.Permute((2, 1, 3))(L.Reshape((4 * 5, 3, 12))(x))  # width, then (depth, height)
+            x = getattr(L, f"{pool}2D")((2, 1), strides=(2, 1), padding="same")(x)
+            x = L.Reshape((2 * 4, 5, 12))(x)
+            x = getattr(L, f"{pool}2D")((1, 3), strides=1, padding="same")(x)
+            x = L.Permute((2, 3, 1, 4))(L.Reshape((2, 4, 5, 12))(x))
+        x = L.Conv3D(4, 1, activation="tanh", name="second")(x)
+        return _scatter(keras.Model(i, L.Dense(3, name="head")(L.Flatten()(x))))
+
+    return build
+
+
+@pytest.mark.parametrize("mode", ["Max", "Average"])
+def test_3d_pools_are_transparent_in_float64_by_the_2d_pools_that_equal_them(mode: str, clusters: dict[int, Any]) -> None:
+    keras.config.set_floatx("float64")
+    model, oracle = _volumes(mode, True)(), _volumes(mode, False)()
+    steps = _steps(model, (8, 8))
+    optimizer, loss = lambda: keras.optimizers.SGD(0.02, momentum=0.9), lambda: keras.losses.MeanSquaredError()
+    losses, weights = keras_run(oracle, optimizer(), loss(), steps)
+    for name in ("pairs", "grid"):
+        plan, cluster = PLANS[name](model, clusters)
+        ours, trained, _ = our_run(model, plan, cluster, optimizer(), loss(), steps)
+        assert np.abs(np.subtract(losses, ours)).max() <= 1e-8
+        assert worst_error(weights, trained) <= 1e-8
+
+
+@pytest.mark.parametrize("mode", ["Max", "Average"])
+def test_3d_pools_give_keras_losses_in_float32(mode: str, clusters: dict[int, Any]) -> None:
+    model = _volumes(mode, True)()
+    steps = _steps(model, (8, 8))
+    optimizer, loss = lambda: keras.optimizers.SGD(0.02, momentum=0.9), lambda: keras.losses.MeanSquaredError()
+    losses, _ = keras_run(model, optimizer(), loss(), steps)
+    for name in ("pairs", "grid"):
+        plan, cluster = PLANS[name](model, clusters)
+        ours, _, _ = our_run(model, plan, cluster, optimizer(), loss(), steps)
+        assert np.abs(np.subtract(losses, ours)).max() <= 1e-4
+
+
 PLANS: dict[str, Callable[[keras.Model, dict[int, Any]], tuple[hm.Plan, Any]]] = {
     "pairs": lambda model, c: (hm.Plan.filters(model, [7, 4, 1], c[3], BATCH), c[3]),
     "grid": lambda model, c: (hm.Plan.grid(model, [3, 1], [2, 1], c[4], BATCH), c[4]),

@@ -127,6 +127,16 @@ def shared_dense() -> keras.Model:
     return _scatter(keras.Model(i, [L.Dense(2, name="left")(x), L.Dense(3, name="right")(both(x))]))
 
 
+def two_sizes() -> keras.Model:
+    """One convolution, its batch norm and a nested model over images of two sizes; the smaller one's mean is an output of its own."""
+    large, small = keras.Input((6, 5, 2), name="large"), keras.Input((3, 4, 2), name="small")
+    conv, norm = L.Conv2D(6, 3, padding="same", name="conv"), L.BatchNormalization(momentum=0.6, name="norm")
+    any_size = keras.Input((None, None, 6))
+    mean = keras.Model(any_size, L.GlobalAveragePooling2D()(L.Conv2D(4, 1, activation="relu", name="mix")(any_size)), name="mean")
+    ends = [mean(norm(conv(image))) for image in (large, small)]
+    return _scatter(keras.Model([large, small], [L.Dense(3, name="head")(L.Concatenate()(ends)), ends[1]]))
+
+
 NETWORKS = {
     "two inputs": Ended(two_inputs, (3,), lambda: {"loss": _entropy()}, weights="one"),
     "two outputs": Ended(
@@ -139,6 +149,7 @@ NETWORKS = {
         two_outputs, (4, "numbers"), lambda: {"loss": {"size": "binary_crossentropy", "kind": _entropy()}}, weights="one"
     ),
     "one encoder, two images": Ended(siamese, ("numbers",), lambda: {"loss": "mse", "metrics": ["mae"]}),
+    "images of two sizes": Ended(two_sizes, (3, "numbers"), lambda: {"loss": [_entropy(), "mse"], "loss_weights": [1.0, 0.4]}),
     "models within models": Ended(nested, (3,), lambda: {"loss": _entropy()}, lambda: keras.optimizers.Adam(0.01, epsilon=1e-3)),
     "called twice": Ended(shared_convs, (3,), lambda: {"loss": _entropy()}),
     "by name": Ended(

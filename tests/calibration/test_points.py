@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import keras
 import pytest
 
 from hetero_mtf.calibration.points import Point, points
+from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph
+from hetero_mtf.layers.activation import ReLU
 from hetero_mtf.layers.norm import BatchNormalization
 
 L = keras.layers
@@ -94,10 +97,20 @@ def test_a_layer_is_measured_over_what_it_may_be_split_over(layer: keras.layers.
         L.Normalization(mean=[1.0, 2.0, 3.0, 4.0], variance=[1.0] * 4, name="scaled"),
     ],
 )
-def test_a_layer_whose_options_go_with_its_own_shape_only_is_measured_whole(scaled: keras.layers.Layer) -> None:
+def test_numbers_a_channel_are_measured_in_parts(scaled: keras.layers.Layer) -> None:
     graph = layer_graph(keras.Sequential([keras.Input((6, 6, 4)), scaled, L.Conv2D(2, 3)]))
-    found = {p.dimension for p in points(graph, BATCH) if graph.layers[p.layer].name == "scaled"}
-    assert found == {"whole", "batch"}
+    assert {p.dimension for p in points(graph, BATCH) if graph.layers[p.layer].name == "scaled"} == {"output", "batch"}
+
+
+def test_a_layer_whose_options_go_with_its_own_shape_only_is_measured_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def output_shape(self: ReLU, attributes: Mapping[str, Any], inputs: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        if inputs[0][-1] != 16:
+            raise UnsupportedError("made for 16 channels")
+        return inputs[0]
+
+    monkeypatch.setattr(ReLU, "output_shape", output_shape)
+    graph = layer_graph(_chain())
+    assert {p.dimension for p in points(graph, BATCH) if graph.layers[p.layer].name == "relu"} == {"whole", "batch"}
 
 
 def test_a_squeeze_and_excitation_is_measured_and_its_reshape_is_free() -> None:

@@ -12,11 +12,11 @@ import tensorflow as tf
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.mesh.collectives import Collectives
+from hetero_mtf.mesh.operations.mixing import rounds as mixing_rounds
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.program.builder import variable_key
 from hetero_mtf.program.feed import Feed, Result, Target
-from hetero_mtf.program.mixing import rounds as mixing_rounds
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.program import Program, Setting, build_program

@@ -14,10 +14,11 @@ from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
+from hetero_mtf.mesh.operations import mixing
 from hetero_mtf.mesh.operations.local import Local, local_gradient
 from hetero_mtf.mesh.variables import Parameter, SliceVariables
 from hetero_mtf.planning.records import Stage
-from hetero_mtf.program import losses, mixing
+from hetero_mtf.program import losses
 from hetero_mtf.program.builder import Builder, variable_key
 from hetero_mtf.program.feed import Target
 from hetero_mtf.program.objective import Objective

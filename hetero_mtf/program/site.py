@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations.mixing import average
 from hetero_mtf.mesh.variables import Parameter, SliceVariables, assign
 from hetero_mtf.planning.records import LayerLayout, Stage
 from hetero_mtf.planning.sizes import proportional
-from hetero_mtf.program.mixing import average
 
 
 class Site:

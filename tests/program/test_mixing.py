@@ -10,7 +10,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import LayoutError, PlanError
-from hetero_mtf.program.mixing import OwnPart, partner
+from hetero_mtf.mesh.operations.mixing import OwnPart, partner
 from tests.mesh.running import implementation, run, shape
 from tests.program import small_nets as nets
 from tests.program.oracle import clone, worst_error

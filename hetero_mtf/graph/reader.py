@@ -71,7 +71,10 @@ def read_wiring(model: Any) -> Wiring:
     UnsupportedError
         For a subclassed or unbuilt model, here or nested, and layers called with options of their own; the layer is named.
     """
-    _check_plain(model, "")
+    if not type(model).__module__.startswith("keras."):
+        raise UnsupportedError(
+            f"{type(model).__name__} is not a plain Keras model and what it does itself would be ignored; build it from keras.Input"
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about lambdas, which are refused by name below
@@ -83,12 +86,6 @@ def read_wiring(model: Any) -> Wiring:
     if not isinstance(config, Mapping) or "layers" not in config:
         raise UnsupportedError(f"{type(model).__name__} does not list its layers; build it as a functional or sequential Keras model")
     return _Reading().wiring(config, model)
-
-
-def _check_plain(model: Any, name: str) -> None:
-    if not type(model).__module__.startswith("keras."):
-        what = f"the nested model {name} is a {type(model).__name__}," if name else f"{type(model).__name__} is"
-        raise UnsupportedError(f"{what} not a plain Keras model and what it does itself would be ignored; build it from keras.Input")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,13 +158,10 @@ class _Reading:
 
     def _nested(self, level: _Level, name: str, arguments: Any) -> list[int]:
         """Add the calls of a nested model that is called with nodes and return those of its outputs."""
-        live = level.live.get(name)
-        if live is not None:
-            _check_plain(live, "/".join([*level.path, name]))
-        inner = _level(level.entries[name]["config"], live, (*level.path, name))
+        inner = _level(level.entries[name]["config"], level.live.get(name), (*level.path, name))
         what, structure = f"what the nested model {'/'.join(inner.path)} is called with", _structure(inner.inputs)
         alone = structure.count == 1 and len(leaves_of(arguments)) == 1
-        given = leaves_of(arguments) if alone else structure.flatten(arguments, what, UnsupportedError)
+        given = leaves_of(arguments) if alone else structure.flatten(arguments, what, UnsupportedError, spare=True)
         places = leaves_of(inner.inputs)
         for place, source in zip(places, given):
             shown = "/".join([*inner.path, place.layer])

@@ -149,6 +149,11 @@ def _nested_input_of_another_rank() -> keras.Model:
     return keras.Model(i, keras.Model(j, L.Dense(2)(j), name="inner")(i))
 
 
+def _keyword_tensor() -> keras.Model:
+    i = keras.Input((4, 2))
+    return keras.Model(i, L.MultiHeadAttention(2, 2, name="odd")(i, value=i))
+
+
 def _nested_of_their_own() -> keras.Model:
     i, j = keras.Input((4,)), keras.Input((4,))
     return keras.Model(i, _OwnStep(j, L.Dense(2)(j), name="odd")(i))
@@ -256,6 +261,7 @@ MODELS = {
         _nested_input_of_another_rank,
         r"input inner/odd of a nested model has the shape \(4,\) and is given \(4, 1\) by layer .*; reshape it with a layer",
     ),
+    "a tensor by keyword": (_keyword_tensor, "layer odd is called with value=a tensor, which is not supported"),
     "nested model of their own": (_nested_of_their_own, r"odd is a .*_OwnStep, which is not supported"),
     "plus between tensors": (_operator, "is a .*Add"),
     "constant": (_constant, "odd"),

@@ -11,6 +11,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.layers import kind_of, layer_graph
+from tests.program import drawing
 from tests.program.oracle import Placement, Steps, keras_run, our_run, worst_error
 from tests.program.small_nets import _scatter
 
@@ -83,9 +84,21 @@ def _merges() -> keras.Model:
     return _scatter(keras.Model(i, L.Dense(3, name="head")(flat)))
 
 
+def _flattened() -> keras.Model:
+    """Layers that work channel by channel on features which a Flatten keeps split."""
+    i = keras.Input((3, 2, 2))
+    x = L.Flatten()(L.Conv2D(12, 2, padding="same", name="first")(i))
+    x = L.Rescaling(list(np.linspace(-1, 1, 72)), 0.1)(x)
+    x = L.Normalization(mean=np.linspace(-1, 1, 72), variance=np.linspace(0.5, 2, 72))(x)
+    x = L.Dropout(0.0, noise_shape=(None, 1))(L.ELU(0.3)(L.LeakyReLU(0.2)(x)))
+    x = L.Average()([x, L.Activation("gelu")(x)])
+    return _scatter(keras.Model(i, L.Dense(3, name="head")(L.Dense(8, activation="tanh", name="hidden")(x))))
+
+
 NETS: dict[str, Callable[[], keras.Model]] = {
     "squeeze and excite": _squeeze_excite,
     "merges": _merges,
+    "features that stay split": _flattened,
     "depthwise": _image_net(lambda: L.DepthwiseConv2D(3, padding="same", activation="tanh", depthwise_regularizer="l2", name="depth")),
     "depthwise, strides, dilation": _image_net(
         lambda: L.DepthwiseConv2D(2, strides=2, name="depth"), lambda: L.DepthwiseConv2D((2, 1), dilation_rate=(1, 2), padding="same")
@@ -145,6 +158,20 @@ NETS: dict[str, Callable[[], keras.Model]] = {
     "larger": _image_net(lambda: L.UpSampling2D((2, 1)), lambda: L.UpSampling2D((1, 2), interpolation="bilinear")),
     "permute": _image_net(lambda: L.Permute((2, 1, 3)), lambda: L.Permute((3, 1, 2))),
 }  # fmt: skip
+
+
+def test_an_adapted_normalization_goes_back_to_keras_as_it_was(clusters: dict[int, Any]) -> None:
+    keras.config.set_floatx("float64")
+    rng = np.random.default_rng(0)
+    x = rng.normal(3.0, 2.0, size=(8, *IMAGE))
+    norm = L.Normalization(name="norm")
+    norm.adapt(x)
+    model = keras.Sequential([keras.Input(IMAGE), norm, L.Flatten(), L.Dense(3, name="head")])
+    with hm.Trainer(model, hm.Plan.batch(model, [4, 3, 1], clusters[3], 8), clusters[3], loss="mse") as trainer:
+        np.testing.assert_allclose(trainer.predict(x), model.predict(x, verbose=0), rtol=1e-10)
+        trainer.train_on_batch(x, rng.normal(size=(8, 3)))
+        np.testing.assert_allclose(trainer.to_keras().predict(x, verbose=0), trainer.predict(x), rtol=1e-10)
+        assert [shape for _, shape in trainer.placement()["norm"]["mean"]] == [(2,)] * 3
 
 
 def _volumes(mode: str, own: bool) -> Callable[[], keras.Model]:
@@ -254,3 +281,19 @@ def test_a_layer_is_transparent_in_slices_of_channels_and_of_both_channels_and_s
 @pytest.mark.parametrize("build", NETS.values(), ids=NETS)
 def test_a_layer_is_transparent_in_every_other_layout_and_batch_size(build: Callable[[], keras.Model], clusters: dict[int, Any]) -> None:
     _check(build, clusters, SELDOM, (8, 8, 5, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed, build", list(enumerate(NETS.values())), ids=NETS)
+def test_a_layer_is_transparent_in_layouts_drawn_at_random(seed: int, build: Callable[[], keras.Model], clusters: dict[int, Any]) -> None:
+    keras.config.set_floatx("float64")
+    model = build()
+    axes = [(("devices", 3),), (("batch", 2), ("filters", 2))]
+    steps = _steps(model, (5, 2))
+    optimizer, loss = lambda: keras.optimizers.SGD(0.01, momentum=0.9), lambda: keras.losses.MeanSquaredError()
+    losses, weights = keras_run(model, optimizer(), loss(), steps)
+    for draw in (seed, seed + 1):
+        plan = drawing.plan(np.random.default_rng(draw), layer_graph(model), axes[draw % 2], 5)
+        ours, trained, _ = our_run(model, plan, clusters[len(plan.devices)], optimizer(), loss(), steps)
+        assert np.abs(np.subtract(losses, ours)).max() <= 1e-8, plan
+        assert worst_error(weights, trained) <= 1e-8, plan

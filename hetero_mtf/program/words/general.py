@@ -46,7 +46,7 @@ class GeneralWords(Site):
         split = [] if first.sizes is None else [first.channels.name]
         whole = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*split, first.batch.name)}
         y = compute(self._operation_name, function, tensors, shape, whole=whole.values())
-        return Value(y, first.sizes, first.features)
+        return Value(y, first.sizes, first.features, first.unflat if shape == first.tensor.shape else ())
 
     @property
     def _operation_name(self) -> str:

@@ -37,10 +37,11 @@ class MergeWords(Site):
         tensors = [self._of_rank(x, rank, channels) for x in inputs]
         shape = mtf.Shape([max(column, key=lambda d: int(d.size)) for column in zip(*(t.shape.dims for t in tensors))])
         features = max(x.features for x in inputs)
+        unflat = inputs[0].unflat if inputs[0].channels.size == channels.channels.size else ()
         if name == "add" and all(t.shape == shape for t in tensors):
-            return Value(functools.reduce(mtf.add, tensors), channels.sizes, features)
+            return Value(functools.reduce(mtf.add, tensors), channels.sizes, features, unflat)
         whole = shape.dims[1:-1] if channels.sizes is not None else shape.dims[1:]
-        return Value(compute(name, _MERGES[name], tensors, shape, whole=whole), channels.sizes, features)
+        return Value(compute(name, _MERGES[name], tensors, shape, whole=whole), channels.sizes, features, unflat)
 
     def _of_rank(self, x: Value, rank: int, like: Value) -> Any:
         """Return the tensor of `x` with ones behind the batch, its channels named as those of `like` where there are as many."""

@@ -65,6 +65,7 @@ class KerasSide:
     def write(self, values: Mapping[str, np.ndarray]) -> None:
         """Put whole values, by variable key, into the model."""
         _assign(self._live, values)
+        _finalize(self.model)
 
     def read(self) -> dict[str, np.ndarray]:
         """Return the model's values by variable key."""
@@ -116,6 +117,16 @@ def read_weights(model: Any, graph: LayerGraph) -> dict[str, np.ndarray]:
 def write_weights(model: Any, graph: LayerGraph, values: Mapping[str, np.ndarray]) -> None:
     """Assign whole values, by variable key, to a Keras model's weights."""
     _assign(_variables(model, graph), values)
+    _finalize(model)
+
+
+def _finalize(model: Any) -> None:
+    """Let layers that compute with copies of their weights (Normalization) take the new ones, in nested models too."""
+    for layer in model.layers:
+        if hasattr(layer, "layers"):
+            _finalize(layer)
+        elif hasattr(layer, "finalize_state"):
+            layer.finalize_state()
 
 
 def _assign(variables: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> None:

@@ -167,7 +167,7 @@ class Engine:
         flat = int(np.prod(extents[: len(extents) - rank + 1], dtype=np.int64))
         device = tf.DeviceSpec.from_string(handle.op.device)
         name = next(d.name for d in self._devices if tf.DeviceSpec.from_string(d.tf_device) == device)
-        return name, (flat, *extents[len(extents) - rank + 1 :])
+        return name, (flat, *extents[len(extents) - rank + 1 :]) if rank else ()
 
     def _shape(self, key: str) -> tuple[int, ...]:
         index, name = key.split("/")[:2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -172,6 +173,19 @@ def test_an_adapted_normalization_goes_back_to_keras_as_it_was(clusters: dict[in
         trainer.train_on_batch(x, rng.normal(size=(8, 3)))
         np.testing.assert_allclose(trainer.to_keras().predict(x, verbose=0), trainer.predict(x), rtol=1e-10)
         assert [shape for _, shape in trainer.placement()["norm"]["mean"]] == [(2,)] * 3
+
+
+def test_a_variable_that_is_one_number_is_placed_saved_and_returned(clusters: dict[int, Any], tmp_path: pathlib.Path) -> None:
+    keras.config.set_floatx("float64")
+    model = keras.Sequential([keras.Input((3,)), L.Normalization(axis=None, name="norm"), L.Dense(4, name="head")])
+    model.get_layer("norm").adapt_mean.assign(0.5)
+    model.get_layer("norm").finalize_state()
+    with hm.Trainer(model, hm.Plan.filters(model, [7, 4, 1], clusters[3], 8), clusters[3], loss="mse") as trainer:
+        trainer.train_on_batch(np.ones((8, 3)), np.ones((8, 4)))
+        assert [shape for _, shape in trainer.placement()["norm"]["mean"]] == [()] * 3
+        trainer.save(tmp_path / "state")
+        trainer.restore(tmp_path / "state")
+        assert float(trainer.to_keras().get_layer("norm").adapt_mean) == 0.5
 
 
 def _volumes(mode: str, own: bool) -> Callable[[], keras.Model]:

@@ -80,6 +80,22 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         """Return the operation that sets all slices from the masters, as after restoring a checkpoint."""
         return tf.group(*(variable.copy_master_to_slices for variable in self.variables.values()))
 
+    def set_tensor_lowering(self, tensor: Any, laid_out_tensor: Any) -> None:
+        """Keep the slices of a tensor, an empty one as a constant.
+
+        Nothing empty is computed on: TensorFlow's graph rewriting divides by zero, and ends the process,
+        where an empty tensor that is no constant is reshaped, transposed and summed.
+        """
+        impl = self.mesh_impl(tensor)
+        lazy = isinstance(laid_out_tensor, mtf.LazyAllreduceSum)
+        slices = (laid_out_tensor.laid_out_input if lazy else laid_out_tensor.to_laid_out_tensor()).tensor_list
+        if any(_is_computed_and_empty(piece) for piece in slices):
+            known = impl.on_processors(
+                lambda p: tf.zeros(slices[p].shape, slices[p].dtype) if _is_computed_and_empty(slices[p]) else slices[p]
+            )
+            laid_out_tensor = mtf.LazyAllreduceSum(impl, known, laid_out_tensor.mesh_axes) if lazy else known
+        super().set_tensor_lowering(tensor, laid_out_tensor)
+
     def verify_slice_shapes(self, tensor: Any, laid_out_tensor: Any) -> None:
         """Check every processor's slice, not only the first one's.
 
@@ -104,6 +120,10 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         """Return every processor's slice of a tensor, all sums complete."""
         found: list[tf.Tensor] = self.tensors[tensor].to_laid_out_tensor().tensor_list
         return found
+
+
+def _is_computed_and_empty(piece: tf.Tensor) -> bool:
+    return piece.shape.is_fully_defined() and 0 in piece.shape.as_list() and piece.op.type != "Const"
 
 
 def lower(graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl]) -> Lowering:

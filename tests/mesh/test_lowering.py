@@ -123,6 +123,22 @@ def test_three_hundred_moves_on_meshes_of_two_axes_are_numpys_on_every_processor
     assert exchanged > 60  # moves that an all-to-all serves
 
 
+@pytest.mark.parametrize("sizes", [(2, 0, 0), (0, 1, 1)], ids=str)
+def test_an_empty_slice_is_a_constant_that_graph_rewriting_survives(sizes: tuple[int, ...]) -> None:
+    dims = shape(a=6, b=2)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:  # rewriting as it is by default
+        graph = mtf.Graph()
+        mesh = mtf.Mesh(graph, "mesh")
+        fed = tf.compat.v1.placeholder(tf.float64, [6, 2])
+        x = mtf.import_tf_tensor(mesh, fed, dims)
+        (dx,) = mtf.gradients([mtf.top_k(x, dims.dims[0], mtf.Dimension("k", 2))[0]], [x])
+        lowering = Lowering(graph, {mesh: implementation([("p", 3)], {"b": "p"}, {"b": sizes})})
+        empty = [piece for tensor in (x, dx) for piece in lowering.slices(tensor) if 0 in piece.shape.as_list()]
+        assert empty and {piece.op.type for piece in empty} == {"Const"}
+        found = session.run(lowering.export_to_tf_tensor(dx), {fed: np.arange(12.0).reshape(6, 2)})
+    np.testing.assert_array_equal(found, [[0, 0]] * 4 + [[1, 1]] * 2)
+
+
 def test_the_stock_operations_that_are_let_through_exist() -> None:
     stock = {name for module in (mtf, mtf.ops) for name in dir(module)}
     assert [name for name in AS_THEY_ARE if name not in stock] == []

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.records import Stage
 from hetero_mtf.planning.search import Candidate, Choice, Sizer, descend, device_sets, without_each
 from hetero_mtf.planning.sizes import even
 from hetero_mtf.planning.typed import batch_stage
 
 _FORMS = ("measured", "even")
+MOVED_UP_TO = 8  # devices; among more, single samples matter less and moves are many
 
 
 def best_batch(costs: Costs, gradient_sync: str = "all_reduce") -> Candidate:
@@ -17,7 +20,7 @@ def best_batch(costs: Costs, gradient_sync: str = "all_reduce") -> Candidate:
 
     For one set of devices the samples minimise max_d T_d(s_d) subject to sum_d s_d = batch size, zero allowed; T_d are the seconds
     of the whole network, forward and backward, at s_d samples. The step adds the all-reduce of all gradients over the set and
-    the slowest update of all weights.
+    the slowest update of all weights. From there samples move from device to device while the whole predicted step gets shorter.
 
     Parameters
     ----------
@@ -28,8 +31,9 @@ def best_batch(costs: Costs, gradient_sync: str = "all_reduce") -> Candidate:
     -----
     The samples are exact for this objective (`minimise_maximum`), and up to six devices every set is tried, so the predicted step
     is the least of all batch splits where devices meet once, before the update, and none shares a TensorFlow device. Heuristic
-    otherwise: batch norm makes devices meet within a pass, where the sum of the slowest parts counts; over six devices, devices
-    are left out one by one while that helps. An even split of the same devices is considered too. O(sets * layers * batch size).
+    otherwise: batch norm makes devices meet within a pass, where the sum of the slowest parts counts, so the moves of single
+    samples end where no move helps; over six devices, devices are left out one by one while that helps. An even split of the
+    same devices is considered too. Single samples move among at most eight devices. O(sets * layers * (batch size + moves * devices^2)).
     """
     graph, sizer = costs.graph, Sizer(costs)
     everything = frozenset(range(len(graph.layers)))
@@ -42,4 +46,28 @@ def best_batch(costs: Costs, gradient_sync: str = "all_reduce") -> Candidate:
         return Candidate(stage, predict(costs, stage, gradient_sync))
 
     starts = itertools.product(_FORMS, device_sets(len(costs.profile.cluster.devices)))
-    return descend((Choice(*start) for start in starts), candidate, without_each)
+    best = descend((Choice(*start) for start in starts), candidate, without_each)
+    return _moved(costs, best, gradient_sync)
+
+
+def _moved(costs: Costs, best: Candidate, gradient_sync: str) -> Candidate:
+    """Return the split with samples moved one at a time, each time the move that shortens the predicted step most, until none does."""
+    while 1 < len(best.stage.devices) <= MOVED_UP_TO:
+        samples = best.stage.layouts[0].samples
+        found = [_with_move(costs, best.stage, samples, gradient_sync, *ends) for ends in itertools.permutations(range(len(samples)), 2)]
+        shorter = min((c for c in found if c is not None), key=lambda c: c.prediction.step_s, default=best)
+        if shorter.prediction.step_s >= best.prediction.step_s * (1 - 1e-9):
+            break
+        best = shorter
+    return best
+
+
+def _with_move(costs: Costs, stage: Stage, samples: Sequence[int], gradient_sync: str, giver: int, taker: int) -> Candidate | None:
+    """Return the split with one sample moved, None if the giver would have none left: leaving devices out was decided before."""
+    if samples[giver] < 2:
+        return None
+    moved = list(samples)
+    moved[giver] -= 1
+    moved[taker] += 1
+    other = batch_stage(costs.graph, moved, stage.devices)
+    return Candidate(other, predict(costs, other, gradient_sync))

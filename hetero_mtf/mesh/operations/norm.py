@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
+from hetero_mtf.mesh.operations.parts import Parts
 
 Tensor = Any
 
@@ -71,7 +72,9 @@ def normalize_split_batch(
     mean, variance = Local("joint_statistics", rule.joint, [every], [statistic, statistic]).outputs
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
-        sums = Local("batch_norm_sums", rule.sums, [x, gamma, mean, variance, dy], [statistic, statistic], summed=x.shape.dims[:1]).outputs
+        both = [(mtf.Shape([two, *channels]), x.dtype)]
+        owed = Local("batch_norm_sums", rule.sums, [x, gamma, mean, variance, dy], both, summed=x.shape.dims[:1]).outputs[0]
+        sums = Parts(owed).outputs
         inputs = [x, gamma, mean, variance, dy, *sums]
         dx = Local("batch_norm_gradient", rule.backward, inputs, [(x.shape, x.dtype)]).outputs[0]
         return [dx, *sums, None, None]
@@ -207,11 +210,9 @@ class _Spread:
         factor = tf.math.rsqrt(variance + self.epsilon) * gamma
         return (x - mean) * factor + beta
 
-    def sums(
-        self, _: Processor, x: tf.Tensor, gamma: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, dy: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def sums(self, _: Processor, x: tf.Tensor, gamma: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
         inverse = tf.math.rsqrt(variance + self.epsilon)
-        return tf.reduce_sum(dy * (x - mean), self.axes) * inverse, tf.reduce_sum(dy, self.axes)
+        return tf.stack([tf.reduce_sum(dy * (x - mean), self.axes) * inverse, tf.reduce_sum(dy, self.axes)])
 
     def backward(
         self,
@@ -248,10 +249,8 @@ class _FusedSpread(_Spread):
     def forward(self, _: Processor, x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         return _normalized(x, gamma, beta, mean, variance, self.epsilon)
 
-    def sums(
-        self, p: Processor, x: tf.Tensor, gamma: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, dy: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        self.scaled[p.pnum], dgamma, dbeta, *_ = tf.raw_ops.FusedBatchNormGradV3(
+    def sums(self, p: Processor, x: tf.Tensor, gamma: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        self.scaled[p.pnum], *sums = tf.raw_ops.FusedBatchNormGradV3(
             y_backprop=dy,
             x=x,
             scale=gamma,
@@ -261,7 +260,7 @@ class _FusedSpread(_Spread):
             epsilon=self.epsilon,
             is_training=False,
         )
-        return dgamma, dbeta
+        return tf.stack(sums[:2])
 
     def backward(
         self,

@@ -34,6 +34,7 @@ class _OwedPart(mtf.LazyAllreduceSum):  # type: ignore[misc]
     def __init__(self, impl: Any, owed: Any, index: int) -> None:
         super().__init__(impl, _part(impl, owed.laid_out_input, index), owed.mesh_axes)
         self._owed, self._index = owed, index
+        self._reduced: Any = None
 
     def to_laid_out_tensor(self) -> Any:
         if self._reduced is None:

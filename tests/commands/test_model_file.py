@@ -46,7 +46,7 @@ def test_what_names_no_function_is_refused(folder):
     _refused("no/such.py:net", "there is no model file no/such.py")
     _refused("no_such_module:net", "module no_such_module cannot be imported with ModuleNotFoundError")
     _refused("a-b:net", "'a-b' is no name of a module")
-    _refused(f"{folder / 'net.py'}:wide", "has no function wide, it has net, broken, ended, number")
+    _refused(f"{folder / 'net.py'}:wide", "has no function wide, it has net, pair, broken, ended, number")
 
 
 def test_a_function_that_fails_or_returns_something_else_is_refused(folder):

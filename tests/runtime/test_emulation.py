@@ -60,7 +60,7 @@ def test_a_busy_worker_uses_its_share_of_processor_time_and_a_new_share_takes_ho
             cluster.set_share(0, 1.0)
             assert session.run(sums)[0] == pytest.approx(90000.0)
         assert 0.1 < most < 0.75
-        assert 0.03 < least < 0.3 and least < most
+        assert 0.03 < least < min(0.45, most)  # a third of the share before, and the clock of a busy machine is coarse
         assert [device.share for device in cluster.devices] == [0.6]
 
 

@@ -51,21 +51,23 @@ def best_batch(costs: Costs, gradient_sync: str = "all_reduce") -> Candidate:
 
 
 def _moved(costs: Costs, best: Candidate, gradient_sync: str) -> Candidate:
-    """Return the split with samples moved one at a time, each time the move that shortens the predicted step most, until none does."""
+    """Return the split with samples moved one at a time, each time the move that shortens the predicted step most, until none does.
+
+    A device keeps one sample at least: which devices to leave out was decided before.
+    """
     while 1 < len(best.stage.devices) <= MOVED_UP_TO:
         samples = best.stage.layouts[0].samples
-        found = [_with_move(costs, best.stage, samples, gradient_sync, *ends) for ends in itertools.permutations(range(len(samples)), 2)]
-        shorter = min((c for c in found if c is not None), key=lambda c: c.prediction.step_s, default=best)
+        ends = [(giver, taker) for giver, taker in itertools.permutations(range(len(samples)), 2) if samples[giver] > 1]
+        found = [_with_move(costs, best.stage, samples, gradient_sync, giver, taker) for giver, taker in ends]
+        shorter = min(found, key=lambda c: c.prediction.step_s, default=best)
         if shorter.prediction.step_s >= best.prediction.step_s * (1 - 1e-9):
             break
         best = shorter
     return best
 
 
-def _with_move(costs: Costs, stage: Stage, samples: Sequence[int], gradient_sync: str, giver: int, taker: int) -> Candidate | None:
-    """Return the split with one sample moved, None if the giver would have none left: leaving devices out was decided before."""
-    if samples[giver] < 2:
-        return None
+def _with_move(costs: Costs, stage: Stage, samples: Sequence[int], gradient_sync: str, giver: int, taker: int) -> Candidate:
+    """Return the split with one sample moved."""
     moved = list(samples)
     moved[giver] -= 1
     moved[taker] += 1

@@ -15,7 +15,7 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.operations import mixing
-from hetero_mtf.mesh.operations.local import Local, local_gradient
+from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.variables import Parameter, SliceVariables
 from hetero_mtf.planning.records import Stage
 from hetero_mtf.program import losses
@@ -205,7 +205,7 @@ class _Ends:
     def _own_gradients(self, parameters: Sequence[Parameter]) -> list[Any]:
         """Return the gradients of each processor's own mean loss, penalties included; None where nothing depends on a variable."""
         values = [p.value for p in parameters]
-        own = [n for n in self.builder.batch_sizes]
+        own = self.builder.batch_sizes
         factors = [sum(own) / n if n else 0.0 for n in own]
         parts = [None if g is None else mixing.OwnPart(g, factors).outputs[0] for g in mtf.gradients([self._data_loss], values)]
         penalties = mtf.gradients([self._penalties], values) if self._penalties is not None else [None] * len(values)
@@ -224,10 +224,4 @@ def slot_key(variable: str, slot: str) -> str:
 
 def _square_penalty(value: Any, factor: float) -> Any:
     """Return the scalar factor * sum(value^2) over all slices, the factor as Keras casts it to the dtype (through float32)."""
-
-    def forward(_: Any, piece: tf.Tensor) -> tf.Tensor:
-        return tf.cast(factor, piece.dtype) * tf.reduce_sum(tf.square(piece))
-
-    gradient = local_gradient("penalty", forward, [value])
-    operation = Local("penalty", forward, [value], [(mtf.Shape([]), value.dtype)], summed=value.shape.dims, gradient=gradient)
-    return operation.outputs[0]
+    return compute("penalty", lambda piece: tf.cast(factor, piece.dtype) * tf.reduce_sum(tf.square(piece)), [value], mtf.Shape([]))

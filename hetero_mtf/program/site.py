@@ -59,8 +59,7 @@ class Site:
         self.parameters: dict[tuple[int, str], Parameter] = {}
         self._renewed: dict[tuple[int, str], Any] = {}
         self.batch_size = int(x[0].shape[0])
-        sources = [index for index, layer in enumerate(graph.layers) if not layer.inputs]
-        self.x = dict(zip(sources, x))
+        self.x = dict(zip(graph.inputs, x))
         self._averaged: Sequence[int] = () if training else mixing
         self._layouts = {layout.layer: layout for layout in stage.layouts}
         self.index = 0
@@ -111,6 +110,10 @@ class Site:
     def output_sizes(self) -> tuple[int, ...] | None:
         """The sizes of the layer's output channels, None where they are whole."""
         return self.layout.sizes if self.layout.layout == "column" else None
+
+    def shape_of(self, name: str) -> tuple[int, ...]:
+        """Return the whole shape of the present layer's variable `name`."""
+        return next(v.shape for v in self.layer.variables if v.name == name)
 
     def parameter(self, name: str, dimensions: Sequence[Any]) -> Any:
         """Return the snapshot of the present layer's variable `name`, laid out by its dimensions.

@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.operations.local import Local, Processor, local_gradient
+from hetero_mtf.mesh.operations.compute import compute
+from hetero_mtf.mesh.operations.local import Local, Processor
 
 Tensor = Any
 
@@ -57,11 +58,7 @@ def elementwise(x: Tensor, name: str, function: Callable[[tf.Tensor], tf.Tensor]
     ----------
     function : tensor -> tensor of the same shape, each element depending on its own element only.
     """
-
-    def forward(_: Processor, value: tf.Tensor) -> tf.Tensor:
-        return function(value)
-
-    return Local(name, forward, [x], [(x.shape, x.dtype)], gradient=local_gradient(name, forward, [x])).outputs[0]
+    return compute(name, function, [x], x.shape)
 
 
 def softmax(x: Tensor) -> Tensor:

@@ -129,27 +129,3 @@ def _apply(operation: Local, processor: Processor, slices: Sequence[tf.Tensor]) 
         return [tf.zeros(shape, tensor.dtype) for shape, tensor in zip(processor.shapes, operation.outputs)]
     result = operation.function(processor, *slices)
     return result if isinstance(result, (tuple, list)) else [result]
-
-
-def local_gradient(name: str, function: Callable[..., tf.Tensor], inputs: Sequence[Tensor], *, whole: Iterable[Any] = ()) -> Gradient:
-    """Return a gradient rule that differentiates `function` on each processor by TensorFlow.
-
-    The function is applied anew to copies of its inputs, so that TensorFlow's search from inputs to
-    outputs meets nothing else of the graph; for cheap elementwise functions.
-
-    Parameters
-    ----------
-    function : (processor, *slices) -> slice, whose inputs' slices all hold what its output needs.
-    inputs : (inputs,) mtf.Tensor of the forward operation.
-    """
-
-    def differentiate(processor: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
-        *values, dy = slices
-        copies = [tf.identity(value) for value in values]
-        return tf.gradients(function(processor, *copies), copies, dy, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-
-    def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor]:
-        outputs = [(tensor.shape, tensor.dtype) for tensor in inputs]
-        return Local(f"{name}_gradient", differentiate, [*inputs, dy], outputs, whole=whole).outputs
-
-    return gradient

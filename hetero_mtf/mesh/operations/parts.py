@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import tensorflow as tf
@@ -29,28 +30,40 @@ class Parts(mtf.Operation):  # type: ignore[misc]
 
 
 class _OwedPart(mtf.LazyAllreduceSum):  # type: ignore[misc]
-    """One part of an owed sum: reduced when any part is asked for, together with the others."""
+    """One part of an owed sum: reduced when any part is asked for, together with the others.
 
-    def __init__(self, impl: Any, owed: Any, index: int) -> None:
-        super().__init__(impl, _part(impl, owed.laid_out_input, index), owed.mesh_axes)
-        self._owed, self._index = owed, index
+    Parameters
+    ----------
+    own : the part of what each processor has, not yet reduced.
+    all_reduced : () -> all parts, reduced.
+    index : which part it is.
+    """
+
+    def __init__(self, impl: Any, own: Any, mesh_axes: Any, all_reduced: Any, index: int) -> None:
+        super().__init__(impl, own, mesh_axes)
+        self._all_reduced, self._index = all_reduced, index
         self._reduced: Any = None
 
     def to_laid_out_tensor(self) -> Any:
         if self._reduced is None:
-            self._reduced = _part(self.mesh_impl, self._owed.to_laid_out_tensor(), self._index)
+            self._reduced = self._all_reduced()[self._index]
         return self._reduced
 
 
-def _part(impl: Any, laid_out: Any, index: int) -> Any:
+def _apart(impl: Any, laid_out: Any) -> list[Any]:
+    """Return the parts of a laid-out tensor, each laid out."""
     pieces: list[tf.Tensor] = laid_out.tensor_list
-    return impl.on_processors(lambda pnum: pieces[pnum][index])
+    return [impl.LaidOutTensor(list(part)) for part in zip(*impl.on_processors(lambda pnum: tf.unstack(pieces[pnum])).tensor_list)]
 
 
 @lower_operation.register(Parts)
 def _lower_parts(operation: Parts, lowering: Lowering) -> None:
     impl, whole = lowering.mesh_impl(operation), lowering.tensors[operation.inputs[0]]
-    for index, tensor in enumerate(operation.outputs):
-        lazy = isinstance(whole, mtf.LazyAllreduceSum)
-        part = _OwedPart(impl, whole, index) if lazy else _part(impl, whole.to_laid_out_tensor(), index)
+    if isinstance(whole, mtf.LazyAllreduceSum):
+        all_reduced = functools.cache(lambda: _apart(impl, whole.to_laid_out_tensor()))
+        own = _apart(impl, whole.laid_out_input)
+        parts = [_OwedPart(impl, part, whole.mesh_axes, all_reduced, index) for index, part in enumerate(own)]
+    else:
+        parts = _apart(impl, whole.to_laid_out_tensor())
+    for tensor, part in zip(operation.outputs, parts):
         lowering.set_tensor_lowering(tensor, part)

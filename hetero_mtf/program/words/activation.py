@@ -27,15 +27,10 @@ class ActivationWords(GeneralWords):
         """Return max(x, 0) with Keras's optional ceiling, slope below the threshold, and threshold."""
         if max_value is None and not negative_slope and not threshold:
             return dataclasses.replace(x, tensor=elementwise.activate(x.tensor, "relu"), logits=None)
+        # Keras's own, also where the slope jumps
+        return self.activate_by(x, "relu", negative_slope=negative_slope, max_value=max_value, threshold=threshold)
 
-        def function(value: tf.Tensor) -> tf.Tensor:
-            import keras
-
-            return keras.activations.relu(value, negative_slope, max_value, threshold)  # Keras's own, also where the slope jumps
-
-        return dataclasses.replace(x, tensor=elementwise.elementwise(x.tensor, "rectify", function), logits=None)
-
-    def activate_by(self, x: Value, name: str, **options: float) -> Value:
+    def activate_by(self, x: Value, name: str, **options: float | None) -> Value:
         """Return the function `name` of `keras.activations` with its options, each element for itself."""
 
         def function(value: tf.Tensor) -> tf.Tensor:

@@ -67,7 +67,7 @@ class GeneralWords(Site):
 
     def _variable(self, name: str, x: Value) -> Any:
         """Return a variable whose last dimensions are those of `x` where they have the same extent."""
-        shape = next(v.shape for v in self.layer.variables if v.name == name)
+        shape = self.shape_of(name)
         own = [mtf.Dimension(f"layer{self.index}:{name}{i}", n) for i, n in enumerate(shape)]
         if x.features > 1:
             like = x.feature_dims if shape else []

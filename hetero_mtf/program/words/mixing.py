@@ -19,7 +19,7 @@ class MixingWords(Site):
         self, x: Value, kernel: str, strides: Sequence[int], padding: str, dilation_rate: Sequence[int] = (), groups: int = 1
     ) -> Value:
         """Return the convolution of `x` with the layer's variable `kernel`, in the layer's output shape."""
-        *taps, channels_in, filters = self._shape(kernel)
+        *taps, channels_in, filters = self.shape_of(kernel)
         own = x.channels if groups == 1 else mtf.Dimension("group", channels_in)
         variable = self.parameter(kernel, [*_taps(taps), own, self.output_dimension(filters)])
         extents = self.layer.output_shape[:-1]
@@ -30,14 +30,14 @@ class MixingWords(Site):
         self, x: Value, kernel: str, strides: Sequence[int], padding: str, output_padding: Sequence[int] | None
     ) -> Value:
         """Return the transposed convolution of `x` with the layer's variable `kernel`."""
-        *taps, filters, _ = self._shape(kernel)
+        *taps, filters, _ = self.shape_of(kernel)
         variable = self.parameter(kernel, [*_taps(taps), self.output_dimension(filters), x.channels])
         y = conv.convolve_transposed(x.tensor, variable, self.layer.output_shape[:-1], strides, padding, output_padding)
         return Value(y, self.output_sizes)
 
     def convolve_depthwise(self, x: Value, kernel: str, strides: Sequence[int], padding: str, dilation_rate: Sequence[int]) -> Value:
         """Return the convolution of each channel of `x` with its own part of the layer's variable `kernel`."""
-        *taps, _, multiplier = self._shape(kernel)
+        *taps, _, multiplier = self.shape_of(kernel)
         variable = self.parameter(kernel, [*_taps(taps), x.channels, mtf.Dimension("multiplier", multiplier)])
         extents = self.layer.output_shape[:-1]
         y = depthwise.convolve_depthwise(x.tensor, variable, extents, strides, padding, dilation_rate, f"layer{self.index}:depth")
@@ -51,10 +51,6 @@ class MixingWords(Site):
     def add_bias(self, x: Value, bias: str) -> Value:
         """Return `x` plus the layer's variable `bias` [channels]."""
         return dataclasses.replace(x, tensor=conv.add_bias(x.tensor, self.parameter(bias, [x.channels])))
-
-    def _shape(self, name: str) -> tuple[int, ...]:
-        """Return the whole shape of one of the layer's variables."""
-        return next(v.shape for v in self.layer.variables if v.name == name)
 
 
 def _taps(extents: Sequence[int]) -> list[Any]:

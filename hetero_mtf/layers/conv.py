@@ -9,7 +9,7 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.kind import REPLICATED, LayerKind, Shape
 from hetero_mtf.layers.mixing import MixingKind
-from hetero_mtf.layers.window import dilated, window_shape
+from hetero_mtf.layers.window import convolved_space
 
 
 class Convolution(MixingKind):
@@ -30,10 +30,7 @@ class Convolution(MixingKind):
         return (*attributes["kernel_size"], channels // groups, attributes["filters"])
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-        size = attributes["kernel_size"]
-        window = dilated(size, attributes.get("dilation_rate", [1] * len(size)))
-        space = window_shape(inputs[0][:-1], window, attributes["strides"], attributes["padding"])
-        return (*space, attributes["filters"])
+        return (*convolved_space(attributes, inputs[0][:-1]), attributes["filters"])
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         given = layer.attributes

@@ -8,7 +8,7 @@ from typing import Any
 from hetero_mtf.graph.records import Layer, Variable
 from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, Shape, extent
 from hetero_mtf.layers.mixing import KernelKind, MixingKind
-from hetero_mtf.layers.window import dilated, window_shape
+from hetero_mtf.layers.window import convolved_space
 
 
 class DepthwiseConv2D(KernelKind):
@@ -40,12 +40,7 @@ class DepthwiseConv2D(KernelKind):
     free = frozenset({"depthwise_initializer", "bias_initializer"})
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-        *space, channels = inputs[0]
-        window = dilated(attributes["kernel_size"], attributes["dilation_rate"])
-        return (
-            *window_shape(tuple(space), window, attributes["strides"], attributes["padding"]),
-            channels * attributes["depth_multiplier"],
-        )
+        return (*convolved_space(attributes, inputs[0][:-1]), inputs[0][-1] * attributes["depth_multiplier"])
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
         channels, multiplier = inputs[0][-1], attributes["depth_multiplier"]
@@ -60,8 +55,7 @@ class DepthwiseConv2D(KernelKind):
         return CHANNELWISE if apart else REPLICATED
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        options = {key: layer.attributes[key] for key in ("strides", "padding", "dilation_rate")}
-        return self.finish(b, layer, b.convolve_depthwise(inputs[0], "kernel", **options))
+        return self.finish(b, layer, _convolved_depthwise(b, layer, inputs[0], "kernel"))
 
 
 class SeparableConv2D(MixingKind):
@@ -97,8 +91,7 @@ class SeparableConv2D(MixingKind):
     free = frozenset({"depthwise_initializer", "pointwise_initializer", "bias_initializer"})
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-        window = dilated(attributes["kernel_size"], attributes["dilation_rate"])
-        return (*window_shape(inputs[0][:-1], window, attributes["strides"], attributes["padding"]), attributes["filters"])
+        return (*convolved_space(attributes, inputs[0][:-1]), attributes["filters"])
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
         channels, multiplier, filters = inputs[0][-1], attributes["depth_multiplier"], attributes["filters"]
@@ -117,6 +110,9 @@ class SeparableConv2D(MixingKind):
         return super().layouts(layer) - (frozenset() if layer.attributes["depth_multiplier"] == 1 else {"row"})
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        options = {key: layer.attributes[key] for key in ("strides", "padding", "dilation_rate")}
-        deep = b.convolve_depthwise(inputs[0], "depthwise_kernel", **options)
+        deep = _convolved_depthwise(b, layer, inputs[0], "depthwise_kernel")
         return self.finish(b, layer, b.convolve(deep, "pointwise_kernel", (1, 1), "valid"))
+
+
+def _convolved_depthwise(b: Any, layer: Layer, x: Any, kernel: str) -> Any:
+    return b.convolve_depthwise(x, kernel, **{key: layer.attributes[key] for key in ("strides", "padding", "dilation_rate")})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hetero_mtf.layers.kind import Shape
 
@@ -29,3 +30,14 @@ def dilated(window: Sequence[int], dilation: Sequence[int]) -> Shape:
     (5, 2)
     """
     return tuple((k - 1) * d + 1 for k, d in zip(window, dilation))
+
+
+def convolved_space(attributes: Mapping[str, Any], space: Shape) -> Shape:
+    """Return the spatial output shape of a convolution by its own kernel size, strides, padding and, if it has one, dilation.
+
+    >>> convolved_space({"kernel_size": [3, 3], "strides": [1, 2], "padding": "valid", "dilation_rate": [2, 1]}, (9, 7))
+    (5, 3)
+    """
+    size = attributes["kernel_size"]
+    window = dilated(size, attributes.get("dilation_rate", [1] * len(size)))
+    return window_shape(space, window, attributes["strides"], attributes["padding"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.layout import PAIRINGS, arrange
-from hetero_mtf.planning.search import Candidate, Choice, Sizer, descend, device_sets, without_each
+from hetero_mtf.planning.search import Candidate, Choice, Sizer, descend, device_sets, with_each_whole, without_each
 from hetero_mtf.planning.typed import sized_stage
 
 
@@ -37,9 +36,7 @@ def best_filters(costs: Costs) -> Candidate:
         return Candidate(stage, predict(costs, stage))
 
     def neighbours(choice: Choice) -> list[Choice]:
-        layouts = arrange(graph, choice.form, choice.whole).layouts
-        columns = [index for index, layout in enumerate(layouts) if layout == "column"]
-        return [dataclasses.replace(choice, whole=frozenset({index})) for index in columns] + without_each(choice)
+        return with_each_whole(choice, arrange(graph, choice.form, choice.whole).layouts) + without_each(choice)
 
     starts = itertools.product(PAIRINGS, device_sets(len(costs.profile.cluster.devices)))
     return descend((Choice(*start) for start in starts), candidate, neighbours)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 
@@ -13,7 +12,7 @@ from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.curve import PASSES
 from hetero_mtf.planning.layout import PAIRINGS, Arrangement, arrange, splits_batch
 from hetero_mtf.planning.records import Stage
-from hetero_mtf.planning.search import Candidate, Choice, descend
+from hetero_mtf.planning.search import Candidate, Choice, descend, with_each_whole
 from hetero_mtf.planning.sizes import minimise_maximum, proportional
 from hetero_mtf.planning.typed import Grid, grid_stage
 
@@ -57,8 +56,7 @@ def best_grid(costs: Costs) -> Candidate:
         return min((Candidate(stage, predict(costs, stage)) for stage in stages), key=lambda c: c.prediction.step_s)
 
     def neighbours(choice: Choice) -> list[Choice]:
-        layouts = arrange(costs.graph, choice.form, choice.whole).layouts
-        return [dataclasses.replace(choice, whole=frozenset({i})) for i, layout in enumerate(layouts) if layout == "column"]
+        return with_each_whole(choice, arrange(costs.graph, choice.form, choice.whole).layouts)
 
     return descend(_starts(costs), candidate, neighbours)
 

@@ -62,6 +62,11 @@ def without_each(choice: Choice) -> list[Choice]:
     return [dataclasses.replace(choice, devices=tuple(d for d in choice.devices if d != device)) for device in choice.devices]
 
 
+def with_each_whole(choice: Choice, layouts: Sequence[str]) -> list[Choice]:
+    """Return the choices with one column, and so the segment that it starts, kept whole."""
+    return [dataclasses.replace(choice, whole=frozenset({index})) for index, layout in enumerate(layouts) if layout == "column"]
+
+
 def descend(
     starts: Iterable[Choice],
     candidate: Callable[[Choice], Candidate],

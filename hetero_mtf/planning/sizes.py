@@ -11,7 +11,10 @@ import heapq
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from hetero_mtf.errors import PlanError
+from hetero_mtf.planning.bounds import Bounds
 
 Table = Sequence[float]
 CurveLike = Callable[[int], float] | Table
@@ -82,48 +85,73 @@ def proportional(units: int, shares: Sequence[float]) -> Split:
     return Split(tuple(sizes), value, value, 0.0, "optimal")
 
 
-def minimise_maximum(curves: Sequence[CurveLike], units: int) -> Split:
+def minimise_maximum(
+    curves: Sequence[CurveLike],
+    units: int,
+    lower: Sequence[int] | None = None,
+    upper: Sequence[int] | None = None,
+    multiple: int = 1,
+) -> Split:
     """Return the sizes that minimise the time of the slowest device.
 
-    Minimises max_d t_d(u_d) over whole u_d >= 0 with sum u_d = units, for any t_d that never decreases: convex, concave or a
-    staircase. A device may get zero units, which costs t_d(0).
+    Minimises max_d t_d(u_d) over whole u_d with lower_d <= u_d <= upper_d and sum u_d = units, for any t_d that never decreases:
+    convex, concave or a staircase. A device may get zero units, which costs t_d(0).
 
     Parameters
     ----------
     curves : (devices,) t_d, each a callable of the units, or a table of units + 1 seconds whose entry u is t_d(u).
     units : units to deal out, at least 1.
+    lower : (devices,) least units of each device; None for zero.
+    upper : (devices,) most units of each device, such as what fits in its memory; 0 leaves it out; None for all units.
+    multiple : m; every size is a multiple of it. Where m does not divide `units`, exactly one device, whichever is best, has a
+        size that leaves the remainder units mod m when divided by m.
 
     Raises
     ------
     PlanError
-        If there is no device, a table is too short, a value is negative or not finite, or a curve decreases.
+        If there is no device, a table is too short, a value is negative or not finite, a curve decreases, or no sizes are within
+        the bounds: then by how many units they miss.
 
     Notes
     -----
-    The units are dealt one at a time to the device with the least t_d(u_d + 1). As no t_d decreases, this takes the `units`
-    smallest of all values t_d(1), t_d(2), ...; any other sizes take as many values, so their largest is no smaller. Exact in
-    O(devices * units) to tabulate plus O(units * log(devices)). A tie goes to the earlier device. Tables with measurement
-    noise are made non-decreasing by `non_decreasing` first.
+    From the least sizes allowed, m units at a time go to the device with the least t_d(u_d + m) among those below their most. As no
+    t_d decreases, this takes the smallest of all values that can be taken; any other sizes take as many, so their largest is no
+    smaller, and what the least sizes cost nobody can avoid. With a remainder this is done for every device that can take it. Exact
+    in O(devices * units) to tabulate plus O(units / m * log(devices)), times the devices where there is a remainder. A tie goes to
+    the earlier device. Tables with measurement noise are made non-decreasing by `non_decreasing` first.
 
     Examples
     --------
     >>> minimise_maximum([lambda u: 1.0 * u, lambda u: 2.0 * u], 9).sizes
     (6, 3)
+    >>> minimise_maximum([lambda u: 1.0 * u, lambda u: 2.0 * u], 9, upper=[5, 9]).sizes
+    (5, 4)
+    >>> minimise_maximum([lambda u: 1.0 * u, lambda u: 2.0 * u], 9, multiple=4).sizes
+    (5, 4)
     """
     _check_units(units)
     if not curves:
         raise PlanError("there is no device to split over; name at least one device")
     tables = [_table(curve, units, d) for d, curve in enumerate(curves)]
-    sizes = [0] * len(tables)
-    heap = [(table[1], d) for d, table in enumerate(tables)]
+    bounds = Bounds.of(len(tables), units, lower, upper, multiple)
+    found = [_dealt(tables, units, least, most, multiple) for least, most in bounds.reaching(units)]
+    value, sizes = min(found, key=lambda dealt: dealt[0])
+    return Split(sizes, value, value, 0.0, "optimal")
+
+
+def _dealt(
+    tables: Sequence[Sequence[float]], units: int, least: Sequence[int], most: Sequence[int], multiple: int
+) -> tuple[float, tuple[int, ...]]:
+    """Return (largest seconds, sizes): from `least`, multiples go one by one to the device that they slow least."""
+    sizes = list(least)
+    heap = [(tables[d][size + multiple] if size < most[d] else math.inf, d) for d, size in enumerate(sizes)]
     heapq.heapify(heap)
-    for _ in range(units):
+    for _ in range((units - sum(sizes)) // multiple):
         _, d = heap[0]
-        sizes[d] += 1
-        following = tables[d][sizes[d] + 1] if sizes[d] < units else math.inf
+        sizes[d] += multiple
+        following = tables[d][sizes[d] + multiple] if sizes[d] < most[d] else math.inf
         heapq.heapreplace(heap, (following, d))
-    value = max(table[size] for table, size in zip(tables, sizes))
-    return Split(tuple(sizes), value, value, 0.0, "optimal")
+    return max(table[size] for table, size in zip(tables, sizes)), tuple(sizes)
 
 
 def non_decreasing(seconds: Sequence[float]) -> tuple[float, ...]:
@@ -275,11 +303,14 @@ def _yardstick(sizes: Sequence[int], units: int, shares: Sequence[float]) -> Spl
 def _table(curve: CurveLike, units: int, device: int) -> list[float]:
     if not callable(curve) and len(curve) < units + 1:
         raise PlanError(f"the curve of device {device} ends at {len(curve) - 1} units and {units} are to be split; give {units + 1} values")
-    table = [float(curve(u) if callable(curve) else curve[u]) for u in range(units + 1)]
-    for u, seconds in enumerate(table):
-        if not math.isfinite(seconds) or seconds < 0:
-            raise PlanError(f"the curve of device {device} gives {seconds:g} s at {u} units; seconds must be finite and not negative")
-        if u and seconds < table[u - 1]:
-            before = f"{table[u - 1]:g} s to {seconds:g} s at {u} units"
-            raise PlanError(f"the curve of device {device} falls from {before}; make it non-decreasing first")
-    return table
+    table = np.array([curve(u) for u in range(units + 1)] if callable(curve) else curve[: units + 1], dtype=float)
+    wrong = ~(np.isfinite(table) & (table >= 0))
+    if wrong.any():
+        u = int(np.argmax(wrong))
+        raise PlanError(f"the curve of device {device} gives {table[u]:g} s at {u} units; seconds must be finite and not negative")
+    falls = table[1:] < table[:-1]
+    if falls.any():
+        u = int(np.argmax(falls)) + 1
+        before = f"{table[u - 1]:g} s to {table[u]:g} s at {u} units"
+        raise PlanError(f"the curve of device {device} falls from {before}; make it non-decreasing first")
+    return [float(seconds) for seconds in table.tolist()]

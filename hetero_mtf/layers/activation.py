@@ -24,6 +24,7 @@ ELEMENTWISE_ACTIVATIONS = (
     "exponential",
 )
 ACTIVATIONS = (*ELEMENTWISE_ACTIVATIONS, "softmax")
+_BY_OUTPUT = frozenset({"relu", "sigmoid", "tanh", "softmax"})  # their gradient is reckoned from what came out, others' from what went in
 
 
 def activation_name(name: str, value: Any) -> str:
@@ -46,6 +47,19 @@ def activation_name(name: str, value: Any) -> str:
     raise UnsupportedError(f"layer {name} has the activation {shown!r}; supported are {', '.join(ACTIVATIONS)}")
 
 
+def needed_by(activation: str, before: str) -> frozenset[str]:
+    """Return what the backward pass of an activation needs, as `LayerKind.needs` says it.
+
+    Parameters
+    ----------
+    activation : its name.
+    before : the word for what it is applied to: "input", or "inner" where a layer carries it.
+    """
+    if activation == "linear":
+        return frozenset()
+    return frozenset({"output"} if activation in _BY_OUTPUT else {before})
+
+
 class Activation(LayerKind):
     """`keras.layers.Activation`."""
 
@@ -64,6 +78,9 @@ class Activation(LayerKind):
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.activate(inputs[0], layer.attributes["activation"])
 
+    def needs(self, layer: Layer) -> frozenset[str]:
+        return needed_by(layer.attributes["activation"], "input") or frozenset({"view"})
+
 
 class ReLU(LayerKind):
     """`keras.layers.ReLU`: a rectifier with optional ceiling, slope and threshold."""
@@ -77,11 +94,15 @@ class ReLU(LayerKind):
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.rectify(inputs[0], **layer.attributes)
 
+    def needs(self, layer: Layer) -> frozenset[str]:
+        return frozenset({"input"} if any(layer.attributes.values()) else {"output"})
+
 
 class Softmax(LayerKind):
     """`keras.layers.Softmax` over the channels."""
 
     keras_class = "Softmax"
+    backward = frozenset({"output"})
     fixed = {"axis": (-1,)}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:

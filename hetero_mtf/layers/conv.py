@@ -71,5 +71,8 @@ class GroupedConvolution(LayerKind):
     def layouts(self, layer: Layer) -> frozenset[str]:
         return REPLICATED
 
+    def needs(self, layer: Layer) -> frozenset[str]:
+        return self.plain.needs(layer)
+
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return self.plain.build(b, layer, inputs)

@@ -14,6 +14,7 @@ class Dropout(LayerKind):
     """`keras.layers.Dropout`; the mask is drawn for the whole tensor, so it is the same under every plan."""
 
     keras_class = "Dropout"
+    backward = frozenset()
     kept = ("rate", "seed", "noise_shape")
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class LayerKind(abc.ABC):
     mixes_samples : whether a sample's output depends on other samples, so that the batch must be whole.
     needs_flat : whether a flattened input must be whole, since its dimensions are told apart.
     ignored_variables : names of variables of the Keras layer that do not enter what it computes.
+    backward : what the backward pass needs, see `needs`.
     """
 
     keras_class: ClassVar[str]
@@ -50,6 +51,7 @@ class LayerKind(abc.ABC):
     mixes_samples: ClassVar[bool] = False
     needs_flat: ClassVar[bool] = False
     ignored_variables: ClassVar[frozenset[str]] = frozenset()
+    backward: ClassVar[frozenset[str]] = frozenset({"input"})
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that decide the computation of layer `name`.
@@ -104,6 +106,14 @@ class LayerKind(abc.ABC):
     def layouts(self, layer: Layer) -> frozenset[str]:
         """Return the names of the layouts that are legal for `layer`."""
         return CHANNELWISE
+
+    def needs(self, layer: Layer) -> frozenset[str]:
+        """Return what is kept for the backward pass of `layer`: by it memory is reckoned.
+
+        "input" for all its inputs; "output"; "inner" for another tensor of the output's shape, such as what an activation was
+        applied to; "view" where nothing is copied: the output is the input's memory.
+        """
+        return self.backward
 
     @abc.abstractmethod
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:

@@ -42,6 +42,7 @@ class Add(Merge):
     """`keras.layers.Add`."""
 
     keras_class = "Add"
+    backward = frozenset()
     word = "add"
 
 
@@ -56,6 +57,7 @@ class Subtract(Merge):
     """`keras.layers.Subtract` of two inputs."""
 
     keras_class = "Subtract"
+    backward = frozenset()
     word = "subtract"
 
 
@@ -63,6 +65,7 @@ class Average(Merge):
     """`keras.layers.Average`."""
 
     keras_class = "Average"
+    backward = frozenset()
     word = "average"
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
@@ -87,6 +90,7 @@ class Concatenate(LayerKind):
     """`keras.layers.Concatenate` over the channels; split inputs are gathered first."""
 
     keras_class = "Concatenate"
+    backward = frozenset()
     kept = ("axis",)
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:

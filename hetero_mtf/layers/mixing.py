@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.layers.activation import activation_name
+from hetero_mtf.layers.activation import activation_name, needed_by
 from hetero_mtf.layers.kind import MIXING, LayerKind, Shape, extent, l2_factor
 
 
@@ -34,6 +34,9 @@ class KernelKind(LayerKind):
             option = f"{word}_regularizer"
             found[f"{variable}_l2"] = l2_factor(name, option, found.pop(option))
         return found
+
+    def needs(self, layer: Layer) -> frozenset[str]:
+        return super().needs(layer) | needed_by(layer.attributes["activation"], "inner")
 
     def finish(self, b: Any, layer: Layer, mixed: Any) -> Any:
         """Return `mixed` with the bias added and the activation applied."""

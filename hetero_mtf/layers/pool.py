@@ -27,6 +27,7 @@ class MaxPooling2D(Pooling):
     """`keras.layers.MaxPooling2D`."""
 
     keras_class = "MaxPooling2D"
+    backward = frozenset({"input", "output"})
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.pool(inputs[0], "max", **layer.attributes)
@@ -36,6 +37,7 @@ class AveragePooling2D(Pooling):
     """`keras.layers.AveragePooling2D`; padded elements do not count in the mean."""
 
     keras_class = "AveragePooling2D"
+    backward = frozenset()
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.pool(inputs[0], "average", **layer.attributes)
@@ -70,6 +72,7 @@ class GlobalAveragePooling2D(GlobalPooling):
     """`keras.layers.GlobalAveragePooling2D`: the mean over all positions."""
 
     keras_class = "GlobalAveragePooling2D"
+    backward = frozenset()
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.mean_over_space(inputs[0], **layer.attributes)

@@ -16,6 +16,7 @@ class Rescaling(LayerKind):
     """`keras.layers.Rescaling` by one number, or one a channel, plus one number, or one a channel."""
 
     keras_class = "Rescaling"
+    backward = frozenset()
     kept = ("scale", "offset")
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,6 +49,7 @@ class Normalization(LayerKind):
     """
 
     keras_class = "Normalization"
+    backward = frozenset()
     kept = ("axis", "mean", "variance", "invert")
     ignored_variables = frozenset({"count"})
 

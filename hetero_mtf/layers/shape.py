@@ -14,6 +14,7 @@ class InputLayer(LayerKind):
     """`keras.layers.InputLayer`; every dimension but the batch must be known."""
 
     keras_class = "InputLayer"
+    backward = frozenset()
     kept = ("batch_shape",)
     fixed = {"sparse": (False, None), "ragged": (False, None), "optional": (False, None)}
 
@@ -42,6 +43,7 @@ class Flatten(LayerKind):
     """`keras.layers.Flatten`; a split input stays split, by the same sizes of its channels."""
 
     keras_class = "Flatten"
+    backward = frozenset({"view"})
     fixed = {"data_format": ("channels_last",)}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
@@ -58,6 +60,7 @@ class ZeroPadding2D(LayerKind):
     """`keras.layers.ZeroPadding2D`."""
 
     keras_class = "ZeroPadding2D"
+    backward = frozenset()
     kept = ("padding",)
     fixed = {"data_format": ("channels_last",)}
 
@@ -82,6 +85,7 @@ class UpSampling2D(LayerKind):
     """`keras.layers.UpSampling2D` by repetition or bilinear interpolation."""
 
     keras_class = "UpSampling2D"
+    backward = frozenset()
     kept: ClassVar[tuple[str, ...]] = ("size", "interpolation")
     fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"data_format": ("channels_last",), "interpolation": ("nearest", "bilinear")}
 
@@ -104,6 +108,7 @@ class Reshape(LayerKind):
     """`keras.layers.Reshape`; where the last dimension stays as it is, it may be split."""
 
     keras_class = "Reshape"
+    backward = frozenset({"view"})
     kept = ("target_shape",)
     needs_flat = True
 
@@ -137,6 +142,7 @@ class Permute(LayerKind):
     """`keras.layers.Permute`; where the last dimension stays the last, it may be split."""
 
     keras_class = "Permute"
+    backward = frozenset()
     kept = ("dims",)
     needs_flat = True
 

@@ -1,12 +1,15 @@
-"""Bytes a stage needs on each device: an estimate from shapes."""
+"""Bytes a stage needs on each device: what is kept through a step, and the largest temporary."""
 
 from __future__ import annotations
 
 import math
 import re
 
-from hetero_mtf.graph.records import Layer
-from hetero_mtf.planning.layout import channels, split_units
+import numpy as np
+
+from hetero_mtf.layers import kind_of
+from hetero_mtf.planning.layout import trains_before
+from hetero_mtf.planning.moves import Lying, input_of, output_of
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import LayerLayout, Stage
 from hetero_mtf.units import bytes_text
@@ -14,12 +17,172 @@ from hetero_mtf.units import bytes_text
 _SLOTS = {"adam": 2, "adamw": 2, "sgd": 1}
 
 
-def stage_memory_bytes(profile: Profile, stage: Stage) -> tuple[int, ...]:
-    """Return the bytes each processor of a stage holds at most in one step.
+class Memory:
+    """What a step keeps of each layer, for one network, batch size and optimizer.
 
-    Per layer: its variables, once as weights, once as gradients and once for each optimizer slot; its output and the gradient
-    of it. A layer that splits the batch has all its variables on every device, and outputs by samples. A copy that gathers or
-    slices an input is not counted.
+    Parameters
+    ----------
+    profile : Profile; its graph, batch size and optimizer count.
+
+    Attributes
+    ----------
+    weight_bytes : (layers,) bytes of a layer's weights, their gradients and optimizer slots; 0 for a call that shares another's.
+    output_bytes : (layers,) bytes of a layer's whole output.
+    trains : (layers,) whether a layer has a backward pass.
+    needs : (layers,) what that needs, see `LayerKind.needs`.
+    readers : (layers,) indices of the layers that read a layer.
+    keeps_input : (layers,) whether a layer's backward pass, or that of what reads its input through it, needs its inputs.
+
+    Notes
+    -----
+    SGD is taken to have momentum. O(layers).
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        graph = profile.graph
+        self.graph = graph
+        self.trains = trains_before(graph)
+        self.needs = [kind_of(layer).needs(layer) for layer in graph.layers]
+        copies = 2 + _SLOTS.get(optimizer_name(profile.optimizer), 2)
+        counted = [sum(v.size * (copies if v.trainable else 1) for v in layer.variables) for layer in graph.layers]
+        self.weight_bytes = [n * graph.item_bytes if layer.shared_with is None else 0 for n, layer in zip(counted, graph.layers)]
+        self.output_bytes = [profile.batch_size * graph.item_bytes * math.prod(layer.output_shape) for layer in graph.layers]
+        self.readers: list[list[int]] = [[] for _ in graph.layers]
+        for index, layer in enumerate(graph.layers):
+            for source in dict.fromkeys(layer.inputs):
+                self.readers[source].append(index)
+        self.keeps_input = [False] * len(graph.layers)
+        for index in reversed(range(len(graph.layers))):
+            self.keeps_input[index] = self._keeps_input(index)
+
+    def _keeps_input(self, index: int) -> bool:
+        layer, needs = self.graph.layers[index], self.needs[index]
+        if "view" in needs:
+            return index in self.graph.outputs or any(self.keeps_input[reader] for reader in self.readers[index])
+        own = any(v.trainable for v in layer.variables) if kind_of(layer).mixes else self.trains[index]
+        return own and "input" in needs
+
+
+class StageMemory:
+    """Bytes of layers on the processors of a mesh.
+
+    Parameters
+    ----------
+    memory : Memory.
+    stage : its devices and axes count, and the layouts of a layer's neighbours as far as it has them.
+    """
+
+    def __init__(self, memory: Memory, stage: Stage) -> None:
+        self.memory = memory
+        self._layouts = {entry.layer: entry for entry in stage.layouts}
+        self._places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
+        self._processors = len(stage.devices)
+
+    def layer_bytes(self, entry: LayerLayout) -> np.ndarray:
+        """Return the (processors,) bytes that a layer keeps through a step; those of layers add up.
+
+        Its weights, their gradients and optimizer slots; its output, where a backward pass needs it; and the inputs that are
+        brought to it and kept, in the layout it wants.
+
+        Parameters
+        ----------
+        entry : the layer's layout.
+
+        Notes
+        -----
+        Where the stage has the readers' layouts, an output that is needed in other layouts only is not kept, and what is moved for
+        several readers counts for the first. Else the output is taken to be read where it lies, and what is moved can be added by
+        `moved_bytes`. A view, such as a Flatten, is its input's memory.
+        """
+        index = entry.layer
+        held = self._slices(self.memory.weight_bytes[index], Lying(entry.sizes, entry.axis if entry.sizes else ""))
+        tensors = self._is_kept(entry) + ("inner" in self.memory.needs[index] and self.memory.trains[index])
+        if tensors:
+            held = held + tensors * self.moved_bytes(index, output_of(entry))
+        for source in dict.fromkeys(self.memory.graph.layers[index].inputs):
+            if self._brings(entry, source):
+                held = held + self.moved_bytes(source, input_of(entry))
+        return held
+
+    def moved_bytes(self, source: int, lying: Lying) -> np.ndarray:
+        """Return the (processors,) bytes of a layer's output in a layout.
+
+        Parameters
+        ----------
+        source : index of the layer.
+        lying : the layout.
+        """
+        return self._slices(self.memory.output_bytes[source], lying)
+
+    def temporary_bytes(self, entry: LayerLayout) -> np.ndarray:
+        """Return the (processors,) bytes that a layer's backward pass needs besides: the gradients of its output and inputs.
+
+        Parameters
+        ----------
+        entry : the layer's layout.
+        """
+        memory = self.memory
+        if not memory.trains[entry.layer] or "view" in memory.needs[entry.layer]:
+            return np.zeros(self._processors)
+        held = self.moved_bytes(entry.layer, output_of(entry))
+        for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
+            if memory.trains[source]:
+                held = held + self.moved_bytes(source, input_of(entry))
+        return held
+
+    def _is_kept(self, entry: LayerLayout) -> bool:
+        index, memory = entry.layer, self.memory
+        if "view" in memory.needs[index]:
+            return False
+        if index in memory.graph.outputs or ("output" in memory.needs[index] and memory.trains[index]):
+            return True
+        readers = [reader for reader in memory.readers[index] if memory.keeps_input[reader]]
+        return any(reader not in self._layouts or input_of(self._layouts[reader]) == output_of(entry) for reader in readers)
+
+    def _brings(self, entry: LayerLayout, source: int) -> bool:
+        """Return whether a layer's input is a moved copy that is kept, and this layer the first that it is kept for."""
+        wanted, keeps = input_of(entry), self.memory.keeps_input
+        if source not in self._layouts or output_of(self._layouts[source]) == wanted or not keeps[entry.layer]:
+            return False
+        before = [reader for reader in self.memory.readers[source] if reader < entry.layer and keeps[reader]]
+        return all(reader not in self._layouts or input_of(self._layouts[reader]) != wanted for reader in before)
+
+    def _slices(self, whole_bytes: float, lying: Lying) -> np.ndarray:
+        """Return the bytes of each processor's slice of a tensor."""
+        held = np.full(self._processors, float(whole_bytes))
+        for axis, (_, parts) in lying.by_axis.items():
+            held *= np.take(np.asarray(parts) / sum(parts), self._places[axis])
+        return held
+
+
+def layer_bytes(profile: Profile, entry: LayerLayout, stage: Stage) -> tuple[float, ...]:
+    """Return the (processors,) bytes that a layer keeps through a step, as `StageMemory.layer_bytes`.
+
+    Parameters
+    ----------
+    profile : Profile; its graph, batch size and optimizer count.
+    entry : the layer's layout.
+    stage : as for `StageMemory`.
+
+    Notes
+    -----
+    O(layers + processors), as it looks at the whole graph first; where many are asked for, make one `Memory` and one `StageMemory`.
+    """
+    return tuple(StageMemory(Memory(profile), stage).layer_bytes(entry).tolist())
+
+
+def temporary_bytes(profile: Profile, entry: LayerLayout, stage: Stage) -> tuple[float, ...]:
+    """Return the (processors,) bytes that a layer's backward pass needs besides, as `StageMemory.temporary_bytes`.
+
+    Parameters
+    ----------
+    profile, entry, stage : as for `layer_bytes`.
+    """
+    return tuple(StageMemory(Memory(profile), stage).temporary_bytes(entry).tolist())
+
+
+def stage_memory_bytes(profile: Profile, stage: Stage) -> tuple[int, ...]:
+    """Return the bytes each processor of a stage holds at most in one step: what all its layers keep, and the largest temporary.
 
     Parameters
     ----------
@@ -28,24 +191,14 @@ def stage_memory_bytes(profile: Profile, stage: Stage) -> tuple[int, ...]:
 
     Notes
     -----
-    An estimate: TensorFlow's own scratch memory is not in it, and every activation is taken to live until the end. SGD is
-    taken to have momentum. O(layers * devices).
+    O(layers * devices).
     """
-    counts = channels(profile.graph)
-    copies = 2 + _SLOTS.get(optimizer_name(profile.optimizer), 2)
-    item_bytes = profile.graph.item_bytes
-    held = [0.0] * len(stage.devices)
+    memory = StageMemory(Memory(profile), stage)
+    kept, temporary = np.zeros(len(stage.devices)), np.zeros(len(stage.devices))
     for entry in stage.layouts:
-        layer = profile.graph.layers[entry.layer]
-        units = split_units(profile.graph, entry.layer, entry.layout, counts) if entry.sizes else 1
-        weights = copies * sum(variable.size for variable in layer.variables) if layer.shared_with is None else 0
-        outputs = 2 * profile.batch_size * math.prod(layer.output_shape)
-        places, rows = stage.places(entry.axis), stage.places(entry.batch_axis)
-        for at in range(len(held)):
-            part = entry.sizes[places[at]] / units if entry.sizes else 1.0
-            samples = entry.samples[rows[at]] / sum(entry.samples) if entry.samples else 1.0
-            held[at] += item_bytes * (part * weights + samples * _output_part(entry, layer, part) * outputs)
-    return tuple(math.ceil(held_bytes) for held_bytes in held)
+        kept += memory.layer_bytes(entry)
+        temporary = np.maximum(temporary, memory.temporary_bytes(entry))
+    return tuple(math.ceil(held_bytes) for held_bytes in kept + temporary)
 
 
 def lack_of_memory(profile: Profile, stage: Stage) -> str:
@@ -81,9 +234,3 @@ def optimizer_name(optimizer: object) -> str:
     text = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
     found = re.match(r"\s*(\w+)", text)
     return found.group(1).lower() if found else ""
-
-
-def _output_part(entry: LayerLayout, layer: Layer, part: float) -> float:
-    if not layer.inputs:
-        return 0.5  # the batch itself has no gradient
-    return 1.0 if entry.layout == "row" else part

@@ -16,10 +16,10 @@ from hetero_mtf.planning.layout import arrange
 from hetero_mtf.planning.plan_check import graph_faults, plan_faults
 from hetero_mtf.planning.plan_text import plan_text
 from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
-from hetero_mtf.planning.records import Alternative, CollectiveRule, DevicePart, LayerLayout, Prediction, Stage
+from hetero_mtf.planning.records import Alternative, CollectiveRule, DevicePart, DeviceWorth, LayerLayout, Prediction, Stage
 from hetero_mtf.planning.sizes import proportional
 
-__all__ = ["Alternative", "CollectiveRule", "DevicePart", "LayerLayout", "Plan", "Prediction", "Stage"]
+__all__ = ["Alternative", "CollectiveRule", "DevicePart", "DeviceWorth", "LayerLayout", "Plan", "Prediction", "Stage"]
 
 VERSION = 1
 _HEAD = frozenset({"kind", "version"})
@@ -47,6 +47,8 @@ class Plan:
     replicas : samples of a batch that each replica of the stages takes; empty for one replica.
     gradient_sync : how weights that several devices hold stay alike: "all_reduce" of their gradients, or "butterfly_mixing",
         which averages weights with one partner a step, is not synchronous, and needs every layer to split the batch.
+    worth : whether each device is worth using; empty if that was not asked.
+    supposed : what the profile it was made from supposes instead of having measured it (`what_if`), a clause each.
 
     Raises
     ------
@@ -68,6 +70,8 @@ class Plan:
     alternatives: tuple[Alternative, ...] = ()
     replicas: tuple[int, ...] = ()
     gradient_sync: str = "all_reduce"
+    worth: tuple[DeviceWorth, ...] = ()
+    supposed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         faults = plan_faults(self)

@@ -11,7 +11,7 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.collective_rule import rule_faults
 from hetero_mtf.planning.layout import channels, split_units, splits_batch
 from hetero_mtf.planning.reading import Fault
-from hetero_mtf.planning.records import GRADIENT_SYNCS, LAYOUTS, SCHEDULES, LayerLayout, Prediction, Stage
+from hetero_mtf.planning.records import GRADIENT_SYNCS, LAYOUTS, SCHEDULES, DevicePart, LayerLayout, Prediction, Stage
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.plan import Plan
@@ -28,10 +28,7 @@ def plan_faults(plan: Plan) -> list[Fault]:
     faults += rule_faults(plan.collectives, plan.stages)
     if plan.predicted is not None:
         faults += _prediction_faults(plan.predicted, plan.devices)
-    for index, other in enumerate(plan.alternatives):
-        if other.step_s is not None and not _seconds(other.step_s):
-            faults.append(Fault(f"alternatives[{index}].step_s", f"is {other.step_s:g}, must be zero or more"))
-    return faults
+    return faults + _considered_faults(plan)
 
 
 def graph_faults(plan: Plan, graph: LayerGraph) -> list[Fault]:
@@ -131,13 +128,33 @@ def _samples_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_
 
 def _prediction_faults(predicted: Prediction, devices: tuple[str, ...]) -> list[Fault]:
     named = {f"predicted.{name}": getattr(predicted, name) for name in ("step_s", "forward_s", "backward_s", "update_s")}
+    parts = [_part_faults(part, f"predicted.parts[{index}]", devices) for index, part in enumerate(predicted.parts)]
+    return [*_time_faults(named), *(fault for found in parts for fault in found)]
+
+
+def _considered_faults(plan: Plan) -> list[Fault]:
+    """Return what is wrong with the alternatives and with what each device is worth."""
     faults: list[Fault] = []
-    for index, part in enumerate(predicted.parts):
-        path = f"predicted.parts[{index}]"
-        named.update({f"{path}.{name}": getattr(part, name) for name in ("busy_s", "sending_s", "waiting_s", "memory_bytes")})
-        if part.device not in devices:
-            faults.append(Fault(f"{path}.device", f"is {part.device!r}, the plan has {', '.join(devices)}"))
-    return faults + [Fault(path, f"is {value:g}, must be zero or more") for path, value in named.items() if not _seconds(value)]
+    for index, other in enumerate(plan.alternatives):
+        path = f"alternatives[{index}]"
+        faults += _time_faults({f"{path}.step_s": other.step_s} if other.step_s is not None else {})
+        faults += _part_faults(other.binding, f"{path}.binding", plan.devices) if other.binding is not None else []
+    for index, worth in enumerate(plan.worth):
+        path = f"worth[{index}]"
+        faults += _time_faults({f"{path}.step_s": worth.step_s} if worth.step_s is not None else {})
+        if worth.device not in plan.devices:
+            faults.append(Fault(f"{path}.device", f"is {worth.device!r}, the plan has {', '.join(plan.devices)}"))
+    return faults
+
+
+def _part_faults(part: DevicePart, path: str, devices: tuple[str, ...]) -> list[Fault]:
+    named = {f"{path}.{name}": getattr(part, name) for name in ("busy_s", "sending_s", "waiting_s", "memory_bytes")}
+    strange = [Fault(f"{path}.device", f"is {part.device!r}, the plan has {', '.join(devices)}")] if part.device not in devices else []
+    return strange + _time_faults(named)
+
+
+def _time_faults(named: Mapping[str, float]) -> list[Fault]:
+    return [Fault(path, f"is {value:g}, must be zero or more") for path, value in named.items() if not _seconds(value)]
 
 
 def _seconds(value: float) -> bool:

@@ -21,6 +21,7 @@ def plan_text(plan: Plan) -> str:
         f"Plan by strategy {plan.strategy} for network {plan.digest} ({plan.dtype}), batch size {plan.batch_size}, {way_text(plan)}",
         f"Devices: {', '.join(plan.devices)}",
     ]
+    lines += [f"Supposed, not measured: {clause}" for clause in plan.supposed]
     for index, stage in enumerate(plan.stages):
         names = [plan.devices[d] for d in stage.devices]
         lines += [f"Stage {index} on {', '.join(names)}", *(f"  {line}" for line in aligned(stage_rows(stage, plan.devices)))]

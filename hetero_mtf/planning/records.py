@@ -148,8 +148,28 @@ class Alternative:
     strategy : the strategy that made it.
     step_s : its predicted seconds a step; None if the strategy made no plan.
     reason : why it was not taken.
+    binding : what the device that waits least does in it; None if that is not known.
     """
 
     strategy: str
+    step_s: float | None
+    reason: str
+    binding: DevicePart | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceWorth:
+    """Whether a device is worth using.
+
+    Parameters
+    ----------
+    device : the device's name.
+    used : whether the plan uses it.
+    step_s : predicted seconds of the best step found without it if it is used, with it if it is not; None if there is none.
+    reason : what follows, for people.
+    """
+
+    device: str
+    used: bool
     step_s: float | None
     reason: str

@@ -18,6 +18,7 @@ from hetero_mtf.planning.records import GRADIENT_SYNCS, Alternative
 from hetero_mtf.planning.samples import best_batch
 from hetero_mtf.planning.search import Candidate
 from hetero_mtf.planning.typed import device_names, filter_stage, single_stage
+from hetero_mtf.planning.what_if import WhatIf, supposed, suppositions
 from hetero_mtf.units import seconds_text
 
 Strategy = Callable[[Costs], Candidate]
@@ -66,6 +67,24 @@ def plan(
     if strategy == "auto":
         return _cheapest(costs)
     return _fitting(profile, strategy, STRATEGIES[strategy](costs))
+
+
+def plan_if(profile: Profile, what_if: WhatIf, strategy: str = "auto", gradient_sync: str = "all_reduce") -> Plan:
+    """Return the plan for a cluster that is otherwise than measured; it says what it supposes.
+
+    Parameters
+    ----------
+    profile : Profile.
+    what_if : what is supposed; its batch size may be another than the profile's, whose times are then extrapolated.
+    strategy, gradient_sync : as for `plan`.
+
+    Raises
+    ------
+    PlanError, ProfileError
+        As `plan`, and if a device that is supposed to change is not in the profile.
+    """
+    made = plan(supposed(profile, what_if), strategy=strategy, gradient_sync=gradient_sync)
+    return dataclasses.replace(made, supposed=suppositions(profile, what_if))
 
 
 def single(costs: Costs) -> Candidate:

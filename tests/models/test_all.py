@@ -7,13 +7,16 @@ from models.alexnet import alexnet
 from models.digits import wide_digits
 from models.paper_a import cifar, mnist
 from models.residual import residual
-from models.vgg import vgg11
+from models.vgg import vgg8, vgg11
+from models.volume import resnet10_3d
 
 BUILDERS = {
     "cifar": cifar,
     "mnist": mnist,
     "wide_digits": wide_digits,
     "vgg11": lambda: vgg11(batch_norm=True, dropout=0.5),
+    "vgg8": vgg8,
+    "resnet10_3d": lambda: resnet10_3d(16, (4, 6, 8, 8), classes=10),
     "residual": lambda: residual(12),
     "alexnet": lambda: alexnet(32, (4, 6, 8, 8, 6), 12, classes=10, dropout=0.5),
 }

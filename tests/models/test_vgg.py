@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.vgg import vgg11
+from models.vgg import vgg8, vgg11
 
 KERNELS = [9 * 3 * 64, 9 * 64 * 128, 9 * 128 * 256, 9 * 256 * 256, 9 * 256 * 512, *[9 * 512 * 512] * 3]
 FILTERS = 64 + 128 + 2 * 256 + 4 * 512
@@ -27,3 +27,10 @@ def test_dropout_adds_two_layers_and_no_weights() -> None:
 
 def test_a_larger_image_leaves_more_pixels_for_the_dense_layer() -> None:
     assert vgg11(size=64, channels=1, classes=3).get_layer("hidden").kernel.shape == (4 * 512, 512)
+
+
+def test_vgg8_has_six_convolutions_in_four_stages_and_two_dense_layers() -> None:
+    model = vgg8()
+    assert model.count_params() == sum(KERNELS[:6]) + 64 + 128 + 2 * 256 + 2 * 512 + 2048 * 256 + 256 + 256 * 10 + 10
+    assert [model.get_layer(f"pool{n}").output.shape[1:] for n in range(1, 5)] == [(16, 16, 64), (8, 8, 128), (4, 4, 256), (2, 2, 512)]
+    assert len(model.layers) == 1 + 2 * 6 + 4 + 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -22,6 +23,7 @@ from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.program import Program, Setting, build_program
 from hetero_mtf.program.slices import SliceAccess
 from hetero_mtf.runtime.cluster import check_live
+from hetero_mtf.runtime.step_trace import StepTrace, traced
 
 Targets = tuple[Target | None, ...]
 
@@ -93,9 +95,20 @@ class Engine:
         scalars : the optimizer's numbers for this step.
         want_outputs : whether the predictions are fetched.
         """
-        program = self._program("train", feed.size, self._targets(feed), step)
-        feeds = {**self._feeds(program, feed, step), **{program.scalars[name]: value for name, value in scalars.items()}}
+        program, feeds = self._training(feed, step, scalars)
         return self._result(program, feeds, want_outputs, {"train": program.train})
+
+    def trace(self, feed: Feed, step: int, scalars: Mapping[str, float]) -> StepTrace:
+        """Take one step and return what each device did meanwhile.
+
+        Parameters
+        ----------
+        feed, step, scalars : as for `train`.
+        """
+        program, feeds = self._training(feed, step, scalars)
+        fetches = {"loss": program.loss, "train": program.train}
+        _, trace = self._guarded(lambda: traced(functools.partial(self._session.run, fetches, feeds), self._devices))
+        return trace
 
     def test(self, feed: Feed, want_outputs: bool) -> Result:
         """Return the losses of a batch, and the predictions if they are wanted, changing nothing."""
@@ -193,6 +206,11 @@ class Engine:
         zeros = {name: np.zeros(shape, self.graph.dtype) for name, shape in shapes.items()}
         self._guarded(lambda: self._access.write(self._session, {**values, **zeros}))
         self._written.update(fresh)
+
+    def _training(self, feed: Feed, step: int, scalars: Mapping[str, float]) -> tuple[Program, dict[Any, Any]]:
+        """Return the training program for a batch and what it is fed."""
+        program = self._program("train", feed.size, self._targets(feed), step)
+        return program, {**self._feeds(program, feed, step), **{program.scalars[name]: value for name, value in scalars.items()}}
 
     @staticmethod
     def _feeds(program: Program, feed: Feed, step: int) -> dict[Any, Any]:

@@ -21,6 +21,7 @@ from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.feed import Feed, Result
 from hetero_mtf.program.objective import read_objective
 from hetero_mtf.program.optimizers import read_optimizer
+from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
 from hetero_mtf.training.checkpoint import State, check_values, fitting_values, load_state, save_state
 from hetero_mtf.training.fitting import Means, run_epochs
@@ -122,6 +123,20 @@ class Trainer:
             If a worker dies.
         """
         return self._train(check_batch(x, y, sample_weight, form=self._form), want_output=False)[0]["loss"]
+
+    def trace_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> StepTrace:
+        """Take one step and return what each device did meanwhile: busy, sending and waiting.
+
+        A traced step takes a little longer. The first step builds the graph; trace a later one.
+
+        Parameters
+        ----------
+        x, y, sample_weight : as for `train_on_batch`.
+        """
+        feed = self._feed(check_batch(x, y, sample_weight, form=self._form))
+        found = self._engine.trace(feed, self._step, self._scalars())
+        self._step += 1
+        return found
 
     def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
         """Return a batch's mean loss, regularization included, changing nothing.
@@ -336,8 +351,7 @@ class Trainer:
     def _train(self, batch: Batch, want_output: bool) -> tuple[dict[str, float], dict[str, float]]:
         """Take one step and return its losses and the metrics so far, by name."""
         feed = self._feed(batch)
-        scalars = self._rule.scalars(self._step, self._keras.learning_rate(self._step))
-        found = self._engine.train(feed, self._step, scalars, want_output)
+        found = self._engine.train(feed, self._step, self._scalars(), want_output)
         self._step += 1
         return self._losses(found), {} if found.outputs is None else self._keras.update_metrics(feed.y, found.outputs)
 
@@ -348,6 +362,10 @@ class Trainer:
 
     def _feed(self, batch: Batch) -> Feed:
         return batches.feed(self._graph, self._objective, batch)
+
+    def _scalars(self) -> dict[str, float]:
+        """Return the optimizer's numbers for the next step."""
+        return self._rule.scalars(self._step, self._keras.learning_rate(self._step))
 
     def _losses(self, found: Result) -> dict[str, float]:
         """Return the loss and, where several outputs have one, theirs."""

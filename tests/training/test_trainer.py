@@ -339,3 +339,16 @@ def test_a_batch_size_of_zero_is_refused_and_not_taken_for_the_plans(work: str, 
     x, y = data(8)
     with _trainer(net(), cluster) as trainer, pytest.raises(DataError, match="batch_size is 0; use a whole number from 1"):
         getattr(trainer, work)(*((x,) if work == "predict" else (x, y)), batch_size=0)
+
+
+def test_a_traced_step_trains_like_any_other_and_tells_what_the_device_did(cluster: Any) -> None:
+    model, (x, y) = net(), data(8)
+    with _trainer(model, cluster) as plain, _trainer(model, cluster) as watched:
+        for trainer in (plain, watched):
+            trainer.train_on_batch(x, y)
+        plain.train_on_batch(x, y)
+        trace = watched.trace_on_batch(x, y)
+        assert plain.step == watched.step == 2
+        _same_weights(plain.to_keras(), watched.to_keras())
+    (part,) = trace.parts
+    assert 0 < part.busy_s <= trace.step_s == pytest.approx(part.busy_s + part.sending_s + part.waiting_s)

@@ -1,0 +1,130 @@
+"""What each device did in one step: TensorFlow's own trace of a session call, added up."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.devices.records import Device
+
+_TRANSFER = "RecvTensor"
+_ENDS = re.compile(r" from (\S+) to (\S+)$")
+
+Interval = tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceTrace:
+    """What one device did in one step; the three sum to the step.
+
+    Parameters
+    ----------
+    device : the device's name.
+    busy_s : seconds in which it worked on at least one operation.
+    sending_s : further seconds in which a tensor was on its way from it or to it. What is sent while it works counts as busy.
+    waiting_s : the other seconds.
+    """
+
+    device: str
+    busy_s: float
+    sending_s: float
+    waiting_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class StepTrace:
+    """One traced step.
+
+    Parameters
+    ----------
+    step_s : seconds of the whole step, the client's included; tracing makes it a little longer.
+    parts : one for each TensorFlow device; processors on one device are told apart by nothing, and the first gives it its name.
+    """
+
+    step_s: float
+    parts: tuple[DeviceTrace, ...]
+
+
+def traced(run: Callable[..., Any], devices: Sequence[Device], clock: Callable[[], float] = time.perf_counter) -> tuple[Any, StepTrace]:
+    """Return what a session call returns, and its trace.
+
+    Parameters
+    ----------
+    run : makes the call with the options and run_metadata it is given, as `tf.compat.v1.Session.run` takes them.
+    devices : the devices to look at.
+    clock : gives seconds.
+    """
+    metadata = tf.compat.v1.RunMetadata()
+    options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+    start_s = clock()
+    answer = run(options=options, run_metadata=metadata)
+    return answer, read_trace(metadata.step_stats, devices, clock() - start_s)
+
+
+def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> StepTrace:
+    """Return the sums of a trace.
+
+    Parameters
+    ----------
+    step_stats : StepStats of a session call.
+    devices : the devices to look at.
+    step_s : seconds of the call.
+
+    Notes
+    -----
+    Operations and transfers overlap, so what counts is the time in which there is at least one. A transfer lasts from when its tensor
+    is there until it is received. Workers of one machine share a clock; on several machines their clocks must agree to about a
+    millisecond. On a GPU an operation is the launch of its kernels. O(n log n) for n operations.
+    """
+    busy: dict[tf.DeviceSpec, list[Interval]] = {}
+    moved: dict[tf.DeviceSpec, list[Interval]] = {}
+    for entry in step_stats.dev_stats:
+        for node in entry.node_stats:
+            start_s = node.all_start_micros / 1e6
+            if node.node_name != _TRANSFER:
+                lasted = (start_s + node.op_start_rel_micros / 1e6, start_s + node.op_end_rel_micros / 1e6)
+                busy.setdefault(_spec(entry.device), []).append(lasted)
+                continue
+            ends = _ENDS.search(node.timeline_label)
+            for end in ends.groups() if ends else ():
+                moved.setdefault(_spec(end), []).append((start_s, start_s + node.all_end_rel_micros / 1e6))
+    distinct = {device.tf_device: device for device in reversed(devices)}
+    parts = [_part(distinct[name], busy, moved, step_s) for name in dict.fromkeys(device.tf_device for device in devices)]
+    return StepTrace(step_s, tuple(parts))
+
+
+def covered_s(intervals: Iterable[Interval]) -> float:
+    """Return the seconds that lie in at least one interval.
+
+    Parameters
+    ----------
+    intervals : (start, end) of each, seconds.
+    """
+    total_s, reached_s = 0.0, -float("inf")
+    for start_s, end_s in sorted(intervals):
+        total_s += max(0.0, end_s - max(start_s, reached_s))
+        reached_s = max(reached_s, end_s)
+    return total_s
+
+
+def _part(device: Device, busy: dict[Any, list[Interval]], moved: dict[Any, list[Interval]], step_s: float) -> DeviceTrace:
+    wanted = _spec(device.tf_device)
+    worked = [interval for spec, intervals in busy.items() if _is(spec, wanted) for interval in intervals]
+    sent = [interval for spec, intervals in moved.items() if _is(spec, wanted) for interval in intervals]
+    busy_s = covered_s(worked)
+    sending_s = covered_s([*worked, *sent]) - busy_s
+    return DeviceTrace(device.name, busy_s, sending_s, max(0.0, step_s - busy_s - sending_s))
+
+
+def _spec(name: str) -> tf.DeviceSpec:
+    return tf.DeviceSpec.from_string(name)
+
+
+def _is(spec: tf.DeviceSpec, wanted: tf.DeviceSpec) -> bool:
+    """Return whether a device of a trace is the one wanted, which may be named without its job and task."""
+    return spec.make_merged_spec(wanted) == spec

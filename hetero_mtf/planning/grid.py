@@ -88,7 +88,7 @@ def _factors(count: int) -> list[int]:
 
 def _alone_s(costs: Costs, device: int) -> float:
     """Return the seconds of a step's passes on one device alone."""
-    return costs.batch_table(range(len(costs.graph.layers)), device)[-1]
+    return float(costs.batch_table(range(len(costs.graph.layers)), device)[-1])
 
 
 class _Tables:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.curve import PASSES, interpolated
+from hetero_mtf.planning.curve import PASSES, Curve, interpolated
 from hetero_mtf.planning.layout import channels, split_units, trains_before
-from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.link_cost import Ring, ring
+from hetero_mtf.planning.profile import Profile, alike
 from hetero_mtf.planning.records import LayerLayout
 
 _DIMENSIONS = {
@@ -33,6 +36,8 @@ class Costs:
     ----------
     counts : (layers,) units each layer's output is split into, see `layout.channels`.
     trains_before : (layers,) whether each layer's output needs a gradient, see `layout.trains_before`.
+    alike : (layers,) index of the first layer that takes the same time, see `profile.alike`; such layers share their tables.
+    kept : what strategies found before and may take up again, by name.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -40,19 +45,26 @@ class Costs:
         self.graph: LayerGraph = profile.graph
         self.counts = channels(self.graph)
         self.trains_before = trains_before(self.graph)
-        self._tables: dict[tuple[int, str, int, str], list[float]] = {}
-        self._parts: dict[tuple[int, int, str], list[float]] = {}
+        self.alike = alike(self.graph)
+        self.kept: dict[str, object] = {}
+        self._rows: dict[tuple[int, str, str], np.ndarray] = {}
+        self._parts: dict[tuple[int, str], np.ndarray] = {}
+        self._curves: dict[object, np.ndarray] = {}
+        self._rings: dict[tuple[int, ...], Ring] = {}
 
-    def table(self, layer: int, layout: str, device: int, step_pass: str) -> list[float]:
-        """Return the seconds of a layer's pass for every number of local units.
+    def rows(self, layer: int, layout: str, step_pass: str) -> np.ndarray:
+        """Return the seconds of a layer's pass on every device for every number of local units.
 
         Parameters
         ----------
         layer : index of the layer.
         layout : "column", "row" or "split"; "replicated" has one entry, all units; "batch" has one for 0, 1, ... samples of the
             profile's batch.
-        device : index of the device.
         step_pass : "forward", "backward" or "update".
+
+        Returns
+        -------
+        (devices, entries) array of float, seconds; not to be written to.
 
         Raises
         ------
@@ -64,64 +76,117 @@ class Costs:
         A layer that does not mix channels and has no curve costs nothing: calibration leaves out what takes no time of its
         own. A layer without an update curve has no weights that train. Without a curve over samples, time is taken to grow in
         proportion to them. The update of a layer whose batch is split is that of all its weights, however few the samples.
+        Layers and devices with equal curves are tabulated once.
         """
-        key = (layer, layout, device, step_pass)
-        if key not in self._tables:
-            self._tables[key] = self._tabulate(*key)
-        return self._tables[key]
+        key = (self.alike[layer], layout, step_pass)
+        if key not in self._rows:
+            devices = range(len(self.profile.cluster.devices))
+            self._rows[key] = np.stack([self._tabulate(layer, layout, device, step_pass) for device in devices])
+        return self._rows[key]
 
-    def seconds(self, entry: LayerLayout, device: int, size: int, samples: int, step_pass: str) -> float:
-        """Return the seconds of a layer's pass on one processor of a mesh.
+    def table(self, layer: int, layout: str, device: int, step_pass: str) -> list[float]:
+        """Return the seconds of a layer's pass on one device for every number of local units, a row of `rows`.
+
+        Parameters
+        ----------
+        layer, layout, step_pass : as for `rows`.
+        device : index of the device.
+        """
+        row: list[float] = self.rows(layer, layout, step_pass)[device].tolist()
+        return row
+
+    def spent(self, entry: LayerLayout, devices: np.ndarray, sizes: np.ndarray, samples: np.ndarray, step_pass: str) -> np.ndarray:
+        """Return the seconds of a layer's pass on each processor of a mesh.
 
         Parameters
         ----------
         entry : the layer's layout.
-        device : index of the processor's device in the cluster.
-        size : its units, of a layer that is split by channels.
-        samples : its samples, of a layer whose batch is split.
+        devices : (processors,) index of each one's device in the cluster.
+        sizes : (processors,) units, of a layer that is split by channels.
+        samples : (processors,) samples, of a layer whose batch is split.
         step_pass : "forward", "backward" or "update".
 
         Notes
         -----
         Split both ways, a layer takes t(u units, whole batch) * t(all units, s samples) / t(all units, whole batch).
         """
-        table = self.table(entry.layer, entry.layout, device, step_pass)
+        rows = self.rows(entry.layer, entry.layout, step_pass)
         if entry.layout == "batch":
-            return table[samples]
-        seconds = table[size] if entry.sizes else table[-1]
-        return seconds * self.part_of_batch(entry.layer, device, step_pass)[samples] if entry.samples else seconds
+            found: np.ndarray = rows[devices, samples]
+            return found
+        found = rows[devices, sizes] if entry.sizes else rows[devices, -1]
+        return found * self._samples_part(entry.layer, step_pass)[devices, samples] if entry.samples else found
 
-    def summed_table(self, members: Sequence[tuple[int, str]], device: int) -> list[float]:
-        """Return the seconds of a whole step's work in some layers for every number of local units.
+    def seconds(self, entry: LayerLayout, device: int, size: int, samples: int, step_pass: str) -> float:
+        """Return the seconds of a layer's pass on one processor of a mesh, as `spent`.
+
+        Parameters
+        ----------
+        entry, step_pass : as for `spent`.
+        device, size, samples : of the processor.
+        """
+        return float(self.spent(entry, np.array([device]), np.array([size]), np.array([samples]), step_pass)[0])
+
+    def summed_table(self, members: Sequence[tuple[int, str]], device: int) -> np.ndarray:
+        """Return the (units + 1,) seconds of a whole step's work in some layers for every number of local units.
 
         Parameters
         ----------
         members : (layer, layout) of the layers of one segment.
         device : index of the device.
         """
-        tables = [self.table(layer, layout, device, step_pass) for layer, layout in members for step_pass in PASSES]
-        return [math.fsum(values) for values in zip(*tables)]
+        row: np.ndarray = self.summed_rows(members)[device]
+        return row
 
-    def batch_table(self, layers: Iterable[int], device: int) -> list[float]:
-        """Return the seconds of the forward and backward pass of some layers for 0, 1, ... samples of the profile's batch.
+    def summed_rows(self, members: Sequence[tuple[int, str]]) -> np.ndarray:
+        """Return the (devices, units + 1) seconds of a whole step's work in some layers on every device.
+
+        Parameters
+        ----------
+        members : (layer, layout) of the layers of one segment.
+        """
+        return _sum([self.rows(layer, layout, step_pass) for layer, layout in members for step_pass in PASSES])
+
+    def batch_table(self, layers: Iterable[int], device: int) -> np.ndarray:
+        """Return the (batch + 1,) seconds of the forward and backward pass of some layers for 0, 1, ... samples of the profile's batch.
 
         Parameters
         ----------
         layers : their indices.
         device : index of the device.
         """
-        tables = [[0.0] * (self.profile.batch_size + 1)]
+        row: np.ndarray = self.batch_rows(layers)[device]
+        return row
+
+    def batch_rows(self, layers: Iterable[int]) -> np.ndarray:
+        """Return the (devices, batch + 1) seconds of `batch_table` on every device.
+
+        Parameters
+        ----------
+        layers : their indices.
+        """
+        found = [np.zeros((len(self.profile.cluster.devices), self.profile.batch_size + 1))]
         for layer in layers:
-            passes = ("forward", "backward") if self.trains_before[layer] else ("forward",)
-            tables += [self.table(layer, "batch", device, step_pass) for step_pass in passes]
-        return [math.fsum(values) for values in zip(*tables)]
+            found += [self.rows(layer, "batch", step_pass) for step_pass in PASSES[: 2 if self.trains_before[layer] else 1]]
+        return _sum(found)
 
     def update_s(self, device: int) -> float:
         """Return the seconds of the update of all the network's weights on a device."""
         owners = [i for i, layer in enumerate(self.graph.layers) if layer.shared_with is None]
-        return math.fsum(self.table(layer, "replicated", device, "update")[-1] for layer in owners)
+        return math.fsum(self.rows(layer, "replicated", "update")[device, -1] for layer in owners)
 
-    def part_of_batch(self, layer: int, device: int, step_pass: str) -> list[float]:
+    def ring(self, devices: tuple[int, ...]) -> Ring:
+        """Return the links among devices, looked up once; see `link_cost.ring`.
+
+        Parameters
+        ----------
+        devices : indices of the devices, in the order of the mesh.
+        """
+        if devices not in self._rings:
+            self._rings[devices] = ring(self.profile, devices)
+        return self._rings[devices]
+
+    def part_of_batch(self, layer: int, device: int, step_pass: str) -> np.ndarray:
         """Return t(s samples) / t(whole batch), all channels there, for 0, 1, ... samples; 1 for an update.
 
         Parameters
@@ -130,26 +195,30 @@ class Costs:
         device : index of the device.
         step_pass : "forward", "backward" or "update".
         """
-        key = (layer, device, step_pass)
+        row: np.ndarray = self._samples_part(layer, step_pass)[device]
+        return row
+
+    def _samples_part(self, layer: int, step_pass: str) -> np.ndarray:
+        """Return `part_of_batch` on every device."""
+        key = (self.alike[layer], step_pass)
         if key not in self._parts:
-            table, batch = self.table(layer, "batch", device, step_pass), self.profile.batch_size
-            whole_s = table[-1]
-            if step_pass == "update":
-                self._parts[key] = [1.0] * (batch + 1)
-            else:
-                self._parts[key] = [s / whole_s if whole_s > 0 else samples / batch for samples, s in enumerate(table)]
+            rows, batch = self.rows(layer, "batch", step_pass), self.profile.batch_size
+            even = np.ones(batch + 1) if step_pass == "update" else np.arange(batch + 1) / batch
+            whole_s = rows[:, -1:]
+            measured = (whole_s > 0) & (step_pass != "update")
+            self._parts[key] = np.where(measured, rows / np.where(whole_s > 0, whole_s, 1.0), even)
         return self._parts[key]
 
-    def _tabulate_batch(self, layer: int, device: int, step_pass: str) -> list[float]:
+    def _tabulate_batch(self, layer: int, device: int, step_pass: str) -> np.ndarray:
         batch = self.profile.batch_size
-        whole_s = self.table(layer, "replicated", device, step_pass)[-1]
         if step_pass == "update":
-            return [whole_s] * (batch + 1)
+            return np.full(batch + 1, self.rows(layer, "replicated", step_pass)[device, -1])
         if not self.profile.has_curve(layer, device, "batch", step_pass):
-            return [whole_s * samples / batch for samples in range(batch + 1)]
-        return interpolated(self.profile.curve(layer, device, "batch", step_pass), range(batch + 1))
+            whole_s = self.rows(layer, "replicated", step_pass)[device, -1]
+            return np.array([whole_s * samples / batch for samples in range(batch + 1)])
+        return self._interpolated(self.profile.curve(layer, device, "batch", step_pass), range(batch + 1))
 
-    def _tabulate(self, layer: int, layout: str, device: int, step_pass: str) -> list[float]:
+    def _tabulate(self, layer: int, layout: str, device: int, step_pass: str) -> np.ndarray:
         if layout == "batch":
             return self._tabulate_batch(layer, device, step_pass)
         units = split_units(self.graph, layer, layout, self.counts)
@@ -157,11 +226,18 @@ class Costs:
         found = [d for d in wanted if self.profile.has_curve(layer, device, d, step_pass)]
         if not found:
             self._allow_no_curve(layer, layout, device, step_pass)
-            return [0.0] * (units + 1)
+            return np.zeros(1 if layout == "replicated" else units + 1)
         curve = self.profile.curve(layer, device, found[0], step_pass)
         extent = self._extent(layer, found[0], curve.units[-1])
         asked = [extent] if layout == "replicated" else [u * extent / units for u in range(units + 1)]
-        return interpolated(curve, asked)
+        return self._interpolated(curve, asked)
+
+    def _interpolated(self, curve: Curve, asked: Sequence[float]) -> np.ndarray:
+        """Return the seconds of a curve at some units that go up in equal steps, once for all curves that are equal."""
+        key = (curve.units, curve.seconds, curve.spread, len(asked), asked[-1])
+        if key not in self._curves:
+            self._curves[key] = np.array(interpolated(curve, asked))
+        return self._curves[key]
 
     def _extent(self, layer: int, dimension: str, measured: int) -> int:
         """Return all the units of a layer in a dimension of its curve: behind a Flatten, channels or features as measured."""
@@ -178,3 +254,9 @@ class Costs:
         if kind_of(entry).mixes and step_pass == "forward":
             names = f"layer {entry.name} as {layout} on {self.profile.cluster.devices[device].name}"
             raise ProfileError(f"the profile has no {step_pass} curve for {names}; calibrate again")
+
+
+def _sum(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the sum, to more digits than it is kept with, so that equal sums are found equal whatever their order."""
+    total: np.ndarray = np.sum(rows, axis=0, dtype=np.longdouble).astype(float)
+    return total

@@ -6,10 +6,13 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from hetero_mtf.devices import Device, Link
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.planning.all_reduce import PairLinks, cheapest_by_size, choices, priced
 from hetero_mtf.planning.collective_rule import rule_for
+from hetero_mtf.planning.moves import Move
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
 
@@ -53,6 +56,34 @@ class Ring:
         whole_bytes : n, bytes of the whole tensor.
         """
         return self.all_gather_s(whole_bytes)
+
+    def move_s(self, move: Move, whole_bytes: float) -> float:
+        """Return the seconds of a move of a tensor; a slice sends nothing.
+
+        In an all-to-all every processor sends to all others what they want of its part, and waits for theirs.
+
+        Parameters
+        ----------
+        move : Move.
+        whole_bytes : n, bytes of the tensor along the move's axis.
+        """
+        if move.kind == "all_gather":
+            return self.all_gather_s(whole_bytes)
+        if move.kind == "slice":
+            return 0.0
+        held, wanted = (np.array(parts) / sum(parts) for parts in (move.before, move.after))
+        most = float(np.maximum(held * (1 - wanted), wanted * (1 - held)).max())
+        return self.sent_s(self.devices - 1, most * whole_bytes)
+
+    def sent_s(self, messages: int, sent_bytes: float) -> float:
+        """Return the seconds in which one processor sends some messages one after another.
+
+        Parameters
+        ----------
+        messages : how many.
+        sent_bytes : bytes of all of them.
+        """
+        return messages * self.latency_s + sent_bytes * self.seconds_per_byte
 
     def all_reduce_s(self, whole_bytes: float) -> float:
         """Return the seconds to add a tensor up over all devices, by the rules' method or the cheapest; `all_reduce.priced`.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
 
 from hetero_mtf.planning.layer_cost import Costs
 from hetero_mtf.planning.layout import Arrangement, Segment, splits_batch
@@ -174,10 +177,11 @@ class Sizer:
         if not any(table[-1] for table in tables):
             return even(batch, len(devices)).sizes
         if updates:
-            tables = [[s + self.costs.update_s(device) for s in table] for table, device in zip(tables, devices)]
+            tables = [table + self.costs.update_s(device) for table, device in zip(tables, devices)]
         return minimise_maximum(self._in_turns(tables, devices), batch).sizes
 
-    def _in_turns(self, tables: Sequence[Sequence[float]], devices: Sequence[int]) -> list[list[float]]:
+    def _in_turns(self, tables: Sequence[np.ndarray], devices: Sequence[int]) -> list[np.ndarray]:
         """Return the tables of processors that take turns on one TensorFlow device, so each is that much slower."""
         names = [self.costs.profile.cluster.devices[d].tf_device for d in devices]
-        return [[names.count(name) * s for s in table] for name, table in zip(names, tables)]
+        turns = collections.Counter(names)
+        return [turns[name] * table for name, table in zip(names, tables)]

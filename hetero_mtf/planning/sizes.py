@@ -16,7 +16,7 @@ import numpy as np
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.bounds import Bounds
 
-Table = Sequence[float]
+Table = Sequence[float] | np.ndarray
 CurveLike = Callable[[int], float] | Table
 
 

@@ -17,7 +17,6 @@ import functools
 import os
 import pathlib
 import sys
-from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -26,8 +25,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
+from tools.bench.baselines.equal_batches import DDP, MIRRORED, Baselines
+
 WANTED = 1.35
-MIRRORED, DDP = "MultiWorkerMirroredStrategy", "DistributedDataParallel"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,28 +51,6 @@ class Question:
     budget_s: float
 
 
-def baselines(question: Question, weights: int, stack: contextlib.ExitStack) -> dict[str, Callable[[], float]]:
-    """Return name -> function that takes a step, of each baseline; they end with the stack."""
-    from baselines.limited import LimitedWorkers
-
-    from hetero_mtf.planning.sizes import proportional
-
-    samples = proportional(question.batch, [1.0] * len(question.shares)).sizes
-    found = {}
-    for name, python, script in (
-        (MIRRORED, sys.executable, "mirrored_worker.py"),
-        (DDP, question.torch_python, "distributed_data_parallel.py"),
-    ):
-        if python is None:
-            continue
-        workers = LimitedWorkers((os.path.expanduser(python), script), question.shares, samples)
-        stack.callback(workers.close)
-        if workers.weights != weights:
-            raise click.ClickException(f"{name} trains {workers.weights} weights and this project {weights}; they must be one network")
-        found[name] = workers.step
-    return found
-
-
 def measure(question: Question) -> dict[str, Any]:
     """Return the median seconds of every arrangement, the plan and its prediction."""
     import keras
@@ -88,7 +66,7 @@ def measure(question: Question) -> dict[str, Any]:
     count, weights = len(question.shares), sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(hm.Cluster.emulate(question.shares))
-        runs = baselines(question, weights, stack)
+        runs = Baselines("resnet18", weights, question.shares, question.batch, question.torch_python).start(stack)
         profile = hm.calibrate(cluster, model, batch_size=question.batch, optimizer=optimizer, budget_s=question.budget_s)
         planned, automatic = hm.plan(profile, strategy="batch"), hm.plan(profile)
         plans = {f"alone {d}": hm.Plan.single(model, device=d, cluster=cluster, batch_size=question.batch) for d in range(count)}

@@ -74,3 +74,12 @@ def test_a_loss_that_is_no_number_is_refused(tmp_path: pathlib.Path) -> None:
             workers.step()
     finally:
         workers.close()
+
+
+def test_further_words_of_the_command_reach_the_script(tmp_path: pathlib.Path) -> None:
+    command = (*script(tmp_path, "    attend(lambda order: (lambda: len(sys.argv[2]), 1))\n"), "vgg8")
+    workers = limited.LimitedWorkers(command, [0.5], [1], limit_s=60.0)
+    try:
+        assert workers.step() == len("vgg8")
+    finally:
+        workers.close()

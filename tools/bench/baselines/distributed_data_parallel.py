@@ -1,12 +1,13 @@
-"""One process of PyTorch's DistributedDataParallel over gloo training ResNet-18; started by `limited.LimitedWorkers`.
+"""One process of PyTorch's DistributedDataParallel over gloo training a network of the benches; started by `limited.LimitedWorkers`.
 
-The same network as `models.residual.resnet18`; weights and images are channels-last, which is faster here. Each process normalises by
-its own half of the batch and sends no statistics.
+The same networks as `models.residual.resnet18` and `models.vgg.vgg8`; weights and images are channels-last, which is faster here. Each
+process normalises by its own half of the batch and sends no statistics.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import torch
@@ -46,6 +47,21 @@ def resnet18(classes: int = 10) -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
 
 
+def vgg8(classes: int = 10) -> nn.Module:
+    """Return VGG-11 without its last stage, for 32x32 images."""
+    layers: list[nn.Module] = []
+    before = 3
+    for stage in ((64,), (128,), (256, 256), (512, 512)):
+        for filters in stage:
+            layers += [nn.Conv2d(before, filters, 3, padding=1), nn.ReLU(inplace=True)]
+            before = filters
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * before, 256), nn.ReLU(inplace=True), nn.Linear(256, classes))
+
+
+NETWORKS = {"resnet18": resnet18, "vgg8": vgg8}
+
+
 def prepare(order: dict[str, Any]) -> Prepared:
     """Return the training step and the number of trainable weights, as `turns.attend` wants them."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
@@ -53,7 +69,7 @@ def prepare(order: dict[str, Any]) -> Prepared:
     task, addresses = order["task"], order["addresses"]
     torch.distributed.init_process_group("gloo", f"tcp://{addresses[0]}", rank=task, world_size=len(addresses))
     torch.manual_seed(task)
-    plain = resnet18().to(memory_format=torch.channels_last)
+    plain = NETWORKS[sys.argv[2]]().to(memory_format=torch.channels_last)
     model = nn.parallel.DistributedDataParallel(plain, broadcast_buffers=False, gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     x = torch.randn(order["batch"], 3, 32, 32).to(memory_format=torch.channels_last)

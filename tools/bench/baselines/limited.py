@@ -36,7 +36,7 @@ class LimitedWorkers:
 
     Parameters
     ----------
-    command : a Python and a script in this folder, or a path of one, that calls `turns.attend`.
+    command : a Python, a script in this folder, or a path of one, that calls `turns.attend`, and further arguments for it.
     shares : (devices,) share of a core of each.
     batches : (devices,) samples a step of each.
     method : "cgroup", "duty_cycle", or None for a control group where one can be made, else a duty cycle.
@@ -57,7 +57,7 @@ class LimitedWorkers:
 
     def __init__(
         self,
-        command: tuple[str, str],
+        command: Sequence[str],
         shares: Sequence[float],
         batches: Sequence[int],
         method: str | None = None,
@@ -113,8 +113,8 @@ class LimitedWorkers:
             log.close()
         self._processes, self._groups, self._logs = [], [], []
 
-    def _start(self, command: tuple[str, str], order: dict[str, Any], log: Any) -> None:
-        arguments = [command[0], str(HERE / command[1]), json.dumps(order)]
+    def _start(self, command: Sequence[str], order: dict[str, Any], log: Any) -> None:
+        arguments = [command[0], str(HERE / command[1]), json.dumps(order), *command[2:]]
         environment = {**variables(), **ONE_THREAD}
         pipe = subprocess.PIPE
         self._processes.append(subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=log, bufsize=0, env=environment))

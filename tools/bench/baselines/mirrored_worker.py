@@ -1,4 +1,4 @@
-"""One process of tf.distribute.MultiWorkerMirroredStrategy training ResNet-18 in Keras; started by `limited.LimitedWorkers`.
+"""One process of tf.distribute.MultiWorkerMirroredStrategy training a network of the benches; started by `limited.LimitedWorkers`.
 
 Keras 3's own `fit` refuses this strategy's distributed batches, so the step is the custom loop of TensorFlow's documentation: each
 replica takes its gradients and applies them with the Keras optimizer, which sums them over the replicas. Without XLA, which is slower
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import Any
 
 from turns import Prepared, attend
@@ -25,7 +26,7 @@ def prepare(order: dict[str, Any]) -> Prepared:
     import numpy as np
     import tensorflow as tf
 
-    from models.residual import resnet18
+    from tools.bench.networks import NETWORKS
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     communication = tf.distribute.experimental.CommunicationOptions(
@@ -33,7 +34,7 @@ def prepare(order: dict[str, Any]) -> Prepared:
     )
     strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=communication)
     with strategy.scope():
-        model = resnet18()
+        model = NETWORKS[sys.argv[2]].make()
         optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
         optimizer.build(model.trainable_variables)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

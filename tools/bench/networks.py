@@ -1,0 +1,76 @@
+"""The networks that plans are compared on, each with a batch that takes a step of about half a second on one core."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A network of the benches.
+
+    Parameters
+    ----------
+    title : what tables call it.
+    make : returns the Keras model.
+    batch : samples a step.
+    """
+
+    title: str
+    make: Callable[[], Any]
+    batch: int
+
+
+def paper_a() -> Any:
+    """Return paper A's network for CIFAR-10."""
+    from models.paper_a import cifar
+
+    return cifar()
+
+
+def vgg11() -> Any:
+    """Return VGG-11."""
+    from models.vgg import vgg11
+
+    return vgg11()
+
+
+def vgg8() -> Any:
+    """Return VGG-11 without its last stage: convolutions of 64, 128, 256, 256, 512 and 512 filters, dense layers of 256 and 10."""
+    from models.vgg import vgg8
+
+    return vgg8()
+
+
+def resnet18() -> Any:
+    """Return ResNet-18."""
+    from models.residual import resnet18
+
+    return resnet18()
+
+
+def volume() -> Any:
+    """Return a residual network of ten layers on volumes of 32x32x32."""
+    from models.volume import resnet10_3d
+
+    return resnet10_3d()
+
+
+def alexnet() -> Any:
+    """Return an AlexNet for 64x64 images with hidden dense layers of 2048, 14 million weights."""
+    from models.alexnet import alexnet
+
+    return alexnet(64, hidden=2048)
+
+
+NETWORKS = {
+    "paper-a": Network("paper A's CIFAR net", paper_a, 32),
+    "vgg11": Network("VGG-11", vgg11, 32),
+    "resnet18": Network("ResNet-18", resnet18, 32),
+    "volume": Network("3-D ResNet-10", volume, 16),
+    "alexnet": Network("AlexNet-like", alexnet, 64),
+    "vgg8": Network("VGG-8", vgg8, 64),
+}
+FIVE = ("paper-a", "vgg11", "resnet18", "volume", "alexnet")

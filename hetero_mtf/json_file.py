@@ -83,7 +83,8 @@ def read_json(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[
         If the file is missing, not JSON, too large, or of another kind or version.
     """
     source = pathlib.Path(path)
-    remedy = f"make it again with hetero-mtf {'calibrate' if kind == 'profile' else kind}"
+    makers = {"profile": "calibrate", "measured": "train"}  # the other kinds are called like their command
+    remedy = f"make it again with hetero-mtf {makers.get(kind, kind)}"
     try:
         if source.stat().st_size > MAX_JSON_BYTES:
             raise HeteroError(f"{source} has {source.stat().st_size} bytes, too many for a {kind}; {remedy}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_LEAST_S = 1e-12  # less is what rounding leaves of nothing
 _SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
@@ -25,7 +26,7 @@ def bytes_text(memory_bytes: float) -> str:
 
 
 def seconds_text(time_s: float) -> str:
-    """Return a length of time as text of three figures; from two minutes on as minutes and hours.
+    """Return a length of time as text of three figures; from two minutes on as minutes and hours, below a picosecond as nothing.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def seconds_text(time_s: float) -> str:
     if round(size_s) >= 120:
         minutes, seconds = divmod(round(size_s), 60)
         return f"{sign}{minutes} min {seconds:02d} s"
-    if not size_s:
+    if size_s < _LEAST_S:
         return "0 s"
     step, unit = next((pair for pair in _SECOND_STEPS if size_s >= 0.9995 * pair[0]), _SECOND_STEPS[-1])
     return f"{sign}{size_s / step:.{max(0, 2 - _exponent(size_s / step))}f} {unit}"

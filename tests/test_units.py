@@ -18,6 +18,7 @@ def test_bytes_are_written_with_a_binary_prefix(memory_bytes, text):
     [
         (0, "0 s"),
         (1.5e-8, "15.0 ns"),
+        (5e-15, "0 s"),
         (0.000002, "2.00 us"),
         (0.5, "500 ms"),
         (0.9999, "1.00 s"),

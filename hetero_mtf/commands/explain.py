@@ -1,15 +1,133 @@
-"""`hetero-mtf explain`: a plan's layouts, its prediction, and what it was chosen over."""
+"""`hetero-mtf explain`: a plan's sizes, its prediction, what binds, what it was chosen over, and what would change it."""
 
 from __future__ import annotations
 
+import pathlib
+from typing import TYPE_CHECKING
+
 import click
+
+from hetero_mtf.commands.supposing import what_if, what_if_options
+
+if TYPE_CHECKING:
+    from hetero_mtf.planning.plan import Plan
+    from hetero_mtf.planning.profile import Profile
+    from hetero_mtf.planning.what_if import WhatIf
+    from hetero_mtf.report.measured import Measured
+    from hetero_mtf.report.section import Section
 
 
 @click.command()
 @click.argument("plan")
-def command(plan: str) -> None:
-    """Show what the file PLAN says: each layer's layout, the predicted step, and the strategies not taken."""
-    from hetero_mtf.commands.plan_report import plan_report
-    from hetero_mtf.planning.plan import Plan
+@click.option("--profile", metavar="FILE", help="The profile it was made from.  [default: profile.json beside the plan, where it fits]")
+@click.option("--measured", metavar="FILE", help="Times that train wrote.  [default: measured.json beside the plan, where it fits]")
+@click.option("--html", metavar="FILE", help="A page to write: the same facts with pictures, in one file.")
+@what_if_options
+@click.option("--batch-size", type=click.IntRange(1), help="What if a batch had so many samples; times are extrapolated.")
+def command(
+    plan: str,
+    profile: str | None,
+    measured: str | None,
+    html: str | None,
+    scale: tuple[str, ...],
+    add_like: tuple[str, ...],
+    memory: tuple[str, ...],
+    bandwidth: str | None,
+    batch_size: int | None,
+) -> None:
+    """Show what the file PLAN says: sizes, the predicted step, what binds, what lost and what each device is worth.
 
-    click.echo(plan_report(Plan.load(plan)))
+    With --scale, --add-like, --memory, --bandwidth or --batch-size the plan is made anew for devices that are supposed to be so (by auto
+    if auto made it, else by its strategy), and both are set side by side.
+    """
+    from hetero_mtf.commands.target import check_target
+    from hetero_mtf.planning.plan import Plan
+    from hetero_mtf.report.facts import Subject, facts
+    from hetero_mtf.report.section import sections_text
+
+    check_target(html)
+    asked = what_if(scale, add_like, memory, bandwidth, batch_size)
+    made = Plan.load(plan)
+    subject = Subject(made, _profile(profile, plan, made, asked), _measured(measured, plan, made))
+    sections = facts(subject)
+    if asked:
+        assert subject.profile is not None
+        sections += _otherwise(subject.plan, subject.profile, asked)
+    click.echo(sections_text(sections))
+    if html is not None:
+        from hetero_mtf.report.page import write_page
+
+        write_page(html, f"{plan}: {made.strategy}, batch size {made.batch_size}", sections)
+        click.echo(f"\nwritten to {html}")
+
+
+def beside(plan: str, kind: str) -> pathlib.Path:
+    """Return where a file of another kind is looked for beside a plan.
+
+    Parameters
+    ----------
+    plan : path of the plan.
+    kind : "profile" or "measured".
+
+    Examples
+    --------
+    >>> beside("run/digits-plan.json", "profile").name, beside("best.json", "measured").name
+    ('digits-profile.json', 'measured.json')
+    """
+    path = pathlib.Path(plan)
+    return path.with_name(path.name.replace("plan", kind) if "plan" in path.name else f"{kind}.json")
+
+
+def _profile(given: str | None, plan: str, made: Plan, asked: WhatIf) -> Profile | None:
+    """Return the profile given, or the one beside the plan if it is that of its network, devices and batch size."""
+    from hetero_mtf.errors import HeteroError, PlanError
+    from hetero_mtf.planning.profile import Profile
+    from hetero_mtf.planning.typed import device_names
+
+    path = given or str(beside(plan, "profile"))
+    if given is None and not pathlib.Path(path).is_file():
+        if asked:
+            raise PlanError(f"what if needs the profile of the plan and there is no {path}; give it with --profile")
+        return None
+    try:
+        found = Profile.load(path)
+        made.check(found.graph)
+        mine, its = (device_names(found.cluster), found.batch_size), (made.devices, made.batch_size)
+        if mine != its:
+            told = [f"devices {', '.join(names)} at batch size {size}" for names, size in (mine, its)]
+            raise PlanError(f"{path} is for {told[0]} and the plan for {told[1]}; give the profile that the plan was made from")
+    except HeteroError as fault:
+        if given is not None or asked:
+            raise
+        click.echo(f"hetero-mtf: warning: {path} is left aside, {fault}", err=True)
+        return None
+    return found
+
+
+def _measured(given: str | None, plan: str, made: Plan) -> Measured | None:
+    """Return the times given, or those beside the plan if they are of a run by it."""
+    from hetero_mtf.errors import HeteroError
+    from hetero_mtf.report.measured import Measured
+
+    path = given or str(beside(plan, "measured"))
+    if given is None and not pathlib.Path(path).is_file():
+        return None
+    try:
+        found = Measured.load(path)
+        found.check(made, path)
+    except HeteroError as fault:
+        if given is not None:
+            raise
+        click.echo(f"hetero-mtf: warning: {path} is left aside, {fault}", err=True)
+        return None
+    return found
+
+
+def _otherwise(before: Plan, profile: Profile, asked: WhatIf) -> tuple[Section, ...]:
+    from hetero_mtf.planning.strategies import plan_if
+    from hetero_mtf.planning.what_if import supposed
+    from hetero_mtf.report.before_after import before_after
+
+    strategy = "auto" if before.alternatives else before.strategy
+    after = plan_if(profile, asked, strategy, before.gradient_sync)
+    return before_after(before, after, supposed(profile, asked))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import re
 
 from rich import box
 from rich.console import Console
@@ -17,6 +18,7 @@ from hetero_mtf.report.step_time import StepTime, StepTimes
 from hetero_mtf.units import bytes_text, seconds_text
 
 NOTHING = "-"
+BESIDE_UP_TO = 12  # devices whose columns fit beside each other
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +91,26 @@ def plan_table(plan: Plan) -> Table:
     return Table(("stage", "layer", "layout", *plan.devices), tuple(rows), title, left=3)
 
 
+def sizes_table(plan: Plan) -> Table:
+    """Return `plan_table`, or for more devices than fit beside each other the least and the most that one of them has of each layer.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    whole = plan_table(plan)
+    if len(plan.devices) <= BESIDE_UP_TO:
+        return whole
+    rows = tuple((*row[:3], *_extremes(row[3:])) for row in whole.rows)
+    return Table(("stage", "layer", "layout", "devices", "least", "most"), rows, whole.title, left=3)
+
+
+def _extremes(cells: tuple[str, ...]) -> tuple[str, str, str]:
+    """Return how many devices have a part of a layer, and the least and the most of them."""
+    held = sorted((cell for cell in cells if cell not in (NOTHING, "0")), key=lambda cell: [int(n) for n in re.findall(r"\d+", cell)])
+    return (str(len(held)), held[0], held[-1]) if held else ("0", NOTHING, NOTHING)
+
+
 def prediction_table(plan: Plan) -> Table:
     """Return what each device of a plan is predicted to do in one step; no rows for a plan typed by hand.
 
@@ -112,6 +134,17 @@ def alternatives_table(plan: Plan) -> Table:
     """
     rows = tuple((a.strategy, _seconds(a.step_s), a.reason) for a in plan.alternatives)
     return Table(("not taken", "step", "why"), rows, left=3)
+
+
+def worth_table(plan: Plan) -> Table:
+    """Return for each device whether the plan uses it, the predicted step if it did the opposite, and what follows.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    rows = tuple((w.device, "uses it" if w.used else "leaves it out", _seconds(w.step_s), w.reason) for w in plan.worth)
+    return Table(("device", "the plan", "step otherwise", "worth"), rows, left=4)
 
 
 def step_time_table(times: StepTimes) -> Table:

@@ -1,0 +1,90 @@
+"""Two plans side by side: as things are, and as they would be."""
+
+from __future__ import annotations
+
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan_text import stage_rows
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.report.binding import bindings
+from hetero_mtf.report.section import Section
+from hetero_mtf.report.table import BESIDE_UP_TO, NOTHING, Table
+from hetero_mtf.units import bytes_text, seconds_text
+
+
+def before_after(before: Plan, after: Plan, profile: Profile) -> tuple[Section, ...]:
+    """Return what changes between two plans that have predictions.
+
+    Parameters
+    ----------
+    before : the plan as things are.
+    after : the plan as they would be; its devices are those of `before`, perhaps with more behind them.
+    profile : the supposed profile that `after` was made from.
+    """
+    assert before.predicted is not None and after.predicted is not None
+    if before.predicted.step_s > 0:
+        times = after.predicted.step_s / before.predicted.step_s
+        change = f"a step would take {times:.2f} times as long: {_arrow(*(seconds_text(s) for s in _steps(before, after)))}"
+    else:
+        change = f"a step would take {_arrow(*(seconds_text(s) for s in _steps(before, after)))}"
+    binding = [b.text for b in bindings(after.predicted, after.stages[0], profile)]
+    sentences = (*(f"suppose that {clause}" for clause in after.supposed), change, *(f"then {text}" for text in binding))
+    found = [Section("What if", sentences, _figures(before, after))]
+    if len(after.devices) <= BESIDE_UP_TO:
+        found.append(Section("Sizes before and after", (), _sizes(before, after)))
+    return tuple(found)
+
+
+def _steps(before: Plan, after: Plan) -> tuple[float, float]:
+    assert before.predicted is not None and after.predicted is not None
+    return before.predicted.step_s, after.predicted.step_s
+
+
+def _arrow(before: str, after: str) -> str:
+    return before if before == after else f"{before} -> {after}"
+
+
+def _figures(before: Plan, after: Plan) -> Table:
+    assert before.predicted is not None and after.predicted is not None
+    rows = [("strategy", before.strategy, after.strategy), ("batch size", str(before.batch_size), str(after.batch_size))]
+    rows.append(("samples a second", _rate(before), _rate(after)))
+    for name in ("step_s", "forward_s", "backward_s", "update_s"):
+        values = (getattr(plan.predicted, name) for plan in (before, after))
+        was, would_be = (seconds_text(value) for value in values)
+        rows.append((name.removesuffix("_s"), was, would_be))
+    for index, device in enumerate(after.devices[:BESIDE_UP_TO]):
+        parts = [_part(plan, index) for plan in (before, after)]
+        for at, name in enumerate(("busy", "sending", "waiting", "peak memory")):
+            rows.append((f"{device} {name}", parts[0][at], parts[1][at]))
+    return Table(("predicted", "before", "after"), tuple(rows))
+
+
+def _rate(plan: Plan) -> str:
+    assert plan.predicted is not None
+    return f"{plan.batch_size / plan.predicted.step_s:.3g}" if plan.predicted.step_s > 0 else NOTHING
+
+
+def _part(plan: Plan, device: int) -> tuple[str, ...]:
+    """Return what a device of the cluster does in a step, dashes where the plan leaves it out."""
+    assert plan.predicted is not None
+    for at, part in zip(plan.stages[0].devices, plan.predicted.parts):
+        if at == device:
+            return (*(seconds_text(s) for s in (part.busy_s, part.sending_s, part.waiting_s)), bytes_text(part.memory_bytes))
+    return (NOTHING,) * 4
+
+
+def _sizes(before: Plan, after: Plan) -> Table:
+    """Return the layouts and sizes of every layer, "before -> after" where they differ."""
+    cells = [_cells(plan, len(after.devices)) for plan in (before, after)]
+    rows = []
+    for (name, layout, *parts), (_, layout_after, *parts_after) in zip(*cells):
+        rows.append((name, _arrow(layout, layout_after), *(_arrow(a, b) for a, b in zip(parts, parts_after))))
+    return Table(("layer", "layout", *after.devices), tuple(rows), left=2)
+
+
+def _cells(plan: Plan, devices: int) -> list[list[str]]:
+    found = []
+    for stage in plan.stages:
+        for name, layout, *parts in stage_rows(stage, plan.devices)[1:]:
+            held = dict(zip(stage.devices, parts))
+            found.append([name, layout, *(held.get(d, NOTHING) for d in range(devices))])
+    return found

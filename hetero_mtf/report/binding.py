@@ -1,0 +1,88 @@
+"""What binds a step: the device all others wait for, the links, or memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from hetero_mtf.planning.link_cost import ring
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.records import DevicePart, Prediction, Stage
+from hetero_mtf.units import bandwidth_text, bytes_text, seconds_text
+
+MEMORY_BINDS_FROM = 0.95  # of what is free
+BALANCED_UP_TO = 0.02  # of the step, waited by any device
+
+
+@dataclasses.dataclass(frozen=True)
+class Binding:
+    """One thing that binds.
+
+    Parameters
+    ----------
+    kind : "device", "link" or "memory".
+    text : which, and the figures that show it.
+    """
+
+    kind: str
+    text: str
+
+
+def critical(parts: Sequence[DevicePart]) -> DevicePart:
+    """Return the part of the device that waits least: what it does is the step.
+
+    Parameters
+    ----------
+    parts : one a device, at least one.
+    """
+    return min(parts, key=lambda part: part.waiting_s)
+
+
+def bindings(predicted: Prediction, stage: Stage, profile: Profile | None = None) -> tuple[Binding, ...]:
+    """Return what binds a step, first what its time hangs on, then the memory pools that are all but full.
+
+    Time hangs on the device that waits least; where none waits longer than 2 % of the step, on all alike. It is links that bind if
+    that device sends for longer than it computes. A memory pool binds if the plan needs more than 95 % of what is free in it.
+
+    Parameters
+    ----------
+    predicted : the prediction of a step.
+    stage : the stage it is of.
+    profile : names the slowest link and says how much memory is free; None if it is not at hand.
+    """
+    part = critical(predicted.parts)
+    spent = f"computes for {seconds_text(part.busy_s)} and sends for {seconds_text(part.sending_s)} of {seconds_text(predicted.step_s)}"
+    waits = "never waits" if part.waiting_s <= 0.005 * predicted.step_s else f"waits least, for {seconds_text(part.waiting_s)}"
+    alike = len(predicted.parts) > 1 and all(p.waiting_s <= BALANCED_UP_TO * predicted.step_s for p in predicted.parts)
+    if part.sending_s > part.busy_s:
+        slowest = f"; {_slowest_link(profile, stage)}" if profile is not None and len(stage.devices) > 1 else ""
+        found = [Binding("link", f"the links bind: {part.device}, which {waits}, {spent}{slowest}")]
+    else:
+        many = "both" if len(predicted.parts) == 2 else f"all {len(predicted.parts)}"
+        who = f"{many} devices bind alike: {part.device}" if alike else f"device {part.device} binds: it"
+        found = [Binding("device", f"{who} {waits}, {spent}")]
+    return tuple(found + (_full_pools(predicted, stage, profile) if profile is not None else []))
+
+
+def _slowest_link(profile: Profile, stage: Stage) -> str:
+    """Return the slowest of the links from each device of a stage to the next."""
+    devices, names = stage.devices, [d.name for d in profile.cluster.devices]
+    ends = [(devices[at - 1], devices[at]) for at in range(len(devices))]
+    links = {end: ring(profile, end) for end in ends}
+    (first, second), link = max(links.items(), key=lambda item: (item[1].seconds_per_byte, item[1].latency_s))
+    if link.seconds_per_byte <= 0:
+        return f"between {names[first]} and {names[second]} nothing is sent"
+    speed, latency = bandwidth_text(1 / link.seconds_per_byte), seconds_text(link.latency_s)
+    return f"the slowest is that of {names[first]} and {names[second]}, {speed} after {latency}"
+
+
+def _full_pools(predicted: Prediction, stage: Stage, profile: Profile) -> list[Binding]:
+    needed: dict[str, int] = {}
+    for device, part in zip(stage.devices, predicted.parts):
+        pool = profile.cluster.devices[device].pool
+        needed[pool] = needed.get(pool, 0) + part.memory_bytes
+    return [
+        Binding("memory", f"memory {pool.name} binds: {bytes_text(needed[pool.name])} are needed, {bytes_text(pool.free_bytes)} are free")
+        for pool in profile.memory
+        if needed.get(pool.name, 0) > MEMORY_BINDS_FROM * pool.free_bytes
+    ]

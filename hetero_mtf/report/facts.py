@@ -1,0 +1,172 @@
+"""The facts of a plan: everything that is said of it, in one list of sections for terminal and page alike."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan_text import way_text
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.records import Prediction
+from hetero_mtf.planning.typed import filter_stage, single_stage
+from hetero_mtf.report.binding import bindings
+from hetero_mtf.report.measured import Measured
+from hetero_mtf.report.pictures import size_bars, time_bars
+from hetero_mtf.report.section import Section
+from hetero_mtf.report.step_time import StepTime, StepTimes
+from hetero_mtf.report.table import (
+    NOTHING,
+    Table,
+    alternatives_table,
+    prediction_table,
+    sizes_table,
+    step_time_table,
+    worth_table,
+)
+from hetero_mtf.units import seconds_text
+
+COMPARED_UP_TO = 16  # devices that are listed each alone
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A plan and what is known beside it.
+
+    Parameters
+    ----------
+    plan : Plan; without a prediction of its own it gets that of the profile.
+    profile : what it was made from; None if it is not at hand.
+    measured : times of a run by this plan; None if there was none.
+
+    Raises
+    ------
+    PlanError
+        If the plan does not fit the profile's network, or the times are another plan's.
+    """
+
+    plan: Plan
+    profile: Profile | None = None
+    measured: Measured | None = None
+
+    def __post_init__(self) -> None:
+        if self.profile is not None:
+            self.plan.check(self.profile.graph)
+        if self.measured is not None:
+            self.measured.check(self.plan)
+        if self.plan.predicted is None and self.profile is not None:
+            predicted = predict(Costs(self.profile), self.plan.stages[0], self.plan.gradient_sync)
+            object.__setattr__(self, "plan", dataclasses.replace(self.plan, predicted=predicted))
+
+
+def facts(subject: Subject) -> tuple[Section, ...]:
+    """Return everything that is known of a plan.
+
+    Parameters
+    ----------
+    subject : the plan and what is known beside it.
+    """
+    plan = subject.plan
+    found = [_heading(plan), Section("Sizes", (_sizes_sentence(plan),), sizes_table(plan), size_bars(plan))]
+    if plan.predicted is None:
+        found.append(Section("Predicted step", ("nothing is predicted: the plan was typed by hand, and no profile is given",)))
+    else:
+        found += _predicted(subject, plan.predicted)
+    compared = _compared(subject)
+    found += [compared] if compared is not None else []
+    if plan.alternatives:
+        found.append(Section("Not taken", (), alternatives_table(plan)))
+    if plan.worth:
+        found.append(Section("Is each device worth using?", (), worth_table(plan)))
+    return tuple(found)
+
+
+def step_times(plan: Plan, profile: Profile, measured: Measured | None = None) -> StepTimes:
+    """Return seconds a step on each device alone, split equally and as planned: predicted, and measured where that is known.
+
+    Parameters
+    ----------
+    plan : Plan.
+    profile : Profile.
+    measured : times of a run.
+    """
+    costs, names = Costs(profile), plan.devices
+    alone_s = measured.alone_s if measured is not None and measured.alone_s else (None,) * len(names)
+    alone = tuple(StepTime(name, _alone_s(costs, d), alone_s[d]) for d, name in enumerate(names))
+    even_s = predict(costs, filter_stage(costs.graph, [1.0] * len(names), "pairs")).step_s
+    even = StepTime("equal split", even_s, measured.even_s if measured is not None else None)
+    return StepTimes(alone, _planned(plan, measured), even)
+
+
+def _alone_s(costs: Costs, device: int) -> float:
+    return predict(costs, single_stage(costs.graph, device)).step_s
+
+
+def _planned(plan: Plan, measured: Measured | None) -> StepTime:
+    predicted_s = plan.predicted.step_s if plan.predicted is not None else None
+    return StepTime(f"planned ({plan.strategy})", predicted_s, measured.step_s if measured is not None else None)
+
+
+def _heading(plan: Plan) -> Section:
+    used = sorted({d for stage in plan.stages for d in stage.devices})
+    idle = [name for d, name in enumerate(plan.devices) if d not in used]
+    lines = [
+        f"plan by strategy {plan.strategy} for batches of {plan.batch_size} samples, {way_text(plan)}",
+        f"network {plan.digest} of {sum(len(stage.layers) for stage in plan.stages)} layers in {plan.dtype}",
+        f"{len(used)} of {len(plan.devices)} devices work: {_named([plan.devices[d] for d in used])}",
+    ]
+    lines += [f"left out: {_named(idle)}"] if idle else []
+    return Section("Plan", (*lines, *(f"supposed, not measured: {clause}" for clause in plan.supposed)))
+
+
+def _named(names: list[str]) -> str:
+    shown = ", ".join(names[:COMPARED_UP_TO])
+    return f"{shown} and {len(names) - COMPARED_UP_TO} more" if len(names) > COMPARED_UP_TO else shown
+
+
+def _sizes_sentence(plan: Plan) -> str:
+    layouts = [entry.layout for stage in plan.stages for entry in stage.layouts]
+    counts = [f"{layouts.count(layout)} {layout}" for layout in dict.fromkeys(layouts)]
+    return f"units, samples, or samples x units of each device, by layer; layouts: {', '.join(counts)}"
+
+
+def _predicted(subject: Subject, predicted: Prediction) -> list[Section]:
+    plan = subject.plan
+    figures = [(name, seconds_text(getattr(predicted, f"{name}_s"))) for name in ("step", "forward", "backward", "update")]
+    if predicted.step_s > 0:
+        figures.append(("samples a second", f"{plan.batch_size / predicted.step_s:.3g}"))
+    sentences = [_measured_sentence(subject.measured, predicted)] if subject.measured is not None else []
+    binding = [b.text for b in bindings(predicted, plan.stages[0], subject.profile)] if predicted.parts else []
+    binding += ["whether memory binds is not known without the profile"] if subject.profile is None else []
+    found = [Section("Predicted step", tuple(sentences), prediction_table(plan), time_bars(plan), tuple(figures))]
+    return [*found, Section("What binds", tuple(binding))]
+
+
+def _measured_sentence(measured: Measured, predicted: Prediction) -> str:
+    taken = f"measured {seconds_text(measured.step_s)} a step (median of {measured.steps} steps, spread {measured.spread:.0%})"
+    if predicted.step_s <= 0:
+        return taken
+    return f"{taken}, {measured.step_s / predicted.step_s:.2f} times what was predicted"
+
+
+def _compared(subject: Subject) -> Section | None:
+    plan, title = subject.plan, "Beside it"
+    if subject.profile is None or subject.plan.predicted is None:
+        if subject.measured is None:
+            return None
+        planned = _planned(plan, subject.measured)
+        row = (planned.name, _time(planned.predicted_s), _time(planned.measured_s), "")
+        return Section(title, (), Table(("one training step", "predicted", "measured", "times planned"), (row,)))
+    times = step_times(plan, subject.profile, subject.measured)
+    way = "the ideal is 1 / (sum of 1 / alone): all devices work all the time and send nothing"
+    if len(times.alone) <= COMPARED_UP_TO:
+        return Section(title, (way,), step_time_table(times))
+    table = step_time_table(times)
+    slowest = max(range(len(times.alone)), key=lambda d: times.alone[d].predicted_s or 0.0)
+    fastest = min(range(len(times.alone)), key=lambda d: times.alone[d].predicted_s or 0.0)
+    rows = (table.rows[fastest], table.rows[slowest], *table.rows[len(times.alone) :])
+    return Section(title, (way, "of the devices alone, the fastest and the slowest are shown"), dataclasses.replace(table, rows=rows))
+
+
+def _time(value: float | None) -> str:
+    return NOTHING if value is None else seconds_text(value)

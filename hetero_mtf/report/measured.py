@@ -1,0 +1,135 @@
+"""What a run measured: seconds of training steps, kept beside its plan to be set beside the prediction."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from hetero_mtf.errors import DataError, PlanError
+from hetero_mtf.json_file import read_json, write_json
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked
+
+VERSION = 1
+_HEAD = ("kind", "version")
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """Measured seconds of training steps.
+
+    Parameters
+    ----------
+    digest : digest of the network that was trained.
+    strategy : strategy of the plan it was trained by.
+    batch_size : samples a step.
+    devices : names of the cluster's devices.
+    steps : steps that were timed; the first ones, short batches and the last of each epoch are not.
+    step_s : median seconds a step.
+    spread : inter-quartile range relative to the median.
+    alone_s : (devices,) seconds a step on each device alone; empty if not measured.
+    even_s : seconds a step of the equal split; None if not measured.
+
+    Raises
+    ------
+    DataError
+        If a value is out of range.
+    """
+
+    digest: str
+    strategy: str
+    batch_size: int
+    devices: tuple[str, ...]
+    steps: int
+    step_s: float
+    spread: float = 0.0
+    alone_s: tuple[float, ...] = ()
+    even_s: float | None = None
+
+    def __post_init__(self) -> None:
+        faults = _faults(self)
+        if faults:
+            raise DataError(f"the measured times have {listed(faults)}; train again")
+
+    def check(self, plan: Plan, source: str = "the measured times") -> None:
+        """Raise `PlanError` unless the times are of a run by a plan of this strategy for this network, batch size and cluster.
+
+        Parameters
+        ----------
+        plan : Plan.
+        source : what messages call it.
+        """
+        mine, asked = (_said(r.digest, r.strategy, r.batch_size, r.devices) for r in (self, plan))
+        if mine != asked:
+            raise PlanError(f"{source}: measured was {mine}, the plan is {asked}; give the plan of that run or train by this one")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the times to a JSON file in one piece.
+
+        Parameters
+        ----------
+        path : path of the file to write or replace.
+        """
+        write_json(path, {"kind": "measured", "version": VERSION, **dataclasses.asdict(self)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Measured:
+        """Return the times in a file written by `save`.
+
+        Parameters
+        ----------
+        path : path of the file.
+
+        Raises
+        ------
+        HeteroError
+            If the file cannot be read, is not of this kind and version, or has faults; all faults at once.
+        """
+        document: dict[str, Any] = read_json(path, kind="measured", version=VERSION)
+        faults: list[Fault] = []
+        values = read_fields(cls, {key: value for key, value in document.items() if key not in _HEAD}, "", faults)
+        named = {fault.path.split("[")[0] for fault in faults}
+        faults += [fault for fault in _faults(unchecked(cls, values)) if fault.path.split("[")[0] not in named]
+        if faults:
+            raise DataError(f"{os.fspath(path)} has {listed(faults)}; train again with hetero-mtf train")
+        return cls(**values)
+
+
+def median_and_spread(seconds: Sequence[float]) -> tuple[float, float]:
+    """Return the median and the inter-quartile range relative to it; a single figure has no spread.
+
+    Parameters
+    ----------
+    seconds : (steps,) at least one.
+
+    Examples
+    --------
+    >>> median_and_spread([1.0, 2.0, 3.0])
+    (2.0, 0.5)
+    """
+    median = statistics.median(seconds)
+    if len(seconds) < 2 or median <= 0:
+        return median, 0.0
+    low, _, high = statistics.quantiles(seconds, n=4, method="inclusive")
+    return median, (high - low) / median
+
+
+def _said(digest: str, strategy: str, batch_size: int, devices: Sequence[str]) -> str:
+    return f"network {digest} by strategy {strategy} at batch size {batch_size} on {', '.join(devices)}"
+
+
+def _faults(measured: Measured) -> list[Fault]:
+    faults = [Fault(name, f"is {value}, must be at least 1") for name in ("batch_size", "steps") if (value := getattr(measured, name)) < 1]
+    faults += [] if measured.devices else [Fault("devices", "are none, must name at least one")]
+    named = {"step_s": measured.step_s, **{f"alone_s[{i}]": value for i, value in enumerate(measured.alone_s)}}
+    named |= {} if measured.even_s is None else {"even_s": measured.even_s}
+    faults += [Fault(path, f"is {value:g}, must be finite and above zero") for path, value in named.items() if not 0 < value < math.inf]
+    if not 0 <= measured.spread < math.inf:
+        faults.append(Fault("spread", f"is {measured.spread:g}, must be zero or more"))
+    if measured.alone_s and len(measured.alone_s) != len(measured.devices):
+        faults.append(Fault("alone_s", f"are {len(measured.alone_s)}, there are {len(measured.devices)} devices"))
+    return faults

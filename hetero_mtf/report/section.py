@@ -1,0 +1,80 @@
+"""Sections: what is said of a plan, once, for the terminal and for a page."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from hetero_mtf.report.table import Table
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """One bar of a picture.
+
+    Parameters
+    ----------
+    label : what it stands for, such as a layer or a device.
+    parts : (series,) lengths, zero or more.
+    texts : (series,) what each part is, for people.
+    """
+
+    label: str
+    parts: tuple[float, ...]
+    texts: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Bars:
+    """Stacked bars, drawn one below the other.
+
+    Parameters
+    ----------
+    series : names of the parts of a bar, in order.
+    bars : the bars.
+    whole : length of a full bar; None where every bar is full.
+    kind : what the colours stand for: "devices" or "times".
+    """
+
+    series: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    whole: float | None = None
+    kind: str = "devices"
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """One thing to say: a title, a few figures, sentences, a table, and a picture of what the table says in numbers.
+
+    Parameters
+    ----------
+    title : a few words.
+    sentences : each ends without a full stop.
+    table : None for none.
+    bars : None for none; a terminal does not draw them.
+    figures : (name, value) of what matters most.
+    """
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    table: Table | None = None
+    bars: Bars | None = None
+    figures: tuple[tuple[str, str], ...] = ()
+
+
+def sections_text(sections: Sequence[Section]) -> str:
+    """Return sections for a terminal: title, figures, sentences and table of each.
+
+    Parameters
+    ----------
+    sections : Section.
+    """
+    blocks = []
+    for section in sections:
+        lines = [section.title, "=" * len(section.title)]
+        lines += [", ".join(f"{name} {value}" for name, value in section.figures)] if section.figures else []
+        lines += section.sentences
+        if section.table is not None and section.table.rows:
+            lines += ["", dataclasses.replace(section.table, title="").text()]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)

@@ -16,10 +16,10 @@ from hetero_mtf.planning.layout import arrange
 from hetero_mtf.planning.plan_check import graph_faults, plan_faults
 from hetero_mtf.planning.plan_text import plan_text
 from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
-from hetero_mtf.planning.records import Alternative, CollectiveRule, DevicePart, DeviceWorth, LayerLayout, Prediction, Stage
+from hetero_mtf.planning.records import Alternative, CollectiveRule, DevicePart, DeviceWorth, LayerLayout, Prediction, Proof, Stage
 from hetero_mtf.planning.sizes import proportional
 
-__all__ = ["Alternative", "CollectiveRule", "DevicePart", "DeviceWorth", "LayerLayout", "Plan", "Prediction", "Stage"]
+__all__ = ["Alternative", "CollectiveRule", "DevicePart", "DeviceWorth", "LayerLayout", "Plan", "Prediction", "Proof", "Stage"]
 
 VERSION = 1
 _HEAD = frozenset({"kind", "version"})
@@ -34,7 +34,7 @@ class Plan:
     digest : digest of the LayerGraph it is for.
     dtype : "float32" or "float64".
     batch_size : samples a step.
-    strategy : what made it: "single", "even", "filters", "batch", "hybrid", "grid".
+    strategy : what made it: "single", "even", "filters", "batch", "hybrid", "grid", "layers".
     devices : names of all devices of the cluster, also of those it leaves idle.
     stages : runs of layers on meshes of devices; together they hold every layer once, in order.
     schedule : how batches move through the stages.
@@ -49,6 +49,7 @@ class Plan:
         which averages weights with one partner a step, is not synchronous, and needs every layer to split the batch.
     worth : whether each device is worth using; empty if that was not asked.
     supposed : what the profile it was made from supposes instead of having measured it (`what_if`), a clause each.
+    proof : how far its layouts are proven best; None where that is not known.
 
     Raises
     ------
@@ -72,6 +73,7 @@ class Plan:
     gradient_sync: str = "all_reduce"
     worth: tuple[DeviceWorth, ...] = ()
     supposed: tuple[str, ...] = ()
+    proof: Proof | None = None
 
     def __post_init__(self) -> None:
         faults = plan_faults(self)

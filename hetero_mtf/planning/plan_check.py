@@ -11,7 +11,7 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.collective_rule import rule_faults
 from hetero_mtf.planning.layout import channels, split_units, splits_batch
 from hetero_mtf.planning.reading import Fault
-from hetero_mtf.planning.records import GRADIENT_SYNCS, LAYOUTS, SCHEDULES, DevicePart, LayerLayout, Prediction, Stage
+from hetero_mtf.planning.records import GRADIENT_SYNCS, LAYOUTS, PROOFS, SCHEDULES, DevicePart, LayerLayout, Prediction, Proof, Stage
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.plan import Plan
@@ -28,6 +28,8 @@ def plan_faults(plan: Plan) -> list[Fault]:
     faults += rule_faults(plan.collectives, plan.stages)
     if plan.predicted is not None:
         faults += _prediction_faults(plan.predicted, plan.devices)
+    if plan.proof is not None:
+        faults += _proof_faults(plan.proof)
     return faults + _considered_faults(plan)
 
 
@@ -126,8 +128,18 @@ def _samples_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_
     return faults
 
 
+def _proof_faults(proof: Proof) -> list[Fault]:
+    """Return what is wrong with what is proven of a plan."""
+    entries = [(proof.status not in PROOFS, "status", f"is {proof.status!r}, must be one of {', '.join(PROOFS)}")]
+    for name in ("value_s", "bound_s", "gap"):
+        entries.append((not _seconds(getattr(proof, name)), name, f"is {getattr(proof, name):g}, must be zero or more"))
+    below = proof.value_s < proof.bound_s * (1 - 1e-6)
+    entries.append((below, "bound_s", f"is {proof.bound_s:g}, above the {proof.value_s:g} of the plan; it must be a lower bound"))
+    return [Fault(f"proof.{name}", text) for wrong, name, text in entries if wrong]
+
+
 def _prediction_faults(predicted: Prediction, devices: tuple[str, ...]) -> list[Fault]:
-    named = {f"predicted.{name}": getattr(predicted, name) for name in ("step_s", "forward_s", "backward_s", "update_s")}
+    named = {f"predicted.{name}": getattr(predicted, name) for name in ("step_s", "forward_s", "backward_s", "update_s", "call_s")}
     parts = [_part_faults(part, f"predicted.parts[{index}]", devices) for index, part in enumerate(predicted.parts)]
     return [*_time_faults(named), *(fault for found in parts for fault in found)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hetero_mtf.planning.records import CollectiveRule, LayerLayout, Prediction, Stage
+from hetero_mtf.planning.records import CollectiveRule, LayerLayout, Prediction, Proof, Stage
 from hetero_mtf.units import bytes_text, seconds_text
 
 if TYPE_CHECKING:
@@ -29,9 +29,17 @@ def plan_text(plan: Plan) -> str:
         lines.append(f"All-reduces: {', '.join(_rule_text(rule) for rule in plan.collectives)}")
     if plan.predicted is not None:
         lines += _prediction_lines(plan.predicted)
+    if plan.proof is not None:
+        lines.append(f"Layouts: {_proof_text(plan.proof)}")
     for other in plan.alternatives:
         lines.append(f"Not taken: {other.strategy}: {other.reason}")
+    lines += [f"Device {worth.device}: {worth.reason}" for worth in plan.worth]
     return "\n".join(lines)
+
+
+def _proof_text(proof: Proof) -> str:
+    known = f"{seconds_text(proof.value_s)} by the layout program, at most {proof.gap:.2%} above the least"
+    return f"{proof.status}, {known} on {proof.space}"
 
 
 def _rule_text(rule: CollectiveRule) -> str:

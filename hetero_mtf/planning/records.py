@@ -6,6 +6,7 @@ import dataclasses
 
 LAYOUTS = ("replicated", "batch", "column", "row", "split")
 SCHEDULES = ("synchronous",)
+PROOFS = ("optimal", "time limit", "heuristic")
 COLLECTIVES = {"all_reduce": ("ring", "butterfly", "halving_doubling", "two_level", "exchange", "nccl")}
 LEADERS = ("ring", "butterfly", "halving_doubling", "exchange")  # methods among the leaders of hosts
 GRADIENT_SYNCS = ("all_reduce", "butterfly_mixing")
@@ -125,11 +126,12 @@ class Prediction:
 
     Parameters
     ----------
-    step_s : seconds of the whole step; forward_s + backward_s + update_s.
+    step_s : seconds of the whole step; forward_s + backward_s + update_s + call_s.
     forward_s : seconds until the output is whole, all-reduces and all-gathers included.
     backward_s : seconds of the backward pass, all-reduces and all-gathers included.
     update_s : seconds of the optimizer on the slowest device.
-    parts : one for each device of the plan that is in a stage.
+    parts : one for each device of the plan that is in a stage; all of them wait while the step is called.
+    call_s : seconds to call the step and hand over its batch.
     """
 
     step_s: float
@@ -137,6 +139,27 @@ class Prediction:
     backward_s: float
     update_s: float
     parts: tuple[DevicePart, ...]
+    call_s: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Proof:
+    """How far the layouts of a plan are proven best, in the seconds that the layout program adds up (`layout_program`).
+
+    Parameters
+    ----------
+    status : "optimal", "time limit" (the best found by then), or "heuristic" (found otherwise, and predicted to be faster).
+    value_s : seconds of the plan.
+    bound_s : seconds that no plan of the space is below.
+    gap : value_s / bound_s - 1.
+    space : the plans among which this holds.
+    """
+
+    status: str
+    value_s: float
+    bound_s: float
+    gap: float
+    space: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from hetero_mtf.planning.layer_cost import Costs
 from hetero_mtf.planning.layout import Arrangement, Segment, splits_batch
-from hetero_mtf.planning.records import Prediction, Stage
+from hetero_mtf.planning.records import Prediction, Proof, Stage
 from hetero_mtf.planning.sizes import even, minimise_maximum
 
 SWEEPS = 3
@@ -26,10 +26,12 @@ class Candidate:
     ----------
     stage : Stage.
     prediction : its predicted seconds.
+    proof : how far its layouts are proven best; None where that was not looked at.
     """
 
     stage: Stage
     prediction: Prediction
+    proof: Proof | None = None
 
 
 @dataclasses.dataclass(frozen=True)

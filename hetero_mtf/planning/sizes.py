@@ -86,7 +86,7 @@ def proportional(units: int, shares: Sequence[float]) -> Split:
 
 
 def minimise_maximum(
-    curves: Sequence[CurveLike],
+    curves: Sequence[CurveLike] | np.ndarray,
     units: int,
     lower: Sequence[int] | None = None,
     upper: Sequence[int] | None = None,
@@ -130,7 +130,7 @@ def minimise_maximum(
     (5, 4)
     """
     _check_units(units)
-    if not curves:
+    if len(curves) == 0:
         raise PlanError("there is no device to split over; name at least one device")
     tables = [_table(curve, units, d) for d, curve in enumerate(curves)]
     bounds = Bounds.of(len(tables), units, lower, upper, multiple)

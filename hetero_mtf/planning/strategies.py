@@ -10,15 +10,18 @@ from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.filters import best_filters
 from hetero_mtf.planning.grid import best_grid
 from hetero_mtf.planning.hybrid import best_hybrid
+from hetero_mtf.planning.layer_layouts import best_layers, proven
 from hetero_mtf.planning.link_cost import collective_rules
 from hetero_mtf.planning.memory import lack_of_memory, optimizer_name
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.reasons import binding_part, why_longer
 from hetero_mtf.planning.records import GRADIENT_SYNCS, Alternative
 from hetero_mtf.planning.samples import best_batch
 from hetero_mtf.planning.search import Candidate
 from hetero_mtf.planning.typed import device_names, filter_stage, single_stage
 from hetero_mtf.planning.what_if import WhatIf, supposed, suppositions
+from hetero_mtf.planning.worth import device_worth
 from hetero_mtf.units import seconds_text
 
 Strategy = Callable[[Costs], Candidate]
@@ -39,7 +42,8 @@ def plan(
     batch_size : samples a step; None for that of the profile, the only one its curves hold for.
     strategy : "single" (the fastest device alone), "even" (filters split equally), "filters" (split by measured speed), "batch"
         (samples split), "hybrid" (samples up to the dense layers, hidden units in them), "grid" (samples along one axis of a mesh
-        and filters along the other, for four devices or more), or "auto", the cheapest of those that fit in memory.
+        and filters along the other, for four devices or more), "layers" (each
+        layer as the layout program finds best), or "auto", the cheapest of those that fit in memory.
     optimizer : optimizer to train with, a name or a Keras optimizer; None for that of the profile.
     gradient_sync : "all_reduce" of gradients, or "butterfly_mixing" of weights, which is not synchronous and goes with strategy
         "batch" alone.
@@ -117,6 +121,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "batch": best_batch,
     "hybrid": best_hybrid,
     "grid": best_grid,
+    "layers": best_layers,
 }
 """The one place to add a strategy; `auto` considers all of them, an earlier one first where two cost the same."""
 
@@ -161,9 +166,10 @@ def _cheapest(costs: Costs) -> Plan:
         reasons = ", ".join(f"{name} {lack}" for name, lack in lacks.items())
         raise PlanError(f"no strategy fits in memory ({reasons}); use a smaller batch or network")
     chosen = min(fitting, key=lambda name: candidates[name].prediction.step_s)
-    best_s = candidates[chosen].prediction.step_s
-    others = tuple(_alternative(name, c, lacks[name], chosen, best_s) for name, c in candidates.items() if name != chosen)
-    return dataclasses.replace(_made(costs.profile, chosen, candidates[chosen]), alternatives=others + none)
+    best = candidates[chosen]
+    others = tuple(_alternative(costs, name, candidates, lacks[name], chosen) for name in candidates if name != chosen)
+    worth = device_worth(costs, best, [candidates[name] for name in fitting if name != chosen])
+    return dataclasses.replace(_made(costs.profile, chosen, proven(costs, best)), alternatives=others + none, worth=worth)
 
 
 def _candidates(costs: Costs) -> tuple[dict[str, Candidate], tuple[Alternative, ...]]:
@@ -178,15 +184,23 @@ def _candidates(costs: Costs) -> tuple[dict[str, Candidate], tuple[Alternative, 
     return found, tuple(none)
 
 
-def _alternative(name: str, candidate: Candidate, lack: str, chosen: str, best_s: float) -> Alternative:
-    step_s = candidate.prediction.step_s
+def _alternative(costs: Costs, name: str, candidates: Mapping[str, Candidate], lack: str, chosen: str) -> Alternative:
+    """Return why a strategy was not taken: what it lacks, or which of its parts take longer."""
+    candidate, best = candidates[name], candidates[chosen]
+    step_s, best_s = candidate.prediction.step_s, best.prediction.step_s
+    binding = binding_part(candidate.prediction)
+    if lack:
+        return Alternative(name, step_s, lack, binding)
     times = step_s / best_s if best_s > 0 else 1.0
-    same = times < 1.0005
-    reason = lack or f"{seconds_text(step_s)} a step, {'no less than' if same else f'{times:.2f} times'} strategy {chosen}"
-    return Alternative(name, step_s, reason)
+    if times < 1.0005:
+        return Alternative(name, step_s, f"{seconds_text(step_s)} a step, no less than strategy {chosen}", binding)
+    why = why_longer(costs, candidate, best)
+    told = f"{seconds_text(step_s)} a step, {times:.2f} times strategy {chosen}"
+    return Alternative(name, step_s, f"{told}: {why}" if why else told, binding)
 
 
 def _made(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
     graph, stage, names = profile.graph, candidate.stage, device_names(profile.cluster)
     rules = collective_rules(profile, stage.devices, stage.axes)
-    return Plan(graph.digest, graph.dtype, profile.batch_size, strategy, names, (stage,), collectives=rules, predicted=candidate.prediction)
+    made = Plan(graph.digest, graph.dtype, profile.batch_size, strategy, names, (stage,), collectives=rules, predicted=candidate.prediction)
+    return dataclasses.replace(made, proof=candidate.proof)

@@ -26,12 +26,13 @@ def four() -> Profile:
 
 def test_cheap_links_make_auto_take_the_measured_split_and_say_what_lost() -> None:
     made = plan(unequal())
-    assert made.strategy == "filters" and made.predicted is not None
-    assert [other.strategy for other in made.alternatives] == ["single", "even", "batch", "hybrid", "grid"]
+    assert made.strategy == "layers" and made.predicted is not None
+    assert [other.strategy for other in made.alternatives] == ["single", "even", "filters", "batch", "hybrid", "grid"]
     assert made.alternatives[-1].step_s is None and "needs at least 4 devices" in made.alternatives[-1].reason
     for other in made.alternatives[:-1]:
         assert other.step_s is not None and other.step_s > made.predicted.step_s
-        assert f"{other.step_s / made.predicted.step_s:.2f} times strategy filters" in other.reason
+        times = other.step_s / made.predicted.step_s
+        assert f"{'no less than' if times < 1.0005 else f'{times:.2f} times'} strategy layers" in other.reason
 
 
 def test_dear_links_make_auto_take_the_faster_device_alone() -> None:
@@ -59,7 +60,7 @@ def test_the_measured_split_is_never_predicted_slower_than_the_equal_one() -> No
 
 
 def test_an_unknown_strategy_is_refused() -> None:
-    with pytest.raises(PlanError, match="strategy 'magic' is unknown; use one of auto, single, even, filters, batch, hybrid, grid"):
+    with pytest.raises(PlanError, match="strategy 'magic' is unknown; use one of auto, single, even, filters, batch, hybrid, grid, layers"):
         plan(unequal(), strategy="magic")
 
 
@@ -108,7 +109,7 @@ def test_a_split_is_taken_where_one_device_has_too_little_memory() -> None:
 
 def test_no_memory_at_all_is_one_sentence() -> None:
     starved = profile_of(GRAPH, [1e6, 1e6], memory_bytes=1)
-    needs = ", ".join(f"{name} needs .*" for name in ("single", "even", "filters", "batch", "hybrid"))
+    needs = ", ".join(f"{name} needs .*" for name in ("single", "even", "filters", "batch", "hybrid", "layers"))
     with pytest.raises(PlanError, match=rf"no strategy fits in memory \({needs}\); use a smaller batch or network"):
         plan(starved)
 

@@ -1,0 +1,147 @@
+"""The strategy "layers": every layer's layout by the layout program, over the devices worth using."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from hetero_mtf.errors import NothingToSplitError
+from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.filters import best_filters
+from hetero_mtf.planning.hybrid import best_hybrid
+from hetero_mtf.planning.layout import PAIRINGS, arrange
+from hetero_mtf.planning.layout_cost import LayoutCost
+from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, solve_layouts, stage_of
+from hetero_mtf.planning.layout_space import Space, layout_space
+from hetero_mtf.planning.memory import lack_of_memory
+from hetero_mtf.planning.records import Proof
+from hetero_mtf.planning.samples import best_batch
+from hetero_mtf.planning.search import Candidate
+from hetero_mtf.planning.sizes import largest_remainder, proportional
+from hetero_mtf.planning.typed import filter_stage, single_stage, sized_stage
+
+ALL_SETS_UP_TO = 4
+EVERY_COUNT_UP_TO = 16
+_STEP = 1.5  # from one number of devices to the next, above that
+
+
+def best_layers(costs: Costs) -> Candidate:
+    """Return the cheapest plan of one mesh axis that the layout program finds, with the proof of how good its layouts are.
+
+    For a set of devices, every layer's layout and sizes are the exact optimum of J over `layout_space` (`solve_layouts`). Among the
+    optima of all sets tried, and what the strategies "even", "filters", "batch" and "hybrid" and sizes rounded in proportion to speed
+    find, the least predicted step is taken, so the plan is never predicted slower than any of those. It uses two devices at least where one of them does: one device
+    alone is the business of strategy "single".
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+
+    Notes
+    -----
+    Exact in J for each set of devices; heuristic in that J is not the predicted step itself, and in the sets: all sets up to four
+    devices; of more the k fastest for each k up to 16, above that for k in steps of a half, and the sets that the other strategies
+    chose. A set is passed over where no layer's cheapest state, without anything sent, adds up to less than the best J found.
+    """
+    known = list(_others(costs))
+    best = min(known, key=lambda candidate: _rank(costs, candidate))
+    least = math.inf
+    for devices in _sets(costs, known):
+        space = layout_space(costs, devices, [candidate.stage for candidate in known])
+        cost = LayoutCost(costs, space)
+        if sum(float(cost.own(index).min()) for index in range(len(costs.graph.layers))) >= least or not fits_in_tables(cost):
+            continue
+        solution = solve_layouts(cost)
+        least = min(least, solution.value)
+        stage = stage_of(solution.layouts, devices)
+        candidate = Candidate(stage, predict(costs, stage), proof_of(space, solution, solution.value))
+        best = min(best, candidate, key=lambda candidate: _rank(costs, candidate))
+    return best if best.proof is not None else proven(costs, best)
+
+
+def proven(costs: Costs, candidate: Candidate) -> Candidate:
+    """Return a plan with the proof of how good its layouts are on its own devices; as it is if it has a proof, or a mesh of two axes.
+
+    Parameters
+    ----------
+    costs : Costs of the profile.
+    candidate : the plan.
+    """
+    stage = candidate.stage
+    if candidate.proof is not None or len(stage.axes) > 1:
+        return candidate
+    space = layout_space(costs, stage.devices, [stage])
+    cost = LayoutCost(costs, space)
+    if not fits_in_tables(cost):
+        return candidate
+    return Candidate(stage, candidate.prediction, proof_of(space, solve_layouts(cost), cost.of(stage)))
+
+
+def proof_of(space: Space, solution: LayoutSolution, value: float) -> Proof:
+    """Return what is proven of a plan by the optimum of its space.
+
+    Parameters
+    ----------
+    space : Space.
+    solution : its optimum.
+    value : J of the plan, seconds.
+    """
+    gap = max(0.0, value / solution.bound - 1) if solution.bound > 0 else 0.0
+    status = "heuristic" if value > solution.value * (1 + 1e-9) else solution.status
+    states, vectors = space.size
+    where = f"one mesh axis over the same {len(space.devices)} devices, {len(space.states)} layers of up to {states} layouts and sizes each"
+    return Proof(status, value, solution.bound, gap, f"{where}, {vectors} size vectors, equal sizes across merges and Adds")
+
+
+def _rank(costs: Costs, candidate: Candidate) -> tuple[bool, bool, float]:
+    return bool(lack_of_memory(costs.profile, candidate.stage)), len(candidate.stage.devices) < 2, candidate.prediction.step_s
+
+
+def _others(costs: Costs) -> Iterator[Candidate]:
+    """Yield the plans of other strategies on one axis, and those with sizes rounded in proportion to the devices' speeds."""
+    for strategy in (best_filters, best_batch, best_hybrid):
+        try:
+            yield strategy(costs)
+        except NothingToSplitError:
+            continue
+    graph, everyone = costs.graph, range(len(costs.profile.cluster.devices))
+    speeds = [1 / max(seconds, 1e-12) for seconds in _alone_s(costs)]
+    stages = [filter_stage(graph, [1.0] * len(everyone), "pairs")]
+    for rule, pairing in itertools.product((proportional, largest_remainder), PAIRINGS):
+        arrangement = arrange(graph, pairing)
+        sizes = [rule(segment.units, speeds).sizes for segment in arrangement.segments]
+        stages.append(sized_stage(graph, arrangement, sizes, everyone, 0))
+    stages += [single_stage(graph, device) for device in everyone] if len(everyone) < 2 else []
+    for stage in dict.fromkeys(stages):
+        yield Candidate(stage, predict(costs, stage))
+
+
+def _alone_s(costs: Costs) -> list[float]:
+    """Return the (devices,) seconds of the whole network's passes on each device alone."""
+    seconds: list[float] = costs.batch_rows(range(len(costs.graph.layers)))[:, -1].tolist()
+    return seconds
+
+
+def _sets(costs: Costs, known: Sequence[Candidate]) -> list[tuple[int, ...]]:
+    """Return the sets of two and more devices to solve the program on, the largest first."""
+    alone_s = _alone_s(costs)
+    if len(alone_s) <= ALL_SETS_UP_TO:
+        found = [chosen for size in range(2, len(alone_s) + 1) for chosen in itertools.combinations(range(len(alone_s)), size)]
+    else:
+        by_speed = sorted(range(len(alone_s)), key=lambda device: (alone_s[device], device))
+        found = [tuple(sorted(by_speed[:count])) for count in _counts(len(alone_s))]
+    found += [candidate.stage.devices for candidate in known if len(candidate.stage.devices) > 1]
+    return sorted(dict.fromkeys(found), key=lambda devices: (-len(devices), devices))
+
+
+def _counts(devices: int) -> list[int]:
+    """Return the numbers of devices that are tried.
+
+    >>> _counts(100)[-6:]
+    [16, 24, 36, 54, 81, 100]
+    """
+    found = list(range(2, min(devices, EVERY_COUNT_UP_TO) + 1))
+    while found[-1] < devices:
+        found.append(min(devices, int(found[-1] * _STEP)))
+    return found

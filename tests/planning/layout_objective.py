@@ -1,0 +1,142 @@
+"""The layout program's objective said a second time, for plans instead of tables, and networks small enough to enumerate."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.layers import kind_of
+from hetero_mtf.planning.cost import Costs
+from hetero_mtf.planning.layout_space import Space, State, entry_of
+from hetero_mtf.planning.moves import Lying, input_of, moves, output_of
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.records import LayerLayout
+from tests.planning.networks import Net, profile_of
+
+
+def objective(costs: Costs, space: Space, states: Sequence[State]) -> float:
+    """Return J, walking the layers of one choice of states; infinite if they do not go together."""
+    graph, entries = costs.graph, [entry_of(index, "", state) for index, state in enumerate(states)]
+    if any(not readable(costs, entries, index) for index in range(len(entries))):
+        return math.inf
+    seconds = sum(passes(costs, space, index, state) + collectives(costs, space, entries[index]) for index, state in enumerate(states))
+    brought, columns = set(), set()
+    for entry in entries:
+        for source in graph.layers[entry.layer].inputs:
+            if output_of(entries[source]) != input_of(entry):
+                brought.add((source, input_of(entry)))
+            if entry.layout == "column" and costs.trains_before[source]:
+                columns.add(source)
+    for source, wanted in brought:
+        made = moves(output_of(entries[source]), wanted)
+        back = [move.reverse for move in made] if costs.trains_before[source] else []
+        seconds += sum(costs.ring(space.devices).move_s(move, size(costs, source)) for move in [*made, *back])
+    for source in columns:
+        seconds += costs.ring(space.devices).all_reduce_s(size(costs, source))
+    for index in graph.outputs:
+        held = output_of(entries[index])
+        whole = Lying((), "", held.samples, held.batch_axis)
+        if held != whole and (index, whole) not in brought:
+            seconds += sum(costs.ring(space.devices).move_s(move, size(costs, index)) for move in moves(held, whole))
+    return seconds
+
+
+def size(costs: Costs, index: int) -> float:
+    return costs.profile.batch_size * math.prod(costs.graph.layers[index].output_shape) * costs.graph.item_bytes
+
+
+def readable(costs: Costs, entries: Sequence[LayerLayout], index: int) -> bool:
+    """Return whether a layer may read its inputs as they lie: split by its own sizes, or gathered, which a flattened tensor is not."""
+    entry = entries[index]
+    for source in costs.graph.layers[index].inputs:
+        other = entries[source]
+        if other.layout not in ("column", "split"):
+            continue
+        flat = not kind_of(costs.graph.layers[source]).mixes and costs.counts[source] != costs.graph.layers[source].units
+        if entry.layout in ("row", "split"):
+            if entry.sizes != other.sizes:
+                return False
+        elif flat:
+            return False
+    return True
+
+
+def passes(costs: Costs, space: Space, index: int, state: State) -> float:
+    """Return the seconds of a layer on the device charged."""
+    entry, parts = entry_of(index, "", state), state[1] or (0,) * len(space.devices)
+
+    def on(place: int, step_pass: str) -> float:
+        return costs.seconds(entry, space.devices[place], parts[place], parts[place], step_pass)
+
+    places = range(len(space.devices))
+    work = [on(p, "forward") + (on(p, "backward") if costs.trains_before[index] else 0.0) for p in places]
+    updates = [on(p, "update") if costs.graph.owner(index) == index else 0.0 for p in places]
+    charged = space.slowest.get((index, state), int(np.argmax(np.add(work, updates))))
+    return work[charged] + (max(updates) if state[0] == "batch" else updates[charged])
+
+
+def collectives(costs: Costs, space: Space, entry: LayerLayout) -> float:
+    """Return the seconds of a layer's own all-reduces."""
+    graph, ring = costs.graph, costs.ring(space.devices)
+    layer = graph.layers[entry.layer]
+    if entry.layout == "row":
+        return ring.all_reduce_s(size(costs, entry.layer))
+    if entry.layout != "batch":
+        return 0.0
+    seconds = 0.0
+    if layer.kind == "BatchNormalization":
+        seconds += ring.all_gather_s(2 * len(space.devices) * layer.units * graph.item_bytes)
+        seconds += ring.all_reduce_s(2 * layer.units * graph.item_bytes) if costs.trains_before[entry.layer] else 0.0
+    trained = [sum(v.size for v in other.variables if v.trainable) * graph.item_bytes for other in graph.layers]
+    return seconds + trained[entry.layer] * ring.all_reduce_s(sum(trained)) / sum(trained)
+
+
+def every_choice(space: Space) -> Iterator[tuple[State, ...]]:
+    yield from itertools.product(*space.states)
+
+
+def drawn_graph(rng: np.random.Generator, layers: int) -> LayerGraph:
+    """Return a small random network: chains, branches that meet in an Add or a Concatenate, tensors with several readers."""
+    net, channels = Net((4, 4, 3)), [0]
+    while len(net.layers) < layers:
+        source = int(channels[-1] if rng.random() < 0.6 else rng.choice(channels))
+        joined = [i for i in channels if i != source and net.layers[i].output_shape == net.layers[source].output_shape]
+        draw = rng.random()
+        if draw < 0.25 and joined:
+            made = net.add("Add", f"layer{len(net.layers)}", [source, int(rng.choice(joined))])
+        elif draw < 0.4 and joined:
+            made = net.add("Concatenate", f"layer{len(net.layers)}", [source, int(rng.choice(joined))])
+        elif draw < 0.55:
+            made = net.add("BatchNormalization", f"layer{len(net.layers)}", [source])
+        else:
+            made = net.conv(f"layer{len(net.layers)}", int(rng.choice([4, 6])), [source], kernel_size=[1, 1])
+        channels.append(made)
+    if rng.random() < 0.5:
+        net.add("Flatten", "flatten", [channels[-1]])
+        net.dense("head", 4, activation=str(rng.choice(["linear", "softmax"])))
+    return net.graph()
+
+
+def drawn_profile(rng: np.random.Generator, graph: LayerGraph) -> Profile:
+    """Return a profile of two or three devices whose curves are random staircases, with random links."""
+
+    def staircase(tread_s: float, rise: float) -> object:
+        return lambda seconds: rise * tread_s * math.ceil(seconds / tread_s)
+
+    speeds = [staircase(float(rng.uniform(10, 3000)), float(rng.uniform(1e-6, 5e-6))) for _ in range(int(rng.integers(2, 4)))]
+    latency_s, bandwidth = float(10 ** rng.uniform(-6, -2)), float(10 ** rng.uniform(4, 8))
+    return profile_of(graph, speeds, latency_s, bandwidth)  # type: ignore[arg-type]
+
+
+def few_states(rng: np.random.Generator, space: Space, most: int = 5) -> Space:
+    """Return the space with so few states a layer, drawn at random, that all choices can be walked; "replicated" is always there."""
+    states = []
+    for legal in space.states:
+        kept = sorted({0, *rng.permutation(len(legal))[: most - 1].tolist()})
+        states.append(tuple(legal[at] for at in kept))
+    return dataclasses.replace(space, states=tuple(states))

@@ -18,7 +18,9 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def record(path: str | None, command: str, document: Mapping[str, Any]) -> None:
-    """Write figures with the command and machine that made them to a JSON file, if a path is given."""
+    """Write figures with the command and machine that made them to a JSON file in one piece, if a path is given."""
     if path:
         machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-        pathlib.Path(path).write_text(json.dumps({"command": command, "machine": machine, **document}, indent=1) + "\n")
+        beside = pathlib.Path(f"{path}.part")
+        beside.write_text(json.dumps({"command": command, "machine": machine, **document}, indent=1) + "\n")
+        beside.replace(path)

@@ -1,0 +1,34 @@
+"""The report of a run, and what a resumed run keeps."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+from tools.bench.prediction import Case, kept, report
+
+
+def _found(network: str, cluster: str, measured_s: float) -> dict[str, Any]:
+    parts = [{"device": "worker:0", "busy_s": 0.3, "sending_s": 0.05, "waiting_s": 0.0}]
+    times = {"predicted_s": 0.4, "measured_s": measured_s, "predicted_parts": parts, "measured_parts": parts}
+    single = {**times, "plan": ["single"], "predicted_s": 0.5, "measured_s": 0.5}
+    head = {"network": network, "cluster": cluster, "batch": 32, "automatic": "filters"}
+    return {**head, "plans": [{**times, "plan": ["filters", "grid"]}, single]}
+
+
+def test_the_report_has_a_row_a_plan_the_regrets_and_a_summary() -> None:
+    text = report([_found("vgg11", "1.0,0.5", 0.5), _found("volume", "1.0,1.0", 0.52)])
+    assert "| VGG-11, batch 32 | 1.0,0.5 | filters, grid (auto) | 400 | 500 | -20.0 % | 300+50+0 | 300+50+0 |" in text
+    assert "| 3-D ResNet-10 | 1.0,1.0 | filters | 4.0 % |" in text
+    assert "4 plans measured: median error 10.0 % (at most 10), worst -23.1 % (at most 25)" in text
+    assert "within 5 % of the best measured one in 2 of 2 cases, at worst 4.0 %" in text
+
+
+def test_a_resumed_run_keeps_the_cases_it_is_asked_for(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "prediction.json"
+    cases = [Case("vgg11", "1.0,0.5", 32), Case("volume", "1.0,1.0", 16)]
+    assert kept(None, cases) == kept(str(path), cases) == []
+    done = [_found("vgg11", "1.0,0.5", 0.5), _found("volume", "1.0,1.0", 0.5), _found("vgg11", "1.0,0.33", 0.5)]
+    path.write_text(json.dumps({"cases": done}))
+    assert kept(str(path), cases) == [done[0]]

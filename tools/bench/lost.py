@@ -1,0 +1,66 @@
+"""What keeps a split from the ideal: work, sending and waiting. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+PARTS = ("busy_s", "sending_s", "waiting_s")
+
+
+def ideal_s(alone_s: Sequence[float]) -> float:
+    """Return 1 / sum over devices of 1 / T_d, which no sending and no waiting can reach.
+
+    Parameters
+    ----------
+    alone_s : (devices,) seconds a step of each device alone.
+
+    Examples
+    --------
+    >>> round(ideal_s([1.0, 2.0]), 3)
+    0.667
+    """
+    return 1 / sum(1 / seconds for seconds in alone_s)
+
+
+def lost(parts: Sequence[Mapping[str, Any]], alone_s: Sequence[float], step_s: float) -> dict[str, float]:
+    """Return which part of a step goes into work beyond the ideal, sending and waiting; they sum to 1 - efficiency.
+
+    Parameters
+    ----------
+    parts : (devices,) busy_s, sending_s and waiting_s of each device in the step; a device that is left out waits.
+    alone_s : (devices,) seconds a step of each device alone.
+    step_s : seconds of the step.
+
+    Returns
+    -------
+    busy_s, sending_s, waiting_s -> part of the step.
+
+    Notes
+    -----
+    A second of a fast device is worth more: device d counts w_d = ideal / T_d, and sum w_d = 1. As busy + sending + waiting is the
+    step for each, step - ideal = (sum w_d busy_d - ideal) + sum w_d sending_d + sum w_d waiting_d. The first is work that several
+    devices do, or do slower in small pieces than whole; it is negative where pieces are faster.
+
+    Examples
+    --------
+    >>> lost([{"busy_s": 0.8, "sending_s": 0.2, "waiting_s": 0.0}, {"busy_s": 0.7, "sending_s": 0.2, "waiting_s": 0.1}], [1.5, 1.5], 1.0)
+    {'busy_s': 0.0, 'sending_s': 0.2, 'waiting_s': 0.05}
+    """
+    ideal = ideal_s(alone_s)
+    sums = {name: sum(ideal / alone * part[name] for part, alone in zip(parts, alone_s, strict=True)) for name in PARTS}
+    sums["busy_s"] -= ideal
+    return {name: round(value / step_s, 12) for name, value in sums.items()}
+
+
+def on_all(parts: Sequence[Mapping[str, Any]], devices: Sequence[str], step_s: float) -> list[dict[str, Any]]:
+    """Return the parts of every device of a cluster; one that a plan leaves out waits for the whole step.
+
+    Parameters
+    ----------
+    parts : parts of the devices that take part.
+    devices : names of all devices.
+    step_s : seconds of the step.
+    """
+    known = {str(part["device"]): dict(part) for part in parts}
+    return [known.get(name, {"device": name, "busy_s": 0.0, "sending_s": 0.0, "waiting_s": step_s}) for name in devices]

@@ -1,0 +1,110 @@
+"""Plans of one network measured side by side: seconds of a step, and what each device did in it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+TRACED_STEPS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """How long to measure.
+
+    Parameters
+    ----------
+    rounds : rounds that count; a figure is their median.
+    steps : steps of each plan in one round.
+    budget_s : seconds that a calibration may take.
+    """
+
+    rounds: int
+    steps: int
+    budget_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What every plan trains.
+
+    Parameters
+    ----------
+    model : Keras model with logits as output.
+    batch : samples a step.
+    """
+
+    model: Any
+    batch: int
+
+    @functools.cached_property
+    def settings(self) -> dict[str, Any]:
+        """The optimizer and the loss."""
+        import keras
+
+        optimizer = keras.optimizers.SGD(0.001, momentum=0.9)
+        return {"optimizer": optimizer, "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+
+    @functools.cached_property
+    def data(self) -> tuple[np.ndarray, np.ndarray]:
+        """One batch of noise with labels."""
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(self.batch, *self.model.input_shape[1:])).astype("float32")
+        return x, rng.integers(0, self.model.output_shape[-1], self.batch)
+
+
+def measure(
+    task: Task, plans: Mapping[str, Any], cluster: Any, pace: Pace, others: Mapping[str, Callable[[], float]]
+) -> dict[str, dict[str, Any]]:
+    """Return name -> measured_s, the rounds it is the median of and, of plans, the measured parts of a step.
+
+    Parameters
+    ----------
+    task : what they train.
+    plans : name -> Plan; all are open together and take turns.
+    cluster : live cluster.
+    pace : how long to measure.
+    others : name -> function that takes a step otherwise, to take turns with them.
+    """
+    import hetero_mtf as hm
+    from hetero_mtf.training.timing import interleaved
+
+    with contextlib.ExitStack() as stack:
+        trainers = {name: stack.enter_context(hm.Trainer(task.model, plan, cluster, **task.settings)) for name, plan in plans.items()}
+        runs = {name: functools.partial(trainer.train_on_batch, *task.data) for name, trainer in trainers.items()}
+        times = interleaved({**runs, **others}, rounds=pace.rounds, steps=pace.steps, warm_up=2)
+        found: dict[str, dict[str, Any]] = {name: {"measured_s": statistics.median(each), "rounds_s": each} for name, each in times.items()}
+        for name, trainer in trainers.items():
+            traces = [trainer.trace_on_batch(*task.data) for _ in range(TRACED_STEPS)]
+            found[name]["measured_parts"] = scaled_parts(traces, found[name]["measured_s"])
+    return found
+
+
+def scaled_parts(traces: Sequence[Any], step_s: float) -> list[dict[str, Any]]:
+    """Return device, busy_s, sending_s and waiting_s of each device, means over traced steps, as parts of an untraced step.
+
+    Parameters
+    ----------
+    traces : StepTrace of each traced step; tracing makes them a little longer.
+    step_s : seconds of an untraced step.
+    """
+    factor = step_s / sum(trace.step_s for trace in traces)
+    names = ("busy_s", "sending_s", "waiting_s")
+    devices = zip(*(trace.parts for trace in traces), strict=True)
+    return [{"device": same[0].device, **{name: factor * sum(getattr(part, name) for part in same) for name in names}} for same in devices]
+
+
+def parts_text(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Return busy, sending and waiting of each device in milliseconds, such as "300+20+5; 290+20+15".
+
+    Parameters
+    ----------
+    parts : busy_s, sending_s and waiting_s of each device.
+    """
+    return "; ".join("+".join(f"{1e3 * part[name]:.0f}" for name in ("busy_s", "sending_s", "waiting_s")) for part in parts)

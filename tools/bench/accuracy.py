@@ -26,7 +26,7 @@ def chosen(predicted_s: Mapping[str, float], automatic: str, most: int, least: i
     ['batch', 'filters', 'single']
     """
     ranked = sorted(predicted_s, key=lambda name: (name != automatic, predicted_s[name]))
-    must = [name for name in (automatic, "single") if name in ranked]
+    must = [name for name in dict.fromkeys((automatic, "single")) if name in ranked]
     fast = [name for name in ranked if name in must or predicted_s[name] <= SLOW * min(predicted_s.values())]
     slow = [name for name in ranked if name not in fast]
     taken = [*must, *(name for name in fast if name not in must)][:most]

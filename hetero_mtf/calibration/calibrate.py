@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.calibration.calls import CallCost, measure_calls
 from hetero_mtf.calibration.links import measure_link
 from hetero_mtf.calibration.points import Point, points
 from hetero_mtf.calibration.probe import Probe, build_probe
@@ -56,7 +57,7 @@ def calibrate(
     """Return the measured profile of a cluster for a network.
 
     Every distinct layer is timed on every distinct device, forward, backward and update, at several
-    numbers of output and input units and of samples; then the links between devices.
+    numbers of output and input units and of samples; then the links between devices and the call of a step.
 
     Parameters
     ----------
@@ -100,12 +101,14 @@ def calibrate(
     turns = max(len(indices) for indices in _processes(cluster.devices, devices))
     wanted, windows = _within_budget(graph, batch_size, budget_s, turns)
     pairs = list(itertools.combinations(devices, 2))
-    with (progress or progress_bar)("calibrating", len(wanted) * len(devices) + len(pairs)) as advance:
+    with (progress or progress_bar)("calibrating", len(wanted) * len(devices) + len(pairs) + 1) as advance:
         curves = _measure_devices(cluster, graph, batch_size, rule, devices, wanted, windows, advance)
         links = _measure_links(cluster, pairs, windows, advance)
+        call = _measure_call(cluster, devices, windows, advance)
     _warn_of_spread(graph, cluster.devices, curves)
     record, name = cluster.record, _optimizer_text(settings)
-    return Profile(record, graph, batch_size, tuple(curves), tuple(links), record.pools, name, _now(), _versions())
+    measured = (tuple(curves), tuple(links), record.pools)
+    return Profile(record, graph, batch_size, *measured, name, _now(), _versions(), call.call_s, call.feed_s_per_byte)
 
 
 def _distinct(devices: Sequence[Device]) -> list[int]:
@@ -187,6 +190,14 @@ def _measure_links(cluster: Any, pairs: Sequence[tuple[int, int]], windows: Wind
             links += measure_link(cluster, first, second, windows)
         advance(f"link {cluster.devices[first].name} to {cluster.devices[second].name}")
     return links
+
+
+def _measure_call(cluster: Any, devices: Sequence[int], windows: Windows, advance: Advance) -> CallCost:
+    """Return what the call of a step costs on all devices."""
+    with _explained(cluster):
+        found = measure_calls(cluster, devices, windows)
+    advance(f"a call on {cluster.devices[devices[0]].name}")
+    return found
 
 
 def _sample(

@@ -1,28 +1,44 @@
-"""Links: latency and bandwidth between two devices, measured by swapping tensors, as collectives do."""
+"""Links: what it costs two devices that compute to swap tensors, as collectives do."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from scipy import optimize
 
 from hetero_mtf.calibration.windows import Windows
-from hetero_mtf.devices.records import Device, Link
+from hetero_mtf.calibration.work import Work, work_on
+from hetero_mtf.devices.records import Link
 
-SMALL_ELEMENTS = 16
-LARGE_ELEMENTS = 2**20
-HOPS = 8
+# float32 elements of the tensors that are swapped: 64 bytes, 64 KiB, 1 MiB, 4 MiB.
+ELEMENTS = (16, 2**14, 2**18, 2**20)
+HOPS = 6
+# Between two swaps a device computes so long, and so many times as long as a swap between idle devices takes.
+LEAST_WORK_S = 0.005
+WORK_TO_HOP = 3.0
+
+_Run = Callable[[int], object]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Chain:
-    """Two tensors that swap places; fetched, each has made `HOPS` hops."""
+class _Chains:
+    """Devices that compute `HOPS` times, each next time after a swap of tensors of a size, or without one.
 
-    small: list[tf.Operation]
-    large: list[tf.Operation]
-    setup: list[tf.Operation]
+    Parameters
+    ----------
+    swapping : elements -> operation.
+    still : operation that computes only.
+    work : (devices,) how long they compute.
+    """
+
+    swapping: dict[int, tf.Operation]
+    still: tf.Operation
+    work: tuple[Work, ...]
 
 
 def measure_link(cluster: Any, first: int, second: int, windows: Windows) -> tuple[Link, Link]:
@@ -36,48 +52,89 @@ def measure_link(cluster: Any, first: int, second: int, windows: Windows) -> tup
 
     Notes
     -----
-    Each device keeps a float32 tensor, and the two are swapped `HOPS` times; a hop of n bytes takes
-    latency + n / bandwidth, so two sizes tell both. Both devices send and receive at once, as in
-    every round of a collective; they do not compute meanwhile, and no third one sends.
+    Both devices compute for a few milliseconds, send each other a tensor and add up the two, and so on `HOPS` times in one call;
+    a hop costs (time with swaps - time without) / HOPS, measured side by side. So it holds what sending takes from a device that
+    computes, a CPU's copies and a limited core's waits, and the slower end counts. A hop is never taken to cost less than between
+    idle devices. latency + n / bandwidth is fitted to the hops of four sizes by non-negative least squares on relative errors.
+    No third device sends meanwhile.
     """
-    container = cluster.container("links")
     graph = tf.Graph()
-    try:
-        with graph.as_default():
-            chain = _chain(cluster.devices[first], cluster.devices[second], container.name)
-        with cluster.session(graph) as session:
-            session.run(chain.setup)
-            runs = {name: functools.partial(_repeat, session, getattr(chain, name)) for name in ("small", "large")}
-            small, large = (found.seconds / HOPS for found in windows.measure(runs).values())
-    finally:
-        container.release()
-    nbytes = (LARGE_ELEMENTS - SMALL_ELEMENTS) * 4
-    bandwidth = nbytes / max(large - small, 1e-9)
-    return Link(first, second, small, bandwidth), Link(second, first, small, bandwidth)
+    with graph.as_default():
+        chains = _chains([cluster.devices[index].tf_device for index in (first, second)])
+    with cluster.session(graph) as session:
+        idle = _idle_hops(session, chains, windows)
+        found = {elements: _hop(session, chains, elements, idle[elements], windows) for elements in ELEMENTS}
+    latency_s, seconds_per_byte = fitted_line([4 * elements for elements in ELEMENTS], [seconds for seconds, _ in found.values()])
+    measured = (latency_s, 1 / max(seconds_per_byte, 1e-15), max(spread for _, spread in found.values()))
+    return Link(first, second, *measured), Link(second, first, *measured)
 
 
-def _repeat(session: Any, operations: list[tf.Operation], count: int) -> None:
+def fitted_line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
+    """Return a, b >= 0 such that a + b * size comes near the seconds: min sum(((a + b n) / t - 1)^2).
+
+    Parameters
+    ----------
+    sizes : (points,) bytes n.
+    seconds : (points,) seconds t, above 0.
+
+    Examples
+    --------
+    >>> [round(value, 6) for value in fitted_line([0, 1000, 2000], [0.1, 1.1, 2.1])]
+    [0.1, 0.001]
+    """
+    scale = max(sizes)
+    rows = np.stack([np.ones(len(sizes)), np.asarray(sizes, float) / scale], axis=1) / np.asarray(seconds, float)[:, None]
+    (latency_s, slope), _ = optimize.nnls(rows, np.ones(len(sizes)))
+    return float(latency_s), float(slope) / scale
+
+
+def _idle_hops(session: Any, chains: _Chains, windows: Windows) -> dict[int, float]:
+    """Return the seconds of a hop between devices that do not compute, by elements."""
+    feed = {work.repeats: 0 for work in chains.work}
+    names = {"still": chains.still, **{str(elements): chain for elements, chain in chains.swapping.items()}}
+    times = dataclasses.replace(windows, window_s=windows.window_s / 2).measure(_runs(session, names, feed))
+    still_s = times["still"].seconds
+    return {elements: max(times[str(elements)].seconds - still_s, 1e-7) / HOPS for elements in chains.swapping}
+
+
+def _hop(session: Any, chains: _Chains, elements: int, idle_s: float, windows: Windows) -> tuple[float, float]:
+    """Return the seconds of a hop between devices that compute, and their spread."""
+    work_s = max(LEAST_WORK_S, WORK_TO_HOP * idle_s)
+    feed = {work.repeats: work.count(session, work_s) for work in chains.work}
+    times = windows.times(_runs(session, {"swapping": chains.swapping[elements], "still": chains.still}, feed))
+    low, middle, high = np.percentile((times["swapping"] - times["still"]) / HOPS, [25, 50, 75])
+    seconds = max(float(middle), idle_s)
+    return seconds, float(high - low) / seconds
+
+
+def _runs(session: Any, operations: Mapping[str, tf.Operation], feed: Mapping[Any, Any]) -> dict[str, _Run]:
+    return {name: functools.partial(_repeat, session, operation, feed) for name, operation in operations.items()}
+
+
+def _repeat(session: Any, operation: tf.Operation, feed: Mapping[Any, Any], count: int) -> None:
     for _ in range(count):
-        session.run(operations)
+        session.run(operation, feed)
 
 
-def _chain(first: Device, second: Device, container: str) -> _Chain:
-    setup, ends = [], []
-    devices = (first.tf_device, second.tf_device)
-    for elements in (SMALL_ELEMENTS, LARGE_ELEMENTS):
-        held = []
-        for place, device in enumerate(devices):
-            with tf.device(device):
-                name = f"hop{elements}_{place}"
-                handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[elements], shared_name=name, container=container)
-                setup.append(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.ones([elements])))
-                held.append(tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32))
-        for _ in range(HOPS):
-            held = [_copied(device, tensor) for device, tensor in zip(devices, reversed(held))]
-        ends.append([tensor.op for tensor in held])
-    return _Chain(ends[0], ends[1], setup)
+def _chains(devices: Sequence[str]) -> _Chains:
+    work = tuple(work_on(device) for device in devices)
+    swapping = {elements: _chain(devices, work, elements, swaps=True) for elements in ELEMENTS}
+    return _Chains(swapping, _chain(devices, work, ELEMENTS[0], swaps=False), work)
 
 
-def _copied(device: str, tensor: tf.Tensor) -> tf.Tensor:
+def _chain(devices: Sequence[str], work: Sequence[Work], elements: int, swaps: bool) -> tf.Operation:
+    held = []
+    for device in devices:
+        with tf.device(device):
+            held.append(tf.zeros([elements]))
+    for _ in range(HOPS):
+        held = [each.after(tensor) for each, tensor in zip(work, held)]
+        if swaps:
+            held = [_sum(device, held) for device in devices]
+    with tf.control_dependencies(held):
+        return tf.no_op()
+
+
+def _sum(device: str, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     with tf.device(device):
-        return tf.identity(tensor)
+        return tf.add_n(list(tensors))

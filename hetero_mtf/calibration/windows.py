@@ -54,13 +54,22 @@ class Windows:
         without repetitions is timed too and taken off. The windows of all works alternate, so that
         a disturbance from outside meets all of them alike.
         """
+        return {name: _summary(each) for name, each in self.times(runs, clock).items()}
+
+    def times(self, runs: Mapping[str, Callable[[int], object]], clock: Callable[[], float] = time.perf_counter) -> dict[str, np.ndarray]:
+        """Return (windows,) seconds of one repetition of each work in each window; entries of one place were measured side by side.
+
+        Parameters
+        ----------
+        runs, clock : as for `measure`.
+        """
         empty = {name: self._empty(run, clock) for name, run in runs.items()}
         repeats = {name: self._repeats(run, clock) for name, run in runs.items()}
         times: dict[str, list[float]] = {name: [] for name in runs}
         for _ in range(self.count):
             for name, run in runs.items():
                 times[name].append(_timed(run, repeats[name], clock))
-        return {name: _summary((np.array(times[name]) - empty[name]) / repeats[name]) for name in runs}
+        return {name: np.maximum((np.array(times[name]) - empty[name]) / repeats[name], 0.0) for name in runs}
 
     @staticmethod
     def _empty(run: Callable[[int], object], clock: Callable[[], float]) -> float:
@@ -77,7 +86,7 @@ class Windows:
 
 
 def _summary(each: np.ndarray) -> Measurement:
-    low, middle, high = np.percentile(np.maximum(each, 0.0), [25, 50, 75])
+    low, middle, high = np.percentile(each, [25, 50, 75])
     return Measurement(float(middle), float((high - low) / middle) if middle > 0 else 0.0)
 
 

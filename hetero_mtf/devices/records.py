@@ -48,12 +48,14 @@ class Link:
     source, destination : device indices.
     latency_s : seconds before the first byte arrives.
     bandwidth_bytes_per_s : bytes per second after that.
+    spread : largest inter-quartile range of what was measured, relative to the median.
     """
 
     source: int
     destination: int
     latency_s: float
     bandwidth_bytes_per_s: float
+    spread: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,4 +190,6 @@ def _link_contradictions(link: Link, path: str, devices: int) -> list[str]:
         faults.append(f"{path}.latency_s is {link.latency_s}, not a time")
     if not (math.isfinite(link.bandwidth_bytes_per_s) and link.bandwidth_bytes_per_s > 0):
         faults.append(f"{path}.bandwidth_bytes_per_s is {link.bandwidth_bytes_per_s}, not a number above 0")
+    if not (math.isfinite(link.spread) and link.spread >= 0):
+        faults.append(f"{path}.spread is {link.spread}, not a number from 0")
     return faults

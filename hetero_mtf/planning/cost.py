@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hetero_mtf.planning.clocks import Clocks
@@ -33,7 +35,8 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce") -> Pr
     move is made in reverse, and batch norm adds up two sums a channel. The gradients of weights whose layer splits the batch are added
     up along its axis: TensorFlow starts each as soon as it is there, but sending takes a CPU's time from computing, so all their
     bytes are charged, with the latency of one all-reduce, before the update. Butterfly mixing sends the weights to one partner
-    after it instead. Processors on one TensorFlow device take turns. Loss, regularizers and metrics are not counted.
+    after it instead. Processors on one TensorFlow device take turns. Before all that the step is called and its batch handed over, as
+    long as the profile says (`call_s`). Loss, regularizers and metrics are not counted.
     O(layers * devices).
     """
     clocks = Clocks(costs, stage)
@@ -48,8 +51,21 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce") -> Pr
             clocks.compute(entry, "update")
     if gradient_sync == "butterfly_mixing":
         clocks.mix_weights()
-    step_s = float(clocks.now.max())
-    return Prediction(step_s, forward_s, backward_s, step_s - forward_s - backward_s, _parts(clocks, step_s))
+    worked_s, called_s = float(clocks.now.max()), call_s(costs)
+    step_s = called_s + worked_s
+    return Prediction(step_s, forward_s, backward_s, worked_s - forward_s - backward_s, _parts(clocks, step_s), called_s)
+
+
+def call_s(costs: Costs) -> float:
+    """Return the seconds to call a step and to hand its batch to the devices, the same under every plan.
+
+    Parameters
+    ----------
+    costs : Costs of the profile.
+    """
+    profile, graph = costs.profile, costs.graph
+    elements = sum(math.prod(graph.layers[index].output_shape) for index in graph.inputs)
+    return profile.call_s + profile.feed_s_per_byte * profile.batch_size * elements * graph.item_bytes
 
 
 def _parts(clocks: Clocks, step_s: float) -> tuple[DevicePart, ...]:

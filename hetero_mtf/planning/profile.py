@@ -41,6 +41,8 @@ class Profile:
     optimizer : name of the optimizer whose updates were measured.
     made : ISO date of the measurement.
     versions : version of each program that took part.
+    call_s : seconds of a training step besides its layers and links: those of a session call on all devices.
+    feed_s_per_byte : seconds for each byte of a step's batch, which is handed to the devices.
 
     Raises
     ------
@@ -57,6 +59,8 @@ class Profile:
     optimizer: str
     made: str
     versions: Mapping[str, str]
+    call_s: float = 0.0
+    feed_s_per_byte: float = 0.0
 
     def __post_init__(self) -> None:
         faults = _faults(self)
@@ -224,6 +228,9 @@ def _faults(profile: Profile) -> list[Fault]:
 
 def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str, str]]:
     yield profile.batch_size < 1, "batch_size", f"is {profile.batch_size}, must be at least 1"
+    for name in ("call_s", "feed_s_per_byte"):
+        seconds = getattr(profile, name)
+        yield not 0 <= seconds < math.inf, name, f"is {seconds:g}, must be zero or more"
     yield not _is_date(profile.made), "made", f"is {profile.made!r}, must be an ISO date"
     for index, link in enumerate(profile.links):
         path = f"links[{index}]"
@@ -233,6 +240,7 @@ def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str,
         yield not 0 <= link.latency_s < math.inf, f"{path}.latency_s", f"is {link.latency_s:g}, must be zero or more"
         bandwidth = link.bandwidth_bytes_per_s
         yield not 0 < bandwidth < math.inf, f"{path}.bandwidth_bytes_per_s", f"is {bandwidth:g}, must be above zero"
+        yield not 0 <= link.spread < math.inf, f"{path}.spread", f"is {link.spread:g}, must be zero or more"
     for index, pool in enumerate(profile.memory):
         yield pool.free_bytes < 0, f"memory[{index}].free_bytes", f"is {pool.free_bytes}, must be zero or more"
 

@@ -1,39 +1,73 @@
-"""Links: both ways alike, finite, and nothing kept afterwards."""
+"""Links: both ways alike, finite, what swaps add to computing, and a fit that no noise makes negative."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hetero_mtf as hm
-from hetero_mtf.calibration.links import measure_link
-from hetero_mtf.calibration.windows import Measurement, Windows
+from hetero_mtf.calibration.links import ELEMENTS, HOPS, fitted_line, measure_link
+from hetero_mtf.calibration.windows import Windows
+
+IDLE = {"still": 0.001, **{str(elements): 0.001 + 1e-6 * HOPS for elements in ELEMENTS}}
 
 
 class _Given(Windows):
-    """Windows that find what they are given."""
+    """Windows that find what they are given, of idle devices first and then of each size."""
 
-    def __init__(self, small_s: float, large_s: float) -> None:
-        super().__init__(0.02, 1)
-        object.__setattr__(self, "found", {"small": Measurement(small_s, 0.0), "large": Measurement(large_s, 0.0)})
+    left: list[dict[str, np.ndarray]]
 
-    def measure(self, runs: Any, clock: Any = None) -> dict[str, Measurement]:
+    def times(self, runs: Any, clock: Any = None) -> dict[str, np.ndarray]:
         for run in runs.values():
             run(1)
-        return self.found  # type: ignore[attr-defined, no-any-return]
+        found = self.left.pop(0)
+        assert set(found) == set(runs)
+        return found
 
 
-def test_latency_and_bandwidth_follow_from_two_sizes_over_eight_hops() -> None:
+def _found(monkeypatch: pytest.MonkeyPatch, hops: Mapping[int, list[float]]) -> tuple[hm.devices.Link, hm.devices.Link]:
+    left = [{name: np.full(3, seconds) for name, seconds in IDLE.items()}]
+    left += [{"still": np.full(3, 0.5), "swapping": 0.5 + HOPS * np.array(hops[elements])} for elements in ELEMENTS]
+    monkeypatch.setattr(_Given, "left", left, raising=False)
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
-        there, back = measure_link(cluster, 0, 1, _Given(0.008, 0.808))
+        return measure_link(cluster, 0, 1, _Given(0.02, 3))
+
+
+def test_latency_and_bandwidth_follow_from_what_swaps_add_to_computing(monkeypatch: pytest.MonkeyPatch) -> None:
+    there, back = _found(monkeypatch, {n: [0.002 + 4 * n / 1e8] * 3 for n in ELEMENTS})
     assert (there.source, there.destination, back.source, back.destination) == (0, 1, 1, 0)
-    assert there.latency_s == back.latency_s == 0.001
-    assert there.bandwidth_bytes_per_s == back.bandwidth_bytes_per_s == pytest.approx(4 * (2**20 - 16) / 0.1)
+    assert there.latency_s == back.latency_s == pytest.approx(0.002)
+    assert there.bandwidth_bytes_per_s == back.bandwidth_bytes_per_s == pytest.approx(1e8)
+    assert there.spread == pytest.approx(0.0, abs=1e-9)
 
 
-def test_a_large_tensor_that_seems_no_slower_gives_a_bandwidth_that_can_be_written() -> None:
-    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
-        link, _ = measure_link(cluster, 0, 1, _Given(0.008, 0.007))
-    assert 0 < link.bandwidth_bytes_per_s < math.inf
+def test_a_link_keeps_the_widest_spread_of_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    hops = {n: [0.01] * 3 for n in ELEMENTS}
+    hops[ELEMENTS[1]] = [0.009, 0.01, 0.012]
+    assert _found(monkeypatch, hops)[0].spread == pytest.approx(0.15)
+
+
+def test_a_swap_that_seems_to_cost_nothing_costs_what_it_costs_idle_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    link, _ = _found(monkeypatch, {n: [-0.1] * 3 for n in ELEMENTS})
+    assert link.latency_s == pytest.approx(1e-6) and 0 < link.bandwidth_bytes_per_s < math.inf
+
+
+@given(st.lists(st.floats(1e-6, 10.0), min_size=4, max_size=4))
+def test_a_fitted_line_is_never_negative_and_no_other_comes_nearer(seconds: list[float]) -> None:
+    sizes = [4.0 * n for n in ELEMENTS]
+    latency_s, slope = fitted_line(sizes, seconds)
+
+    def error(a: float, b: float) -> float:
+        return sum(((a + b * n) / t - 1) ** 2 for n, t in zip(sizes, seconds))
+
+    assert latency_s >= 0 and slope >= 0
+    least = error(latency_s, slope)
+    for a in (0.0, 0.9, 1.1):
+        for b in (0.0, 0.9, 1.1):
+            assert least <= error(a * latency_s, b * slope) + 1e-9

@@ -42,6 +42,19 @@ def test_one_device_takes_the_sum_of_its_layers_and_never_waits() -> None:
     assert part.device == "worker:1" and part.busy_s == pytest.approx(found.step_s) and (part.sending_s, part.waiting_s) == (0.0, 0.0)
 
 
+def test_calling_a_step_and_feeding_its_batch_come_on_top_whatever_the_plan_and_all_devices_wait_meanwhile() -> None:
+    graph = pair_net()
+    plain = profile_of(graph, [1e6, 5e5])
+    called = dataclasses.replace(plain, call_s=2.0, feed_s_per_byte=0.5)
+    more_s = 2.0 + 0.5 * 4 * BATCH * math.prod(graph.layers[0].output_shape)
+    for plan in (Plan.single(graph, 1, plain.cluster, BATCH), Plan.even(graph, plain.cluster, BATCH)):
+        before, after = predicted(plain, plan), predicted(called, plan)
+        assert before.call_s == 0.0 and after.call_s == more_s and after.step_s == pytest.approx(before.step_s + more_s)
+        assert (after.forward_s, after.backward_s) == (before.forward_s, before.backward_s)
+        for old, new in zip(before.parts, after.parts):
+            assert (new.busy_s, new.sending_s) == (old.busy_s, old.sending_s) and new.waiting_s == pytest.approx(old.waiting_s + more_s)
+
+
 def test_the_slowest_device_sets_the_time_between_two_meetings() -> None:
     graph = pair_net(12, 12, 4)
     profile = profile_of(graph, [1e6, 5e5])

@@ -130,6 +130,21 @@ def test_every_fault_of_a_file_is_named_with_its_path(profile: Profile, tmp_path
         assert fault in text
 
 
+def test_a_file_from_before_calls_and_spreads_of_links_were_measured_is_read(profile: Profile) -> None:
+    older = document(profile)
+    del older["call_s"], older["feed_s_per_byte"]
+    for link in older["links"]:
+        del link["spread"]
+    assert Profile.from_json(older) == profile and profile.call_s == profile.feed_s_per_byte == profile.links[0].spread == 0.0
+
+
+def test_seconds_of_a_call_and_spreads_of_links_below_zero_are_faults(profile: Profile) -> None:
+    wrong = document(profile)
+    wrong["call_s"], wrong["feed_s_per_byte"], wrong["links"][0]["spread"] = -1, -2, -3
+    with pytest.raises(ProfileError, match="3 faults: call_s: is -1, .*feed_s_per_byte: is -2, must be .*spread: is -3, must be zero or more"):
+        Profile.from_json(wrong)
+
+
 def test_a_file_without_cluster_or_network_is_refused(profile: Profile) -> None:
     wrong = document(profile)
     del wrong["cluster"], wrong["graph"]

@@ -1,0 +1,91 @@
+"""Work: something for a device to compute, as long as is asked for, while something else is measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import tensorflow as tf
+
+SIDE = 128  # of the matrices it multiplies
+_TIMED_S = 0.05
+
+
+@dataclasses.dataclass
+class Work:
+    """A device's work: products of matrices in a loop.
+
+    Parameters
+    ----------
+    device : TensorFlow device string.
+    repeats : placeholder of the number of products.
+    done : () tensor that, fetched, has multiplied so often.
+    each_s : seconds of a product; 0 until it was timed.
+    """
+
+    device: str
+    repeats: tf.Tensor
+    done: tf.Tensor
+    each_s: float = 0.0
+
+    def after(self, tensor: tf.Tensor) -> tf.Tensor:
+        """Return a tensor that is on the device already, after the device has worked; the work begins when it is there.
+
+        Parameters
+        ----------
+        tensor : tensor on the device, of one or more elements.
+        """
+        with tf.device(self.device):
+            with tf.control_dependencies([tensor]):
+                done = _loop(self.device, self.repeats)
+            with tf.control_dependencies([done]):
+                return tf.identity(tensor)
+
+    def count(self, session: Any, seconds: float) -> int:
+        """Return the number of products that takes so many seconds, at least 1; times them the first time.
+
+        Parameters
+        ----------
+        session : open session of the graph.
+        seconds : how long the work shall be.
+        """
+        if not self.each_s:
+            self.each_s = self._timed(session)
+        return max(1, round(seconds / self.each_s))
+
+    def _timed(self, session: Any) -> float:
+        count, spent_s = 1, 0.0
+        while spent_s < _TIMED_S:
+            count *= 4
+            start_s = time.perf_counter()
+            session.run(self.done, {self.repeats: count})
+            spent_s = time.perf_counter() - start_s
+        return spent_s / count
+
+
+def work_on(device: str) -> Work:
+    """Return work for a device, added to the current TensorFlow graph.
+
+    Parameters
+    ----------
+    device : TensorFlow device string.
+    """
+    repeats = tf.compat.v1.placeholder(tf.int32, ())
+    return Work(device, repeats, _loop(device, repeats))
+
+
+def _loop(device: str, repeats: tf.Tensor) -> tf.Tensor:
+    """Return the number of products made, after they were; the loop lies on the device as a whole."""
+
+    def body(count: tf.Tensor, matrix: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.device(device):
+            return count + 1, tf.matmul(matrix, matrix)
+
+    def more(count: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
+        with tf.device(device):
+            return count < limit
+
+    with tf.device(device):
+        limit, matrix = tf.identity(repeats), tf.fill([SIDE, SIDE], 1.0 / SIDE)
+        return tf.while_loop(more, body, [tf.constant(0), matrix], parallel_iterations=1)[0]

@@ -13,6 +13,7 @@ from hetero_mtf.planning.rounds import Message, Round, rounds
 from hetero_mtf.planning.segments import ring_segments, slowest_link_s_per_byte
 
 LARGEST_BYTES = 2**40
+EXCHANGE_UP_TO = 32  # devices; among more it takes six times the messages of a butterfly, each as large
 _WORTH = 1.1  # by how much unequal segments must shorten a ring: links are not measured more exactly than that
 _Line = tuple[float, float]  # seconds, seconds a byte of the tensor
 
@@ -31,6 +32,13 @@ class PairLinks:
     latency_s: tuple[tuple[float, ...], ...]
     seconds_per_byte: tuple[tuple[float, ...], ...]
     hosts: tuple[str, ...]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:  # reckoned once: of hundreds of devices there are as many links as that squared
+        return hash((self.latency_s, self.seconds_per_byte, self.hosts))
 
     def lines(self, level: Round) -> list[_Line]:
         """Return (a, b * bytes sent for a byte of the tensor) of each message of a round.
@@ -122,14 +130,15 @@ def _slowest(lines: Sequence[_Line]) -> tuple[_Line, ...]:
 
 @functools.lru_cache(maxsize=256)
 def choices(links: PairLinks, segmented: bool = False) -> tuple[Choice, ...]:
-    """Return every method that the measured links price, simpler ones first.
+    """Return every method that the measured links price, simpler ones first; no exchange among more than 32 devices.
 
     Parameters
     ----------
     links : links among the devices.
     segmented : whether a ring may have unequal segments; it gets them where they shorten it by a tenth.
     """
-    methods = [CollectiveRule("all_reduce", method) for method in ("exchange", "butterfly", "halving_doubling")]
+    names = ("exchange", "butterfly", "halving_doubling")[0 if len(links.hosts) <= EXCHANGE_UP_TO else 1 :]
+    methods = [CollectiveRule("all_reduce", method) for method in names]
     methods.append(CollectiveRule("all_reduce", "ring", segments=_segments(links) if segmented else ()))
     if 1 < len(set(links.hosts)) < len(links.hosts):
         methods += [CollectiveRule("all_reduce", "two_level", leaders=leaders) for leaders in LEADERS]

@@ -12,7 +12,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.curve import PASSES, Curve, interpolated
 from hetero_mtf.planning.layout import channels, split_units, trains_before
-from hetero_mtf.planning.link_cost import Ring, ring
+from hetero_mtf.planning.link_cost import Lines, Ring, link_lines, ring
 from hetero_mtf.planning.profile import Profile, alike
 from hetero_mtf.planning.records import LayerLayout
 
@@ -51,6 +51,7 @@ class Costs:
         self._parts: dict[tuple[int, str], np.ndarray] = {}
         self._curves: dict[object, np.ndarray] = {}
         self._rings: dict[tuple[int, ...], Ring] = {}
+        self._lines: Lines | None = None
 
     def rows(self, layer: int, layout: str, step_pass: str) -> np.ndarray:
         """Return the seconds of a layer's pass on every device for every number of local units.
@@ -183,7 +184,8 @@ class Costs:
         devices : indices of the devices, in the order of the mesh.
         """
         if devices not in self._rings:
-            self._rings[devices] = ring(self.profile, devices)
+            self._lines = self._lines or link_lines(self.profile)
+            self._rings[devices] = ring(self.profile, devices, lines=self._lines)
         return self._rings[devices]
 
     def part_of_batch(self, layer: int, device: int, step_pass: str) -> np.ndarray:

@@ -31,8 +31,8 @@ def best_layers(costs: Costs) -> Candidate:
 
     For a set of devices, every layer's layout and sizes are the exact optimum of J over `layout_space` (`solve_layouts`). Among the
     optima of all sets tried, and what the strategies "even", "filters", "batch" and "hybrid" and sizes rounded in proportion to speed
-    find, the least predicted step is taken, so the plan is never predicted slower than any of those. It uses two devices at least where one of them does: one device
-    alone is the business of strategy "single".
+    find, the least predicted step is taken, so the plan is never predicted slower than any of those. It uses
+    two devices at least where one of them does: one device alone is the business of strategy "single".
 
     Parameters
     ----------

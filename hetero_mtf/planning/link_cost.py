@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from hetero_mtf.devices import Device, Link
+from hetero_mtf.devices import Device
 from hetero_mtf.errors import ProfileError
-from hetero_mtf.planning.all_reduce import PairLinks, cheapest_by_size, choices, priced
+from hetero_mtf.planning.all_reduce import Choice, PairLinks, cheapest_by_size, choices, priced
 from hetero_mtf.planning.collective_rule import rule_for
 from hetero_mtf.planning.moves import Move
 from hetero_mtf.planning.profile import Profile
@@ -94,15 +95,46 @@ class Ring:
         """
         if self.devices < 2:
             return 0.0
-        pairs = self.pairs or _uniform(self)
         if self.rules is None:
-            return min(choice.seconds(whole_bytes) for choice in choices(pairs))
+            return min(choice.seconds(whole_bytes) for choice in self._choices)
         rule = rule_for(self.rules, "all_reduce", whole_bytes)
         several = "butterfly" if whole_bytes <= BUTTERFLY_UP_TO_BYTES else "ring"
-        return priced(rule or CollectiveRule("all_reduce", "exchange" if self.devices == 2 else several), pairs).seconds(whole_bytes)
+        return priced(rule or CollectiveRule("all_reduce", "exchange" if self.devices == 2 else several), self._pairs).seconds(whole_bytes)
+
+    @functools.cached_property
+    def _pairs(self) -> PairLinks:
+        return self.pairs or _uniform(self)
+
+    @functools.cached_property
+    def _choices(self) -> tuple[Choice, ...]:
+        return choices(self._pairs)
 
 
-def ring(profile: Profile, devices: Sequence[int], rules: Rules | None = None) -> Ring:
+Lines = tuple[np.ndarray, np.ndarray]
+
+
+def link_lines(profile: Profile) -> Lines:
+    """Return (devices, devices) latencies and seconds a byte from each device to each; infinite where nothing was measured.
+
+    Processors on one and the same TensorFlow device hand tensors over in place: their link costs nothing. A link measured one way
+    serves both.
+
+    Parameters
+    ----------
+    profile : Profile with measured links.
+    """
+    records = profile.cluster.devices
+    lines = np.full((2, len(records), len(records)), np.inf)
+    for link in [*profile.cluster.links[::-1], *profile.links[::-1]]:
+        lines[:, link.source, link.destination] = link.latency_s, 1 / link.bandwidth_bytes_per_s
+    back = np.swapaxes(lines, 1, 2)
+    lines = np.where(np.isinf(lines), back, lines)
+    _, same = np.unique([record.tf_device for record in records], return_inverse=True)
+    lines[:, same[:, None] == same[None, :]] = 0.0
+    return lines[0], lines[1]
+
+
+def ring(profile: Profile, devices: Sequence[int], rules: Rules | None = None, lines: Lines | None = None) -> Ring:
     """Return the links among devices of a cluster, in the order given.
 
     Parameters
@@ -110,20 +142,18 @@ def ring(profile: Profile, devices: Sequence[int], rules: Rules | None = None) -
     profile : Profile with measured links.
     devices : indices of the devices.
     rules : the plan's rules, empty for the defaults; None for the cheapest method for each size, a ring in equal segments.
+    lines : `link_lines` of the profile, where they are at hand.
 
     Raises
     ------
     ProfileError
         If the link between two neighbours was not measured.
 
-    Notes
-    -----
-    Processors on one and the same TensorFlow device hand tensors over in place: their link costs nothing.
     """
     records = profile.cluster.devices
     if len(devices) < 2:
         return Ring(len(devices), 0.0, 0.0, None, rules)
-    pairs = _pairs(profile, devices)
+    pairs = _pairs(profile, devices, lines or link_lines(profile))
     latencies, slownesses = pairs.around()
     for at, latency_s in enumerate(latencies):
         if math.isinf(latency_s):
@@ -153,7 +183,8 @@ def collective_rules(profile: Profile, devices: Sequence[int], axes: Sequence[tu
     """
     split = [size for _, size in axes if size > 1]
     groups = _groups(devices, split) if len(split) > 1 else [[tuple(devices)]]
-    rings = [[ring(profile, group).pairs for group in along] for along in groups]
+    lines = link_lines(profile)
+    rings = [[ring(profile, group, lines=lines).pairs for group in along] for along in groups]
     priced_groups = [[pairs for pairs in along if pairs is not None] for along in rings]
     records = [profile.cluster.devices[d] for d in devices]
     free = all(b == 0 for along in priced_groups for pairs in along for b in pairs.around()[1])
@@ -177,20 +208,10 @@ def _groups(devices: Sequence[int], sizes: Sequence[int]) -> list[list[tuple[int
     return found[::-1]
 
 
-def _pairs(profile: Profile, devices: Sequence[int]) -> PairLinks:
-    records = profile.cluster.devices
-    links = {(link.source, link.destination): link for link in [*profile.cluster.links[::-1], *profile.links[::-1]]}
-    lines = [[_line(records, links, i, j) for j in devices] for i in devices]
-    latencies, slownesses = (tuple(tuple(line[part] for line in row) for row in lines) for part in (0, 1))
-    return PairLinks(latencies, slownesses, tuple(records[d].host for d in devices))
-
-
-def _line(records: Sequence[Device], links: Mapping[tuple[int, int], Link], source: int, destination: int) -> tuple[float, float]:
-    """Return (latency, seconds a byte) from one device to another; a link measured one way serves both."""
-    if records[source].tf_device == records[destination].tf_device:
-        return 0.0, 0.0
-    link = links.get((source, destination)) or links.get((destination, source))
-    return (link.latency_s, 1 / link.bandwidth_bytes_per_s) if link is not None else (math.inf, math.inf)
+def _pairs(profile: Profile, devices: Sequence[int], lines: Lines) -> PairLinks:
+    chosen = np.ix_(devices, devices)
+    latencies, slownesses = (tuple(map(tuple, line[chosen].tolist())) for line in lines)
+    return PairLinks(latencies, slownesses, tuple(profile.cluster.devices[d].host for d in devices))
 
 
 def _uniform(around: Ring) -> PairLinks:

@@ -26,8 +26,22 @@ ROUNDS, STEPS = 7, 3
 _EVEN, _PLANNED = "equal split", "planned"
 
 
-def compare(subject: Subject, prepared: Prepared, cluster: Any, optimizer: OptimizerChoice, metrics: Mapping[str, float]) -> str:
-    """Return the table as text, measured now: medians of rounds in which the plans take turns.
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """What a plan is worth.
+
+    Parameters
+    ----------
+    text : the table for people.
+    times : what is in it.
+    """
+
+    text: str
+    times: StepTimes
+
+
+def compare(subject: Subject, prepared: Prepared, cluster: Any, optimizer: OptimizerChoice, metrics: Mapping[str, float]) -> Comparison:
+    """Return the table and what it was made from, measured now: medians of rounds in which the plans take turns.
 
     Parameters
     ----------
@@ -48,7 +62,8 @@ def compare(subject: Subject, prepared: Prepared, cluster: Any, optimizer: Optim
         )
     measured = {name: statistics.median(seconds) for name, seconds in found.items()}
     heading = f"{command_line(sys.argv)}\nMedians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples, the plans taking turns"
-    return f"{heading}\n\n{_table(step_times(prepared, alone, even, measured), metrics).text()}"
+    times = step_times(prepared, alone, even, measured)
+    return Comparison(f"{heading}\n\n{_table(times, metrics).text()}", times)
 
 
 def step_times(prepared: Prepared, alone: Sequence[Plan], even: Plan, measured: Mapping[str, float]) -> StepTimes:

@@ -12,6 +12,7 @@ import click
 import keras
 
 from hetero_mtf.report.progress import Advance, progress
+from hetero_mtf.training.timing import WARM_UP_STEPS
 from hetero_mtf.units import seconds_text
 
 
@@ -27,6 +28,11 @@ class Epochs(keras.callbacks.Callback):
     batches : batches in a whole epoch.
     path : where to save, or None.
     every : steps between saves, or None for the end only.
+
+    Attributes
+    ----------
+    step_s : seconds of the steps so far, without the first two, which build the graph, and the last of each epoch, whose batch
+        may be short.
     """
 
     def __init__(self, trainer: Any, epochs: int, batches: int, path: str | None, every: int | None) -> None:
@@ -37,6 +43,8 @@ class Epochs(keras.callbacks.Callback):
         self._advance: Advance = lambda step: None
         self._columns: list[str] = []
         self._steps, self._start_s = 0, 0.0
+        self._warm_up, self._begin_s = WARM_UP_STEPS, 0.0
+        self.step_s: list[float] = []
 
     def __enter__(self) -> Epochs:
         return self
@@ -50,8 +58,16 @@ class Epochs(keras.callbacks.Callback):
         left = self._batches - self._trainer.step % self._batches
         self._advance = self._bar.enter_context(progress(f"epoch {epoch + 1} of {self._epochs}", left))
 
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Look at the clock."""
+        self._begin_s = time.perf_counter()
+
     def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
-        """Count the step, and save if it is time."""
+        """Count and time the step, and save if it is time."""
+        if self._warm_up > 0:
+            self._warm_up -= 1
+        elif self._trainer.step % self._batches:
+            self.step_s.append(time.perf_counter() - self._begin_s)
         self._steps += 1
         self._advance(f"loss {logs['loss']:.4f}" if logs else "")
         if self._path is not None and self._every is not None and self._trainer.step % self._every == 0:

@@ -129,5 +129,5 @@ def _otherwise(before: Plan, profile: Profile, asked: WhatIf) -> tuple[Section, 
     from hetero_mtf.report.before_after import before_after
 
     strategy = "auto" if before.alternatives else before.strategy
-    after = plan_if(profile, asked, strategy, before.gradient_sync)
+    after = plan_if(profile, asked, None, strategy, before.gradient_sync)
     return before_after(before, after, supposed(profile, asked))

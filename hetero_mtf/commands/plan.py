@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetero_mtf.commands.options import BATCH_SIZE, GRADIENT_SYNCS, STRATEGIES, TYPED, Shares, arguments, cluster_option, model_options
+from hetero_mtf.commands.supposing import what_if, what_if_options
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.plan import Plan
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 @cluster_option
 @model_options(required=False)
 @click.option("--batch-size", type=click.IntRange(1), help=f"Samples a step.  [default: the profile's, or {BATCH_SIZE}]")
+@click.option("--extrapolate", is_flag=True, help="Let --batch-size be another than the profile was measured at.")
+@what_if_options
 @click.option("-o", "--output", default="plan.json", metavar="FILE", help="The plan to write.")
 def command(
     profile: str | None,
@@ -37,14 +40,25 @@ def command(
     model_arguments: tuple[tuple[str, Any], ...],
     dtype: str,
     batch_size: int | None,
+    extrapolate: bool,
+    scale: tuple[str, ...],
+    add_like: tuple[str, ...],
+    memory: tuple[str, ...],
+    bandwidth: str | None,
     output: str,
 ) -> None:
-    """Plan from the file PROFILE, which needs neither the model nor its devices; or from --shares typed by hand."""
+    """Plan from the file PROFILE, which needs neither the model nor its devices; or from --shares typed by hand.
+
+    With --scale, --add-like, --memory, --bandwidth or --extrapolate the plan is for devices or a batch size that were not measured.
+    """
     from hetero_mtf.commands.model_file import load_model
     from hetero_mtf.commands.plan_report import plan_report
     from hetero_mtf.commands.target import check_target
 
     check_target(output)
+    asked = what_if(scale, add_like, memory, bandwidth, batch_size if extrapolate else None)
+    if asked and profile is None:
+        raise click.UsageError("what if needs a profile; --shares typed by hand suppose nothing")
     if (profile is None) == (shares is None):
         raise click.UsageError("give either a profile or --shares with --model and --cluster")
     if shares is not None:
@@ -56,9 +70,13 @@ def command(
         made = _typed(network, strategy, shares, gradient_sync, cluster, batch_size or BATCH_SIZE)
     else:
         from hetero_mtf.planning.profile import Profile
-        from hetero_mtf.planning.strategies import plan
+        from hetero_mtf.planning.strategies import plan, plan_if
 
-        made = plan(Profile.load(str(profile)), batch_size, strategy, gradient_sync=gradient_sync)
+        found = Profile.load(str(profile))
+        if asked:
+            made = plan_if(found, asked, batch_size, strategy, gradient_sync)
+        else:
+            made = plan(found, batch_size, strategy, gradient_sync=gradient_sync)
     made.save(output)
     click.echo(plan_report(made))
     click.echo(f"\nwritten to {output}")

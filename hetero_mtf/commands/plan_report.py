@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.plan_text import way_text
-from hetero_mtf.report.table import Table, alternatives_table, plan_table, prediction_table
+from hetero_mtf.planning.plan_text import proof_text, way_text
+from hetero_mtf.report.table import Table, alternatives_table, prediction_table, sizes_table, worth_table
 from hetero_mtf.units import seconds_text
 
 
@@ -18,16 +18,21 @@ def plan_report(plan: Plan) -> str:
     plan : Plan.
     """
     head = f"Network {plan.digest} in {plan.dtype}, schedule {way_text(plan)}"
-    layouts = plan_table(plan)
-    parts = [f"{head}\n{layouts.title}", _untitled(layouts)]
+    layouts = sizes_table(plan)
+    supposed = "".join(f"\nSupposed, not measured: {clause}" for clause in plan.supposed)
+    parts = [f"{head}\n{layouts.title}{supposed}", _untitled(layouts)]
     if plan.predicted is None:
         return "\n\n".join([*parts, "Nothing is predicted: the plan was typed by hand."])
     seconds = plan.predicted
     named = {"forward": seconds.forward_s, "backward": seconds.backward_s, "update": seconds.update_s}
     passes = ", ".join(f"{name} {seconds_text(value)}" for name, value in named.items())
     parts += [_untitled(prediction_table(plan)), f"Predicted step: {seconds_text(seconds.step_s)} ({passes})"]
+    if plan.proof is not None:
+        parts.append(f"Layouts: {proof_text(plan.proof)}")
     if plan.alternatives:
         parts.append(alternatives_table(plan).text())
+    if plan.worth:
+        parts.append(worth_table(plan).text())
     return "\n\n".join(parts)
 
 

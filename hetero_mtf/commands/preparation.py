@@ -106,6 +106,22 @@ def saved_paths(beside: str) -> tuple[pathlib.Path, pathlib.Path]:
     return path.with_name(f"{path.stem}-profile.json"), path.with_name(f"{path.stem}-plan.json")
 
 
+def measured_path(beside: str) -> pathlib.Path:
+    """Return where the measured times of a run are saved.
+
+    Parameters
+    ----------
+    beside : path of a file of the run.
+
+    Examples
+    --------
+    >>> str(measured_path("run/state.npz"))
+    'run/state-measured.json'
+    """
+    path = pathlib.Path(beside)
+    return path.with_name(f"{path.stem}-measured.json")
+
+
 def measure(cluster: Any, model: Any, batch_size: int, optimizer: OptimizerChoice, budget_s: float | None) -> Profile:
     """Return the profile of a cluster for a model, with a progress bar; an interruption ends the cluster.
 

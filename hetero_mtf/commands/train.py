@@ -14,6 +14,8 @@ from hetero_mtf.commands.options import OptimizerChoice
 if TYPE_CHECKING:
     from hetero_mtf.commands.preparation import Prepared
     from hetero_mtf.commands.subject import Subject
+    from hetero_mtf.planning.plan import Plan
+    from hetero_mtf.report.measured import Measured
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Run:
     output: str | None
     seed: int
     compare: bool
+    measured: str | None = None
 
     def __post_init__(self) -> None:
         if self.plan is not None and self.profile is not None:
@@ -50,6 +53,14 @@ class Run:
             raise click.UsageError(f"--output is {self.output!r}; Keras wants a name that ends in .keras")
         if self.output is not None and self.save is not None and os.path.realpath(self.output) == os.path.realpath(self.save):
             raise click.UsageError("--save and --output name the same file; the model would take the place of the state")
+
+    @property
+    def measured_file(self) -> str | None:
+        """Where the measured times go: where they are wanted, else beside what the run saves, None if it saves nothing."""
+        from hetero_mtf.commands.preparation import measured_path
+
+        beside = self.save or self.output or ("train" if self.plan is None and self.profile is None else None)
+        return self.measured or (str(measured_path(beside)) if beside is not None else None)
 
     @property
     def choice(self) -> OptimizerChoice:
@@ -74,18 +85,19 @@ class Run:
 @click.option("--resume", metavar="FILE", help="Go on from a file that --save wrote, in mid-epoch too, under any plan.")
 @click.option("--output", metavar="FILE.keras", help="Where to save the trained Keras model.")
 @shared.seed_option
+@click.option("--measured", metavar="FILE", help="Where to write measured step times, for explain.  [default: beside what is saved]")
 @click.option("--compare", is_flag=True, help="Then time a step alone on each device, split equally and as planned, and print a table.")
 def command(**options: Any) -> None:
     """Train a Keras model and print its test metrics.
 
     Without --plan or --profile the devices are measured and a plan is made first; both are saved beside the file of --save or
-    --output, or else in the working directory as train-profile.json and train-plan.json.
+    --output, or else in the working directory as train-profile.json and train-plan.json. So are the measured times of its steps.
     """
     run = Run(**options)
     from hetero_mtf.commands.target import check_target
 
     choice = run.choice
-    for path in (run.save, run.output):
+    for path in (run.save, run.output, run.measured):
         check_target(path)
     from hetero_mtf.commands.subject import load_subject
     subject = load_subject(run.model, run.model_arguments, run.dtype, run.data, run.seed)
@@ -97,15 +109,21 @@ def command(**options: Any) -> None:
     wanted = Wanted(run.plan, run.profile, run.strategy, run.batch_size, run.budget, run.save or run.output or "train")
     with Cluster.parse(run.cluster) as live:
         prepared = prepare(wanted, live, subject.model, subject.graph, choice)
-        metrics = _train(run, subject, prepared, live, seed)
+        metrics, measured = _train(run, subject, prepared, live, seed)
+        times = None
         if run.compare:
             from hetero_mtf.commands.comparison import compare
 
-            click.echo(f"\n{compare(subject, prepared, live, choice, metrics)}")
+            found = compare(subject, prepared, live, choice, metrics)
+            times = found.times
+            click.echo(f"\n{found.text}")
+    if measured is not None and run.measured_file is not None:
+        measured.beside(times).save(run.measured_file)
+        click.echo(f"saved {run.measured_file}")
 
 
-def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int) -> dict[str, float]:
-    """Train, save, and return the test metrics."""
+def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int) -> tuple[dict[str, float], Measured | None]:
+    """Train, save, and return the test metrics and, if they are wanted, the measured times."""
     from hetero_mtf.commands.epochs import Epochs
     from hetero_mtf.commands.plan_report import plan_report
     from hetero_mtf.commands.target import save_model
@@ -125,7 +143,22 @@ def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int)
         click.echo(subject.metrics_text(metrics))
         if run.output is not None:
             save_model(run.output, trainer.to_keras())
+        measured = _measured(trainer, plan, epochs.step_s, subject) if run.measured_file is not None else None
     for path in (run.save, run.output):
         if path is not None:
             click.echo(f"saved {path}")
-    return metrics
+    return metrics, measured
+
+
+def _measured(trainer: Any, plan: Plan, step_s: list[float], subject: Subject) -> Measured | None:
+    """Return the times of a run whose state is saved; its parts are those of one more step, traced."""
+    from hetero_mtf.planning.records import DevicePart
+    from hetero_mtf.report.measured import Measured, median_and_spread
+
+    if not step_s:
+        return None
+    x, y = subject.data.x_train[: plan.batch_size], subject.data.y_train[: plan.batch_size]
+    traced = trainer.trace_on_batch(x, y)
+    parts = tuple(DevicePart(part.device, part.busy_s, part.sending_s, part.waiting_s) for part in traced.parts)
+    median_s, spread = median_and_spread(step_s)
+    return Measured(plan.digest, plan.strategy, plan.batch_size, plan.devices, len(step_s), median_s, spread, parts=parts)

@@ -30,14 +30,15 @@ def plan_text(plan: Plan) -> str:
     if plan.predicted is not None:
         lines += _prediction_lines(plan.predicted)
     if plan.proof is not None:
-        lines.append(f"Layouts: {_proof_text(plan.proof)}")
+        lines.append(f"Layouts: {proof_text(plan.proof)}")
     for other in plan.alternatives:
         lines.append(f"Not taken: {other.strategy}: {other.reason}")
     lines += [f"Device {worth.device}: {worth.reason}" for worth in plan.worth]
     return "\n".join(lines)
 
 
-def _proof_text(proof: Proof) -> str:
+def proof_text(proof: Proof) -> str:
+    """Return how far the layouts of a plan are proven best."""
     known = f"{seconds_text(proof.value_s)} by the layout program, at most {proof.gap:.2%} above the least"
     return f"{proof.status}, {known} on {proof.space}"
 

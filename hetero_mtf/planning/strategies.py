@@ -39,7 +39,7 @@ def plan(
     Parameters
     ----------
     profile : Profile; neither the model nor its devices need be present.
-    batch_size : samples a step; None for that of the profile, the only one its curves hold for.
+    batch_size : samples a step; None for that of the profile, the only one its curves hold for (`plan_if` extrapolates others).
     strategy : "single" (the fastest device alone), "even" (filters split equally), "filters" (split by measured speed), "batch"
         (samples split), "hybrid" (samples up to the dense layers, hidden units in them), "grid" (samples along one axis of a mesh
         and filters along the other, for four devices or more), "layers" (each
@@ -50,7 +50,7 @@ def plan(
 
     Returns
     -------
-    Plan with its prediction; that of "auto" lists the strategies not taken, with their predicted seconds.
+    Plan with its prediction and what each device is worth; that of "auto" lists the strategies not taken, and why.
 
     Raises
     ------
@@ -70,24 +70,27 @@ def plan(
         return _mixing(costs, strategy, gradient_sync)
     if strategy == "auto":
         return _cheapest(costs)
-    return _fitting(profile, strategy, STRATEGIES[strategy](costs))
+    candidate = STRATEGIES[strategy](costs)
+    return dataclasses.replace(_fitting(profile, strategy, candidate), worth=device_worth(costs, candidate))
 
 
-def plan_if(profile: Profile, what_if: WhatIf, strategy: str = "auto", gradient_sync: str = "all_reduce") -> Plan:
+def plan_if(
+    profile: Profile, what_if: WhatIf, batch_size: int | None = None, strategy: str = "auto", gradient_sync: str = "all_reduce"
+) -> Plan:
     """Return the plan for a cluster that is otherwise than measured; it says what it supposes.
 
     Parameters
     ----------
     profile : Profile.
     what_if : what is supposed; its batch size may be another than the profile's, whose times are then extrapolated.
-    strategy, gradient_sync : as for `plan`.
+    batch_size, strategy, gradient_sync : as for `plan`.
 
     Raises
     ------
     PlanError, ProfileError
         As `plan`, and if a device that is supposed to change is not in the profile.
     """
-    made = plan(supposed(profile, what_if), strategy=strategy, gradient_sync=gradient_sync)
+    made = plan(supposed(profile, what_if), batch_size, strategy, gradient_sync=gradient_sync)
     return dataclasses.replace(made, supposed=suppositions(profile, what_if))
 
 
@@ -131,7 +134,8 @@ def _check_asked(profile: Profile, batch_size: int | None, optimizer: object) ->
         raise PlanError(f"the batch size is {batch_size}; use at least 1")
     if batch_size not in (None, profile.batch_size):
         asked_for = f"the profile was measured at batch size {profile.batch_size} and {batch_size} is asked for"
-        raise ProfileError(f"{asked_for}; calibrate again with --batch-size {batch_size}")
+        remedy = f"calibrate again with --batch-size {batch_size}, or have times extrapolated by hetero-mtf plan --extrapolate"
+        raise ProfileError(f"{asked_for}; {remedy}")
     if optimizer is None:
         return
     asked, measured = optimizer_name(optimizer), optimizer_name(profile.optimizer)

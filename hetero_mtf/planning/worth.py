@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -10,9 +11,9 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.curve import PASSES
 from hetero_mtf.planning.layout import Arrangement, Segment, channels, split_units
-from hetero_mtf.planning.memory import lack_of_memory
 from hetero_mtf.planning.records import DeviceWorth, Stage
-from hetero_mtf.planning.search import Candidate, Sizer
+from hetero_mtf.planning.search import Candidate
+from hetero_mtf.planning.sizes import even, minimise_maximum
 from hetero_mtf.planning.typed import single_stage, sized_stage
 
 WORTH_FROM = 0.02  # of a step
@@ -31,7 +32,7 @@ def device_worth(costs: Costs, chosen: Candidate, others: Iterable[Candidate] = 
 
     Notes
     -----
-    The plan without a device keeps the layouts of its layers and has its sizes solved anew (`resized`), so its step is an upper
+    The plan without a device keeps the layouts of its layers and has its sizes solved anew (`Resizer`), so its step is an upper
     bound: another choice of layouts may do better. Of more than eight devices, only the three slowest that are used and the three
     fastest that are not are looked at. O(layers * devices * units) a device.
     """
@@ -41,34 +42,53 @@ def device_worth(costs: Costs, chosen: Candidate, others: Iterable[Candidate] = 
     inside, outside = ([d for d in by_speed if (d in used) == wanted] for wanted in (True, False))
     if len(by_speed) > LOOKED_AT_UP_TO:
         inside, outside = inside[-SLOWEST:], outside[:SLOWEST]
-    sizer, known = Sizer(costs), list(others)
-    found = {device: _without(costs, sizer, chosen, known, device) for device in inside if len(used) > 1}
+    known = list(others)
+    resizer = Resizer(costs, chosen.stage) if len(used) > 1 and len(chosen.stage.axes) == 1 else None
+    found = {device: _without(costs, resizer, chosen, known, device) for device in inside if len(used) > 1}
     for device in outside:
-        asked = _with(costs, sizer, chosen, known, device)
+        asked = _with(costs, resizer, chosen, known, device)
         if asked is not None:
             found[device] = asked
     return tuple(found[device] for device in sorted(found))
 
 
-def resized(sizer: Sizer, stage: Stage, devices: Sequence[int]) -> Stage | None:
-    """Return a stage with the same layouts on other devices, its sizes and samples solved anew; None for a mesh of two axes.
+class Resizer:
+    """Solves the sizes of a stage anew for other devices, with the layouts of its layers as they are.
 
     Parameters
     ----------
-    sizer : finds the sizes.
+    costs : Costs of the profile.
     stage : a stage that splits something along one mesh axis.
-    devices : indices of the devices it may use; one that would get nothing is left out.
     """
-    if len(stage.axes) > 1:
-        return None
-    graph = sizer.costs.graph
-    if len(devices) < 2:
-        return single_stage(graph, devices[0])
-    arrangement = Arrangement(tuple(entry.layout for entry in stage.layouts), _segments(graph, stage))
-    sizes = [sizer.units(segment, arrangement, tuple(devices)) for segment in arrangement.segments]
-    batched = frozenset(entry.layer for entry in stage.layouts if entry.samples)
-    samples = sizer.samples(batched, tuple(devices)) if batched else ()
-    return sized_stage(graph, arrangement, sizes, devices, devices[0], samples)
+
+    def __init__(self, costs: Costs, stage: Stage) -> None:
+        self.costs, self.stage = costs, stage
+        layouts = tuple(entry.layout for entry in stage.layouts)
+        self._arrangement = Arrangement(layouts, _segments(costs.graph, stage))
+        self._units = [costs.summed_rows([(layer, layouts[layer]) for layer in s.layers]) for s in self._arrangement.segments]
+        batched = [entry.layer for entry in stage.layouts if entry.samples]
+        self._samples = costs.batch_rows(batched) if batched else None
+
+    def on(self, devices: Sequence[int]) -> Stage:
+        """Return the stage on some devices; one that would get nothing anywhere is left out.
+
+        Parameters
+        ----------
+        devices : their indices in the cluster, at least one.
+        """
+        graph, segments = self.costs.graph, self._arrangement.segments
+        if len(devices) < 2:
+            return single_stage(graph, devices[0])
+        sizes = [self._dealt(rows, segment.units, devices) for rows, segment in zip(self._units, segments)]
+        samples = self._dealt(self._samples, self.costs.profile.batch_size, devices) if self._samples is not None else ()
+        return sized_stage(graph, self._arrangement, sizes, devices, devices[0], samples)
+
+    def _dealt(self, rows: np.ndarray, units: int, devices: Sequence[int]) -> tuple[int, ...]:
+        """Return the units that minimise the slowest device's seconds; processors on one TensorFlow device take turns."""
+        names = [self.costs.profile.cluster.devices[d].tf_device for d in devices]
+        turns = collections.Counter(names)
+        tables = [turns[name] * rows[device] for name, device in zip(names, devices)]
+        return minimise_maximum(tables, units).sizes if any(table[-1] for table in tables) else even(units, len(devices)).sizes
 
 
 def _segments(graph: LayerGraph, stage: Stage) -> tuple[Segment, ...]:
@@ -101,9 +121,9 @@ def _alone_s(costs: Costs) -> list[float]:
     return alone_s
 
 
-def _without(costs: Costs, sizer: Sizer, chosen: Candidate, others: Sequence[Candidate], device: int) -> DeviceWorth:
+def _without(costs: Costs, resizer: Resizer | None, chosen: Candidate, others: Sequence[Candidate], device: int) -> DeviceWorth:
     left = [d for d in chosen.stage.devices if d != device]
-    made = _made(costs, resized(sizer, chosen.stage, left))
+    made = _made(costs, resizer.on(left)) if resizer is not None else []
     steps = [c.prediction.step_s for c in [*made, *others] if device not in c.stage.devices]
     name, best_s = costs.profile.cluster.devices[device].name, chosen.prediction.step_s
     if not steps:
@@ -116,9 +136,8 @@ def _without(costs: Costs, sizer: Sizer, chosen: Candidate, others: Sequence[Can
     return DeviceWorth(name, True, step_s, f"leaving out {name} makes a step {times:.2f} times as long")
 
 
-def _with(costs: Costs, sizer: Sizer, chosen: Candidate, others: Sequence[Candidate], device: int) -> DeviceWorth | None:
-    splits = len(chosen.stage.devices) > 1
-    made = _made(costs, resized(sizer, chosen.stage, sorted((*chosen.stage.devices, device)))) if splits else []
+def _with(costs: Costs, resizer: Resizer | None, chosen: Candidate, others: Sequence[Candidate], device: int) -> DeviceWorth | None:
+    made = _made(costs, resizer.on(sorted((*chosen.stage.devices, device)))) if resizer is not None else []
     steps = [c.prediction.step_s for c in [*made, *others] if device in c.stage.devices]
     if not steps:
         return None
@@ -130,8 +149,11 @@ def _with(costs: Costs, sizer: Sizer, chosen: Candidate, others: Sequence[Candid
     return DeviceWorth(name, False, step_s, f"using {name} as well makes a step {times:.2f} times as long")
 
 
-def _made(costs: Costs, stage: Stage | None) -> list[Candidate]:
-    """Return the candidate of a stage that fits in memory."""
-    if stage is None or lack_of_memory(costs.profile, stage):
-        return []
-    return [Candidate(stage, predict(costs, stage))]
+def _made(costs: Costs, stage: Stage) -> list[Candidate]:
+    """Return the candidate of a stage if it fits in memory."""
+    prediction = predict(costs, stage)
+    needed: collections.Counter[str] = collections.Counter()
+    for device, part in zip(stage.devices, prediction.parts):
+        needed[costs.profile.cluster.devices[device].pool] += part.memory_bytes
+    fits = all(needed[pool.name] <= pool.free_bytes for pool in costs.profile.memory)
+    return [Candidate(stage, prediction)] if fits else []

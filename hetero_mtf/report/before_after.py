@@ -53,6 +53,8 @@ def _figures(before: Plan, after: Plan) -> Table:
         rows.append((name.removesuffix("_s"), was, would_be))
     for index, device in enumerate(after.devices[:BESIDE_UP_TO]):
         parts = [_part(plan, index) for plan in (before, after)]
+        if parts[0] == parts[1] == (NOTHING,) * 4:
+            continue
         for at, name in enumerate(("busy", "sending", "waiting", "peak memory")):
             rows.append((f"{device} {name}", parts[0][at], parts[1][at]))
     return Table(("predicted", "before", "after"), tuple(rows))

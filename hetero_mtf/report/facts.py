@@ -6,13 +6,13 @@ import dataclasses
 
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.plan_text import way_text
+from hetero_mtf.planning.plan_text import proof_text, way_text
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import Prediction
 from hetero_mtf.planning.typed import filter_stage, single_stage
 from hetero_mtf.report.binding import bindings
 from hetero_mtf.report.measured import Measured
-from hetero_mtf.report.pictures import size_bars, time_bars
+from hetero_mtf.report.pictures import TIMES, size_bars, time_bars
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from hetero_mtf.report.table import (
@@ -116,6 +116,7 @@ def _heading(plan: Plan) -> Section:
         f"{len(used)} of {len(plan.devices)} devices work: {_named([plan.devices[d] for d in used])}",
     ]
     lines += [f"left out: {_named(idle)}"] if idle else []
+    lines += [f"layouts: {proof_text(plan.proof)}"] if plan.proof is not None else []
     return Section("Plan", (*lines, *(f"supposed, not measured: {clause}" for clause in plan.supposed)))
 
 
@@ -139,7 +140,24 @@ def _predicted(subject: Subject, predicted: Prediction) -> list[Section]:
     binding = [b.text for b in bindings(predicted, plan.stages[0], subject.profile)] if predicted.parts else []
     binding += ["whether memory binds is not known without the profile"] if subject.profile is None else []
     found = [Section("Predicted step", tuple(sentences), prediction_table(plan), time_bars(plan), tuple(figures))]
+    if subject.measured is not None and subject.measured.parts:
+        found.append(_parts_section(predicted, subject.measured))
     return [*found, Section("What binds", tuple(binding))]
+
+
+def _parts_section(predicted: Prediction, measured: Measured) -> Section:
+    """Return what each device did in a traced step beside what it was predicted to do."""
+    foreseen = {part.device: part for part in reversed(predicted.parts)}
+    rows = []
+    for part in measured.parts:
+        cells = [part.device]
+        for name in TIMES:
+            expected = getattr(foreseen[part.device], f"{name}_s") if part.device in foreseen else None
+            cells += [_time(expected), seconds_text(getattr(part, f"{name}_s"))]
+        rows.append(tuple(cells))
+    headings = ("device", *(heading for name in TIMES for heading in (name, "measured")))
+    told = "one step was traced; what is sent while a device computes counts as busy"
+    return Section("Measured beside predicted", (told,), Table(headings, tuple(rows)))
 
 
 def _measured_sentence(measured: Measured, predicted: Prediction) -> str:

@@ -13,6 +13,8 @@ from hetero_mtf.errors import DataError, PlanError
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked
+from hetero_mtf.planning.records import DevicePart
+from hetero_mtf.report.step_time import StepTimes
 
 VERSION = 1
 _HEAD = ("kind", "version")
@@ -33,6 +35,7 @@ class Measured:
     spread : inter-quartile range relative to the median.
     alone_s : (devices,) seconds a step on each device alone; empty if not measured.
     even_s : seconds a step of the equal split; None if not measured.
+    parts : what each TensorFlow device did in one traced step; empty if none was traced.
 
     Raises
     ------
@@ -49,6 +52,7 @@ class Measured:
     spread: float = 0.0
     alone_s: tuple[float, ...] = ()
     even_s: float | None = None
+    parts: tuple[DevicePart, ...] = ()
 
     def __post_init__(self) -> None:
         faults = _faults(self)
@@ -66,6 +70,20 @@ class Measured:
         mine, asked = (_said(r.digest, r.strategy, r.batch_size, r.devices) for r in (self, plan))
         if mine != asked:
             raise PlanError(f"{source}: measured was {mine}, the plan is {asked}; give the plan of that run or train by this one")
+
+    def beside(self, times: StepTimes | None) -> Measured:
+        """Return the times with those of each device alone and of the equal split, taken in one comparison.
+
+        Parameters
+        ----------
+        times : what `train --compare` measured; None for nothing.
+        """
+        if times is None:
+            return self
+        alone_s = tuple(entry.measured_s for entry in times.alone if entry.measured_s is not None)
+        even_s, planned_s = (entry.measured_s if entry is not None else None for entry in (times.even, times.planned))
+        known = planned_s if planned_s is not None else self.step_s
+        return dataclasses.replace(self, alone_s=alone_s if len(alone_s) == len(self.devices) else (), even_s=even_s, step_s=known)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the times to a JSON file in one piece.
@@ -128,6 +146,9 @@ def _faults(measured: Measured) -> list[Fault]:
     named = {"step_s": measured.step_s, **{f"alone_s[{i}]": value for i, value in enumerate(measured.alone_s)}}
     named |= {} if measured.even_s is None else {"even_s": measured.even_s}
     faults += [Fault(path, f"is {value:g}, must be finite and above zero") for path, value in named.items() if not 0 < value < math.inf]
+    for index, part in enumerate(measured.parts):
+        spent = {f"parts[{index}].{name}": getattr(part, name) for name in ("busy_s", "sending_s", "waiting_s")}
+        faults += [Fault(path, f"is {value:g}, must be zero or more") for path, value in spent.items() if not 0 <= value < math.inf]
     if not 0 <= measured.spread < math.inf:
         faults.append(Fault("spread", f"is {measured.spread:g}, must be zero or more"))
     if measured.alone_s and len(measured.alone_s) != len(measured.devices):

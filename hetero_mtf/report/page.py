@@ -14,6 +14,7 @@ from hetero_mtf.report.table import Table
 _DEVICE_COLOURS = ("#1f6fb2", "#b35900", "#147a63", "#96397b", "#5b4bb3", "#a63434", "#6a6400", "#1f6b7a")
 _TIME_COLOURS = ("#1f6fb2", "#b35900", "#6b7280")
 _WHOLE_COLOUR = "#6b7280"
+_FOLDED_FROM = 16  # rows, of a table that says what a picture shows
 _TEXT_FROM = 0.07  # of a full bar; narrower parts have their text in the title and the table only
 
 _STYLE = """
@@ -36,7 +37,8 @@ ul { margin: 0 0 .8rem; padding-left: 1.1rem; } li { margin: .15rem 0; overflow-
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .35rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { color: var(--soft); font-weight: 600; white-space: nowrap; } .left { text-align: left; }
+th { color: var(--soft); font-weight: 600; } th, td { white-space: nowrap; } td.left:last-child { white-space: normal; min-width: 16rem; }
+.left { text-align: left; } summary { cursor: pointer; color: var(--accent); }
 tbody tr:hover { background: color-mix(in srgb, var(--accent) 8%, transparent); }
 figure { margin: 0 0 1.1rem; }
 .key { display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; list-style: none; margin: 0 0 .6rem; padding: 0; font-size: .85rem; }
@@ -106,7 +108,9 @@ def _section(section: Section, name: str) -> str:
     if section.bars is not None and section.bars.bars:
         parts.append(_figure(section.bars, section.title))
     if section.table is not None and section.table.rows:
-        parts.append(_table(section.table, section.title))
+        table = _table(section.table, section.title)
+        folded = section.bars is not None and len(section.table.rows) >= _FOLDED_FROM
+        parts.append(f"<details><summary>the same as a table</summary>{table}</details>" if folded else table)
     return "\n".join([*parts, "</section>"])
 
 

@@ -9,9 +9,9 @@ from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.plan import DeviceWorth, Plan
 from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.search import Candidate, Sizer
+from hetero_mtf.planning.search import Candidate
 from hetero_mtf.planning.strategies import STRATEGIES, plan
-from hetero_mtf.planning.worth import device_worth, resized
+from hetero_mtf.planning.worth import Resizer, device_worth
 from tests.planning.networks import pair_net, profile_of, residual_net
 
 GRAPH = pair_net(48, 48, 24)
@@ -47,8 +47,7 @@ def test_a_device_that_hardly_helps_is_not_worth_its_power() -> None:
 def test_a_device_that_would_change_next_to_nothing_stays_out() -> None:
     costs = Costs(profile_of(pair_net(400, 400, 24), [2e6, 2e6, 3e4], 1e-9, batch_size=8))
     with_it = STRATEGIES["filters"](costs)
-    stage = resized(Sizer(costs), with_it.stage, (0, 1))
-    assert stage is not None
+    stage = Resizer(costs, with_it.stage).on((0, 1))
     found = device_worth(costs, Candidate(stage, predict(costs, stage)))[2]
     assert not found.used and found.reason.startswith("using worker:2 as well gains only ")
     assert found.reason.endswith("%: it is not worth its power")
@@ -69,8 +68,8 @@ def test_on_the_same_devices_sizes_solved_anew_are_those_of_the_strategy(strateg
     for graph in (GRAPH, residual_net()):
         costs = Costs(profile_of(graph, [3e6, 2e6, 1e6], 1e-6, batch_size=8))
         best = STRATEGIES[strategy](costs)
-        stage = resized(Sizer(costs), best.stage, best.stage.devices)
-        assert stage is not None and stage.axes == best.stage.axes
+        stage = Resizer(costs, best.stage).on(best.stage.devices)
+        assert stage.axes == best.stage.axes
         assert [entry.layout for entry in stage.layouts] == [entry.layout for entry in best.stage.layouts]
         if strategy == "filters":
             assert stage == best.stage
@@ -84,15 +83,14 @@ def test_a_plan_resized_to_fewer_devices_fits_the_network(strategy: str) -> None
         costs = Costs(profile)
         made = plan(profile, strategy=strategy)
         for left in ((0, 1), (0, 2), (1, 2), (2,)):
-            stage = resized(Sizer(costs), made.stages[0], left)
-            assert stage is not None and set(stage.devices) <= set(left)
+            stage = Resizer(costs, made.stages[0]).on(left)
+            assert set(stage.devices) <= set(left)
             dataclasses.replace(made, stages=(stage,), predicted=None, worth=(), collectives=()).check(graph)
 
 
 def test_a_grid_is_compared_with_the_plans_of_other_strategies_alone() -> None:
     costs = Costs(of(2e6, 2e6, 1e6, 1e6))
     grid, alone = STRATEGIES["grid"](costs), STRATEGIES["single"](costs)
-    assert resized(Sizer(costs), grid.stage, (0, 1)) is None
     found = {w.device: w for w in device_worth(costs, grid, [alone])}
     assert found["worker:3"].step_s == alone.prediction.step_s and found["worker:0"].step_s is None
     assert found["worker:0"].reason == "no plan without worker:0 was found that fits in memory"

@@ -44,15 +44,16 @@ class Clocks:
             for source in costs.graph.layers[entry.layer].inputs if entry.layout == "column" else ():
                 self._first_column.setdefault((source, entry.axis, input_of(entry)), entry.layer)
         names = [costs.profile.cluster.devices[d].tf_device for d in stage.devices]
-        _, self._turns = np.unique(names, return_inverse=True)
+        found, self._turns = np.unique(names, return_inverse=True)
+        self._alone = len(found) == len(names)
+        self._held_as = {entry.layer: output_of(entry) for entry in stage.layouts}
+        self._wanted_as = {entry.layer: input_of(entry) for entry in stage.layouts}
 
     def compute(self, entry: LayerLayout, step_pass: str) -> None:
         """Let every processor compute its part of a layer; those on one TensorFlow device take turns."""
-        sizes = self._parts_of(entry.sizes, entry.axis)
-        samples = self._parts_of(entry.samples, entry.batch_axis)
-        spent = self.costs.spent(entry, self.devices, sizes, samples, step_pass)
+        spent = self.costs.spent_on(entry, self.stage, step_pass)
         self.busy += spent
-        self.now += np.bincount(self._turns, spent)[self._turns]
+        self.now += spent if self._alone else np.bincount(self._turns, spent)[self._turns]
 
     def _parts_of(self, parts: Sequence[int], axis: str) -> np.ndarray:
         found: np.ndarray = np.array(parts)[self.places[axis]] if parts else np.zeros(len(self.now), int)
@@ -61,13 +62,13 @@ class Clocks:
     def forward(self) -> None:
         """Walk the layers in order, then gather the outputs."""
         for entry in self.stage.layouts:
-            self._bring(self.costs.graph.layers[entry.layer].inputs, input_of(entry), entry.layer)
+            self._bring(self.costs.graph.layers[entry.layer].inputs, self._wanted_as[entry.layer], entry.layer)
             self.compute(entry, "forward")
             if entry.layout == "row":
-                self._all_reduce(entry.axis, output_of(entry), self._bytes(entry.layer))
+                self._all_reduce(entry.axis, self._held_as[entry.layer], self._bytes(entry.layer))
             self._join_statistics(entry, forward=True)
         for index in self.costs.graph.outputs:
-            lying = output_of(self.entries[index])
+            lying = self._held_as[index]
             self._bring((index,), Lying((), "", lying.samples, lying.batch_axis), -1)
 
     def backward(self) -> None:
@@ -101,16 +102,16 @@ class Clocks:
     def _return_gradients(self, entry: LayerLayout) -> None:
         sources = [s for s in self.costs.graph.layers[entry.layer].inputs if self.costs.trains_before[s]]
         for source in dict.fromkeys(sources):
-            if self._first_column.get((source, entry.axis, input_of(entry))) == entry.layer:
-                self._all_reduce(entry.axis, input_of(entry), self._bytes(source))
-            if self._brought.get((source, input_of(entry))) == entry.layer:
-                for move in reversed(moves(output_of(self.entries[source]), input_of(entry))):
+            if self._first_column.get((source, entry.axis, self._wanted_as[entry.layer])) == entry.layer:
+                self._all_reduce(entry.axis, self._wanted_as[entry.layer], self._bytes(source))
+            if self._brought.get((source, self._wanted_as[entry.layer])) == entry.layer:
+                for move in reversed(moves(self._held_as[source], self._wanted_as[entry.layer])):
                     self._make(move.reverse, source)
 
     def _bring(self, sources: Iterable[int], wanted: Lying, reader: int) -> None:
         """Move the outputs of some layers to where `reader` wants them, unless an earlier reader did."""
         for source in sources:
-            held = output_of(self.entries[source])
+            held = self._held_as[source]
             if held == wanted or (source, wanted) in self._brought:
                 continue
             self._brought[source, wanted] = reader

@@ -70,7 +70,7 @@ def call_s(costs: Costs) -> float:
 
 def _parts(clocks: Clocks, step_s: float) -> tuple[DevicePart, ...]:
     """Return what every device does in the step."""
-    memory = stage_memory_bytes(clocks.costs.profile, clocks.stage)
+    memory = stage_memory_bytes(clocks.costs.profile, clocks.stage, clocks.costs.memory)
     devices = clocks.costs.profile.cluster.devices
     waiting = np.maximum(0.0, step_s - clocks.busy - clocks.sending).tolist()
     found = zip(clocks.stage.devices, clocks.busy.tolist(), clocks.sending.tolist(), waiting, memory)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import collections
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -13,8 +13,9 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.curve import PASSES, Curve, interpolated
 from hetero_mtf.planning.layout import channels, split_units, trains_before
 from hetero_mtf.planning.link_cost import Lines, Ring, link_lines, ring
+from hetero_mtf.planning.memory import Memory
 from hetero_mtf.planning.profile import Profile, alike
-from hetero_mtf.planning.records import LayerLayout
+from hetero_mtf.planning.records import LayerLayout, Stage
 
 _DIMENSIONS = {
     "column": ("output",),
@@ -22,6 +23,7 @@ _DIMENSIONS = {
     "split": ("output", "input", "whole"),
     "replicated": ("whole", "output", "input"),
 }
+_KEPT = 50_000  # seconds of layers laid out in some way that are kept
 _ANY = ("output", "input", "whole")  # an update takes time in proportion to the weights, whichever way they are cut
 
 
@@ -37,6 +39,7 @@ class Costs:
     counts : (layers,) units each layer's output is split into, see `layout.channels`.
     trains_before : (layers,) whether each layer's output needs a gradient, see `layout.trains_before`.
     alike : (layers,) index of the first layer that takes the same time, see `profile.alike`; such layers share their tables.
+    memory : Memory of the profile.
     kept : what strategies found before and may take up again, by name.
     """
 
@@ -47,6 +50,9 @@ class Costs:
         self.trains_before = trains_before(self.graph)
         self.alike = alike(self.graph)
         self.kept: dict[str, object] = {}
+        self.memory = Memory(profile)
+        self._sums: dict[object, np.ndarray] = {}
+        self._spent: dict[object, np.ndarray] = {}
         self._rows: dict[tuple[int, str, str], np.ndarray] = {}
         self._parts: dict[tuple[int, str], np.ndarray] = {}
         self._curves: dict[object, np.ndarray] = {}
@@ -146,7 +152,8 @@ class Costs:
         ----------
         members : (layer, layout) of the layers of one segment.
         """
-        return _sum([self.rows(layer, layout, step_pass) for layer, layout in members for step_pass in PASSES])
+        counted = sorted(collections.Counter((self.alike[layer], layout) for layer, layout in members).items())
+        return self._summed([(layer, layout, step_pass, count) for (layer, layout), count in counted for step_pass in PASSES])
 
     def batch_table(self, layers: Iterable[int], device: int) -> np.ndarray:
         """Return the (batch + 1,) seconds of the forward and backward pass of some layers for 0, 1, ... samples of the profile's batch.
@@ -166,15 +173,54 @@ class Costs:
         ----------
         layers : their indices.
         """
-        found = [np.zeros((len(self.profile.cluster.devices), self.profile.batch_size + 1))]
-        for layer in layers:
-            found += [self.rows(layer, "batch", step_pass) for step_pass in PASSES[: 2 if self.trains_before[layer] else 1]]
-        return _sum(found)
+        counted = sorted(collections.Counter(self.alike[layer] for layer in layers).items())
+        passes = {layer: PASSES[: 2 if self.trains_before[layer] else 1] for layer, _ in counted}
+        found = [(layer, "batch", step_pass, count) for layer, count in counted for step_pass in passes[layer]]
+        return self._summed(found) if found else np.zeros((len(self.profile.cluster.devices), self.profile.batch_size + 1))
+
+    def _summed(self, parts: Sequence[tuple[int, str, str, int]]) -> np.ndarray:
+        """Return the seconds of (layer, layout, pass, how many such layers) together, to more digits than are kept in the end.
+
+        So equal sums are found equal whatever their order.
+        """
+        key = tuple(parts)
+        if key not in self._sums:
+            total = sum(self.rows(layer, layout, step_pass).astype(np.longdouble) * count for layer, layout, step_pass, count in parts)
+            self._sums[key] = np.asarray(total).astype(float)
+        return self._sums[key]
+
+    def spent_on(self, entry: LayerLayout, stage: Stage, step_pass: str) -> np.ndarray:
+        """Return the (processors,) seconds of a layer's pass on a stage, as `spent`, found once for alike layers laid out alike.
+
+        Parameters
+        ----------
+        entry : the layer's layout.
+        stage : Stage.
+        step_pass : "forward", "backward" or "update".
+
+        Returns
+        -------
+        (processors,) array of float, seconds; not to be written to.
+        """
+        lies = entry.sizes, entry.axis, entry.samples, entry.batch_axis
+        key = self.alike[entry.layer], entry.layout, lies, stage.devices, stage.axes, step_pass
+        if key not in self._spent:
+            if len(self._spent) >= _KEPT:
+                self._spent.clear()
+            self._spent[key] = self.spent(
+                entry,
+                np.array(stage.devices),
+                _parts_of(stage, entry.sizes, entry.axis),
+                _parts_of(stage, entry.samples, entry.batch_axis),
+                step_pass,
+            )
+        return self._spent[key]
 
     def update_s(self, device: int) -> float:
         """Return the seconds of the update of all the network's weights on a device."""
-        owners = [i for i, layer in enumerate(self.graph.layers) if layer.shared_with is None]
-        return math.fsum(self.rows(layer, "replicated", "update")[device, -1] for layer in owners)
+        owners = [self.alike[i] for i, layer in enumerate(self.graph.layers) if layer.shared_with is None]
+        counted = sorted(collections.Counter(owners).items())
+        return float(self._summed([(layer, "replicated", "update", count) for layer, count in counted])[device, -1])
 
     def ring(self, devices: tuple[int, ...]) -> Ring:
         """Return the links among devices, looked up once; see `link_cost.ring`.
@@ -258,7 +304,6 @@ class Costs:
             raise ProfileError(f"the profile has no {step_pass} curve for {names}; calibrate again")
 
 
-def _sum(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the sum, to more digits than it is kept with, so that equal sums are found equal whatever their order."""
-    total: np.ndarray = np.sum(rows, axis=0, dtype=np.longdouble).astype(float)
-    return total
+def _parts_of(stage: Stage, parts: Sequence[int], axis: str) -> np.ndarray:
+    """Return each processor's part, zero where nothing is split."""
+    return np.array(parts)[list(stage.places(axis))] if parts else np.zeros(len(stage.devices), int)

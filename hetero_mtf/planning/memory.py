@@ -77,6 +77,7 @@ class StageMemory:
         self._layouts = {entry.layer: entry for entry in stage.layouts}
         self._places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
         self._processors = len(stage.devices)
+        self._shares: dict[Lying, np.ndarray] = {}
 
     def layer_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer keeps through a step; those of layers add up.
@@ -149,10 +150,12 @@ class StageMemory:
 
     def _slices(self, whole_bytes: float, lying: Lying) -> np.ndarray:
         """Return the bytes of each processor's slice of a tensor."""
-        held = np.full(self._processors, float(whole_bytes))
-        for axis, (_, parts) in lying.by_axis.items():
-            held *= np.take(np.asarray(parts) / sum(parts), self._places[axis])
-        return held
+        if lying not in self._shares:
+            share = np.ones(self._processors)
+            for axis, (_, parts) in lying.by_axis.items():
+                share *= np.take(np.asarray(parts) / sum(parts), self._places[axis])
+            self._shares[lying] = share
+        return whole_bytes * self._shares[lying]
 
 
 def layer_bytes(profile: Profile, entry: LayerLayout, stage: Stage) -> tuple[float, ...]:
@@ -181,23 +184,24 @@ def temporary_bytes(profile: Profile, entry: LayerLayout, stage: Stage) -> tuple
     return tuple(StageMemory(Memory(profile), stage).temporary_bytes(entry).tolist())
 
 
-def stage_memory_bytes(profile: Profile, stage: Stage) -> tuple[int, ...]:
+def stage_memory_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> tuple[int, ...]:
     """Return the bytes each processor of a stage holds at most in one step: what all its layers keep, and the largest temporary.
 
     Parameters
     ----------
     profile : Profile; its graph, batch size and optimizer count.
     stage : Stage.
+    memory : Memory of the profile, where it is at hand.
 
     Notes
     -----
     O(layers * devices).
     """
-    memory = StageMemory(Memory(profile), stage)
+    held = StageMemory(memory or Memory(profile), stage)
     kept, temporary = np.zeros(len(stage.devices)), np.zeros(len(stage.devices))
     for entry in stage.layouts:
-        kept += memory.layer_bytes(entry)
-        temporary = np.maximum(temporary, memory.temporary_bytes(entry))
+        kept += held.layer_bytes(entry)
+        temporary = np.maximum(temporary, held.temporary_bytes(entry))
     return tuple(math.ceil(held_bytes) for held_bytes in kept + temporary)
 
 

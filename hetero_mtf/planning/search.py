@@ -147,10 +147,10 @@ class Sizer:
         arrangement : their layouts.
         devices : indices of the devices.
         """
-        members = tuple((layer, arrangement.layouts[layer]) for layer in segment.layers)
+        members = tuple(sorted((self.costs.alike[layer], arrangement.layouts[layer]) for layer in segment.layers))
         key = (members, devices)
         if key not in self._units:
-            tables = [self.costs.summed_table(members, device) for device in devices]
+            tables = list(self.costs.summed_rows(members)[list(devices)])
             self._units[key] = minimise_maximum(self._in_turns(tables, devices), segment.units).sizes
         return self._units[key]
 
@@ -175,7 +175,7 @@ class Sizer:
     def _dealt(self, layers: frozenset[int], devices: tuple[int, ...], updates: bool) -> tuple[int, ...]:
         batch = self.costs.profile.batch_size
         splitting = [layer for layer in sorted(layers) if splits_batch(self.costs.graph.layers[layer])]
-        tables = [self.costs.batch_table(splitting, device) for device in devices]
+        tables = list(self.costs.batch_rows(splitting)[list(devices)])
         if not any(table[-1] for table in tables):
             return even(batch, len(devices)).sizes
         if updates:

@@ -71,16 +71,14 @@ def run(case: Case, folder: pathlib.Path, pace: Pace, most: int) -> dict[str, An
         calibration_s = time.perf_counter() - start_s
         profile.save(here / "profile.json")
         predictions = plan_apart(here / "profile.json", here)
-        automatic = hm.Plan.load(here / "auto.json").strategy
-        made = {name: hm.Plan.load(here / f"{name}.json") for name in predictions["predicted_s"] if name != "auto"}
+        made = {name: hm.Plan.load(here / f"{name}.json") for name in predictions["predicted_s"]}
         same = distinct(made)
-        first = next(name for name, names in same.items() if automatic in names)
-        plans = {name: made[name] for name in chosen({name: made[name].predicted.step_s for name in same}, first, most)}
+        plans = {name: made[name] for name in chosen({name: made[name].predicted.step_s for name in same}, "auto", most)}
         began = now()
         times = measure(task, plans, cluster, pace, {})
         method = cluster.method
     entries = [{"plan": same[name], **_predicted(plan), **times[name]} for name, plan in plans.items()]
-    head = {**dataclasses.asdict(case), "limited_by": method, "calibration_s": calibration_s, "automatic": automatic}
+    head = {**dataclasses.asdict(case), "limited_by": method, "calibration_s": calibration_s, "automatic": made["auto"].strategy}
     return {**head, "predictions": predictions, "first_step": began, "plans": entries}
 
 
@@ -95,7 +93,7 @@ def rows(found: dict[str, Any]) -> list[list[str]]:
         [
             title,
             found["cluster"],
-            ", ".join(plan["plan"]) + (" (auto)" if found["automatic"] in plan["plan"] else ""),
+            ", ".join(plan["plan"]),
             f"{1e3 * plan['predicted_s']:.0f}",
             f"{1e3 * plan['measured_s']:.0f}",
             f"{100 * error(plan):+.1f} %",

@@ -14,12 +14,12 @@ def _found(network: str, cluster: str, measured_s: float) -> dict[str, Any]:
     times = {"predicted_s": 0.4, "measured_s": measured_s, "predicted_parts": parts, "measured_parts": parts}
     single = {**times, "plan": ["single"], "predicted_s": 0.5, "measured_s": 0.5}
     head = {"network": network, "cluster": cluster, "batch": 32, "automatic": "filters"}
-    return {**head, "plans": [{**times, "plan": ["filters", "grid"]}, single]}
+    return {**head, "plans": [{**times, "plan": ["auto", "filters"]}, single]}
 
 
 def test_the_report_has_a_row_a_plan_the_regrets_and_a_summary() -> None:
     text = report([_found("vgg11", "1.0,0.5", 0.5), _found("volume", "1.0,1.0", 0.52)])
-    assert "| VGG-11, batch 32 | 1.0,0.5 | filters, grid (auto) | 400 | 500 | -20.0 % | 300+50+0 | 300+50+0 |" in text
+    assert "| VGG-11, batch 32 | 1.0,0.5 | auto, filters | 400 | 500 | -20.0 % | 300+50+0 | 300+50+0 |" in text
     assert "| 3-D ResNet-10 | 1.0,1.0 | filters | 4.0 % |" in text
     assert "4 plans measured: median error 10.0 % (at most 10), worst -23.1 % (at most 25)" in text
     assert "within 5 % of the best measured one in 2 of 2 cases, at worst 4.0 %" in text

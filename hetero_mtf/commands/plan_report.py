@@ -24,7 +24,8 @@ def plan_report(plan: Plan) -> str:
     if plan.predicted is None:
         return "\n\n".join([*parts, "Nothing is predicted: the plan was typed by hand."])
     seconds = plan.predicted
-    named = {"forward": seconds.forward_s, "backward": seconds.backward_s, "update": seconds.update_s}
+    called = {"call": seconds.call_s} if seconds.call_s > 0 else {}
+    named = {**called, "forward": seconds.forward_s, "backward": seconds.backward_s, "update": seconds.update_s}
     passes = ", ".join(f"{name} {seconds_text(value)}" for name, value in named.items())
     parts += [_untitled(prediction_table(plan)), f"Predicted step: {seconds_text(seconds.step_s)} ({passes})"]
     if plan.proof is not None:

@@ -107,5 +107,6 @@ def _prediction_lines(predicted: Prediction) -> list[str]:
     rows = [["device", "", "busy", "sending", "waiting"]]
     for part in predicted.parts:
         rows.append([part.device, "", *(seconds_text(value) for value in (part.busy_s, part.sending_s, part.waiting_s))])
-    heading = f"Predicted: {whole} a step (forward {forward}, backward {backward}, update {update})"
+    called = f"call {seconds_text(predicted.call_s)}, " if predicted.call_s > 0 else ""
+    heading = f"Predicted: {whole} a step ({called}forward {forward}, backward {backward}, update {update})"
     return [heading, *(f"  {line}" for line in aligned(rows))]

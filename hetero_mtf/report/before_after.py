@@ -47,7 +47,7 @@ def _figures(before: Plan, after: Plan) -> Table:
     assert before.predicted is not None and after.predicted is not None
     rows = [("strategy", before.strategy, after.strategy), ("batch size", str(before.batch_size), str(after.batch_size))]
     rows.append(("samples a second", _rate(before), _rate(after)))
-    for name in ("step_s", "forward_s", "backward_s", "update_s"):
+    for name in ("step_s", "call_s", "forward_s", "backward_s", "update_s"):
         values = (getattr(plan.predicted, name) for plan in (before, after))
         was, would_be = (seconds_text(value) for value in values)
         rows.append((name.removesuffix("_s"), was, would_be))

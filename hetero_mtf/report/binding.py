@@ -41,8 +41,9 @@ def critical(parts: Sequence[DevicePart]) -> DevicePart:
 def bindings(predicted: Prediction, stage: Stage, profile: Profile | None = None) -> tuple[Binding, ...]:
     """Return what binds a step, first what its time hangs on, then the memory pools that are all but full.
 
-    Time hangs on the device that waits least; where none waits longer than 2 % of the step, on all alike. It is links that bind if
-    that device sends for longer than it computes. A memory pool binds if the plan needs more than 95 % of what is free in it.
+    Time hangs on the device that waits least for others; where none waits longer than 2 % of the step, on all alike. It is links
+    that bind if that device sends for longer than it computes. A memory pool binds if the plan needs more than 95 % of what is
+    free in it.
 
     Parameters
     ----------
@@ -52,8 +53,10 @@ def bindings(predicted: Prediction, stage: Stage, profile: Profile | None = None
     """
     part = critical(predicted.parts)
     spent = f"computes for {seconds_text(part.busy_s)} and sends for {seconds_text(part.sending_s)} of {seconds_text(predicted.step_s)}"
-    waits = "never waits" if part.waiting_s <= 0.005 * predicted.step_s else f"waits least, for {seconds_text(part.waiting_s)}"
-    alike = len(predicted.parts) > 1 and all(p.waiting_s <= BALANCED_UP_TO * predicted.step_s for p in predicted.parts)
+    waited_s = max(0.0, part.waiting_s - predicted.call_s)  # every device waits until the step is called
+    waits = "never waits" if waited_s <= 0.005 * predicted.step_s else f"waits least, for {seconds_text(waited_s)}"
+    longest_s = max(p.waiting_s for p in predicted.parts) - predicted.call_s
+    alike = len(predicted.parts) > 1 and longest_s <= BALANCED_UP_TO * predicted.step_s
     if part.sending_s > part.busy_s:
         slowest = f"; {_slowest_link(profile, stage)}" if profile is not None and len(stage.devices) > 1 else ""
         found = [Binding("link", f"the links bind: {part.device}, which {waits}, {spent}{slowest}")]

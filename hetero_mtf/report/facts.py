@@ -26,6 +26,7 @@ from hetero_mtf.report.table import (
 )
 from hetero_mtf.units import seconds_text
 
+PASSES = ("step", "call", "forward", "backward", "update")
 COMPARED_UP_TO = 16  # devices that are listed each alone
 
 
@@ -84,6 +85,8 @@ def facts(subject: Subject) -> tuple[Section, ...]:
 def step_times(plan: Plan, profile: Profile, measured: Measured | None = None) -> StepTimes:
     """Return seconds a step on each device alone, split equally and as planned: predicted, and measured where that is known.
 
+    What is predicted to take no time at all, from a profile without curves, counts as not predicted.
+
     Parameters
     ----------
     plan : Plan.
@@ -92,9 +95,9 @@ def step_times(plan: Plan, profile: Profile, measured: Measured | None = None) -
     """
     costs, names = Costs(profile), plan.devices
     alone_s = measured.alone_s if measured is not None and measured.alone_s else (None,) * len(names)
-    alone = tuple(StepTime(name, _alone_s(costs, d), alone_s[d]) for d, name in enumerate(names))
+    alone = tuple(StepTime(name, _alone_s(costs, d) or None, alone_s[d]) for d, name in enumerate(names))
     even_s = predict(costs, filter_stage(costs.graph, [1.0] * len(names), "pairs")).step_s
-    even = StepTime("equal split", even_s, measured.even_s if measured is not None else None)
+    even = StepTime("equal split", even_s or None, measured.even_s if measured is not None else None)
     return StepTimes(alone, _planned(plan, measured), even)
 
 
@@ -104,7 +107,7 @@ def _alone_s(costs: Costs, device: int) -> float:
 
 def _planned(plan: Plan, measured: Measured | None) -> StepTime:
     predicted_s = plan.predicted.step_s if plan.predicted is not None else None
-    return StepTime(f"planned ({plan.strategy})", predicted_s, measured.step_s if measured is not None else None)
+    return StepTime(f"planned ({plan.strategy})", predicted_s or None, measured.step_s if measured is not None else None)
 
 
 def _heading(plan: Plan) -> Section:
@@ -133,10 +136,12 @@ def _sizes_sentence(plan: Plan) -> str:
 
 def _predicted(subject: Subject, predicted: Prediction) -> list[Section]:
     plan = subject.plan
-    figures = [(name, seconds_text(getattr(predicted, f"{name}_s"))) for name in ("step", "forward", "backward", "update")]
+    figures = [(name, seconds_text(getattr(predicted, f"{name}_s"))) for name in PASSES if predicted.call_s > 0 or name != "call"]
     if predicted.step_s > 0:
         figures.append(("samples a second", f"{plan.batch_size / predicted.step_s:.3g}"))
     sentences = [_measured_sentence(subject.measured, predicted)] if subject.measured is not None else []
+    if predicted.call_s > 0:
+        sentences.append("until a step is called and has its batch all devices wait, as long under every plan")
     binding = [b.text for b in bindings(predicted, plan.stages[0], subject.profile)] if predicted.parts else []
     binding += ["whether memory binds is not known without the profile"] if subject.profile is None else []
     found = [Section("Predicted step", tuple(sentences), prediction_table(plan), time_bars(plan), tuple(figures))]

@@ -16,7 +16,7 @@ EVERYWHERE = "whole on every device"
 
 
 def size_bars(plan: Plan) -> Bars | None:
-    """Return a bar a layer, with each device's fraction of it; None for more devices than can be told apart.
+    """Return a bar a layer, with each device's part of the work in it; None for more devices than can be told apart.
 
     Parameters
     ----------
@@ -30,8 +30,9 @@ def size_bars(plan: Plan) -> Bars | None:
         places = [devices.index(d) for d in stage.devices]
         for entry, (name, _, *cells) in zip(stage.layouts, stage_rows(stage, plan.devices)[1:]):
             parts, texts = [0.0] * (len(devices) + 1), [""] * (len(devices) + 1)
-            for at, place in enumerate(places):
-                parts[place], texts[place] = fraction(entry, stage, at), cells[at]
+            fractions = [fraction(entry, stage, at) for at in range(len(places))]
+            for place, part, cell in zip(places, fractions, cells):
+                parts[place], texts[place] = part / sum(fractions), cell if part else ""
             if not (entry.sizes or entry.samples):
                 parts, texts = [0.0] * len(devices) + [1.0], [""] * len(devices) + ["all"]
             bars.append(Bar(name, tuple(parts), tuple(texts)))

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hetero_mtf.planning.plan import DevicePart, Plan, Prediction
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.strategies import plan
+from hetero_mtf.planning.what_if import with_memory
+from hetero_mtf.report.binding import bindings
+from tests.planning.networks import cluster_of, pair_net, profile_of
+
+GRAPH = pair_net(24, 24, 24)
+
+
+def found(parts: list[tuple[float, float, float]], profile: Profile | None = None, call_s: float = 0.0) -> list[tuple[str, str]]:
+    """Return what binds devices that compute, send and wait for so long."""
+    step_s = max(map(sum, parts))
+    made = tuple(DevicePart(f"worker:{at}", *part, memory_bytes=1000) for at, part in enumerate(parts))
+    stage = Plan.filters(GRAPH, [1] * len(parts), cluster_of(len(parts)), 8).stages[0]
+    return [(b.kind, b.text) for b in bindings(Prediction(step_s, step_s, 0.0, 0.0, made, call_s), stage, profile)]
+
+
+def test_the_device_the_others_wait_for_binds() -> None:
+    assert found([(0.4, 0.1, 0.5), (0.9, 0.1, 0.0)]) == [
+        ("device", "device worker:1 binds: it never waits, computes for 900 ms and sends for 100 ms of 1.00 s")
+    ]
+
+
+def test_devices_of_which_none_waits_bind_alike() -> None:
+    text = "both devices bind alike: worker:1 never waits, computes for 900 ms and sends for 100 ms of 1.00 s"
+    assert found([(0.89, 0.1, 0.01), (0.9, 0.1, 0.0)]) == [("device", text)]
+    assert found([(0.9, 0.1, 0.0)] * 3)[0][1].startswith("all 3 devices bind alike: ")
+
+
+def test_waiting_until_a_step_is_called_is_not_waiting_for_others() -> None:
+    text = "both devices bind alike: worker:0 never waits, computes for 700 ms and sends for 0 s of 1.00 s"
+    assert found([(0.7, 0.0, 0.3), (0.7, 0.0, 0.3)], call_s=0.3) == [("device", text)]
+
+
+def test_links_bind_where_the_binding_device_sends_longer_than_it_computes() -> None:
+    text = "the links bind: worker:1, which waits least, for 100 ms, computes for 300 ms and sends for 600 ms of 1.00 s"
+    assert found([(0.2, 0.6, 0.2), (0.3, 0.6, 0.1)]) == [("link", text)]
+    profile = profile_of(GRAPH, [1e6, 1e6], 1e-4, bandwidth=2**20)
+    slowest = "; the slowest is that of worker:1 and worker:0, 1.0 MiB/s after 100 us"
+    assert found([(0.2, 0.6, 0.2), (0.3, 0.6, 0.1)], profile) == [("link", text + slowest)]
+
+
+def test_links_that_take_no_time_are_not_called_slow() -> None:
+    profile = profile_of(GRAPH, [1e6, 1e6], same_device=True)
+    assert found([(0.2, 0.8, 0.0), (0.2, 0.8, 0.0)], profile)[0][1].endswith("; between cpu:0 and cpu:0 nothing is sent")
+
+
+@pytest.mark.parametrize(("free_bytes", "binds"), [(2000, True), (2104, True), (2110, False)])
+def test_memory_binds_from_95_percent_of_what_is_free(free_bytes: int, binds: bool) -> None:
+    profile = profile_of(GRAPH, [1e6, 1e6], memory_bytes=free_bytes)
+    kinds = found([(0.9, 0.1, 0.0), (0.4, 0.1, 0.5)], profile)
+    assert (kinds[-1][0] == "memory") == binds
+    if free_bytes == 2000:
+        assert kinds[-1][1] == "memory host binds: 2.0 KiB are needed, 2.0 KiB are free"
+
+
+def test_a_plan_that_just_fits_is_bound_by_memory() -> None:
+    profile = profile_of(GRAPH, [2e6, 1e6], 1e-6)
+    made = plan(profile, strategy="filters")
+    assert made.predicted is not None
+    needed = sum(part.memory_bytes for part in made.predicted.parts)
+    full = with_memory(profile, "worker:0", needed)
+    again = plan(full, strategy="filters")
+    assert again.predicted is not None and dataclasses.replace(again, worth=()) == dataclasses.replace(made, worth=())
+    assert [b.kind for b in bindings(again.predicted, again.stages[0], full)] == ["device", "memory"]

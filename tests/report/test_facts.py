@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hetero_mtf.errors import PlanError
+from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.plan import DevicePart, Plan, Prediction
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.strategies import plan
+from hetero_mtf.report.facts import Subject, facts, step_times
+from hetero_mtf.report.measured import Measured
+from hetero_mtf.report.section import Section, sections_text
+from hetero_mtf.units import seconds_text
+from tests.planning.networks import cluster_of, pair_net, profile_of
+
+GRAPH = pair_net(24, 24, 24)
+
+
+def unequal() -> Profile:
+    return profile_of(GRAPH, [2e6, 1e6, 1e3], 1e-6, batch_size=8)
+
+
+def titled(sections: tuple[Section, ...]) -> dict[str, Section]:
+    return {section.title: section for section in sections}
+
+
+def predicted(made: Plan) -> Prediction:
+    assert made.predicted is not None
+    return made.predicted
+
+
+def test_a_plan_with_its_profile_tells_everything() -> None:
+    made = plan(unequal(), strategy="auto")
+    found = titled(facts(Subject(made, unequal())))
+    titles = ["Plan", "Sizes", "Predicted step", "What binds", "Beside it", "Not taken", "Is each device worth using?"]
+    assert list(found) == titles
+    assert found["Plan"].sentences[2:4] == ("2 of 3 devices work: worker:0, worker:1", "left out: worker:2")
+    assert dict(found["Predicted step"].figures)["step"] == seconds_text(predicted(made).step_s)
+    table = found["Beside it"].table
+    assert table is not None and table.rows[3][1] != "-" and table.rows[-2][0] == "ideal"
+    worth = found["Is each device worth using?"].table
+    assert worth is not None and [row[1] for row in worth.rows] == ["uses it", "uses it", "leaves it out"]
+
+
+def test_without_the_profile_the_rest_is_still_told() -> None:
+    found = titled(facts(Subject(plan(unequal()))))
+    assert "Beside it" not in found and "Not taken" in found
+    assert found["What binds"].sentences[-1] == "whether memory binds is not known without the profile"
+
+
+def test_a_typed_plan_is_predicted_from_the_profile_or_says_that_it_is_not() -> None:
+    typed = Plan.filters(GRAPH, [2, 1, 0], cluster_of(3), 8)
+    told = titled(facts(Subject(typed)))["Predicted step"].sentences
+    assert told == ("nothing is predicted: the plan was typed by hand, and no profile is given",)
+    subject = Subject(typed, unequal())
+    assert subject.plan.predicted == predict(Costs(unequal()), typed.stages[0])
+    assert "What binds" in titled(facts(subject))
+
+
+def test_the_ideal_and_the_equal_split_are_those_of_the_profile() -> None:
+    made = plan(unequal())
+    times = step_times(made, unequal())
+    alone = [predicted(Plan_single(device)).step_s for device in range(3)]
+    assert times.ideal.predicted_s == pytest.approx(1 / sum(1 / s for s in alone))
+    assert times.even is not None and times.even.predicted_s == predicted(plan(unequal(), strategy="even")).step_s
+
+
+def Plan_single(device: int) -> Plan:
+    typed = Plan.single(GRAPH, device, cluster_of(3), 8)
+    return dataclasses.replace(typed, predicted=predict(Costs(unequal()), typed.stages[0]))
+
+
+def measured(made: Plan, **changes: object) -> Measured:
+    step_s = predicted(made).step_s * 1.25
+    parts = (DevicePart("worker:0", 0.5, 0.25, 0.125), DevicePart("worker:9", 1.0, 2.0, 3.0))
+    found = Measured(made.digest, made.strategy, 8, made.devices, 30, step_s, 0.05, (1.0, 2.0, 3.0), 4.0, parts)
+    return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
+
+
+def test_what_was_measured_stands_beside_what_was_predicted() -> None:
+    made = plan(unequal())
+    found = titled(facts(Subject(made, unequal(), measured(made))))
+    assert found["Predicted step"].sentences[0].endswith("(median of 30 steps, spread 5%), 1.25 times what was predicted")
+    parts = found["Measured beside predicted"].table
+    assert parts is not None and parts.headings == ("device", "busy", "measured", "sending", "measured", "waiting", "measured")
+    assert parts.rows[0][2::2] == ("500 ms", "250 ms", "125 ms") and parts.rows[1][1::2] == ("-", "-", "-")
+    table = found["Beside it"].table
+    assert table is not None and [row[2] for row in table.rows[:4]] == ["1.00 s", "2.00 s", "3.00 s", "4.00 s"]
+
+
+def test_measured_times_are_told_without_a_profile_too() -> None:
+    made = plan(unequal())
+    table = titled(facts(Subject(made, None, measured(made, parts=()))))["Beside it"].table
+    expected = seconds_text(predicted(made).step_s * 1.25)
+    assert table is not None and table.rows == ((f"planned ({made.strategy})", seconds_text(predicted(made).step_s), expected, ""),)
+
+
+def test_times_or_a_profile_of_something_else_are_refused() -> None:
+    made = plan(unequal())
+    with pytest.raises(PlanError, match="the measured times: measured was network"):
+        Subject(made, None, measured(made, batch_size=9))
+    with pytest.raises(PlanError, match="the plan is for a network of"):
+        Subject(made, profile_of(pair_net(), [1.0, 1.0, 1.0]))
+
+
+def test_many_devices_are_told_in_few_columns() -> None:
+    profile = profile_of(pair_net(64, 64, 24), [1e6 * (18 - at) for at in range(18)], 1e-9, batch_size=36)
+    typed = Plan.batch(profile.graph, [1.0] * 18, profile.cluster, 36)
+    found = titled(facts(Subject(typed, profile)))
+    sizes, beside = found["Sizes"].table, found["Beside it"].table
+    assert sizes is not None and sizes.headings == ("stage", "layer", "layout", "devices", "least", "most")
+    assert beside is not None and [row[0] for row in beside.rows[:2]] == ["worker:0 alone", "worker:17 alone"]
+    assert len(beside.rows) == 6 and found["Plan"].sentences[2].endswith("worker:15 and 2 more")
+    assert max(map(len, sections_text(tuple(found.values())).splitlines())) < 400
+
+
+def test_the_call_of_a_step_is_told_where_it_takes_time() -> None:
+    profile = dataclasses.replace(unequal(), call_s=0.5)
+    found = titled(facts(Subject(plan(profile, strategy="even"), profile)))["Predicted step"]
+    assert dict(found.figures)["call"] == "500 ms" and found.sentences[-1].startswith("until a step is called and has its batch")
+    assert "call" not in dict(titled(facts(Subject(plan(unequal()))))["Predicted step"].figures)

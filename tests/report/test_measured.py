@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hetero_mtf.errors import DataError, HeteroError, PlanError
+from hetero_mtf.planning.plan import DevicePart, Plan
+from hetero_mtf.report.measured import Measured, median_and_spread
+from hetero_mtf.report.step_time import StepTime, StepTimes
+from tests.planning.networks import cluster_of, pair_net
+from tests.planning.spoiling import spoilt
+
+PLAN = Plan.filters(pair_net(), [2, 1], cluster_of(2), 8)
+PART = DevicePart("worker:0", 0.1, 0.02, 0.03)
+
+
+def measured(**changes: Any) -> Measured:
+    made = Measured(PLAN.digest, "filters", 8, PLAN.devices, 20, 0.15, 0.1, (0.2, 0.4), 0.3, (PART,))
+    return dataclasses.replace(made, **changes)
+
+
+def test_times_survive_their_file(tmp_path: pathlib.Path) -> None:
+    measured().save(tmp_path / "measured.json")
+    assert Measured.load(tmp_path / "measured.json") == measured()
+
+
+def test_times_of_another_run_are_refused() -> None:
+    measured().check(PLAN)
+    message = "x.json: measured was network .* by strategy batch at batch size 8 on worker:0, worker:1, the plan is network .* by strategy"
+    with pytest.raises(PlanError, match=message):
+        measured(strategy="batch").check(PLAN, "x.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 0}, "steps: is 0, must be at least 1"),
+        ({"batch_size": -1}, "batch_size: is -1, must be at least 1"),
+        ({"devices": ()}, "devices: are none, must name at least one"),
+        ({"step_s": 0.0}, "step_s: is 0, must be finite and above zero"),
+        ({"even_s": -1.0}, "even_s: is -1, must be finite and above zero"),
+        ({"alone_s": (1.0,)}, "alone_s: are 1, there are 2 devices"),
+        ({"spread": -0.5}, "spread: is -0.5, must be zero or more"),
+        ({"parts": (dataclasses.replace(PART, busy_s=-1.0),)}, r"parts\[0\].busy_s: is -1, must be zero or more"),
+    ],
+)
+def test_times_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=f"the measured times have .*{message}.*; train again"):
+        measured(**changes)
+
+
+def test_every_fault_of_a_file_is_named_at_once(tmp_path: pathlib.Path) -> None:
+    measured().save(tmp_path / "measured.json")
+    document = json.loads((tmp_path / "measured.json").read_text())
+    document.update(steps=0, step_s="fast", speed=3)
+    (tmp_path / "measured.json").write_text(json.dumps(document))
+    with pytest.raises(DataError, match="measured.json has 3 faults: step_s: is 'fast', .*speed: is not known; steps: is 0.*; train again"):
+        Measured.load(tmp_path / "measured.json")
+
+
+def test_another_file_is_refused_with_the_command_that_makes_it(tmp_path: pathlib.Path) -> None:
+    PLAN.save(tmp_path / "plan.json")
+    with pytest.raises(HeteroError, match="plan.json is not a measured file; make it again with hetero-mtf train"):
+        Measured.load(tmp_path / "plan.json")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.data())
+def test_whatever_is_spoilt_in_a_file_is_one_sentence(tmp_path: pathlib.Path, data: st.DataObject) -> None:
+    measured().save(tmp_path / "measured.json")
+    document = json.loads((tmp_path / "measured.json").read_text())
+    (tmp_path / "measured.json").write_text(json.dumps(spoilt(document, data)))
+    try:
+        assert isinstance(Measured.load(tmp_path / "measured.json"), Measured)
+    except HeteroError as fault:
+        assert "train" in str(fault).rpartition("; ")[2]
+
+
+def test_a_comparison_adds_the_devices_alone_and_the_equal_split() -> None:
+    bare = measured(alone_s=(), even_s=None)
+    times = StepTimes((StepTime("a", None, 0.5), StepTime("b", None, 0.6)), StepTime("planned", None, 0.2), StepTime("even", None, 0.7))
+    both = bare.beside(times)
+    assert (both.alone_s, both.even_s, both.step_s) == ((0.5, 0.6), 0.7, 0.2)
+    assert bare.beside(None) == bare
+    partly = StepTimes((StepTime("a", None, 0.5), StepTime("b")), StepTime("planned"))
+    assert bare.beside(partly) == bare
+
+
+def test_the_median_of_one_figure_has_no_spread() -> None:
+    assert median_and_spread([0.5]) == (0.5, 0.0) and median_and_spread([1.0, 2.0, 3.0, 4.0])[0] == 2.5

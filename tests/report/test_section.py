@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from hetero_mtf.report.section import Section, sections_text
+from hetero_mtf.report.table import Table
+
+
+def test_a_section_is_its_title_figures_sentences_and_table() -> None:
+    table = Table(("name", "units"), (("a", "7"),), "A title that is not shown again")
+    text = sections_text([Section("First", ("one thing", "another"), table, figures=(("step", "3 s"),)), Section("Second")])
+    assert text.startswith("First\n=====\nstep 3 s\none thing\nanother\n\nname   units\n")
+    assert text.endswith("\n\nSecond\n======") and "not shown" not in text
+
+
+def test_an_empty_table_is_not_drawn() -> None:
+    assert sections_text([Section("First", (), Table(("name",), ()))]) == "First\n====="

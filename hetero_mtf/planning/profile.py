@@ -19,7 +19,7 @@ from hetero_mtf.planning.curve import Curve, curve_faults, interpolated
 from hetero_mtf.planning.layout import channels, trains_before
 from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
 
-__all__ = ["Curve", "Profile", "alike"]
+__all__ = ["Curve", "Profile", "alike", "structures"]
 
 VERSION = 1
 _HEAD = frozenset({"kind", "version"})
@@ -197,13 +197,23 @@ def alike(graph: LayerGraph) -> tuple[int, ...]:
     ----------
     graph : LayerGraph.
     """
-    counts, trains = channels(graph), trains_before(graph)
     first: dict[str, int] = {}
-    found: list[int] = []
-    for index, layer in enumerate(graph.layers):
+    return tuple(first.setdefault(structure, index) for index, structure in enumerate(structures(graph)))
+
+
+def structures(graph: LayerGraph) -> tuple[str, ...]:
+    """Return, for each layer, a text that is equal for all layers that take the same time, of whatever network; see `alike`.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    """
+    counts, trains = channels(graph), trains_before(graph)
+    found: list[str] = []
+    for layer in graph.layers:
         inputs = [(graph.layers[i].output_shape, counts[i], trains[i]) for i in layer.inputs]
-        structure = {**layer.structure(), "inputs": inputs, "shared_with": None}
-        found.append(first.setdefault(json.dumps(structure, sort_keys=True, default=list), index))
+        structure = {**layer.structure(), "inputs": inputs, "shared_with": None, "dtype": graph.dtype}
+        found.append(json.dumps(structure, sort_keys=True, default=list))
     return tuple(found)
 
 

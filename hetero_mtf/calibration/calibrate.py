@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import datetime
-import functools
 import importlib.metadata
 import itertools
 import platform
@@ -15,35 +15,24 @@ from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.calibration.budget import CalibrationWarning, Effort, effort_within, expected_links_s, link_windows
 from hetero_mtf.calibration.calls import CallCost, measure_calls
 from hetero_mtf.calibration.links import measure_link
-from hetero_mtf.calibration.points import Point, points
-from hetero_mtf.calibration.probe import Probe, build_probe
-from hetero_mtf.calibration.windows import Measurement, Windows
+from hetero_mtf.calibration.reuse import DEVIATION, Subject, deviation, kept_curves, kept_link
+from hetero_mtf.calibration.sampling import Sampler, Setting, sample
 from hetero_mtf.devices.records import Device, Link
 from hetero_mtf.errors import ProfileError
-from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.curve import Curve
 from hetero_mtf.planning.profile import Profile
-from hetero_mtf.program.optimizers import UpdateRule, read_optimizer
+from hetero_mtf.planning.validity import wide_spread
+from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.report.progress import progress as progress_bar
 from hetero_mtf.runtime.cluster import check_live
 
-# A limited core lets the first milliseconds after a wait run at full speed: windows are long beside them.
-WINDOW_S = 0.2
-WINDOWS = 3
-# Layers with a small part of the work get one window of this length.
-MINOR_WINDOW_S = 0.1
-WIDE_SPREAD = 0.25
+__all__ = ["CalibrationWarning", "calibrate"]
 
 Advance = Callable[[str], None]
-# (layer, dimension, pass) -> [(units, measurement), ...]
-_Samples = dict[tuple[int, str, str], list[tuple[int, Measurement]]]
-
-
-class CalibrationWarning(UserWarning):
-    """Something about a calibration that its reader should know."""
 
 
 def calibrate(
@@ -53,11 +42,13 @@ def calibrate(
     optimizer: Any = None,
     budget_s: float | None = None,
     progress: Callable[[str, int], contextlib.AbstractContextManager[Advance]] | None = None,
+    earlier: Profile | None = None,
 ) -> Profile:
     """Return the measured profile of a cluster for a network.
 
     Every distinct layer is timed on every distinct device, forward, backward and update, at several
-    numbers of output and input units and of samples; then the links between devices and the call of a step.
+    numbers of output and input units and of samples, more of them where its curve bends; then the links between devices and the
+    call of a step.
 
     Parameters
     ----------
@@ -65,9 +56,11 @@ def calibrate(
     model : keras.Model, or its LayerGraph.
     batch_size : samples a step.
     optimizer : Keras optimizer, or its name, whose updates are timed; None: SGD with momentum.
-    budget_s : seconds to stay near; None takes what three windows a measurement take.
+    budget_s : seconds to stay near; None takes what three windows a measurement take, and one further point a curve.
     progress : (title, total) -> context manager that gives an advance function, which several threads may call at once and which
         may not block them; None: a bar on a terminal.
+    earlier : a profile, of which what still holds is not measured again: curves of layers of the same structure on the same devices,
+        and links, unless they are stale, or two of a device's layers now take another time.
 
     Raises
     ------
@@ -79,7 +72,7 @@ def calibrate(
     Warns
     -----
     CalibrationWarning
-        If a measurement's spread is wide, or the budget cannot be kept.
+        If a measurement's spread is wide, the budget cannot be kept, or a device is not what it was.
 
     Notes
     -----
@@ -97,18 +90,21 @@ def calibrate(
 
     graph = layer_graph(model)
     rule, settings = read_optimizer(keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype)
+    subject = Subject(cluster.record, graph, batch_size, _optimizer_text(settings), _versions())
     devices = _distinct(cluster.devices)
     turns = max(len(indices) for indices in _processes(cluster.devices, devices))
-    wanted, windows = _within_budget(graph, batch_size, budget_s, turns)
     pairs = list(itertools.combinations(devices, 2))
-    with (progress or progress_bar)("calibrating", len(wanted) * len(devices) + len(pairs) + 1) as advance:
-        curves = _measure_devices(cluster, graph, batch_size, rule, devices, wanted, windows, advance)
-        links = _measure_links(cluster, pairs, windows, advance)
-        call = _measure_call(cluster, devices, windows, advance)
-    _warn_of_spread(graph, cluster.devices, curves)
-    record, name = cluster.record, _optimizer_text(settings)
-    measured = (tuple(curves), tuple(links), record.pools)
-    return Profile(record, graph, batch_size, *measured, name, _now(), _versions(), call.call_s, call.feed_s_per_byte)
+    effort = effort_within(graph, batch_size, budget_s, turns, expected_links_s(len(pairs)))
+    bench = _Bench(cluster, subject, Setting(cluster, graph, batch_size, rule, effort.windows), effort, earlier)
+    with (progress or progress_bar)("calibrating", bench.steps * len(devices) + len(pairs) + 1) as advance:
+        curves, same = bench.measure_devices(devices, advance)
+        links, call = bench.measure_links(pairs, same, advance), bench.measure_call(devices, same, advance)
+    scatter = wide_spread(graph, cluster.record, curves)
+    if scatter:
+        warnings.warn(CalibrationWarning(scatter), stacklevel=2)
+    measured = (tuple(curves), tuple(links), cluster.record.pools)
+    programs = subject.optimizer, _now().isoformat(timespec="seconds"), subject.versions
+    return Profile(cluster.record, graph, batch_size, *measured, *programs, call.call_s, call.feed_s_per_byte)
 
 
 def _distinct(devices: Sequence[Device]) -> list[int]:
@@ -127,157 +123,83 @@ def _processes(devices: Sequence[Device], chosen: Sequence[int]) -> list[list[in
     return list(found.values())
 
 
-def _within_budget(graph: LayerGraph, batch: int, budget_s: float | None, turns: int = 1) -> tuple[tuple[Point, ...], Windows]:
-    """Return what to measure and how: fewer windows, then fewer points, then shorter windows where the budget asks for it.
+@dataclasses.dataclass(frozen=True)
+class _Bench:
+    """One calibration: what is measured, how, and what is known already."""
 
-    Parameters
-    ----------
-    graph : the network.
-    batch : samples of the whole batch.
-    budget_s : seconds, or None for no limit.
-    turns : devices that are measured one after another.
-    """
-    fine, coarse = points(graph, batch), points(graph, batch, coarse=True)
-    if budget_s is None:
-        return fine, Windows(WINDOW_S, WINDOWS)
-    for wanted, count in ((fine, WINDOWS), (fine, 2), (fine, 1), (coarse, 1)):
-        if turns * _expected_s(wanted, count) <= budget_s:
-            return wanted, Windows(WINDOW_S, count)
-    least = turns * _expected_s(coarse, 1)
-    warnings.warn(
-        CalibrationWarning(f"a budget of {budget_s:g} s is short, {least:.0f} s would do; the windows are cut, expect a wider spread"),
-        stacklevel=3,
-    )
-    return coarse, Windows(max(0.02, WINDOW_S * budget_s / least), 1)
+    cluster: Any
+    subject: Subject
+    setting: Setting
+    effort: Effort
+    earlier: Profile | None
 
+    @property
+    def steps(self) -> int:
+        """Steps of progress that a device makes."""
+        return len(self.effort.points) + self.effort.refinements
 
-def _expected_s(wanted: Sequence[Point], count: int) -> float:
-    """Return the seconds that measuring takes on one device: two or three loops a point, each with about a window to warm up."""
-    first = {point.layer: point for point in reversed(wanted) if point.full}
-    measured = [point for point in wanted if not point.full or first[point.layer] is point]
-    return sum((2 + point.updates) * (2 * MINOR_WINDOW_S if point.minor else (count + 1) * WINDOW_S) for point in measured)
+    def measure_devices(self, devices: Sequence[int], advance: Advance) -> tuple[list[Curve], set[int]]:
+        """Return the curves of all devices, those in processes of their own measured at the same time, and who is as it was."""
+        processes = _processes(self.cluster.devices, devices)
 
+        def measure(indices: Sequence[int]) -> list[tuple[int, list[Curve], bool]]:
+            return [(index, *self._device(index, advance)) for index in indices]
 
-def _measure_devices(
-    cluster: Any,
-    graph: LayerGraph,
-    batch: int,
-    rule: UpdateRule,
-    devices: Sequence[int],
-    wanted: Sequence[Point],
-    windows: Windows,
-    advance: Advance,
-) -> list[Curve]:
-    """Return the curves of all devices, those in processes of their own measured at the same time."""
+        with concurrent.futures.ThreadPoolExecutor(len(processes)) as pool, _explained(self.cluster):
+            found = [entry for entries in pool.map(measure, processes) for entry in entries]
+        return [curve for _, curves, _ in found for curve in curves], {index for index, _, same in found if same}
 
-    def measure(indices: Sequence[int]) -> list[Curve]:
-        found: list[Curve] = []
-        for index in indices:
-            samples = _sample(cluster, cluster.devices[index], wanted, graph.dtype, rule, windows, advance)
-            found += _curves(index, batch, samples)
+    def measure_links(self, pairs: Sequence[tuple[int, int]], same: set[int], advance: Advance) -> list[Link]:
+        """Return the links of all pairs of devices, measured one after another, or kept between devices that are as they were."""
+        windows = link_windows(self.setting.windows, len(pairs))
+        links: list[Link] = []
+        for first, second in pairs:
+            kept = kept_link(self.earlier, self.cluster.record, first, second) if {first, second} <= same else None
+            with _explained(self.cluster):
+                links += kept or measure_link(self.cluster, first, second, windows)
+            advance(f"link {self.cluster.devices[first].name} to {self.cluster.devices[second].name}")
+        return links
+
+    def measure_call(self, devices: Sequence[int], same: set[int], advance: Advance) -> CallCost:
+        """Return what the call of a step costs on all devices."""
+        old = self.earlier
+        if old is not None and old.call_s > 0 and set(devices) <= same and len(devices) == len(_distinct(old.cluster.devices)):
+            found = CallCost(old.call_s, old.feed_s_per_byte)
+        else:
+            with _explained(self.cluster):
+                found = measure_calls(self.cluster, devices, self.setting.windows)
+        advance(f"a call on {self.cluster.devices[devices[0]].name}")
         return found
 
-    processes = _processes(cluster.devices, devices)
-    with concurrent.futures.ThreadPoolExecutor(len(processes)) as pool, _explained(cluster):
-        return [curve for curves in pool.map(measure, processes) for curve in curves]
+    def _device(self, index: int, advance: Advance) -> tuple[list[Curve], bool]:
+        """Return the curves of a device, and whether it is as it was: those that it keeps still hold."""
+        points = self.effort.points
+        kept = kept_curves(self.earlier, self.subject, index, points, _now())
+        if kept and self._deviates(index, kept):
+            kept = []
+        layers = {curve.layer for curve in kept}
+        wanted = [point for point in points if point.layer not in layers]
+        for point in points:
+            if point.layer in layers:
+                advance(f"{point.probe.name} on {self.cluster.devices[index].name}")
+        return kept + sample(self.setting, index, self.effort, wanted, advance), bool(kept)
+
+    def _deviates(self, index: int, kept: Sequence[Curve]) -> bool:
+        """Look at two layers of a device anew, and warn if they take another time than they did."""
+        container = self.cluster.container("spot_check")
+        try:
+            most = deviation(kept, self.effort.points, Sampler(self.setting, index, container.name).take)
+        finally:
+            container.release()
+        if most > DEVIATION:
+            name = self.cluster.devices[index].name
+            text = f"layers on {name} take times that are {most:.0%} beyond those of the earlier profile; all of {name} is measured again"
+            warnings.warn(CalibrationWarning(text), stacklevel=2)
+        return most > DEVIATION
 
 
-def _measure_links(cluster: Any, pairs: Sequence[tuple[int, int]], windows: Windows, advance: Advance) -> list[Link]:
-    """Return the links of all pairs of devices, measured one after another."""
-    links: list[Link] = []
-    for first, second in pairs:
-        with _explained(cluster):
-            links += measure_link(cluster, first, second, windows)
-        advance(f"link {cluster.devices[first].name} to {cluster.devices[second].name}")
-    return links
-
-
-def _measure_call(cluster: Any, devices: Sequence[int], windows: Windows, advance: Advance) -> CallCost:
-    """Return what the call of a step costs on all devices."""
-    with _explained(cluster):
-        found = measure_calls(cluster, devices, windows)
-    advance(f"a call on {cluster.devices[devices[0]].name}")
-    return found
-
-
-def _sample(
-    cluster: Any, device: Device, wanted: Sequence[Point], dtype: str, rule: UpdateRule, windows: Windows, advance: Advance
-) -> _Samples:
-    """Return the measurements of one device; that of a whole layer serves all its curves."""
-    samples: _Samples = {}
-    whole: dict[int, dict[str, Measurement]] = {}
-    container = cluster.container("calibration")
-    try:
-        for number, point in enumerate(wanted):
-            found = whole.get(point.layer) if point.full else None
-            if found is None:
-                length = Windows(min(MINOR_WINDOW_S, windows.window_s), 1) if point.minor else windows
-                found = _measure(cluster, device, point, dtype, rule, container.name, number, length)
-            if point.full:
-                whole[point.layer] = found
-            for name, measurement in found.items():
-                if (point.dimension, name) != ("batch", "update"):
-                    samples.setdefault((point.layer, point.dimension, name), []).append((point.units, measurement))
-            advance(f"{point.probe.name} on {device.name}")
-    finally:
-        container.release()
-    return samples
-
-
-def _measure(
-    cluster: Any, device: Device, point: Point, dtype: str, rule: UpdateRule, container: str, number: int, windows: Windows
-) -> dict[str, Measurement]:
-    """Return the seconds of each pass of a point."""
-    tf_graph = tf.Graph()
-    with tf_graph.as_default():
-        probe = build_probe(point, device.tf_device, dtype, rule, container, number)
-    with cluster.session(tf_graph) as session:
-        session.run(probe.setup)
-        timed = _time_probe(session, probe, windows)
-        session.run(probe.teardown)
-    return timed
-
-
-def _time_probe(session: Any, probe: Probe, windows: Windows) -> dict[str, Measurement]:
-    def run(name: str, count: int) -> None:
-        session.run(probe.passes[name], {probe.repeats: count})
-
-    timed = windows.measure({name: functools.partial(run, name) for name in probe.passes})
-    step = timed.pop("step")
-    return {**timed, "backward": Measurement(max(step.seconds - timed["forward"].seconds, 0.0), step.spread)}
-
-
-def _curves(device: int, batch: int, samples: _Samples) -> list[Curve]:
-    found = []
-    for (layer, dimension, step_pass), entries in samples.items():
-        units, measured = zip(*sorted(entries, key=lambda entry: entry[0]))
-        seconds, spread = tuple(m.seconds for m in measured), tuple(m.spread for m in measured)
-        found.append(Curve(layer, device, dimension, step_pass, batch, units, seconds, spread))
-    return found
-
-
-def _warn_of_spread(graph: LayerGraph, devices: Sequence[Device], curves: Sequence[Curve]) -> None:
-    """Warn once, naming the worst, if measurements that matter scatter widely."""
-    largest = max((max(curve.seconds) for curve in curves), default=0.0)
-    wide = [
-        (spread, curve)
-        for curve in curves
-        for spread, seconds in zip(curve.spread, curve.seconds)
-        if spread > WIDE_SPREAD and seconds > 0.05 * largest
-    ]
-    if wide:
-        spread, curve = max(wide, key=lambda entry: entry[0])
-        name = f"{graph.layers[curve.layer].name} on {devices[curve.device].name}"
-        warnings.warn(
-            CalibrationWarning(
-                f"{len(wide)} measurements scatter widely, worst {name} by {spread:.0%}; calibrate on quiet devices, or for longer"
-            ),
-            stacklevel=3,
-        )
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.timezone.utc)
 
 
 def _versions() -> dict[str, str]:

@@ -11,8 +11,8 @@ from hetero_mtf.layers import kind_of, make_layer
 from hetero_mtf.planning.layout import channels, splits_batch, trains_before
 from hetero_mtf.planning.profile import alike
 
-# Fractions of a layer's units that are measured: a kernel's time bends, what costs little may be a line.
-MIXING_FRACTIONS = (0.25, 0.5, 0.75, 1.0)
+# Fractions of a layer's units that are measured first: a kernel's time bends, what costs little may be a line.
+MIXING_FRACTIONS = (0.25, 0.5, 1.0)
 PLAIN_FRACTIONS = (0.5, 1.0)
 # Fractions of the batch.
 BATCH_FRACTIONS = (0.25, 0.5, 1.0)
@@ -57,7 +57,7 @@ class Point:
 
 
 def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, ...]:
-    """Return what has to be measured for a network; layers that are alike are measured once.
+    """Return what has to be measured first for a network; layers that are alike are measured once.
 
     Parameters
     ----------
@@ -72,6 +72,19 @@ def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, 
         if layer.kind not in FREE_KINDS:
             found += _points_of(graph, index, counts, batch, coarse)
     return tuple(found)
+
+
+def point_of(graph: LayerGraph, layer: int, dimension: str, units: int, batch: int) -> Point:
+    """Return the point of a layer with some units or samples, of a dimension in which it has points.
+
+    Parameters
+    ----------
+    graph : the network.
+    layer : index of the layer.
+    dimension, units : as in a Point.
+    batch : samples of the whole batch.
+    """
+    return _point(graph, layer, dimension, units, channels(graph), batch)
 
 
 def _points_of(graph: LayerGraph, index: int, counts: Sequence[int], batch: int, coarse: bool) -> list[Point]:

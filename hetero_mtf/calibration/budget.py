@@ -1,0 +1,123 @@
+"""The budget of a calibration: what is measured first, in which windows, and how long curves are refined after that."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Sequence
+
+from hetero_mtf.calibration.points import Point, points
+from hetero_mtf.calibration.windows import Windows
+from hetero_mtf.graph.records import LayerGraph
+
+# A limited core lets the first milliseconds after a wait run at full speed: windows are long beside them.
+WINDOW_S = 0.2
+WINDOWS = 3
+# Layers with a small part of the work get one window of this length.
+MINOR_WINDOW_S = 0.1
+# More pairs of devices than these get one short window each.
+MANY_PAIRS = 3
+# Windows that a pair of devices takes, beside one that warms up and finds the repetitions; likewise the call of a step.
+_LINK_WINDOWS = 10.5
+_CALL_WINDOWS = 3.0
+
+
+class CalibrationWarning(UserWarning):
+    """Something about a calibration that its reader should know."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """What a calibration takes upon itself.
+
+    Parameters
+    ----------
+    points : what every device measures first.
+    windows : how.
+    refine_s : seconds that each device may spend on further points.
+    limit_s : seconds after which a device measures no further points, counted from its first one.
+    """
+
+    points: tuple[Point, ...]
+    windows: Windows
+    refine_s: float
+    limit_s: float = math.inf
+
+    @property
+    def refinements(self) -> int:
+        """How many further points there is time for."""
+        return int(self.refine_s / self.refinement_s)
+
+    @property
+    def refinement_s(self) -> float:
+        """Seconds of a further point."""
+        return 2 * (self.windows.count + 1) * self.windows.window_s
+
+
+def effort_within(graph: LayerGraph, batch: int, budget_s: float | None, turns: int = 1, besides_s: float = 0.0) -> Effort:
+    """Return what to measure and how: fewer windows, then fewer points, then shorter windows where the budget asks for it.
+
+    Parameters
+    ----------
+    graph : the network.
+    batch : samples of the whole batch.
+    budget_s : seconds, or None for as long as one further point a curve takes.
+    turns : devices that are measured one after another.
+    besides_s : seconds of the budget that links take, in three windows each.
+
+    Warns
+    -----
+    CalibrationWarning
+        If the budget cannot be kept.
+    """
+    fine, coarse = points(graph, batch), points(graph, batch, coarse=True)
+    if budget_s is None:
+        bending = {(point.layer, point.dimension) for point in fine if not point.minor and point.dimension in ("output", "input")}
+        full = Effort(fine, Windows(WINDOW_S, WINDOWS), 0.0)
+        return dataclasses.replace(full, refine_s=len(bending) * full.refinement_s)
+    for wanted, count in ((fine, WINDOWS), (fine, 2), (fine, 1), (coarse, 1)):
+        left_s = (budget_s - besides_s * (count + 1) / (WINDOWS + 1)) / turns
+        if expected_s(wanted, count) <= left_s:
+            return Effort(wanted, Windows(WINDOW_S, count), left_s - expected_s(wanted, count), left_s)
+    least = turns * expected_s(coarse, 1) + besides_s * 2 / (WINDOWS + 1)
+    warnings.warn(
+        CalibrationWarning(f"a budget of {budget_s:g} s is short, {least:.0f} s would do; the windows are cut, expect a wider spread"),
+        stacklevel=3,
+    )
+    return Effort(coarse, Windows(max(0.02, WINDOW_S * budget_s / least), 1), 0.0)
+
+
+def expected_s(wanted: Sequence[Point], count: int) -> float:
+    """Return the seconds that measuring takes on one device: two or three loops a point, each with about a window to warm up.
+
+    Parameters
+    ----------
+    wanted : what is measured.
+    count : windows of each loop.
+    """
+    first = {point.layer: point for point in reversed(wanted) if point.full}
+    measured = [point for point in wanted if not point.full or first[point.layer] is point]
+    return sum((2 + point.updates) * (2 * MINOR_WINDOW_S if point.minor else (count + 1) * WINDOW_S) for point in measured)
+
+
+def link_windows(windows: Windows, pairs: int) -> Windows:
+    """Return how links are measured: as layers are, but in one short window each where there are many.
+
+    Parameters
+    ----------
+    windows : how layers are measured.
+    pairs : pairs of devices.
+    """
+    return windows if pairs <= MANY_PAIRS else Windows(min(windows.window_s, MINOR_WINDOW_S), 1)
+
+
+def expected_links_s(pairs: int) -> float:
+    """Return the seconds that the links and the call of a step take in three windows each.
+
+    Parameters
+    ----------
+    pairs : pairs of devices.
+    """
+    windows = link_windows(Windows(WINDOW_S, WINDOWS), pairs)
+    return (pairs * _LINK_WINDOWS + _CALL_WINDOWS) * (windows.count + 1) * windows.window_s

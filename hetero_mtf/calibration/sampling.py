@@ -1,0 +1,172 @@
+"""Samples: what is measured of one device, and the curves it makes."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.calibration.adaptive import Sampled, next_sample
+from hetero_mtf.calibration.budget import MINOR_WINDOW_S, Effort
+from hetero_mtf.calibration.points import Point, point_of
+from hetero_mtf.calibration.probe import Probe, build_probe
+from hetero_mtf.calibration.windows import Measurement, Windows
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.curve import PASSES, Curve
+from hetero_mtf.planning.profile import alike
+from hetero_mtf.program.optimizers import UpdateRule
+
+Passes = dict[str, Measurement]  # "forward", "backward" and, where it was measured, "update"
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What all devices of a calibration share.
+
+    Parameters
+    ----------
+    cluster : live cluster.
+    graph : the network.
+    batch : samples of the whole batch.
+    rule : the optimizer's update rule.
+    windows : how to measure.
+    """
+
+    cluster: Any
+    graph: LayerGraph
+    batch: int
+    rule: UpdateRule
+    windows: Windows
+
+
+class Sampler:
+    """Measures one device.
+
+    Parameters
+    ----------
+    setting : what all devices share.
+    device : index of the device.
+    container : resource container for its variables.
+    """
+
+    def __init__(self, setting: Setting, device: int, container: str) -> None:
+        self._setting, self._device, self._container = setting, device, container
+        self._number = 0
+        self._whole: dict[int, Passes] = {}
+        self._found: dict[tuple[int, str], dict[int, Passes]] = {}
+        self._served = collections.Counter(alike(setting.graph))
+        self._minor: set[int] = set()
+
+    def take(self, point: Point) -> Passes:
+        """Return the seconds of a point, and keep them; that of a whole layer is measured once for all its curves.
+
+        Parameters
+        ----------
+        point : what to measure.
+        """
+        found = self._whole.get(point.layer) if point.full else None
+        if found is None:
+            found = self._measured(point)
+        if point.full:
+            self._whole[point.layer] = found
+        if point.minor:
+            self._minor.add(point.layer)
+        self._found.setdefault((point.layer, point.dimension), {})[point.units] = found
+        return found
+
+    def refine(self, effort: Effort, start_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Measure further points where most seconds are expected to be wrong, as long as the effort allows it.
+
+        Parameters
+        ----------
+        effort : how long.
+        start_s : when the device's first point was begun, by the clock.
+        clock : seconds.
+        """
+        end_s = min(clock() + effort.refine_s, start_s + effort.limit_s)
+        for _ in range(effort.refinements):
+            chosen = next_sample(self._sampled())
+            if chosen is None or clock() + effort.refinement_s > end_s:
+                return
+            (layer, dimension), units = chosen
+            self.take(point_of(self._setting.graph, layer, dimension, units, self._setting.batch))
+
+    def curves(self) -> list[Curve]:
+        """Return the curves of all that was measured."""
+        found = []
+        for (layer, dimension), entries in self._found.items():
+            for step_pass in PASSES:
+                if (dimension, step_pass) == ("batch", "update"):
+                    continue
+                measured = [(units, passes[step_pass]) for units, passes in sorted(entries.items()) if step_pass in passes]
+                if measured:
+                    units = tuple(n for n, _ in measured)
+                    seconds, spread = tuple(m.seconds for _, m in measured), tuple(m.spread for _, m in measured)
+                    found.append(Curve(layer, self._device, dimension, step_pass, self._setting.batch, units, seconds, spread))
+        return found
+
+    def _sampled(self) -> dict[tuple[int, str], Sampled]:
+        """Return what is known of the curves that may bend, forward and backward together."""
+        found = {}
+        for (layer, dimension), entries in self._found.items():
+            if layer not in self._minor and dimension != "whole":
+                passes = [[entry["forward"], entry["backward"]] for _, entry in sorted(entries.items())]
+                seconds = tuple(sum(each.seconds for each in both) for both in passes)
+                spread = tuple(max(each.spread for each in both) for both in passes)
+                found[layer, dimension] = Sampled(tuple(sorted(entries)), seconds, spread, self._served[layer])
+        return found
+
+    def _measured(self, point: Point) -> Passes:
+        setting, cluster = self._setting, self._setting.cluster
+        windows = Windows(min(MINOR_WINDOW_S, setting.windows.window_s), 1) if point.minor else setting.windows
+        self._number += 1
+        graph = tf.Graph()
+        with graph.as_default():
+            device = cluster.devices[self._device].tf_device
+            probe = build_probe(point, device, setting.graph.dtype, setting.rule, self._container, self._number)
+        with cluster.session(graph) as session:
+            session.run(probe.setup)
+            timed = _time_probe(session, probe, windows)
+            session.run(probe.teardown)
+        return timed
+
+
+def sample(setting: Setting, device: int, effort: Effort, wanted: Sequence[Point], advance: Callable[[str], None]) -> list[Curve]:
+    """Return the curves of a device.
+
+    Parameters
+    ----------
+    setting : what all devices share.
+    device : index of the device.
+    effort : how long.
+    wanted : points to measure first.
+    advance : told of each of these points, and as often more as the effort has refinements.
+    """
+    name = setting.cluster.devices[device].name
+    container = setting.cluster.container("calibration")
+    start_s = time.monotonic()
+    try:
+        sampler = Sampler(setting, device, container.name)
+        for point in wanted:
+            sampler.take(point)
+            advance(f"{point.probe.name} on {name}")
+        sampler.refine(effort, start_s)
+        for _ in range(effort.refinements):
+            advance(f"curves on {name}")
+        return sampler.curves()
+    finally:
+        container.release()
+
+
+def _time_probe(session: Any, probe: Probe, windows: Windows) -> Passes:
+    def run(name: str, count: int) -> None:
+        session.run(probe.passes[name], {probe.repeats: count})
+
+    timed = windows.measure({name: functools.partial(run, name) for name in probe.passes})
+    step = timed.pop("step")
+    return {**timed, "backward": Measurement(max(step.seconds - timed["forward"].seconds, 0.0), step.spread)}

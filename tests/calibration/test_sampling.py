@@ -1,0 +1,95 @@
+"""Sampling: further points where curves bend, within the time there is, and curves of all that was measured."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import keras
+import pytest
+
+from hetero_mtf.calibration import sampling
+from hetero_mtf.calibration.budget import Effort
+from hetero_mtf.calibration.points import Point, points
+from hetero_mtf.calibration.sampling import Sampler, Setting
+from hetero_mtf.calibration.windows import Measurement, Windows
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.curve import Curve
+from hetero_mtf.program.optimizers import read_optimizer
+
+L = keras.layers
+BATCH = 8
+
+
+class _Known(Sampler):
+    """A sampler that knows what each point takes: a step at 40 output units of the second convolution, else a line."""
+
+    built: list[Point]
+
+    def _measured(self, point: Point) -> dict[str, Measurement]:
+        self.built.append(point)
+        units, whole = point.units, point.probe.name == "second" and point.dimension == "output"
+        seconds = 0.001 * units + (5.0 if whole and units > 40 else 0.0)
+        found = {"forward": Measurement(seconds, 0.0), "backward": Measurement(seconds, 0.0)}
+        return {**found, "update": Measurement(0.5, 0.0)} if point.updates else found
+
+
+@pytest.fixture
+def known() -> _Known:
+    i = keras.Input((6, 6, 4))
+    x = L.Conv2D(64, 3, name="second")(L.ReLU()(L.Conv2D(64, 3, name="first")(i)))
+    graph = layer_graph(keras.Model(i, x))
+    rule, _ = read_optimizer("sgd", "float32")
+    sampler = _Known(Setting(None, graph, BATCH, rule, Windows(0.2, 3)), 1, "probes")
+    sampler.built = []
+    for point in points(graph, BATCH):
+        sampler.take(point)
+    return sampler
+
+
+def _curve(sampler: Sampler, layer: int, dimension: str, step_pass: str = "forward") -> Curve:
+    return next(c for c in sampler.curves() if (c.layer, c.dimension, c.step_pass) == (layer, dimension, step_pass))
+
+
+def test_further_points_close_in_on_a_step(known: _Known) -> None:
+    known.refine(Effort((), Windows(0.2, 3), refine_s=1000.0), 0.0, clock=lambda: 0.0)
+    units = _curve(known, 3, "output").units
+    assert {40, 41} <= set(units) and len(units) < 16
+    curves = known.curves()
+    assert {curve.device for curve in curves} == {1} and all(list(c.units) == sorted(c.units) for c in curves)
+
+
+def test_they_end_when_the_time_does(known: _Known) -> None:
+    before = len(known.built)
+    ticking = itertools.count()
+    known.refine(Effort((), Windows(0.2, 3), refine_s=8.0), 0.0, clock=lambda: float(next(ticking)))
+    assert 1 <= len(known.built) - before <= 5
+    late = len(known.built)
+    known.refine(Effort((), Windows(0.2, 3), refine_s=8.0, limit_s=10.0), 0.0, clock=lambda: 9.0)
+    assert len(known.built) == late
+
+
+def test_a_whole_layer_is_built_once_and_an_update_has_no_curve_over_samples(known: _Known) -> None:
+    assert sum(point.full for point in known.built) == len({point.layer for point in known.built})
+    assert not [c for c in known.curves() if (c.dimension, c.step_pass) == ("batch", "update")]
+    assert _curve(known, 3, "output", "update").units == (64,)
+
+
+def test_a_probe_is_numbered_apart_from_all_others(known: _Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers: list[int] = []
+
+    def refuse(point: Point, device: str, dtype: str, rule: Any, container: str, number: int) -> None:
+        numbers.append(number)
+        raise KeyError
+
+    monkeypatch.setattr(sampling, "build_probe", refuse)
+
+    class _Cluster:
+        devices = (None, type("D", (), {"tf_device": "/device:CPU:0"}))
+
+    graph, rule = known._setting.graph, known._setting.rule
+    sampler = Sampler(Setting(_Cluster(), graph, BATCH, rule, Windows(0.2, 3)), 1, "probes")
+    for point in points(graph, BATCH)[:3]:
+        with pytest.raises(KeyError):
+            sampler.take(point)
+    assert numbers == [1, 2, 3]

@@ -352,3 +352,13 @@ def test_a_traced_step_trains_like_any_other_and_tells_what_the_device_did(clust
         _same_weights(plain.to_keras(), watched.to_keras())
     (part,) = trace.parts
     assert 0 < part.busy_s <= trace.step_s == pytest.approx(part.busy_s + part.sending_s + part.waiting_s)
+
+
+@pytest.mark.slow
+def test_a_trace_of_emulated_devices_tells_working_from_sending() -> None:
+    x, y = data(8)
+    with hm.Cluster.emulate([0.6, 0.3]) as cluster, _trainer(net(), cluster, (2, 1)) as trainer:
+        trainer.train_on_batch(x, y)
+        trace = trainer.trace_on_batch(x, y)
+        assert [part.device for part in trace.parts] == [device.name for device in cluster.devices]
+    assert all(part.busy_s > 0 and part.sending_s > 0 for part in trace.parts)

@@ -121,12 +121,12 @@ def report(cases: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def kept(path: str | None, cases: list[Case]) -> list[dict[str, Any]]:
-    """Return the cases in the file of an earlier run that are among those asked for."""
+def kept(path: str | None) -> list[dict[str, Any]]:
+    """Return the cases in the file of an earlier run, if there is one."""
     if path is None or not pathlib.Path(path).exists():
         return []
-    asked = [dataclasses.asdict(case) for case in cases]
-    return [found for found in json.loads(pathlib.Path(path).read_text())["cases"] if {name: found[name] for name in asked[0]} in asked]
+    found: list[dict[str, Any]] = json.loads(pathlib.Path(path).read_text())["cases"]
+    return found
 
 
 @click.command(help=__doc__)
@@ -139,7 +139,7 @@ def kept(path: str | None, cases: list[Case]) -> list[dict[str, Any]]:
 @click.option("--most", default=4, show_default=True, help="Plans of a case to measure at most.")
 @click.option("--folder", help="Where profiles, plans and predictions are left.  [default: a new folder for temporary files]")
 @click.option("--json", "path", help="File to write the figures to, after each case.")
-@click.option("--resume", is_flag=True, help="Keep the cases that are in the file already.")
+@click.option("--resume", is_flag=True, help="Keep the cases that are in the file already, and report them too.")
 def main(
     models: tuple[str, ...],
     clusters: tuple[str, ...],
@@ -155,7 +155,7 @@ def main(
     """Run the cases, print their tables and the summary."""
     pairs = itertools.product(models or FIVE, clusters or CLUSTERS)
     cases = [Case(network, cluster, batch or NETWORKS[network].batch) for network, cluster in pairs]
-    done = kept(path, cases) if resume else []
+    done = kept(path) if resume else []
     known = [(found["network"], found["cluster"], found["batch"]) for found in done]
     place = pathlib.Path(folder or tempfile.mkdtemp(prefix="hetero_mtf-prediction-"))
     command = " ".join(["python", *sys.argv])

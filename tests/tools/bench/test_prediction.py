@@ -6,7 +6,7 @@ import json
 import pathlib
 from typing import Any
 
-from tools.bench.prediction import Case, kept, report
+from tools.bench.prediction import kept, report
 
 
 def _found(network: str, cluster: str, measured_s: float) -> dict[str, Any]:
@@ -25,10 +25,9 @@ def test_the_report_has_a_row_a_plan_the_regrets_and_a_summary() -> None:
     assert "within 5 % of the best measured one in 2 of 2 cases, at worst 4.0 %" in text
 
 
-def test_a_resumed_run_keeps_the_cases_it_is_asked_for(tmp_path: pathlib.Path) -> None:
+def test_a_resumed_run_keeps_the_cases_of_the_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "prediction.json"
-    cases = [Case("vgg11", "1.0,0.5", 32), Case("volume", "1.0,1.0", 16)]
-    assert kept(None, cases) == kept(str(path), cases) == []
-    done = [_found("vgg11", "1.0,0.5", 0.5), _found("volume", "1.0,1.0", 0.5), _found("vgg11", "1.0,0.33", 0.5)]
-    path.write_text(json.dumps({"cases": done}))
-    assert kept(str(path), cases) == [done[0]]
+    assert kept(None) == kept(str(path)) == []
+    done = [_found("vgg11", "1.0,0.5", 0.5), _found("volume", "1.0,1.0", 0.5)]
+    path.write_text(json.dumps({"command": "python tools/bench/prediction.py", "cases": done}))
+    assert kept(str(path)) == done

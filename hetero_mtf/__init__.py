@@ -15,12 +15,14 @@ _HOMES = {
     "Plan": "hetero_mtf.planning.plan",
     "Profile": "hetero_mtf.planning.profile",
     "Trainer": "hetero_mtf.training.trainer",
+    "WhatIf": "hetero_mtf.planning.what_if",
     "calibrate": "hetero_mtf.calibration.calibrate",
     "plan": "hetero_mtf.planning.strategies",
+    "plan_if": "hetero_mtf.planning.strategies",
 }
 _ROOMS = ("errors", "layers", "mesh")
 
-__all__ = ["Cluster", "Plan", "Profile", "Trainer", "__version__", "calibrate", "errors", "layers", "mesh", "plan"]
+__all__ = ["Cluster", "Plan", "Profile", "Trainer", "WhatIf", "__version__", "calibrate", "errors", "layers", "mesh", "plan", "plan_if"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from typing import TYPE_CHECKING
 
@@ -124,10 +125,12 @@ def _measured(given: str | None, plan: str, made: Plan) -> Measured | None:
 
 
 def _otherwise(before: Plan, profile: Profile, asked: WhatIf) -> tuple[Section, ...]:
+    from hetero_mtf.planning.cost import Costs, predict
     from hetero_mtf.planning.strategies import plan_if
     from hetero_mtf.planning.what_if import supposed
     from hetero_mtf.report.before_after import before_after
 
     strategy = "auto" if before.alternatives else before.strategy
+    now = predict(Costs(profile), before.stages[0], before.gradient_sync)  # by the same rules as what is supposed
     after = plan_if(profile, asked, None, strategy, before.gradient_sync)
-    return before_after(before, after, supposed(profile, asked))
+    return before_after(dataclasses.replace(before, predicted=now), after, supposed(profile, asked))

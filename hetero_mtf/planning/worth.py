@@ -33,8 +33,9 @@ def device_worth(costs: Costs, chosen: Candidate, others: Iterable[Candidate] = 
     Notes
     -----
     The plan without a device keeps the layouts of its layers and has its sizes solved anew (`Resizer`), so its step is an upper
-    bound: another choice of layouts may do better. Of more than eight devices, only the three slowest that are used and the three
-    fastest that are not are looked at. O(layers * devices * units) a device.
+    bound: another choice of layouts may do better. For a plan on two mesh axes the best other plan on one is taken. Of more than
+    eight devices, only the three slowest that are used and the three fastest that are not are looked at. O(layers * devices *
+    units) a device.
     """
     used = chosen.stage.devices
     alone_s = _alone_s(costs)
@@ -43,13 +44,18 @@ def device_worth(costs: Costs, chosen: Candidate, others: Iterable[Candidate] = 
     if len(by_speed) > LOOKED_AT_UP_TO:
         inside, outside = inside[-SLOWEST:], outside[:SLOWEST]
     known = list(others)
-    resizer = Resizer(costs, chosen.stage) if len(used) > 1 and len(chosen.stage.axes) == 1 else None
+    resizer = _resizer(costs, chosen, known)
     found = {device: _without(costs, resizer, chosen, known, device) for device in inside if len(used) > 1}
-    for device in outside:
-        asked = _with(costs, resizer, chosen, known, device)
-        if asked is not None:
-            found[device] = asked
-    return tuple(found[device] for device in sorted(found))
+    found.update({device: _with(costs, resizer, chosen, known, device) for device in outside})
+    return tuple(worth for _, worth in sorted(found.items()) if worth is not None)
+
+
+def _resizer(costs: Costs, chosen: Candidate, others: Sequence[Candidate]) -> Resizer | None:
+    """Return what solves the sizes of the plan anew, or for a mesh of two axes those of the best other plan on one."""
+    if len(chosen.stage.devices) < 2:
+        return None
+    able = [chosen, *sorted(others, key=lambda c: c.prediction.step_s)]
+    return next((Resizer(costs, c.stage) for c in able if len(c.stage.axes) == 1 and len(c.stage.devices) > 1), None)
 
 
 class Resizer:
@@ -121,12 +127,14 @@ def _alone_s(costs: Costs) -> list[float]:
     return alone_s
 
 
-def _without(costs: Costs, resizer: Resizer | None, chosen: Candidate, others: Sequence[Candidate], device: int) -> DeviceWorth:
+def _without(costs: Costs, resizer: Resizer | None, chosen: Candidate, others: Sequence[Candidate], device: int) -> DeviceWorth | None:
     left = [d for d in chosen.stage.devices if d != device]
     made = _made(costs, resizer.on(left)) if resizer is not None else []
     steps = [c.prediction.step_s for c in [*made, *others] if device not in c.stage.devices]
     name, best_s = costs.profile.cluster.devices[device].name, chosen.prediction.step_s
     if not steps:
+        if resizer is None:
+            return None
         return DeviceWorth(name, True, None, f"no plan without {name} was found that fits in memory")
     step_s = min(steps)
     times = step_s / best_s if best_s > 0 else 1.0

@@ -50,7 +50,7 @@ def _figures(before: Plan, after: Plan) -> Table:
     for name in ("step_s", "call_s", "forward_s", "backward_s", "update_s"):
         values = (getattr(plan.predicted, name) for plan in (before, after))
         was, would_be = (seconds_text(value) for value in values)
-        rows.append((name.removesuffix("_s"), was, would_be))
+        rows += [(name.removesuffix("_s"), was, would_be)] if (name, was, would_be) != ("call_s", "0 s", "0 s") else []
     for index, device in enumerate(after.devices[:BESIDE_UP_TO]):
         parts = [_part(plan, index) for plan in (before, after)]
         if parts[0] == parts[1] == (NOTHING,) * 4:

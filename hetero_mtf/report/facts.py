@@ -8,8 +8,10 @@ from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.plan_text import proof_text, way_text
 from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.records import Prediction
+from hetero_mtf.planning.records import DeviceWorth, Prediction
+from hetero_mtf.planning.search import Candidate
 from hetero_mtf.planning.typed import filter_stage, single_stage
+from hetero_mtf.planning.worth import device_worth
 from hetero_mtf.report.binding import bindings
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.pictures import TIMES, size_bars, time_bars
@@ -36,7 +38,7 @@ class Subject:
 
     Parameters
     ----------
-    plan : Plan; without a prediction of its own it gets that of the profile.
+    plan : Plan; without a prediction of its own it gets that of the profile, and so with what its devices are worth.
     profile : what it was made from; None if it is not at hand.
     measured : times of a run by this plan; None if there was none.
 
@@ -58,6 +60,8 @@ class Subject:
         if self.plan.predicted is None and self.profile is not None:
             predicted = predict(Costs(self.profile), self.plan.stages[0], self.plan.gradient_sync)
             object.__setattr__(self, "plan", dataclasses.replace(self.plan, predicted=predicted))
+        if self.profile is not None and not self.plan.worth and self.plan.gradient_sync == "all_reduce":
+            object.__setattr__(self, "plan", dataclasses.replace(self.plan, worth=_worth(self.plan, self.profile)))
 
 
 def facts(subject: Subject) -> tuple[Section, ...]:
@@ -80,6 +84,12 @@ def facts(subject: Subject) -> tuple[Section, ...]:
     if plan.worth:
         found.append(Section("Is each device worth using?", (), worth_table(plan)))
     return tuple(found)
+
+
+def _worth(plan: Plan, profile: Profile) -> tuple[DeviceWorth, ...]:
+    """Return what each device is worth to a plan that does not say so itself."""
+    costs, stage = Costs(profile), plan.stages[0]
+    return device_worth(costs, Candidate(stage, predict(costs, stage)))
 
 
 def step_times(plan: Plan, profile: Profile, measured: Measured | None = None) -> StepTimes:

@@ -92,8 +92,21 @@ def test_a_grid_is_compared_with_the_plans_of_other_strategies_alone() -> None:
     costs = Costs(of(2e6, 2e6, 1e6, 1e6))
     grid, alone = STRATEGIES["grid"](costs), STRATEGIES["single"](costs)
     found = {w.device: w for w in device_worth(costs, grid, [alone])}
-    assert found["worker:3"].step_s == alone.prediction.step_s and found["worker:0"].step_s is None
-    assert found["worker:0"].reason == "no plan without worker:0 was found that fits in memory"
+    assert found["worker:3"].step_s == alone.prediction.step_s and "worker:0" not in found
+    both = {w.device: w for w in device_worth(costs, grid, [alone, STRATEGIES["batch"](costs)])}
+    assert all(both[f"worker:{d}"].step_s is not None for d in range(4))
+
+
+def test_a_device_whose_memory_is_needed_has_no_plan_without_it() -> None:
+    profile = of(2e6, 1e6)
+    chosen = plan(profile, strategy="filters")
+    assert chosen.predicted is not None
+    needed = max(part.memory_bytes for part in chosen.predicted.parts)
+    devices = tuple(dataclasses.replace(d, pool=d.name) for d in profile.cluster.devices)
+    pools = tuple(dataclasses.replace(profile.memory[0], name=d.name, free_bytes=needed) for d in devices)
+    apart = dataclasses.replace(profile, cluster=dataclasses.replace(profile.cluster, devices=devices, pools=pools), memory=pools)
+    found = by_device(plan(apart, strategy="filters"))["worker:1"]
+    assert (found.step_s, found.reason) == (None, "no plan without worker:1 was found that fits in memory")
 
 
 def test_of_many_devices_only_the_slowest_are_looked_at() -> None:

@@ -56,7 +56,7 @@ def test_a_typed_plan_is_predicted_from_the_profile_or_says_that_it_is_not() -> 
     assert told == ("nothing is predicted: the plan was typed by hand, and no profile is given",)
     subject = Subject(typed, unequal())
     assert subject.plan.predicted == predict(Costs(unequal()), typed.stages[0])
-    assert "What binds" in titled(facts(subject))
+    assert "What binds" in titled(facts(subject)) and [w.device for w in subject.plan.worth] == ["worker:0", "worker:1"]
 
 
 def test_the_ideal_and_the_equal_split_are_those_of_the_profile() -> None:

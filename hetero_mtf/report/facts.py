@@ -14,7 +14,7 @@ from hetero_mtf.planning.typed import filter_stage, single_stage
 from hetero_mtf.planning.worth import device_worth
 from hetero_mtf.report.binding import bindings
 from hetero_mtf.report.measured import Measured
-from hetero_mtf.report.pictures import TIMES, size_bars, time_bars
+from hetero_mtf.report.pictures import TIMES, measured_bars, size_bars, time_bars
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from hetero_mtf.report.table import (
@@ -172,7 +172,7 @@ def _parts_section(predicted: Prediction, measured: Measured) -> Section:
         rows.append(tuple(cells))
     headings = ("device", *(heading for name in TIMES for heading in (name, "measured")))
     told = "one step was traced; what is sent while a device computes counts as busy"
-    return Section("Measured beside predicted", (told,), Table(headings, tuple(rows)))
+    return Section("Measured beside predicted", (told,), Table(headings, tuple(rows)), measured_bars(predicted, measured))
 
 
 def _measured_sentence(measured: Measured, predicted: Prediction) -> str:

@@ -6,7 +6,8 @@ import math
 
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.plan_text import stage_rows
-from hetero_mtf.planning.records import LayerLayout, Stage
+from hetero_mtf.planning.records import DevicePart, LayerLayout, Prediction, Stage
+from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.section import Bar, Bars
 from hetero_mtf.units import seconds_text
 
@@ -61,8 +62,26 @@ def time_bars(plan: Plan) -> Bars | None:
     """
     if plan.predicted is None or not plan.predicted.parts or plan.predicted.step_s <= 0:
         return None
+    return Bars(TIMES, tuple(_time_bar(part.device, part) for part in plan.predicted.parts), plan.predicted.step_s, "times")
+
+
+def measured_bars(predicted: Prediction, measured: Measured) -> Bars:
+    """Return for each device that was traced how it was predicted to spend the step, and how it did.
+
+    Parameters
+    ----------
+    predicted : the prediction.
+    measured : times of a run with a traced step.
+    """
+    foreseen = {part.device: part for part in reversed(predicted.parts)}
     bars = []
-    for part in plan.predicted.parts:
-        seconds = (part.busy_s, part.sending_s, part.waiting_s)
-        bars.append(Bar(part.device, seconds, tuple(seconds_text(value) for value in seconds)))
-    return Bars(TIMES, tuple(bars), plan.predicted.step_s, "times")
+    for part in measured.parts:
+        if part.device in foreseen:
+            bars.append(_time_bar(f"{part.device} predicted", foreseen[part.device]))
+        bars.append(_time_bar(f"{part.device} measured", part))
+    return Bars(TIMES, tuple(bars), max(sum(bar.parts) for bar in bars), "times")
+
+
+def _time_bar(label: str, part: DevicePart) -> Bar:
+    seconds = (part.busy_s, part.sending_s, part.waiting_s)
+    return Bar(label, seconds, tuple(seconds_text(value) for value in seconds))

@@ -85,6 +85,9 @@ def test_what_was_measured_stands_beside_what_was_predicted() -> None:
     assert found["Predicted step"].sentences[0].endswith("(median of 30 steps, spread 5%), 1.25 times what was predicted")
     parts = found["Measured beside predicted"].table
     assert parts is not None and parts.headings == ("device", "busy", "measured", "sending", "measured", "waiting", "measured")
+    bars = found["Measured beside predicted"].bars
+    assert bars is not None and [bar.label for bar in bars.bars] == ["worker:0 predicted", "worker:0 measured", "worker:9 measured"]
+    assert bars.bars[1].parts == (0.5, 0.25, 0.125) and bars.whole == max(sum(bar.parts) for bar in bars.bars)
     assert parts.rows[0][2::2] == ("500 ms", "250 ms", "125 ms") and parts.rows[1][1::2] == ("-", "-", "-")
     table = found["Beside it"].table
     assert table is not None and [row[2] for row in table.rows[:4]] == ["1.00 s", "2.00 s", "3.00 s", "4.00 s"]

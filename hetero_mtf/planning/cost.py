@@ -14,7 +14,7 @@ from hetero_mtf.planning.records import DevicePart, Prediction, Stage
 __all__ = ["Costs", "predict"]
 
 
-def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce") -> Prediction:
+def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce", memory: bool = True) -> Prediction:
     """Return the predicted seconds of one synchronous step of a stage that holds the whole network.
 
     Every device has a clock. A layer advances the clock of each device by its measured seconds; a collective sets the clocks of
@@ -26,6 +26,7 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce") -> Pr
     costs : Costs of the profile.
     stage : Stage.
     gradient_sync : as in a Plan.
+    memory : whether to reckon the bytes of each device too; a search that compares seconds does without.
 
     Notes
     -----
@@ -53,7 +54,7 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce") -> Pr
         clocks.mix_weights()
     worked_s, called_s = float(clocks.now.max()), call_s(costs)
     step_s = called_s + worked_s
-    return Prediction(step_s, forward_s, backward_s, worked_s - forward_s - backward_s, _parts(clocks, step_s), called_s)
+    return Prediction(step_s, forward_s, backward_s, worked_s - forward_s - backward_s, _parts(clocks, step_s, memory), called_s)
 
 
 def call_s(costs: Costs) -> float:
@@ -68,9 +69,9 @@ def call_s(costs: Costs) -> float:
     return profile.call_s + profile.feed_s_per_byte * profile.batch_size * elements * graph.item_bytes
 
 
-def _parts(clocks: Clocks, step_s: float) -> tuple[DevicePart, ...]:
+def _parts(clocks: Clocks, step_s: float, reckoned: bool) -> tuple[DevicePart, ...]:
     """Return what every device does in the step."""
-    memory = stage_memory_bytes(clocks.costs.profile, clocks.stage, clocks.costs.memory)
+    memory = stage_memory_bytes(clocks.costs.profile, clocks.stage, clocks.costs.memory) if reckoned else (0,) * len(clocks.now)
     devices = clocks.costs.profile.cluster.devices
     waiting = np.maximum(0.0, step_s - clocks.busy - clocks.sending).tolist()
     found = zip(clocks.stage.devices, clocks.busy.tolist(), clocks.sending.tolist(), waiting, memory)

@@ -6,10 +6,22 @@ import itertools
 
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.layout import PAIRINGS, arrange
-from hetero_mtf.planning.search import Candidate, Choice, Sizer, descend, device_sets, with_each_whole, without_each
+from hetero_mtf.planning.search import (
+    Candidate,
+    Choice,
+    Sizer,
+    descend,
+    device_sets,
+    finished,
+    found_once,
+    tries,
+    with_each_whole,
+    without_each,
+)
 from hetero_mtf.planning.typed import sized_stage
 
 
+@found_once
 def best_filters(costs: Costs) -> Candidate:
     """Return the cheapest split of the filters that the search finds.
 
@@ -33,10 +45,11 @@ def best_filters(costs: Costs) -> Candidate:
         arrangement = arrange(graph, choice.form, choice.whole)
         sizes = [sizer.units(segment, arrangement, choice.devices) for segment in arrangement.segments]
         stage = sized_stage(graph, arrangement, sizes, choice.devices, choice.devices[0])
-        return Candidate(stage, predict(costs, stage))
+        return Candidate(stage, predict(costs, stage, memory=False))
 
     def neighbours(choice: Choice) -> list[Choice]:
         return with_each_whole(choice, arrange(graph, choice.form, choice.whole).layouts) + without_each(choice)
 
     starts = itertools.product(PAIRINGS, device_sets(len(costs.profile.cluster.devices)))
-    return descend((Choice(*start) for start in starts), candidate, neighbours)
+    best = descend((Choice(*start) for start in starts), candidate, neighbours, tries=tries(graph))
+    return finished(costs, best)

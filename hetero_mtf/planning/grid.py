@@ -12,12 +12,13 @@ from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.curve import PASSES
 from hetero_mtf.planning.layout import PAIRINGS, Arrangement, arrange, splits_batch
 from hetero_mtf.planning.records import Stage
-from hetero_mtf.planning.search import Candidate, Choice, descend, with_each_whole
+from hetero_mtf.planning.search import Candidate, Choice, descend, finished, tries, with_each_whole
 from hetero_mtf.planning.sizes import minimise_maximum, proportional
 from hetero_mtf.planning.typed import Grid, grid_stage
 
 LEAST_DEVICES = 4
 ROUNDS = 3
+LARGE = 20_000  # layers * devices, above which shares in proportion to speed have to do
 
 
 def best_grid(costs: Costs) -> Candidate:
@@ -40,36 +41,42 @@ def best_grid(costs: Costs) -> Candidate:
     Heuristic. Samples and sizes start in proportion to speed and are found in turn, each exact for the other
     (`minimise_maximum`), for at most three rounds (one where layers are kept whole); the best round counts. Tried are all
     factorisations of the number of devices (of all but the slowest where it is prime), in the cluster's order, sorted by speed
-    along rows, and along columns, both pairings; from the best of these a descent keeps layers whole (`search.descend`).
+    along rows, and along columns, both pairings; from the best of these a descent keeps layers whole (`search.descend`). Of more
+    than 20,000 layers times devices, only shares in proportion to speed on the two meshes nearest to a square are looked at.
     """
     count = len(costs.profile.cluster.devices)
     if count < LEAST_DEVICES:
         lack = f"a grid needs at least {LEAST_DEVICES} devices and there are {count}"
         raise NothingToSplitError(f"{lack}; use strategy batch, filters or hybrid")
 
-    tables = _Tables(costs)
+    tables, large = _Tables(costs), count * len(costs.graph.layers) > LARGE
 
     def candidate(choice: Choice) -> Candidate:
         arrangement = arrange(costs.graph, choice.form, choice.whole)
         grid = _Grid(tables, arrangement, np.reshape(choice.devices, (choice.rows, -1)).tolist())
-        stages = grid.stages(1 if choice.whole else ROUNDS)
-        return min((Candidate(stage, predict(costs, stage)) for stage in stages), key=lambda c: c.prediction.step_s)
+        stages = grid.stages(0 if large else 1 if choice.whole else ROUNDS)
+        return min((Candidate(stage, predict(costs, stage, memory=False)) for stage in stages), key=lambda c: c.prediction.step_s)
 
     def neighbours(choice: Choice) -> list[Choice]:
-        return with_each_whole(choice, arrange(costs.graph, choice.form, choice.whole).layouts)
+        return [] if large else with_each_whole(choice, arrange(costs.graph, choice.form, choice.whole).layouts)
 
-    return descend(_starts(costs), candidate, neighbours)
+    best = descend(_starts(costs, large), candidate, neighbours, tries=tries(costs.graph))
+    return finished(costs, best)
 
 
-def _starts(costs: Costs) -> list[Choice]:
-    """Return every way to lay the devices out in rows."""
+def _starts(costs: Costs, large: bool) -> list[Choice]:
+    """Return every way to lay the devices out in rows; if there are many, in the two numbers of rows nearest to a square."""
     everyone = range(len(costs.profile.cluster.devices))
-    by_speed = sorted(everyone, key=lambda device: (_alone_s(costs, device), device))
+    alone_s = _alone_s(costs)
+    by_speed = sorted(everyone, key=lambda device: (alone_s[device], device))
     rows = _factors(len(everyone))
     if not rows:
         by_speed = by_speed[:-1]
         rows = _factors(len(by_speed))
     found: dict[Choice, None] = {}
+    if large:
+        squarest = sorted(rows, key=lambda row: abs(row - len(by_speed) / row))[:2]
+        return [Choice(PAIRINGS[0], tuple(by_speed), rows=row) for row in squarest]
     for pairing, row in itertools.product(PAIRINGS, rows):
         along_columns = np.reshape(by_speed, (-1, row)).T.reshape(-1).tolist()
         for order in (sorted(by_speed), by_speed, along_columns):
@@ -86,9 +93,10 @@ def _factors(count: int) -> list[int]:
     return [n for n in range(2, count) if count % n == 0]
 
 
-def _alone_s(costs: Costs, device: int) -> float:
-    """Return the seconds of a step's passes on one device alone."""
-    return float(costs.batch_table(range(len(costs.graph.layers)), device)[-1])
+def _alone_s(costs: Costs) -> np.ndarray:
+    """Return the (devices,) seconds of a step's passes on each device alone."""
+    found: np.ndarray = costs.batch_rows(range(len(costs.graph.layers)))[:, -1]
+    return found
 
 
 class _Tables:
@@ -104,7 +112,7 @@ class _Tables:
         key = (members, device, samples)
         if key not in self._by_units:
             found = [
-                np.array(self.costs.table(layer, layout, device, step_pass)) * self.costs.part_of_batch(layer, device, step_pass)[samples]
+                self.costs.rows(layer, layout, step_pass)[device] * self.costs.part_of_batch(layer, device, step_pass)[samples]
                 for layer, layout in members
                 for step_pass in PASSES
             ]
@@ -113,11 +121,11 @@ class _Tables:
 
     def by_samples(self, layer: int, layout: str, device: int, size: int) -> np.ndarray:
         """Return the seconds of a layer's passes for every number of samples on a device with so many units."""
-        key = (layer, layout, device, size)
+        key = (self.costs.alike[layer], layout, device, size)
         if key not in self._by_samples:
             passes = PASSES[: 2 if self.costs.trains_before[layer] else 1]
             found = [
-                self.costs.table(layer, layout, device, step_pass)[size] * np.array(self.costs.part_of_batch(layer, device, step_pass))
+                self.costs.rows(layer, layout, step_pass)[device, size] * self.costs.part_of_batch(layer, device, step_pass)
                 for step_pass in passes
             ]
             self._by_samples[key] = np.sum(found, axis=0)
@@ -129,11 +137,12 @@ class _Grid:
 
     def __init__(self, tables: _Tables, arrangement: Arrangement, devices: Grid) -> None:
         self.tables, self.costs, self.arrangement, self.devices = tables, tables.costs, arrangement, devices
+        self._sized: dict[tuple[tuple[tuple[int, str], ...], tuple[int, ...]], tuple[int, ...]] = {}
         self.of_layer = {layer: at for at, segment in enumerate(arrangement.segments) for layer in segment.layers}
 
     def stages(self, rounds: int) -> list[Stage]:
         """Return the stage of every round."""
-        speeds = np.array([[1 / max(_alone_s(self.costs, d), 1e-12) for d in row] for row in self.devices])
+        speeds = 1 / np.maximum(_alone_s(self.costs)[np.array(self.devices)], 1e-12)
         samples = proportional(self.costs.profile.batch_size, speeds.sum(axis=1).tolist()).sizes
         sizes = [proportional(segment.units, speeds.sum(axis=0).tolist()).sizes for segment in self.arrangement.segments]
         found = [self._stage(samples, sizes)]
@@ -151,12 +160,15 @@ class _Grid:
     def _sizes(self, segment: int, samples: Sequence[int]) -> tuple[int, ...]:
         """Return the units of each column that minimise the slowest device's seconds in a segment."""
         layers = self.arrangement.segments[segment].layers
-        members = tuple((layer, self.arrangement.layouts[layer]) for layer in layers)
-        tables = [
-            np.max([self.tables.by_units(members, device, count) for device, count in zip(column, samples)], axis=0).tolist()
-            for column in zip(*self.devices)
-        ]
-        return minimise_maximum(tables, self.arrangement.segments[segment].units).sizes
+        members = tuple(sorted((self.costs.alike[layer], self.arrangement.layouts[layer]) for layer in layers))
+        key = (members, tuple(samples))
+        if key not in self._sized:
+            tables = [
+                np.max([self.tables.by_units(members, device, count) for device, count in zip(column, samples)], axis=0)
+                for column in zip(*self.devices)
+            ]
+            self._sized[key] = minimise_maximum(tables, self.arrangement.segments[segment].units).sizes
+        return self._sized[key]
 
     def _samples(self, sizes: Sequence[Sequence[int]]) -> tuple[int, ...]:
         """Return the samples of each row that minimise the slowest device's seconds in the network."""

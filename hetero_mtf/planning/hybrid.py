@@ -7,10 +7,11 @@ import itertools
 
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.layout import BORDERS, Arrangement, arrange
-from hetero_mtf.planning.search import Candidate, Choice, Sizer, descend, device_sets, without_each
+from hetero_mtf.planning.search import Candidate, Choice, Sizer, descend, device_sets, finished, found_once, tries, without_each
 from hetero_mtf.planning.typed import sized_stage
 
 
+@found_once
 def best_hybrid(costs: Costs) -> Candidate:
     """Return the cheapest hybrid that the search finds.
 
@@ -48,7 +49,7 @@ def best_hybrid(costs: Costs) -> Candidate:
         sizes = [sizer.units(segment, arrangement, choice.devices) for segment in arrangement.segments]
         trunk = frozenset(index for index, layout in enumerate(arrangement.layouts) if layout == "batch")
         stage = sized_stage(graph, arrangement, sizes, choice.devices, choice.devices[0], sizer.samples(trunk, choice.devices))
-        return Candidate(stage, predict(costs, stage))
+        return Candidate(stage, predict(costs, stage, memory=False))
 
     def neighbours(choice: Choice) -> list[Choice]:
         found = without_each(choice)
@@ -59,4 +60,6 @@ def best_hybrid(costs: Costs) -> Candidate:
         return found
 
     starts = itertools.product(BORDERS, device_sets(len(costs.profile.cluster.devices)))
-    return descend((Choice(*start) for start in starts), candidate, neighbours, lambda choice: bool(arranged(choice).segments))
+    found = (Choice(*start) for start in starts)
+    best = descend(found, candidate, neighbours, lambda choice: bool(arranged(choice).segments), tries(graph))
+    return finished(costs, best)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -215,6 +216,17 @@ class Costs:
                 step_pass,
             )
         return self._spent[key]
+
+    @functools.cached_property
+    def alone_s(self) -> np.ndarray:
+        """The (devices,) seconds of a step of the whole network on each device alone."""
+        counted = sorted(collections.Counter(self.alike).items())
+        passes = {layer: PASSES if self.trains_before[layer] else ("forward", "update") for layer, _ in counted}
+        found = [(layer, "replicated", step_pass, count) for layer, count in counted for step_pass in passes[layer]]
+        shared = [self.alike[i] for i, layer in enumerate(self.graph.layers) if layer.shared_with is not None]
+        again = [(layer, "replicated", "update", -count) for layer, count in sorted(collections.Counter(shared).items())]
+        seconds: np.ndarray = self._summed([*found, *again])[:, -1]
+        return seconds
 
     def update_s(self, device: int) -> float:
         """Return the seconds of the update of all the network's weights on a device."""

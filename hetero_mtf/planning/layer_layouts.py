@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from hetero_mtf.errors import NothingToSplitError
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.filters import best_filters
 from hetero_mtf.planning.hybrid import best_hybrid
+from hetero_mtf.planning.ideal import least_step_s
 from hetero_mtf.planning.layout import PAIRINGS, arrange
 from hetero_mtf.planning.layout_cost import LayoutCost
 from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, solve_layouts, stage_of
@@ -17,7 +21,7 @@ from hetero_mtf.planning.layout_space import Space, layout_space
 from hetero_mtf.planning.memory import lack_of_memory
 from hetero_mtf.planning.records import Proof
 from hetero_mtf.planning.samples import best_batch
-from hetero_mtf.planning.search import Candidate
+from hetero_mtf.planning.search import Candidate, found_once
 from hetero_mtf.planning.sizes import largest_remainder, proportional
 from hetero_mtf.planning.typed import filter_stage, single_stage, sized_stage
 
@@ -26,6 +30,7 @@ EVERY_COUNT_UP_TO = 16
 _STEP = 1.5  # from one number of devices to the next, above that
 
 
+@found_once
 def best_layers(costs: Costs) -> Candidate:
     """Return the cheapest plan of one mesh axis that the layout program finds, with the proof of how good its layouts are.
 
@@ -61,21 +66,30 @@ def best_layers(costs: Costs) -> Candidate:
 
 
 def proven(costs: Costs, candidate: Candidate) -> Candidate:
-    """Return a plan with the proof of how good its layouts are on its own devices; as it is if it has a proof, or a mesh of two axes.
+    """Return a plan with the proof of how good its layouts are on its own devices; as it is if it has one.
 
     Parameters
     ----------
     costs : Costs of the profile.
     candidate : the plan.
+
+    Notes
+    -----
+    On one mesh axis the bound is the optimum of the layout program; on two axes, or for a network too entangled for it, the bound is
+    that of `least_step_s`, in which nothing is sent, and the value the predicted step.
     """
     stage = candidate.stage
-    if candidate.proof is not None or len(stage.axes) > 1:
+    if candidate.proof is not None:
         return candidate
-    space = layout_space(costs, stage.devices, [stage])
-    cost = LayoutCost(costs, space)
-    if not fits_in_tables(cost):
-        return candidate
-    return Candidate(stage, candidate.prediction, proof_of(space, solve_layouts(cost), cost.of(stage)))
+    if len(stage.axes) == 1:
+        space = layout_space(costs, stage.devices, [stage])
+        cost = LayoutCost(costs, space)
+        if fits_in_tables(cost):
+            return dataclasses.replace(candidate, proof=proof_of(space, solve_layouts(cost), cost.of(stage)))
+    step_s, least_s = candidate.prediction.step_s, least_step_s(costs, stage.devices)
+    gap = max(0.0, step_s / least_s - 1) if least_s > 0 else 0.0
+    space_text = f"any mesh and layouts over the same {len(stage.devices)} devices, bounded as if nothing were sent"
+    return dataclasses.replace(candidate, proof=Proof("heuristic", max(step_s, least_s), least_s, gap, space_text))
 
 
 def proof_of(space: Space, solution: LayoutSolution, value: float) -> Proof:
@@ -106,7 +120,7 @@ def _others(costs: Costs) -> Iterator[Candidate]:
         except NothingToSplitError:
             continue
     graph, everyone = costs.graph, range(len(costs.profile.cluster.devices))
-    speeds = [1 / max(seconds, 1e-12) for seconds in _alone_s(costs)]
+    speeds = (1 / np.maximum(costs.alone_s, 1e-12)).tolist()
     stages = [filter_stage(graph, [1.0] * len(everyone), "pairs")]
     for rule, pairing in itertools.product((proportional, largest_remainder), PAIRINGS):
         arrangement = arrange(graph, pairing)
@@ -117,15 +131,9 @@ def _others(costs: Costs) -> Iterator[Candidate]:
         yield Candidate(stage, predict(costs, stage))
 
 
-def _alone_s(costs: Costs) -> list[float]:
-    """Return the (devices,) seconds of the whole network's passes on each device alone."""
-    seconds: list[float] = costs.batch_rows(range(len(costs.graph.layers)))[:, -1].tolist()
-    return seconds
-
-
 def _sets(costs: Costs, known: Sequence[Candidate]) -> list[tuple[int, ...]]:
     """Return the sets of two and more devices to solve the program on, the largest first."""
-    alone_s = _alone_s(costs)
+    alone_s = costs.alone_s.tolist()
     if len(alone_s) <= ALL_SETS_UP_TO:
         found = [chosen for size in range(2, len(alone_s) + 1) for chosen in itertools.combinations(range(len(alone_s)), size)]
     else:

@@ -39,7 +39,7 @@ def plan_text(plan: Plan) -> str:
 
 def proof_text(proof: Proof) -> str:
     """Return how far the layouts of a plan are proven best."""
-    known = f"{seconds_text(proof.value_s)} by the layout program, at most {proof.gap:.2%} above the least"
+    known = f"{seconds_text(proof.value_s)}, at most {proof.gap:.2%} above the least possible {seconds_text(proof.bound_s)}"
     return f"{proof.status}, {known} on {proof.space}"
 
 

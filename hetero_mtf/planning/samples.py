@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.records import Stage
-from hetero_mtf.planning.search import Candidate, Choice, Sizer, descend, device_sets, without_each
+from hetero_mtf.planning.search import Candidate, Choice, Sizer, descend, device_sets, finished, found_once, tries, without_each
 from hetero_mtf.planning.sizes import even
 from hetero_mtf.planning.typed import batch_stage
 
@@ -15,6 +15,7 @@ _FORMS = ("measured", "even")
 MOVED_UP_TO = 8  # devices; among more, single samples matter less and moves are many
 
 
+@found_once
 def best_batch(costs: Costs, gradient_sync: str = "all_reduce") -> Candidate:
     """Return the cheapest split of the samples.
 
@@ -43,11 +44,11 @@ def best_batch(costs: Costs, gradient_sync: str = "all_reduce") -> Candidate:
         if choice.form == "measured":
             samples = sizer.samples(everything, choice.devices, updates=gradient_sync != "all_reduce")
         stage = batch_stage(graph, samples, choice.devices)
-        return Candidate(stage, predict(costs, stage, gradient_sync))
+        return Candidate(stage, predict(costs, stage, gradient_sync, memory=False))
 
     starts = itertools.product(_FORMS, device_sets(len(costs.profile.cluster.devices)))
-    best = descend((Choice(*start) for start in starts), candidate, without_each)
-    return _moved(costs, best, gradient_sync)
+    best = descend((Choice(*start) for start in starts), candidate, without_each, tries=tries(graph))
+    return finished(costs, _moved(costs, best, gradient_sync), gradient_sync)
 
 
 def _moved(costs: Costs, best: Candidate, gradient_sync: str) -> Candidate:
@@ -72,4 +73,4 @@ def _with_move(costs: Costs, stage: Stage, samples: Sequence[int], gradient_sync
     moved[giver] -= 1
     moved[taker] += 1
     other = batch_stage(costs.graph, moved, stage.devices)
-    return Candidate(other, predict(costs, other, gradient_sync))
+    return Candidate(other, predict(costs, other, gradient_sync, memory=False))

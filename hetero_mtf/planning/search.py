@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from typing import ParamSpec
 
 import numpy as np
 
-from hetero_mtf.planning.layer_cost import Costs
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.layout import Arrangement, Segment, splits_batch
 from hetero_mtf.planning.records import Prediction, Proof, Stage
 from hetero_mtf.planning.sizes import even, minimise_maximum
 
+P = ParamSpec("P")
 SWEEPS = 3
 ALL_SETS_UP_TO = 6
+TRIED_LAYERS, LEAST_TRIES = 12_000, 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +59,40 @@ class Choice:
     rows: int = 0
 
 
+def finished(costs: Costs, candidate: Candidate, gradient_sync: str = "all_reduce") -> Candidate:
+    """Return a candidate that a search compared by seconds alone, with all of its prediction.
+
+    Parameters
+    ----------
+    costs : Costs of the profile.
+    candidate : the candidate.
+    gradient_sync : as in a Plan.
+    """
+    return dataclasses.replace(candidate, prediction=predict(costs, candidate.stage, gradient_sync))
+
+
+def found_once(strategy: Callable[P, Candidate]) -> Callable[P, Candidate]:
+    """Return a strategy that keeps what it found in the `Costs` it is given first, for others that ask for the same.
+
+    Parameters
+    ----------
+    strategy : function of Costs and whatever else decides what it finds.
+    """
+
+    @functools.wraps(strategy)
+    def found(*arguments: P.args, **options: P.kwargs) -> Candidate:
+        costs, *others = arguments
+        assert isinstance(costs, Costs)
+        name = f"{strategy.__name__}{others}{sorted(options.items())}"
+        if name not in costs.kept:
+            costs.kept[name] = strategy(*arguments, **options)
+        kept = costs.kept[name]
+        assert isinstance(kept, Candidate)
+        return kept
+
+    return found
+
+
 def device_sets(count: int) -> list[tuple[int, ...]]:
     """Return the sets of devices to start from, the largest first: all sets of two or more up to six devices, else everyone."""
     everyone = tuple(range(count))
@@ -77,6 +116,7 @@ def descend(
     candidate: Callable[[Choice], Candidate],
     neighbours: Callable[[Choice], Sequence[Choice]],
     allowed: Callable[[Choice], bool] = lambda _: True,
+    tries: int | None = None,
 ) -> Candidate:
     """Return the cheapest candidate that a descent from the cheapest start finds.
 
@@ -86,6 +126,7 @@ def descend(
     candidate : the candidate of a choice.
     neighbours : the choices beside one.
     allowed : whether a choice may be gone to.
+    tries : neighbours that a sweep looks at; of more, as many at even distances. None for all.
 
     Notes
     -----
@@ -104,13 +145,32 @@ def descend(
     best = min(starts, key=lambda choice: made(choice).prediction.step_s)
     for _ in range(SWEEPS):
         before = best
-        for other in neighbours(before):
+        for other in _some(neighbours(before), tries):
             changed = _with_change(best, before, other)
             if changed.devices and changed != best and allowed(changed) and _improves(made(changed), made(best)):
                 best = changed
         if best == before:
             break
     return made(best)
+
+
+def tries(graph: LayerGraph) -> int:
+    """Return how many neighbours a sweep looks at: up to 12,000 layers' worth of plans, eight at least.
+
+    What is not looked at is left to the layout program, which decides on all layers at once.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    """
+    return max(LEAST_TRIES, TRIED_LAYERS // len(graph.layers))
+
+
+def _some(choices: Sequence[Choice], most: int | None) -> Sequence[Choice]:
+    """Return as many choices at even distances."""
+    if most is None or len(choices) <= most:
+        return choices
+    return [choices[at * len(choices) // most] for at in range(most)]
 
 
 def _with_change(best: Choice, before: Choice, other: Choice) -> Choice:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.filters import best_filters
@@ -101,7 +103,11 @@ def single(costs: Costs) -> Candidate:
     ----------
     costs : Costs of a profile.
     """
-    stages = [single_stage(costs.graph, device) for device in range(len(costs.profile.cluster.devices))]
+    free = {pool.name: pool.free_bytes for pool in costs.profile.memory}
+    fastest: dict[int | None, int] = {}  # by the memory that is free for it: all devices hold as much
+    for device in np.argsort(costs.alone_s, kind="stable").tolist():
+        fastest.setdefault(free.get(costs.profile.cluster.devices[device].pool), device)
+    stages = [single_stage(costs.graph, device) for device in fastest.values()]
     candidates = [Candidate(stage, predict(costs, stage)) for stage in stages]
     return min(candidates, key=lambda c: (bool(lack_of_memory(costs.profile, c.stage)), c.prediction.step_s))
 

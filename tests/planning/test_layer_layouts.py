@@ -7,7 +7,7 @@ import pytest
 
 from hetero_mtf.errors import NothingToSplitError, PlanError
 from hetero_mtf.planning.cost import Costs
-from hetero_mtf.planning.layer_layouts import best_layers
+from hetero_mtf.planning.layer_layouts import best_layers, proven
 from hetero_mtf.planning.memory import lack_of_memory
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
@@ -42,7 +42,7 @@ def test_a_plan_carries_its_proof_through_a_file_and_into_its_text() -> None:
     made = plan(four(), strategy="layers")
     assert made.proof is not None and made.proof.gap <= 0.01
     assert Plan.from_json(made.to_json()) == made
-    assert "Layouts: " in str(made) and "by the layout program, at most" in str(made)
+    assert "Layouts: " in str(made) and ", at most " in str(made)
 
 
 def test_the_plan_of_auto_has_a_proof_whichever_strategy_made_it() -> None:
@@ -61,8 +61,13 @@ def test_a_proof_that_cannot_be_is_refused_with_every_fault() -> None:
     made = plan(four(), strategy="layers")
     assert made.proof is not None
     wrong = dataclasses.replace(made.proof, status="sure", gap=-1.0, bound_s=2 * made.proof.value_s)
-    message = (
-        r"3 faults: proof.status: is 'sure', must be one of .*; proof.gap: is -1.*proof.bound_s: is .*, above"
-    )
+    message = r"3 faults: proof.status: is 'sure', must be one of .*; proof.gap: is -1.*proof.bound_s: is .*, above"
     with pytest.raises(PlanError, match=message):
         dataclasses.replace(made, proof=wrong)
+
+
+def test_a_grid_is_bounded_by_what_all_devices_could_do_together() -> None:
+    costs = Costs(four())
+    made = proven(costs, STRATEGIES["grid"](costs))
+    assert made.proof is not None and made.proof.status == "heuristic" and made.proof.bound_s < made.proof.value_s == made.prediction.step_s
+    assert made.proof.space == "any mesh and layouts over the same 4 devices, bounded as if nothing were sent"

@@ -43,13 +43,15 @@ def command(
     """
     from hetero_mtf.commands.target import check_target
     from hetero_mtf.planning.plan import Plan
+    from hetero_mtf.planning.validity import profile_doubts
     from hetero_mtf.report.facts import Subject, facts
     from hetero_mtf.report.section import sections_text
 
     check_target(html)
     asked = what_if(scale, add_like, memory, bandwidth, batch_size)
     made = Plan.load(plan)
-    subject = Subject(made, _profile(profile, plan, made, asked), _measured(measured, plan, made))
+    found = _profile(profile, plan, made, asked)
+    subject = Subject(made, found, _measured(measured, plan, made), tuple(profile_doubts(found)) if found is not None else ())
     sections = facts(subject)
     if asked:
         assert subject.profile is not None

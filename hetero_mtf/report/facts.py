@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.plan import Plan
@@ -41,6 +42,7 @@ class Subject:
     plan : Plan; without a prediction of its own it gets that of the profile, and so with what its devices are worth.
     profile : what it was made from; None if it is not at hand.
     measured : times of a run by this plan; None if there was none.
+    doubts : what speaks against the profile (`validity.profile_doubts`).
 
     Raises
     ------
@@ -51,6 +53,7 @@ class Subject:
     plan: Plan
     profile: Profile | None = None
     measured: Measured | None = None
+    doubts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.profile is not None:
@@ -72,7 +75,7 @@ def facts(subject: Subject) -> tuple[Section, ...]:
     subject : the plan and what is known beside it.
     """
     plan = subject.plan
-    found = [_heading(plan), Section("Sizes", (_sizes_sentence(plan),), sizes_table(plan), size_bars(plan))]
+    found = [_heading(plan, subject.doubts), Section("Sizes", (_sizes_sentence(plan),), sizes_table(plan), size_bars(plan))]
     if plan.predicted is None:
         found.append(Section("Predicted step", ("nothing is predicted: the plan was typed by hand, and no profile is given",)))
     else:
@@ -120,7 +123,7 @@ def _planned(plan: Plan, measured: Measured | None) -> StepTime:
     return StepTime(f"planned ({plan.strategy})", predicted_s or None, measured.step_s if measured is not None else None)
 
 
-def _heading(plan: Plan) -> Section:
+def _heading(plan: Plan, doubts: Sequence[str]) -> Section:
     used = sorted({d for stage in plan.stages for d in stage.devices})
     idle = [name for d, name in enumerate(plan.devices) if d not in used]
     lines = [
@@ -130,7 +133,7 @@ def _heading(plan: Plan) -> Section:
     ]
     lines += [f"left out: {_named(idle)}"] if idle else []
     lines += [f"layouts: {proof_text(plan.proof)}"] if plan.proof is not None else []
-    return Section("Plan", (*lines, *(f"supposed, not measured: {clause}" for clause in plan.supposed)))
+    return Section("Plan", (*lines, *(f"supposed, not measured: {clause}" for clause in plan.supposed), *doubts))
 
 
 def _named(names: list[str]) -> str:

@@ -1,6 +1,7 @@
 """`hetero-mtf explain` and what-if planning: from files alone, without TensorFlow."""
 
 import dataclasses
+import datetime
 import re
 import subprocess
 import sys
@@ -32,6 +33,7 @@ assert run(["explain", f"{folder}/plan.json", *what_if, "--batch-size", "16", "-
 def place(tmp_path):
     """A folder with a profile.json and the plan.json made from it."""
     profile = profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e-6, batch_size=8)
+    profile = dataclasses.replace(profile, made=datetime.date.today().isoformat())
     profile.save(tmp_path / "profile.json")
     plan(profile, strategy="filters").save(tmp_path / "plan.json")
     return tmp_path
@@ -54,6 +56,13 @@ def test_the_profile_beside_the_plan_is_found(cli, place):
     alone = cli("explain", place / "plan.json")
     assert alone.code == 0 and "Beside it" not in alone.out and "What binds" in alone.out
     assert cli("explain", place / "plan.json", "--profile", place / "other.json").out == said.out
+
+
+def test_what_speaks_against_the_profile_is_told(cli, place):
+    old = dataclasses.replace(Profile.load(place / "profile.json"), made="2020-01-01")
+    old.save(place / "profile.json")
+    said = cli("explain", place / "plan.json")
+    assert re.search(r"^the profile is \d+ days old \(2020-01-01\); calibrate again$", said.out, re.MULTILINE)
 
 
 def test_names_of_files_beside_a_plan_follow_its_own():

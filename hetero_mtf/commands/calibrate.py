@@ -15,6 +15,7 @@ from hetero_mtf.commands import options as shared
 @click.option("--batch-size", type=click.IntRange(1), default=shared.BATCH_SIZE, help="Samples a step.")
 @shared.optimizer_options
 @shared.budget_option
+@click.option("--reuse", metavar="FILE", help="An earlier profile; what of it still holds is not measured again.")
 @click.option("-o", "--output", default="profile.json", metavar="FILE", help="The profile to write.")
 def command(
     cluster: str,
@@ -25,19 +26,29 @@ def command(
     optimizer: str,
     momentum: float,
     budget: float | None,
+    reuse: str | None,
     output: str,
 ) -> None:
-    """Measure every distinct layer of a model on every device, and the links between the devices."""
+    """Measure every distinct layer of a model on every device, and the links between the devices.
+
+    With --reuse, layers and links that the earlier profile holds for the same devices, batch size and optimizer are kept, unless
+    it is more than 30 days old or two layers that are measured for a look take another time; --output may be the same file.
+    """
+    from hetero_mtf.commands.doubts import tell_doubts
     from hetero_mtf.commands.model_file import load_model
     from hetero_mtf.commands.preparation import measure
     from hetero_mtf.commands.target import check_target
+    from hetero_mtf.planning.profile import Profile
 
     check_target(output)
+    earlier = None if reuse is None else Profile.load(reuse)
     choice = shared.OptimizerChoice(optimizer, None, momentum)
     network = load_model(model, shared.arguments(model_arguments), dtype)
     from hetero_mtf.runtime.cluster import Cluster
 
     with Cluster.parse(cluster) as live:
-        profile = measure(live, network, batch_size, choice, budget)
+        if earlier is not None:
+            tell_doubts(earlier, live.record)
+        profile = measure(live, network, batch_size, choice, budget, earlier)
     profile.save(output)
     click.echo(f"{output}: {len(profile.curves)} curves and {len(profile.links)} links of {len(profile.cluster.devices)} devices")

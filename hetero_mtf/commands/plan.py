@@ -69,6 +69,7 @@ def command(
         network = load_model(model, arguments(model_arguments), dtype)
         made = _typed(network, strategy, shares, gradient_sync, cluster, batch_size or BATCH_SIZE)
     else:
+        from hetero_mtf.commands.doubts import tell_doubts
         from hetero_mtf.planning.profile import Profile
         from hetero_mtf.planning.strategies import plan, plan_if
 
@@ -77,6 +78,7 @@ def command(
             made = plan_if(found, asked, batch_size, strategy, gradient_sync)
         else:
             made = plan(found, batch_size, strategy, gradient_sync=gradient_sync)
+        tell_doubts(found)
     made.save(output)
     click.echo(plan_report(made))
     click.echo(f"\nwritten to {output}")

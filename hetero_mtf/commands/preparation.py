@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from hetero_mtf.commands.doubts import tell_doubts
 from hetero_mtf.commands.options import BATCH_SIZE, OptimizerChoice
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.errors import PlanError, ProfileError
@@ -75,7 +76,9 @@ def prepare(wanted: Wanted, cluster: Any, model: Any, graph: LayerGraph, optimiz
     if wanted.profile_file is not None:
         profile = Profile.load(wanted.profile_file)
         check_profile(profile, wanted.profile_file, graph, cluster.record)
-        return Prepared(plan(profile, wanted.batch_size, wanted.strategy, optimizer.name), profile)
+        made = plan(profile, wanted.batch_size, wanted.strategy, optimizer.name)
+        tell_doubts(profile, cluster.record)
+        return Prepared(made, profile)
     return _measured(wanted, cluster, model, optimizer)
 
 
@@ -122,7 +125,9 @@ def measured_path(beside: str) -> pathlib.Path:
     return path.with_name(f"{path.stem}-measured.json")
 
 
-def measure(cluster: Any, model: Any, batch_size: int, optimizer: OptimizerChoice, budget_s: float | None) -> Profile:
+def measure(
+    cluster: Any, model: Any, batch_size: int, optimizer: OptimizerChoice, budget_s: float | None, earlier: Profile | None = None
+) -> Profile:
     """Return the profile of a cluster for a model, with a progress bar; an interruption ends the cluster.
 
     Parameters
@@ -132,12 +137,13 @@ def measure(cluster: Any, model: Any, batch_size: int, optimizer: OptimizerChoic
     batch_size : samples a step.
     optimizer : whose updates are measured.
     budget_s : seconds it may take, None for what it needs.
+    earlier : a profile, of which what still holds is kept.
     """
     from hetero_mtf.calibration.calibrate import calibrate
     from hetero_mtf.commands.interruption import interruptible
 
     with interruptible(cluster.close):
-        return calibrate(cluster, model, batch_size=batch_size, optimizer=optimizer.make(), budget_s=budget_s)
+        return calibrate(cluster, model, batch_size=batch_size, optimizer=optimizer.make(), budget_s=budget_s, earlier=earlier)
 
 
 def check_profile(profile: Profile, path: str | os.PathLike[str], graph: LayerGraph, cluster: ClusterRecord) -> None:

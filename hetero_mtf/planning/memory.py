@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from hetero_mtf.planning.layout import trains_before
 from hetero_mtf.planning.moves import Lying, input_of, output_of
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import LayerLayout, Stage
+from hetero_mtf.planning.worker_memory import is_kernel, scratch_bytes, worker_bytes
 from hetero_mtf.units import bytes_text
 
 _SLOTS = {"adam": 2, "adamw": 2, "sgd": 1}
@@ -26,7 +28,9 @@ class Memory:
 
     Attributes
     ----------
-    weight_bytes : (layers,) bytes of a layer's weights, their gradients and optimizer slots; 0 for a call that shares another's.
+    weight_bytes : (layers,) bytes of a layer's weights and optimizer slots; 0 for a call that shares another's.
+    gradient_bytes : (layers,) bytes of the gradients of its weights, likewise.
+    kernel_bytes : (layers,) bytes of its largest convolution kernel.
     output_bytes : (layers,) bytes of a layer's whole output.
     trains : (layers,) whether a layer has a backward pass.
     needs : (layers,) what that needs, see `LayerKind.needs`.
@@ -43,9 +47,11 @@ class Memory:
         self.graph = graph
         self.trains = trains_before(graph)
         self.needs = [kind_of(layer).needs(layer) for layer in graph.layers]
-        copies = 2 + _SLOTS.get(optimizer_name(profile.optimizer), 2)
-        counted = [sum(v.size * (copies if v.trainable else 1) for v in layer.variables) for layer in graph.layers]
-        self.weight_bytes = [n * graph.item_bytes if layer.shared_with is None else 0 for n, layer in zip(counted, graph.layers)]
+        copies = 1 + _SLOTS.get(optimizer_name(profile.optimizer), 2)
+        own = [layer.variables if layer.shared_with is None else () for layer in graph.layers]
+        self.weight_bytes = [graph.item_bytes * sum(v.size * (copies if v.trainable else 1) for v in held) for held in own]
+        self.gradient_bytes = [graph.item_bytes * sum(v.size for v in held if v.trainable) for held in own]
+        self.kernel_bytes = [graph.item_bytes * max((v.size for v in held if is_kernel(v.shape)), default=0) for held in own]
         self.output_bytes = [profile.batch_size * graph.item_bytes * math.prod(layer.output_shape) for layer in graph.layers]
         self.readers: list[list[int]] = [[] for _ in graph.layers]
         for index, layer in enumerate(graph.layers):
@@ -82,8 +88,8 @@ class StageMemory:
     def layer_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer keeps through a step; those of layers add up.
 
-        Its weights, their gradients and optimizer slots; its output, where a backward pass needs it; and the inputs that are
-        brought to it and kept, in the layout it wants.
+        Its weights and optimizer slots; their gradients, where the batch is split, as they wait for those of other devices; its output,
+        where a backward pass needs it; and the inputs that are brought to it and kept, in the layout it wants.
 
         Parameters
         ----------
@@ -96,7 +102,9 @@ class StageMemory:
         `moved_bytes`. A view, such as a Flatten, is its input's memory.
         """
         index = entry.layer
-        held = self._slices(self.memory.weight_bytes[index], Lying(entry.sizes, entry.axis if entry.sizes else ""))
+        held = self.weights(entry, self.memory.weight_bytes)
+        if entry.samples:
+            held = held + self.weights(entry, self.memory.gradient_bytes)
         tensors = self._is_kept(entry) + ("inner" in self.memory.needs[index] and self.memory.trains[index])
         if tensors:
             held = held + tensors * self.moved_bytes(index, output_of(entry))
@@ -104,6 +112,16 @@ class StageMemory:
             if self._brings(entry, source):
                 held = held + self.moved_bytes(source, input_of(entry))
         return held
+
+    def weights(self, entry: LayerLayout, of_layers: Sequence[float]) -> np.ndarray:
+        """Return the (processors,) bytes of something that is split as a layer's weights are.
+
+        Parameters
+        ----------
+        entry : the layer's layout.
+        of_layers : (layers,) bytes where it is whole.
+        """
+        return self._slices(of_layers[entry.layer], Lying(entry.sizes, entry.axis if entry.sizes else ""))
 
     def moved_bytes(self, source: int, lying: Lying) -> np.ndarray:
         """Return the (processors,) bytes of a layer's output in a layout.
@@ -116,7 +134,10 @@ class StageMemory:
         return self._slices(self.memory.output_bytes[source], lying)
 
     def temporary_bytes(self, entry: LayerLayout) -> np.ndarray:
-        """Return the (processors,) bytes that a layer's backward pass needs besides: the gradients of its output and inputs.
+        """Return the (processors,) bytes that a layer's passes need besides: the larger of the forward and the backward pass.
+
+        Backward, the gradients of its output, of its inputs, and of its weights twice, as the next layer's are reckoned meanwhile;
+        forward, a row's partial sums, those of others, and their sum.
 
         Parameters
         ----------
@@ -125,11 +146,28 @@ class StageMemory:
         memory = self.memory
         if not memory.trains[entry.layer] or "view" in memory.needs[entry.layer]:
             return np.zeros(self._processors)
-        held = self.moved_bytes(entry.layer, output_of(entry))
+        output = self.moved_bytes(entry.layer, output_of(entry))
+        held = output + (0.0 if entry.samples else 2 * self.weights(entry, memory.gradient_bytes))
         for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
             if memory.trains[source]:
                 held = held + self.moved_bytes(source, input_of(entry))
-        return held
+        return np.maximum(held, 3 * output) if entry.layout == "row" else held
+
+    def in_flight_bytes(self, entry: LayerLayout) -> np.ndarray:
+        """Return the (processors,) bytes of the largest tensor that a layer has others send: sums, and inputs that lie elsewhere.
+
+        Parameters
+        ----------
+        entry : the layer's layout.
+        """
+        memory, none = self.memory, np.zeros(self._processors)
+        found = [none, self.moved_bytes(entry.layer, output_of(entry)) if entry.layout == "row" else none]
+        for source in memory.graph.layers[entry.layer].inputs:
+            summed = entry.layout == "column" and memory.trains[source]
+            moved = source in self._layouts and output_of(self._layouts[source]) != input_of(entry)
+            found.append(self.moved_bytes(source, input_of(entry)) if summed or moved else none)
+        largest: np.ndarray = np.maximum.reduce(found)
+        return largest
 
     def _is_kept(self, entry: LayerLayout) -> bool:
         index, memory = entry.layer, self.memory
@@ -185,7 +223,10 @@ def temporary_bytes(profile: Profile, entry: LayerLayout, stage: Stage) -> tuple
 
 
 def stage_memory_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> tuple[int, ...]:
-    """Return the bytes each processor of a stage holds at most in one step: what all its layers keep, and the largest temporary.
+    """Return the bytes each processor of a stage holds at most in one step.
+
+    What all its layers keep and the largest temporary; or, where that is more, the weights and slots with all gradients of a split
+    batch, its own and those of another. To this comes what the process takes beside tensors (`worker_memory`).
 
     Parameters
     ----------
@@ -195,14 +236,25 @@ def stage_memory_bytes(profile: Profile, stage: Stage, memory: Memory | None = N
 
     Notes
     -----
-    O(layers * devices).
+    An estimate from the structure, within 20 % of what workers of emulated clusters take where that is above 500 MB
+    (`tools/bench/memory.py`). O(layers * devices).
     """
-    held = StageMemory(memory or Memory(profile), stage)
-    kept, temporary = np.zeros(len(stage.devices)), np.zeros(len(stage.devices))
+    memory = memory or Memory(profile)
+    held, processors = StageMemory(memory, stage), len(stage.devices)
+    kept, weights, waiting = np.zeros(processors), np.zeros(processors), np.zeros(processors)
+    temporary, largest, kernel, moved = (np.zeros(processors) for _ in range(4))
     for entry in stage.layouts:
+        gradients = held.weights(entry, memory.gradient_bytes)
         kept += held.layer_bytes(entry)
+        weights += held.weights(entry, memory.weight_bytes)
+        waiting += gradients if entry.samples else 0.0
         temporary = np.maximum(temporary, held.temporary_bytes(entry))
-    return tuple(math.ceil(held_bytes) for held_bytes in kept + temporary)
+        largest = np.maximum(largest, gradients)
+        kernel = np.maximum(kernel, held.weights(entry, memory.kernel_bytes))
+        moved = np.maximum(moved, held.in_flight_bytes(entry))
+    tensors = np.maximum(kept + temporary, weights + 2 * waiting)
+    beside = worker_bytes(profile, stage, weights, largest, np.maximum(moved, waiting)) + scratch_bytes(kernel)
+    return tuple(math.ceil(held_bytes) for held_bytes in tensors + beside)
 
 
 def lack_of_memory(profile: Profile, stage: Stage) -> str:

@@ -10,9 +10,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.variables import SliceVariables
-
-# At most this many bytes of values travel in one session call (a message is limited to 2 GB).
-TRANSFER_BYTES = 256 * 2**20
+from hetero_mtf.planning.worker_memory import TRANSFER_BYTES
 
 
 class SliceAccess:

@@ -2,64 +2,135 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.memory import lack_of_memory, optimizer_name, stage_memory_bytes
+from hetero_mtf.planning.memory import (
+    Memory,
+    StageMemory,
+    lack_of_memory,
+    layer_bytes,
+    optimizer_name,
+    stage_memory_bytes,
+    temporary_bytes,
+)
+from hetero_mtf.planning.moves import output_of
 from hetero_mtf.planning.plan import Plan
-from tests.planning.networks import cluster_of, pair_net, profile_of
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.worker_memory import RUNTIME_BYTES
+from tests.planning.networks import Net, cluster_of, frozen, pair_net, profile_of
 
 GRAPH = pair_net()
 
 
-def test_one_device_holds_every_variable_slot_and_what_the_backward_pass_needs() -> None:
+WEIGHTS = sum(v.size for layer in GRAPH.layers for v in layer.variables)
+
+
+def kept(profile: Profile, plan: Plan) -> np.ndarray:
+    held = StageMemory(Memory(profile), plan.stages[0])
+    return np.sum([held.layer_bytes(entry) for entry in plan.stages[0].layouts], axis=0)
+
+
+def temporaries(profile: Profile, plan: Plan) -> np.ndarray:
+    held = StageMemory(Memory(profile), plan.stages[0])
+    return np.array([held.temporary_bytes(entry) for entry in plan.stages[0].layouts])
+
+
+def test_one_device_keeps_weights_slots_and_what_the_backward_pass_needs() -> None:
     profile = profile_of(GRAPH, [1e6])
-    stage = Plan.single(GRAPH, 0, profile.cluster, 4).stages[0]
-    weights = sum(v.size for layer in GRAPH.layers for v in layer.variables)
-    kept = [9 * 9 * 3, 9 * 9 * 12, 9 * 9 * 10, 5]  # Flatten is a view
-    gradients = 9 * 9 * 12 + 9 * 9 * 10
-    assert stage_memory_bytes(profile, stage) == (4 * (3 * weights + 4 * (sum(kept) + gradients)),)
+    needed = [9 * 9 * 3, 9 * 9 * 12, 9 * 9 * 10, 5]  # a Flatten is its input's memory
+    assert kept(profile, Plan.single(GRAPH, 0, profile.cluster, 4)) == [4 * (2 * WEIGHTS + 4 * sum(needed))]
+
+
+def test_gradients_of_a_layers_output_inputs_and_weights_are_its_temporary() -> None:
+    profile = profile_of(GRAPH, [1e6])
+    found = temporaries(profile, Plan.single(GRAPH, 0, profile.cluster, 4))
+    second = 2 * (9 * 12 * 10 + 10) + 4 * 9 * 9 * (10 + 12)
+    assert found[2] == [4 * second] and found[0] == found[3] == [0]
+
+
+def test_a_row_holds_its_partial_sums_those_of_others_and_their_sum() -> None:
+    profile = profile_of(GRAPH, [1e6, 1e6])
+    plan = Plan.filters(GRAPH, [1, 1], profile.cluster, 4)
+    assert plan.stages[0].layouts[2].layout == "row" and (temporaries(profile, plan)[2] >= 3 * 4 * 4 * 9 * 9 * 10).all()
 
 
 def test_adam_holds_one_slot_more_than_sgd() -> None:
     profile = profile_of(GRAPH, [1e6])
-    stage = Plan.single(GRAPH, 0, profile.cluster, 4).stages[0]
-    weights = sum(v.size for layer in GRAPH.layers for v in layer.variables)
+    plan = Plan.single(GRAPH, 0, profile.cluster, 4)
     other = dataclasses.replace(profile, optimizer="Adam")
-    assert stage_memory_bytes(other, stage)[0] - stage_memory_bytes(profile, stage)[0] == 4 * weights
+    assert kept(other, plan) - kept(profile, plan) == 4 * WEIGHTS
 
 
 def test_a_split_holds_less_on_each_device_and_less_where_the_share_is_less() -> None:
     profile = profile_of(GRAPH, [1e6, 1e6])
-    alone = stage_memory_bytes(profile, Plan.single(GRAPH, 0, profile.cluster, 4).stages[0])[0]
-    large, small = stage_memory_bytes(profile, Plan.filters(GRAPH, [3, 1], profile.cluster, 4).stages[0])
+    alone = kept(profile, Plan.single(GRAPH, 0, profile.cluster, 4))[0]
+    large, small = kept(profile, Plan.filters(GRAPH, [3, 1], profile.cluster, 4))
     assert small < large < alone
 
 
-def test_a_split_batch_holds_all_weights_and_outputs_by_samples() -> None:
+def test_a_split_batch_holds_all_weights_and_their_gradients_and_outputs_by_samples() -> None:
     profile = profile_of(GRAPH, [1e6, 1e6])
-    alone = stage_memory_bytes(profile, Plan.single(GRAPH, 0, profile.cluster, 4).stages[0])[0]
-    weights = 4 * 3 * sum(v.size for layer in GRAPH.layers for v in layer.variables)
-    large, small = stage_memory_bytes(profile, Plan.batch(GRAPH, [3, 1], profile.cluster, 4).stages[0])
-    assert large == weights + (alone - weights) * 3 / 4 and small == weights + (alone - weights) / 4
+    alone = kept(profile, Plan.single(GRAPH, 0, profile.cluster, 4))[0]
+    large, small = kept(profile, Plan.batch(GRAPH, [3, 1], profile.cluster, 4))
+    assert large == 12 * WEIGHTS + (alone - 8 * WEIGHTS) * 3 / 4 and small == 12 * WEIGHTS + (alone - 8 * WEIGHTS) / 4
 
 
 def test_two_axes_hold_a_columns_weights_and_a_rows_outputs_of_them() -> None:
     profile = profile_of(GRAPH, [1e6] * 4)
-    stage = Plan.grid(GRAPH, [3, 1], [1, 1], profile.cluster, 4).stages[0]
-    filters = stage_memory_bytes(profile, Plan.filters(GRAPH, [1, 1, 0, 0], profile.cluster, 4).stages[0])
-    held = stage_memory_bytes(profile, stage)
-    assert held[0] < filters[0] and held[2] < held[0] and held[0] + held[2] > filters[0]
+    filters = kept(profile, Plan.filters(GRAPH, [1, 1, 0, 0], profile.cluster, 4))
+    held = kept(profile, Plan.grid(GRAPH, [3, 1], [1, 1], profile.cluster, 4))
+    gradients = 4 * WEIGHTS / 2
+    assert held[0] - gradients < filters[0] and held[2] < held[0] and held[0] + held[2] > filters[0]
 
 
 def test_weights_that_two_calls_share_are_held_once() -> None:
     again = dataclasses.replace(GRAPH.layers[4], name="head:2", shared_with=4)
     twice = LayerGraph((*GRAPH.layers, again), GRAPH.dtype, (4, 5))
-    held = [
-        stage_memory_bytes(profile_of(graph, [1e6]), Plan.single(graph, 0, profile_of(graph, [1e6]).cluster, 4).stages[0])[0]
-        for graph in (GRAPH, twice)
-    ]
+    held = [kept(profile_of(graph, [1e6]), Plan.single(graph, 0, cluster_of(1), 4))[0] for graph in (GRAPH, twice)]
     assert held[1] - held[0] == 4 * 4 * 5
+
+
+def test_a_tensor_that_no_backward_pass_needs_is_not_kept() -> None:
+    held = [kept(profile_of(graph, [1e6]), Plan.single(graph, 0, cluster_of(1), 4))[0] for graph in (GRAPH, frozen(GRAPH))]
+    assert held[1] == 4 * (WEIGHTS + 4 * 5) < held[0]
+
+
+def test_an_input_that_is_brought_to_a_layer_is_kept_there_and_not_where_it_came_from() -> None:
+    profile = profile_of(GRAPH, [1e6, 1e6])
+    pairs, gather = (Plan.filters(GRAPH, [1, 1], profile.cluster, 4, pairing) for pairing in ("pairs", "gather"))
+    held = StageMemory(Memory(profile), gather.stages[0])
+    second = gather.stages[0].layouts[2]
+    brought = held.layer_bytes(second) - held.weights(second, held.memory.weight_bytes) - held.moved_bytes(2, output_of(second))
+    assert (brought == 4 * 4 * 9 * 9 * 12).all() and kept(profile, gather)[0] > kept(profile, pairs)[0]
+
+
+def test_a_layer_whose_neighbours_are_not_known_keeps_at_least_what_it_keeps_among_them() -> None:
+    profile = profile_of(GRAPH, [1e6, 1e6])
+    stage = Plan.filters(GRAPH, [1, 1], profile.cluster, 4).stages[0]
+    bare = dataclasses.replace(stage, layouts=())
+    for entry in stage.layouts:
+        assert np.all(np.array(layer_bytes(profile, entry, bare)) >= layer_bytes(profile, entry, stage)), entry.name
+        assert temporary_bytes(profile, entry, bare) == temporary_bytes(profile, entry, stage)
+
+
+def test_a_stage_holds_what_layers_keep_the_largest_temporary_and_what_the_process_takes() -> None:
+    profile = profile_of(GRAPH, [1e6, 1e6])
+    plan = Plan.filters(GRAPH, [3, 1], profile.cluster, 4)
+    tensors = kept(profile, plan) + temporaries(profile, plan).max(axis=0)
+    beside = np.array(stage_memory_bytes(profile, plan.stages[0])) - tensors
+    assert RUNTIME_BYTES < beside[1] < beside[0] < 2 * RUNTIME_BYTES
+
+
+def test_gradients_that_wait_for_those_of_others_count_twice_where_weights_are_most_of_it() -> None:
+    wide = Net((1000,))
+    wide.dense("head", 1000)
+    graph = wide.graph()
+    profile = profile_of(graph, [1e6, 1e6])
+    weights = 4 * 1001 * 1000
+    found = stage_memory_bytes(profile, Plan.batch(graph, [1, 1], profile.cluster, 4).stages[0])
+    assert found[1] == 4 * weights + RUNTIME_BYTES + 2 * weights  # and as messages initial weights and slots, which are more than gradients
 
 
 def test_devices_of_one_pool_draw_on_it_together() -> None:

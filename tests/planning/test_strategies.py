@@ -93,7 +93,7 @@ def test_another_optimizer_than_measured_is_refused(optimizer: object) -> None:
 
 
 def test_a_split_is_taken_where_one_device_has_too_little_memory() -> None:
-    profile = unequal(latency_s=10.0)
+    profile = profile_of(GRAPH, [2e6, 1e6], latency_s=1e4, batch_size=4096)
     alone = plan(profile, strategy="single").predicted
     assert alone is not None
     devices = tuple(dataclasses.replace(d, pool=f"pool{i}") for i, d in enumerate(profile.cluster.devices))

@@ -98,14 +98,14 @@ def test_a_grid_is_compared_with_the_plans_of_other_strategies_alone() -> None:
 
 
 def test_a_device_whose_memory_is_needed_has_no_plan_without_it() -> None:
-    profile = of(2e6, 1e6)
-    chosen = plan(profile, strategy="filters")
+    profile = profile_of(GRAPH, [2e6, 1e6], batch_size=4096)
+    chosen = plan(profile, strategy="batch")
     assert chosen.predicted is not None
     needed = max(part.memory_bytes for part in chosen.predicted.parts)
     devices = tuple(dataclasses.replace(d, pool=d.name) for d in profile.cluster.devices)
     pools = tuple(dataclasses.replace(profile.memory[0], name=d.name, free_bytes=needed) for d in devices)
     apart = dataclasses.replace(profile, cluster=dataclasses.replace(profile.cluster, devices=devices, pools=pools), memory=pools)
-    found = by_device(plan(apart, strategy="filters"))["worker:1"]
+    found = by_device(plan(apart, strategy="batch"))["worker:1"]
     assert (found.step_s, found.reason) == (None, "no plan without worker:1 was found that fits in memory")
 
 

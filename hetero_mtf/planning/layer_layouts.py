@@ -16,7 +16,8 @@ from hetero_mtf.planning.hybrid import best_hybrid
 from hetero_mtf.planning.ideal import least_step_s
 from hetero_mtf.planning.layout import PAIRINGS, arrange
 from hetero_mtf.planning.layout_cost import LayoutCost
-from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, solve_layouts, stage_of
+from hetero_mtf.planning.layout_milp import TIME_LIMIT_S
+from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, missing_bytes, solve_layouts, solve_within_memory, stage_of
 from hetero_mtf.planning.layout_space import Space, layout_space
 from hetero_mtf.planning.memory import lack_of_memory
 from hetero_mtf.planning.records import Proof
@@ -27,6 +28,7 @@ from hetero_mtf.planning.typed import filter_stage, single_stage, sized_stage
 
 ALL_SETS_UP_TO = 4
 EVERY_COUNT_UP_TO = 16
+WITHIN_MEMORY_UP_TO = 20_000  # layers * devices, above which the program leaves memory to the choice among its plans
 _STEP = 1.5  # from one number of devices to the next, above that
 
 
@@ -47,20 +49,26 @@ def best_layers(costs: Costs) -> Candidate:
     -----
     Exact in J for each set of devices; heuristic in that J is not the predicted step itself, and in the sets: all sets up to four
     devices; of more the k fastest for each k up to 16, above that for k in steps of a half, and the sets that the other strategies
-    chose. A set is passed over where no layer's cheapest state, without anything sent, adds up to less than the best J found.
+    chose. A set is passed over where every layer's cheapest state, without anything sent, adds up to no less than the best J found. Where
+    an optimum does not fit in memory, the program is solved again within it (`solve_within_memory`); all sets share 20 s for
+    that and for networks that need the integer solver.
     """
     known = list(_others(costs))
     best = min(known, key=lambda candidate: _rank(costs, candidate))
     least = math.inf
-    for devices in _sets(costs, known):
+    sets = _sets(costs, known)
+    for devices in sets:
         space = layout_space(costs, devices, [candidate.stage for candidate in known])
         cost = LayoutCost(costs, space)
-        if sum(float(cost.own(index).min()) for index in range(len(costs.graph.layers))) >= least or not fits_in_tables(cost):
+        if sum(float(cost.own(index).min()) for index in range(len(costs.graph.layers))) >= least:
             continue
-        solution = solve_layouts(cost)
-        least = min(least, solution.value)
+        solution = solve_layouts(cost, TIME_LIMIT_S / len(sets))
+        if missing_bytes(costs, stage_of(solution.layouts, devices)) and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO:
+            solution = solve_within_memory(cost, TIME_LIMIT_S / len(sets)) or solution
         stage = stage_of(solution.layouts, devices)
         candidate = Candidate(stage, predict(costs, stage), proof_of(space, solution, solution.value))
+        if not lack_of_memory(costs.profile, stage):
+            least = min(least, solution.value)
         best = min(best, candidate, key=lambda candidate: _rank(costs, candidate))
     return best if best.proof is not None else proven(costs, best)
 

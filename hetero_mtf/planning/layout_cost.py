@@ -101,8 +101,33 @@ class LayoutCost:
         states = [(entry.layout, entry.sizes or entry.samples) for entry in stage.layouts]
         if any(state not in legal for state, legal in zip(states, self.space.states)):
             return math.inf
-        choice = [legal.index(state) for state, legal in zip(states, self.space.states)]
-        return math.fsum(float(factor.table[tuple(choice[v] for v in factor.scope)]) for factor in self.factors())
+        return self.total([legal.index(state) for state, legal in zip(states, self.space.states)])
+
+    def total(self, choice: Sequence[int]) -> float:
+        """Return J of a choice of states; infinite if they do not go together.
+
+        Parameters
+        ----------
+        choice : (layers,) index of each layer's state.
+        """
+        seconds = [self._own_s(index, states[at]) for index, (states, at) in enumerate(zip(self.space.states, choice))]
+        for index, readers in enumerate(self.readers):
+            if readers or index in self.graph.outputs:
+                chosen = self.space.states[index][choice[index]]
+                seconds.append(self._sent_s(index, chosen, [self.space.states[reader][choice[reader]] for reader in readers]))
+        return math.fsum(seconds)
+
+    def _sent_s(self, index: int, state: State, others: Sequence[State]) -> float:
+        """Return one entry of `sent`."""
+        if not all(self.goes_with(index, state, other) for other in others):
+            return math.inf
+        held, wanted = self.held(state), {self.wanted(other) for other in others}
+        seconds = sum(sum(self.move_s(index, held, want)) for want in wanted)
+        left = self.left_as(held)
+        if index in self.graph.outputs and left not in wanted:
+            seconds += self.move_s(index, held, left)[0]
+        columns = self.costs.trains_before[index] and any(other[0] == "column" for other in others)
+        return seconds + (self.sum_s(index) if columns else 0.0)
 
     def held(self, state: State) -> int:
         """Return the number of the lying of a layer's output in a state."""
@@ -172,6 +197,27 @@ class LayoutCost:
         if reads_split:
             return state[1] == other[1]
         return not (state[0] == "split" and self._views.get(index, False))
+
+    def kinds(self, index: int, reader: int) -> tuple[list[list[int]], list[list[int]]]:
+        """Return states in groups that nothing sent tells apart: those of a layer by how its output lies, a reader's by what it wants.
+
+        Parameters
+        ----------
+        index : index of the layer that is read.
+        reader : index of one that reads it.
+
+        Returns
+        -------
+        Indices of the states of the layer, and of the reader, a list a group.
+        """
+        view = self._views.get(index, False)
+        sources: dict[object, list[int]] = {}
+        wants: dict[object, list[int]] = {}
+        for at, state in enumerate(self.space.states[index]):
+            sources.setdefault((self.held(state), view and state[0] == "split"), []).append(at)
+        for at, state in enumerate(self.space.states[reader]):
+            wants.setdefault(self.wanted(state), []).append(at)
+        return list(sources.values()), list(wants.values())
 
     def _number(self, lying: Lying) -> int:
         return self._lyings.setdefault(lying, len(self._lyings))

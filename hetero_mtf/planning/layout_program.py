@@ -8,9 +8,14 @@ from collections.abc import Sequence
 from hetero_mtf.planning.elimination import elimination_order, minimise_sum
 from hetero_mtf.planning.layer_cost import Costs
 from hetero_mtf.planning.layout_cost import LayoutCost
+from hetero_mtf.planning.layout_memory import LayoutMemory
+from hetero_mtf.planning.layout_milp import TIME_LIMIT_S, MilpSolution, solve_milp
 from hetero_mtf.planning.layout_space import entry_of
+from hetero_mtf.planning.memory import stage_memory_bytes
 from hetero_mtf.planning.records import AXIS, LayerLayout, Stage
 
+ROUNDS = 5  # of solving with more memory reserved
+_MARGIN = 0.02  # of what was missing, reserved besides
 LARGEST_TABLE = 2_000_000  # entries, above which the program goes to the integer solver
 
 
@@ -34,7 +39,7 @@ class LayoutSolution:
     status: str
 
 
-def solve_layouts(cost: LayoutCost) -> LayoutSolution:
+def solve_layouts(cost: LayoutCost, time_limit_s: float = TIME_LIMIT_S) -> LayoutSolution:
     """Return the states of all layers that minimise J.
 
     J is the sum, over all layers, of
@@ -55,16 +60,76 @@ def solve_layouts(cost: LayoutCost) -> LayoutSolution:
     Parameters
     ----------
     cost : J over a space, the states of each layer from `layout_space`.
+    time_limit_s : seconds after which the integer solver returns the best it found.
 
     Notes
     -----
     Exact, by variable elimination (`minimise_sum`) over one factor a layer and one for each layer with all its readers: a dynamic
-    program where the network is a chain. O(layers * states^(width + 1)).
+    program where the network is a chain, O(layers * states^(width + 1)). Networks too entangled for tables of two million entries go
+    to HiGHS (`solve_milp`), which may not end in time; the gap is stated then.
     """
     space = cost.space
+    if not fits_in_tables(cost):
+        return _solution(cost, solve_milp(cost, None, time_limit_s))
     found = minimise_sum([len(states) for states in space.states], cost.factors())
     layouts = laid_out(cost.costs, [states[at] for states, at in zip(space.states, found.choice)])
     return LayoutSolution(layouts, found.value, found.value, 0.0, "optimal")
+
+
+def solve_within_memory(cost: LayoutCost, time_limit_s: float) -> LayoutSolution | None:
+    """Return the states of all layers that minimise J where devices have little memory; None if none was found.
+
+    Parameters
+    ----------
+    cost : J over a space.
+    time_limit_s : seconds after which the best found is returned.
+
+    Notes
+    -----
+    By the integer program (`solve_milp`), whose memory rows add up what layers keep and the largest temporaries. What a stage needs
+    besides (`stage_memory_bytes`) does not add up over layers, so it is reserved: as much as the plan found last is short, at most
+    five times. The optimum is that of the plans which leave this reserve.
+    """
+    costs, space = cost.costs, cost.space
+    reserved: dict[str, float] = {}
+    for _ in range(ROUNDS):
+        memory = LayoutMemory(costs, space, reserved)
+        found = solve_milp(cost, memory, time_limit_s / ROUNDS)
+        if not found.choice:
+            return None
+        layouts = laid_out(costs, [states[at] for states, at in zip(space.states, found.choice)])
+        stage = stage_of(layouts, space.devices)
+        short = missing_bytes(costs, stage)
+        if not short:
+            return _solution(cost, found)
+        for pool, missing in short.items():
+            reserved[pool] = reserved.get(pool, 0.0) + missing * (1 + _MARGIN)
+    return None
+
+
+def _solution(cost: LayoutCost, found: MilpSolution) -> LayoutSolution:
+    """Return what the integer solver found, or all layers replicated where it found nothing in time."""
+    choice = found.choice or (0,) * len(cost.space.states)
+    value = cost.total(choice)
+    bound = min(value, found.bound)
+    states = [states[at] for states, at in zip(cost.space.states, choice)]
+    return LayoutSolution(laid_out(cost.costs, states), value, bound, value / bound - 1 if bound > 0 else 0.0, found.status)
+
+
+def missing_bytes(costs: Costs, stage: Stage) -> dict[str, float]:
+    """Return the pools in which a stage does not fit, and the bytes that it lacks.
+
+    Parameters
+    ----------
+    costs : Costs of the profile.
+    stage : Stage.
+    """
+    needed: dict[str, float] = {}
+    for device, held_bytes in zip(stage.devices, stage_memory_bytes(costs.profile, stage, costs.memory)):
+        pool = costs.profile.cluster.devices[device].pool
+        needed[pool] = needed.get(pool, 0.0) + held_bytes
+    free = {pool.name: pool.free_bytes for pool in costs.profile.memory}
+    return {name: held - free[name] for name, held in needed.items() if name in free and held > free[name]}
 
 
 def laid_out(costs: Costs, states: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[LayerLayout, ...]:

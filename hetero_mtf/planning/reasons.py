@@ -75,7 +75,7 @@ def _sending(costs: Costs, mine: DevicePart, other: Candidate, gradient_sync: st
     if not gradient_bytes or gradient_sync != "all_reduce":
         return text
     taken_s = other.prediction.step_s - predict(costs, other.stage, "none").step_s
-    return f"{text}, {seconds_text(taken_s)} for {bytes_text(gradient_bytes)} of gradients" if taken_s > mine.sending_s / 2 else text
+    return f"{text} ({seconds_text(taken_s)} for {bytes_text(gradient_bytes)} of gradients)" if taken_s > mine.sending_s / 2 else text
 
 
 def summed_gradient_bytes(costs: Costs, stage: Stage) -> int:

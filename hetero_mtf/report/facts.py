@@ -15,13 +15,13 @@ from hetero_mtf.planning.typed import filter_stage, single_stage
 from hetero_mtf.planning.worth import device_worth
 from hetero_mtf.report.binding import bindings
 from hetero_mtf.report.measured import Measured
-from hetero_mtf.report.pictures import TIMES, measured_bars, size_bars, time_bars
+from hetero_mtf.report.pictures import TIMES, alternative_bars, measured_bars, size_bars, time_bars
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from hetero_mtf.report.table import (
     NOTHING,
     Table,
-    alternatives_table,
+    considered_table,
     prediction_table,
     sizes_table,
     step_time_table,
@@ -83,7 +83,7 @@ def facts(subject: Subject) -> tuple[Section, ...]:
     compared = _compared(subject)
     found += [compared] if compared is not None else []
     if plan.alternatives:
-        found.append(Section("Not taken", (), alternatives_table(plan)))
+        found.append(Section("Not taken", (), considered_table(plan), alternative_bars(plan)))
     if plan.worth:
         found.append(Section("Is each device worth using?", (), worth_table(plan)))
     return tuple(found)

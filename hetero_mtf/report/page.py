@@ -127,16 +127,17 @@ def _side(column: int, table: Table) -> str:
 
 
 def _figure(bars: Bars, title: str) -> str:
-    """Return stacked bars; the table below says the same, so the picture is one thing to a screen reader."""
+    """Return stacked bars; each is one thing to a screen reader, with its figures as text."""
     drawn = [at for at in range(len(bars.series)) if any(bar.parts[at] for bar in bars.bars)]
     key = "".join(f'<li><i style="background:{_colour(bars, at)}"></i>{_text(bars.series[at])}</li>' for at in drawn)
     rows = "\n".join(_bar(bar, bars) for bar in bars.bars)
-    told = f'role="img" aria-label="{_text(title)}: stacked bars of the figures in the table"'
-    return f'<figure><ul class="key">{key}</ul>\n<div class="bars" {told}>\n{rows}\n</div></figure>'
+    return f'<figure aria-label="{_text(title)}"><ul class="key">{key}</ul>\n<div class="bars">\n{rows}\n</div></figure>'
 
 
 def _bar(bar: Bar, bars: Bars) -> str:
-    return f'<div class="label">{_text(bar.label)}</div><div class="bar">{"".join(_parts(bar, bars))}</div>'
+    told = ", ".join(f"{name} {text}" for name, text in zip(bars.series, bar.texts) if text)
+    label = f'role="img" aria-label="{_text(f"{bar.label}: {told}")}"'
+    return f'<div class="label">{_text(bar.label)}</div><div class="bar" {label}>{"".join(_parts(bar, bars))}</div>'
 
 
 def _parts(bar: Bar, bars: Bars) -> Iterator[str]:

@@ -7,11 +7,13 @@ import math
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.plan_text import stage_rows
 from hetero_mtf.planning.records import DevicePart, LayerLayout, Prediction, Stage
+from hetero_mtf.report.binding import critical
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.section import Bar, Bars
 from hetero_mtf.units import seconds_text
 
 DRAWN_UP_TO = 16  # devices; more would be hairlines
+NEAR = 3.0  # times the plan's step; longer bars would dwarf the others
 TIMES = ("busy", "sending", "waiting")
 EVERYWHERE = "whole on every device"
 
@@ -80,6 +82,23 @@ def measured_bars(predicted: Prediction, measured: Measured) -> Bars:
             bars.append(_time_bar(f"{part.device} predicted", foreseen[part.device]))
         bars.append(_time_bar(f"{part.device} measured", part))
     return Bars(TIMES, tuple(bars), max(sum(bar.parts) for bar in bars), "times")
+
+
+def alternative_bars(plan: Plan) -> Bars | None:
+    """Return how the binding device of each strategy spends its step, first that of the plan; None if that is not known.
+
+    Parameters
+    ----------
+    plan : Plan; alternatives with steps of more than three times its own are left to the table.
+    """
+    if plan.predicted is None or not plan.predicted.parts or plan.predicted.step_s <= 0:
+        return None
+    near_s = NEAR * plan.predicted.step_s
+    bars = [_time_bar(f"{plan.strategy} (taken)", critical(plan.predicted.parts))]
+    for other in plan.alternatives:
+        if other.binding is not None and other.step_s is not None and other.step_s <= near_s:
+            bars.append(_time_bar(other.strategy, other.binding))
+    return Bars(TIMES, tuple(bars), max(sum(bar.parts) for bar in bars), "times") if len(bars) > 1 else None
 
 
 def _time_bar(label: str, part: DevicePart) -> Bar:

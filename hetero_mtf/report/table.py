@@ -136,6 +136,21 @@ def alternatives_table(plan: Plan) -> Table:
     return Table(("not taken", "step", "why"), rows, left=3)
 
 
+def considered_table(plan: Plan) -> Table:
+    """Return `alternatives_table` with what the device that waits least does in each.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    rows = []
+    for other in plan.alternatives:
+        part = other.binding
+        spent = (part.device, *map(seconds_text, (part.busy_s, part.sending_s, part.waiting_s))) if part is not None else (NOTHING,) * 4
+        rows.append((other.strategy, _seconds(other.step_s), *spent, other.reason))
+    return Table(("not taken", "step", "binding", "busy", "sending", "waiting", "why"), tuple(rows), left=7)
+
+
 def worth_table(plan: Plan) -> Table:
     """Return for each device whether the plan uses it, the predicted step if it did the opposite, and what follows.
 

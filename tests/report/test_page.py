@@ -125,8 +125,11 @@ def test_the_page_follows_light_and_dark_and_reads_aloud() -> None:
     labels = [value for tag, name, value in read.attributes if name == "aria-labelledby"]
     names = [value for tag, name, value in read.attributes if (tag, name) == ("h2", "id")]
     assert labels == names and len(set(names)) == len(names)
-    pictures = [value for _, name, value in read.attributes if name == "role"]
-    assert pictures == ["img", "img"]
+    pictures = [bar for section in sections() if section.bars is not None for bar in section.bars.bars]
+    told = [value for tag, name, value in read.attributes if (tag, name) == ("div", "aria-label")]
+    assert len(pictures) == len(told) > 0
+    for bar, value in zip(pictures, told):
+        assert value.startswith(f"{bar.label}: ") and all(text in value for text in bar.texts)
 
 
 def test_a_long_table_under_a_picture_is_folded() -> None:

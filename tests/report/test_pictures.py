@@ -4,7 +4,7 @@ import pytest
 
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.strategies import plan
-from hetero_mtf.report.pictures import EVERYWHERE, size_bars, time_bars
+from hetero_mtf.report.pictures import EVERYWHERE, alternative_bars, size_bars, time_bars
 from tests.planning.networks import cluster_of, pair_net, profile_of
 
 GRAPH = pair_net(24, 24, 24)
@@ -42,3 +42,13 @@ def test_the_bars_of_time_are_the_predicted_parts() -> None:
     for bar, part in zip(bars.bars, made.predicted.parts):
         assert bar.parts == (part.busy_s, part.sending_s, part.waiting_s) and sum(bar.parts) == pytest.approx(made.predicted.step_s)
     assert time_bars(Plan.single(GRAPH, 0, cluster_of(1), 8)) is None
+
+
+def test_each_strategy_is_drawn_by_the_parts_of_its_binding_device_unless_it_is_far_slower() -> None:
+    made = plan(profile_of(GRAPH, [2e6, 1e6, 1e4], 1e-6))
+    bars = alternative_bars(made)
+    assert bars is not None and made.predicted is not None and bars.bars[0].label == f"{made.strategy} (taken)"
+    near = [a for a in made.alternatives if a.step_s is not None and a.step_s <= 3 * made.predicted.step_s]
+    assert [bar.label for bar in bars.bars[1:]] == [a.strategy for a in near] and "even" not in {a.strategy for a in near}
+    assert [sum(bar.parts) for bar in bars.bars] == pytest.approx([made.predicted.step_s, *(a.step_s for a in near)])
+    assert alternative_bars(plan(profile_of(GRAPH, [2e6]), strategy="single")) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Sequence
@@ -257,22 +258,76 @@ def stage_memory_bytes(profile: Profile, stage: Stage, memory: Memory | None = N
     return tuple(math.ceil(held_bytes) for held_bytes in tensors + beside)
 
 
+@dataclasses.dataclass(frozen=True)
+class Shortfall:
+    """A memory pool that has less free than a plan needs.
+
+    Parameters
+    ----------
+    pool : name of the pool.
+    needed_bytes, free_bytes : what its devices need together, and what is free.
+    layer : name of the layer that needs most on one of its devices, with its temporaries.
+    device : name of that device.
+    layer_bytes : what it needs there.
+    """
+
+    pool: str
+    needed_bytes: int
+    free_bytes: int
+    layer: str
+    device: str
+    layer_bytes: int
+
+    @property
+    def short_bytes(self) -> int:
+        """Bytes that are missing."""
+        return self.needed_bytes - self.free_bytes
+
+    def __str__(self) -> str:
+        needs = f"needs {bytes_text(self.needed_bytes)} of memory {self.pool}, which has {bytes_text(self.free_bytes)} free"
+        most = f"layer {self.layer} ({bytes_text(self.layer_bytes)} on {self.device})"
+        return f"{needs} and is {self.short_bytes} bytes short, most for {most}"
+
+
+def shortfalls(profile: Profile, stage: Stage, memory: Memory | None = None) -> tuple[Shortfall, ...]:
+    """Return the pools that have less free than a stage needs, the one that misses most first.
+
+    Parameters
+    ----------
+    profile : Profile with its memory pools.
+    stage : Stage.
+    memory : Memory of the profile, where it is at hand.
+    """
+    devices = profile.cluster.devices
+    needed: dict[str, int] = {}
+    for device, held_bytes in zip(stage.devices, stage_memory_bytes(profile, stage, memory)):
+        needed[devices[device].pool] = needed.get(devices[device].pool, 0) + held_bytes
+    found = []
+    for free in profile.memory:
+        if needed.get(free.name, 0) > free.free_bytes:
+            name, device, layer_bytes = _largest_layer(profile, stage, [devices[d].pool == free.name for d in stage.devices], memory)
+            found.append(Shortfall(free.name, needed[free.name], free.free_bytes, name, devices[device].name, layer_bytes))
+    return tuple(sorted(found, key=lambda short: -short.short_bytes))
+
+
+def _largest_layer(profile: Profile, stage: Stage, drawing: Sequence[bool], memory: Memory | None) -> tuple[str, int, int]:
+    """Return the layer that needs most on one of the processors that draw on a pool, the device, and what it needs."""
+    held = StageMemory(memory or Memory(profile), stage)
+    per_layer = np.array([held.layer_bytes(entry) + held.temporary_bytes(entry) for entry in stage.layouts]) * np.array(drawing)
+    layer, processor = np.unravel_index(int(per_layer.argmax()), per_layer.shape)
+    return stage.layouts[int(layer)].name, stage.devices[int(processor)], math.ceil(per_layer[layer, processor])
+
+
 def lack_of_memory(profile: Profile, stage: Stage) -> str:
-    """Return "" if a stage fits in the free memory of every pool, else what it lacks.
+    """Return "" if a stage fits in the free memory of every pool, else what it lacks most.
 
     Parameters
     ----------
     profile : Profile with its memory pools.
     stage : Stage.
     """
-    needed: dict[str, int] = {}
-    for device, held_bytes in zip(stage.devices, stage_memory_bytes(profile, stage)):
-        pool = profile.cluster.devices[device].pool
-        needed[pool] = needed.get(pool, 0) + held_bytes
-    for free in profile.memory:
-        if needed.get(free.name, 0) > free.free_bytes:
-            return f"needs {bytes_text(needed[free.name])} of memory {free.name}, which has {bytes_text(free.free_bytes)} free"
-    return ""
+    found = shortfalls(profile, stage)
+    return str(found[0]) if found else ""
 
 
 def optimizer_name(optimizer: object) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.filters import best_filters
+from hetero_mtf.planning.fitting import fitting, short_bytes
 from hetero_mtf.planning.grid import best_grid
 from hetero_mtf.planning.hybrid import best_hybrid
 from hetero_mtf.planning.layer_layouts import best_layers, proven
@@ -72,7 +73,7 @@ def plan(
         return _mixing(costs, strategy, gradient_sync)
     if strategy == "auto":
         return _cheapest(costs)
-    candidate = STRATEGIES[strategy](costs)
+    candidate = fitting(costs, strategy, STRATEGIES[strategy](costs))
     return dataclasses.replace(_fitting(profile, strategy, candidate), worth=device_worth(costs, candidate))
 
 
@@ -97,7 +98,7 @@ def plan_if(
 
 
 def single(costs: Costs) -> Candidate:
-    """Return the device alone on which a step is cheapest among those it fits on, or the cheapest of all if it fits on none.
+    """Return the device alone on which a step is cheapest among those it fits on, or the one that lacks the least memory.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ def single(costs: Costs) -> Candidate:
         fastest.setdefault(free.get(costs.profile.cluster.devices[device].pool), device)
     stages = [single_stage(costs.graph, device) for device in fastest.values()]
     candidates = [Candidate(stage, predict(costs, stage)) for stage in stages]
-    return min(candidates, key=lambda c: (bool(lack_of_memory(costs.profile, c.stage)), c.prediction.step_s))
+    return min(candidates, key=lambda c: (short_bytes(costs, c.stage), c.prediction.step_s))
 
 
 def even(costs: Costs) -> Candidate:
@@ -155,7 +156,7 @@ def _mixing(costs: Costs, strategy: str, gradient_sync: str) -> Plan:
         raise PlanError(f"gradient_sync {gradient_sync!r} is unknown; use one of {', '.join(GRADIENT_SYNCS)}")
     if strategy not in ("auto", "batch"):
         raise PlanError(f"strategy {strategy} adds gradients up, so gradient_sync cannot be {gradient_sync}; use strategy batch")
-    candidate = best_batch(costs, gradient_sync)
+    candidate = fitting(costs, "batch", best_batch(costs, gradient_sync), gradient_sync)
     if len(candidate.stage.devices) < 2:
         raise PlanError(f"one device alone takes all samples, so there is no weight to mix by {gradient_sync}; leave gradient_sync out")
     return dataclasses.replace(_fitting(costs.profile, "batch", candidate), gradient_sync=gradient_sync)
@@ -171,15 +172,18 @@ def _fitting(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
 def _cheapest(costs: Costs) -> Plan:
     candidates, none = _candidates(costs)
     lacks = {name: lack_of_memory(costs.profile, candidate.stage) for name, candidate in candidates.items()}
-    fitting = [name for name in candidates if not lacks[name]]
-    if not fitting:
-        reasons = ", ".join(f"{name} {lack}" for name, lack in lacks.items())
-        raise PlanError(f"no strategy fits in memory ({reasons}); use a smaller batch or network")
-    chosen = min(fitting, key=lambda name: candidates[name].prediction.step_s)
+    able = [name for name in candidates if not lacks[name]]
+    if not able:
+        short = {name: short_bytes(costs, candidate.stage) for name, candidate in candidates.items()}
+        nearest = min(short, key=lambda name: short[name])
+        others = ", ".join(f"{name} {lacking}" for name, lacking in short.items() if name != nearest)
+        least = f"the one by strategy {nearest} is nearest to it, it {lacks[nearest]}"
+        raise PlanError(f"no plan fits in memory, {least} (bytes that others lack: {others}); use a smaller batch or network")
+    chosen = min(able, key=lambda name: candidates[name].prediction.step_s)
     best = candidates[chosen]
-    others = tuple(_alternative(costs, name, candidates, lacks[name], chosen) for name in candidates if name != chosen)
-    worth = device_worth(costs, best, [candidates[name] for name in fitting if name != chosen])
-    return dataclasses.replace(_made(costs.profile, chosen, proven(costs, best)), alternatives=others + none, worth=worth)
+    rest = tuple(_alternative(costs, name, candidates, lacks[name], chosen) for name in candidates if name != chosen)
+    worth = device_worth(costs, best, [candidates[name] for name in able if name != chosen])
+    return dataclasses.replace(_made(costs.profile, chosen, proven(costs, best)), alternatives=rest + none, worth=worth)
 
 
 def _candidates(costs: Costs) -> tuple[dict[str, Candidate], tuple[Alternative, ...]]:
@@ -188,7 +192,7 @@ def _candidates(costs: Costs) -> tuple[dict[str, Candidate], tuple[Alternative, 
     none: list[Alternative] = []
     for name, make in STRATEGIES.items():
         try:
-            found[name] = make(costs)
+            found[name] = fitting(costs, name, make(costs))
         except NothingToSplitError as fault:
             none.append(Alternative(name, None, str(fault).split(";")[0]))
     return found, tuple(none)

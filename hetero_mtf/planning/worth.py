@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -75,26 +76,39 @@ class Resizer:
         batched = [entry.layer for entry in stage.layouts if entry.samples]
         self._samples = costs.batch_rows(batched) if batched else None
 
-    def on(self, devices: Sequence[int]) -> Stage:
+    def on(self, devices: Sequence[int], most: Sequence[float] = ()) -> Stage:
         """Return the stage on some devices; one that would get nothing anywhere is left out.
 
         Parameters
         ----------
         devices : their indices in the cluster, at least one.
+        most : (devices,) largest share of every dimension that each may have, summing to 1 at least, up to whole units; empty for all.
         """
         graph, segments = self.costs.graph, self._arrangement.segments
         if len(devices) < 2:
             return single_stage(graph, devices[0])
-        sizes = [self._dealt(rows, segment.units, devices) for rows, segment in zip(self._units, segments)]
-        samples = self._dealt(self._samples, self.costs.profile.batch_size, devices) if self._samples is not None else ()
+        sizes = [self._dealt(rows, segment.units, devices, most) for rows, segment in zip(self._units, segments)]
+        samples = self._dealt(self._samples, self.costs.profile.batch_size, devices, most) if self._samples is not None else ()
         return sized_stage(graph, self._arrangement, sizes, devices, devices[0], samples)
 
-    def _dealt(self, rows: np.ndarray, units: int, devices: Sequence[int]) -> tuple[int, ...]:
+    def _dealt(self, rows: np.ndarray, units: int, devices: Sequence[int], most: Sequence[float]) -> tuple[int, ...]:
         """Return the units that minimise the slowest device's seconds; processors on one TensorFlow device take turns."""
         names = [self.costs.profile.cluster.devices[d].tf_device for d in devices]
         turns = collections.Counter(names)
         tables = [turns[name] * rows[device] for name, device in zip(names, devices)]
+        if most:
+            return minimise_maximum(tables, units, upper=_upper(units, most)).sizes
         return minimise_maximum(tables, units).sizes if any(table[-1] for table in tables) else even(units, len(devices)).sizes
+
+
+def _upper(units: int, most: Sequence[float]) -> list[int]:
+    """Return the most whole units of each device; where they do not suffice, one more for those that are cut off the most."""
+    bounds = [min(units, math.floor(share * units + 1e-9)) for share in most]
+    for device in sorted(range(len(most)), key=lambda d: bounds[d] - most[d] * units):
+        if sum(bounds) >= units:
+            break
+        bounds[device] = min(units, bounds[device] + (most[device] > 0))
+    return bounds if sum(bounds) >= units else [units] * len(most)
 
 
 def _segments(graph: LayerGraph, stage: Stage) -> tuple[Segment, ...]:

@@ -103,15 +103,27 @@ def test_a_split_is_taken_where_one_device_has_too_little_memory() -> None:
     assert made.strategy != "single"
     reason = next(other.reason for other in made.alternatives if other.strategy == "single")
     assert reason.startswith("needs ") and "of memory pool0, which has" in reason
-    with pytest.raises(PlanError, match="the plan by strategy single needs .* free; use a smaller batch or another strategy"):
+    with pytest.raises(PlanError, match="the plan by strategy single needs .* bytes short, .*; use a smaller batch or another"):
         plan(apart, strategy="single")
 
 
-def test_no_memory_at_all_is_one_sentence() -> None:
+def test_no_memory_at_all_is_one_sentence_with_the_least_shortfall_and_the_layer_that_binds() -> None:
     starved = profile_of(GRAPH, [1e6, 1e6], memory_bytes=1)
-    needs = ", ".join(f"{name} needs .*" for name in ("single", "even", "filters", "batch", "hybrid", "layers"))
-    with pytest.raises(PlanError, match=rf"no strategy fits in memory \({needs}\); use a smaller batch or network"):
+    with pytest.raises(PlanError) as fault:
         plan(starved)
+    said = str(fault.value)
+    alone = plan(profile_of(GRAPH, [1e6, 1e6]), strategy="single").predicted
+    assert alone is not None
+    short = f"which has 1 B free and is {alone.parts[0].memory_bytes - 1} bytes short, most for layer head ("
+    assert said.startswith("no plan fits in memory, the one by strategy single is nearest to it, it needs ") and short in said
+    assert all(f"{name} " in said.split("others lack")[1] for name in ("even", "filters", "batch", "hybrid", "layers"))
+    assert said.endswith("); use a smaller batch or network")
+
+
+@pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - {"grid"}))
+def test_no_memory_for_one_strategy_is_one_sentence_with_the_shortfall_and_the_layer(strategy: str) -> None:
+    with pytest.raises(PlanError, match=rf"strategy {strategy} needs .* \d+ bytes short, most for layer \w+ \(.* on worker:\d\);"):
+        plan(profile_of(GRAPH, [1e6, 1e6], memory_bytes=1), strategy=strategy)
 
 
 def test_mixing_weights_is_planned_for_the_batch_split_alone() -> None:

@@ -112,7 +112,7 @@ def test_a_pool_of_its_own_is_copied_for_the_twin() -> None:
 def test_memory_is_that_of_the_pool_of_the_device() -> None:
     changed = with_memory(unequal(), "worker:1", 5)
     assert [(pool.name, pool.free_bytes) for pool in changed.memory] == [("host", 5)]
-    with pytest.raises(PlanError, match="no strategy fits in memory"):
+    with pytest.raises(PlanError, match="no plan fits in memory"):
         plan(changed)
 
 

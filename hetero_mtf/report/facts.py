@@ -186,7 +186,7 @@ def _measured_sentence(measured: Measured, predicted: Prediction) -> str:
 
 
 def _compared(subject: Subject) -> Section | None:
-    plan, title = subject.plan, "Beside it"
+    plan, title = subject.plan, "Even split and ideal"
     if subject.profile is None or subject.plan.predicted is None:
         if subject.measured is None:
             return None

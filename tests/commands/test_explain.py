@@ -51,10 +51,10 @@ def test_the_profile_beside_the_plan_is_found(cli, place):
     said = cli("explain", place / "plan.json")
     made = Plan.load(place / "plan.json")
     assert said.code == 0 and said.err == ""
-    assert f"step {seconds_text(made.predicted.step_s)}, forward " in said.out and "\nBeside it\n" in said.out
+    assert f"step {seconds_text(made.predicted.step_s)}, forward " in said.out and "\nEven split and ideal\n" in said.out
     (place / "profile.json").rename(place / "other.json")
     alone = cli("explain", place / "plan.json")
-    assert alone.code == 0 and "Beside it" not in alone.out and "What binds" in alone.out
+    assert alone.code == 0 and "Even split and ideal" not in alone.out and "What binds" in alone.out
     assert cli("explain", place / "plan.json", "--profile", place / "other.json").out == said.out
 
 
@@ -73,7 +73,7 @@ def test_names_of_files_beside_a_plan_follow_its_own():
 def test_a_profile_of_something_else_beside_the_plan_is_left_aside_with_a_warning(cli, place):
     profile_of(pair_net(24, 24, 24), [2e6, 1e6, 1e6], batch_size=8).save(place / "profile.json")
     said = cli("explain", place / "plan.json")
-    assert said.code == 0 and "Beside it" not in said.out
+    assert said.code == 0 and "Even split and ideal" not in said.out
     assert "profile.json is left aside, " in said.err and "and the plan for devices worker:0, worker:1 at batch size 8" in said.err
     asked = cli("explain", place / "plan.json", "--scale", "worker:1=2")
     assert asked.sentence.endswith("give the profile that the plan was made from")

@@ -34,11 +34,11 @@ def predicted(made: Plan) -> Prediction:
 def test_a_plan_with_its_profile_tells_everything() -> None:
     made = plan(unequal(), strategy="auto")
     found = titled(facts(Subject(made, unequal())))
-    titles = ["Plan", "Sizes", "Predicted step", "What binds", "Beside it", "Not taken", "Is each device worth using?"]
+    titles = ["Plan", "Sizes", "Predicted step", "What binds", "Even split and ideal", "Not taken", "Is each device worth using?"]
     assert list(found) == titles
     assert found["Plan"].sentences[2:4] == ("2 of 3 devices work: worker:0, worker:1", "left out: worker:2")
     assert dict(found["Predicted step"].figures)["step"] == seconds_text(predicted(made).step_s)
-    table = found["Beside it"].table
+    table = found["Even split and ideal"].table
     assert table is not None and table.rows[3][1] != "-" and table.rows[-2][0] == "ideal"
     worth = found["Is each device worth using?"].table
     assert worth is not None and [row[1] for row in worth.rows] == ["uses it", "uses it", "leaves it out"]
@@ -46,7 +46,7 @@ def test_a_plan_with_its_profile_tells_everything() -> None:
 
 def test_without_the_profile_the_rest_is_still_told() -> None:
     found = titled(facts(Subject(plan(unequal()))))
-    assert "Beside it" not in found and "Not taken" in found
+    assert "Even split and ideal" not in found and "Not taken" in found
     assert found["What binds"].sentences[-1] == "whether memory binds is not known without the profile"
 
 
@@ -89,13 +89,13 @@ def test_what_was_measured_stands_beside_what_was_predicted() -> None:
     assert bars is not None and [bar.label for bar in bars.bars] == ["worker:0 predicted", "worker:0 measured", "worker:9 measured"]
     assert bars.bars[1].parts == (0.5, 0.25, 0.125) and bars.whole == max(sum(bar.parts) for bar in bars.bars)
     assert parts.rows[0][2::2] == ("500 ms", "250 ms", "125 ms") and parts.rows[1][1::2] == ("-", "-", "-")
-    table = found["Beside it"].table
+    table = found["Even split and ideal"].table
     assert table is not None and [row[2] for row in table.rows[:4]] == ["1.00 s", "2.00 s", "3.00 s", "4.00 s"]
 
 
 def test_measured_times_are_told_without_a_profile_too() -> None:
     made = plan(unequal())
-    table = titled(facts(Subject(made, None, measured(made, parts=()))))["Beside it"].table
+    table = titled(facts(Subject(made, None, measured(made, parts=()))))["Even split and ideal"].table
     expected = seconds_text(predicted(made).step_s * 1.25)
     assert table is not None and table.rows == ((f"planned ({made.strategy})", seconds_text(predicted(made).step_s), expected, ""),)
 
@@ -112,7 +112,7 @@ def test_many_devices_are_told_in_few_columns() -> None:
     profile = profile_of(pair_net(64, 64, 24), [1e6 * (18 - at) for at in range(18)], 1e-9, batch_size=36)
     typed = Plan.batch(profile.graph, [1.0] * 18, profile.cluster, 36)
     found = titled(facts(Subject(typed, profile)))
-    sizes, beside = found["Sizes"].table, found["Beside it"].table
+    sizes, beside = found["Sizes"].table, found["Even split and ideal"].table
     assert sizes is not None and sizes.headings == ("stage", "layer", "layout", "devices", "least", "most")
     assert beside is not None and [row[0] for row in beside.rows[:2]] == ["worker:0 alone", "worker:17 alone"]
     assert len(beside.rows) == 6 and found["Plan"].sentences[2].endswith("worker:15 and 2 more")

@@ -54,7 +54,7 @@ def best_grid(costs: Costs) -> Candidate:
     def candidate(choice: Choice) -> Candidate:
         arrangement = arrange(costs.graph, choice.form, choice.whole)
         grid = _Grid(tables, arrangement, np.reshape(choice.devices, (choice.rows, -1)).tolist())
-        stages = grid.stages(0 if large else 1 if choice.whole else ROUNDS)
+        stages = grid.stages(1)[-1:] if choice.whole else grid.stages(0 if large else ROUNDS)
         return min((Candidate(stage, predict(costs, stage, memory=False)) for stage in stages), key=lambda c: c.prediction.step_s)
 
     def neighbours(choice: Choice) -> list[Choice]:

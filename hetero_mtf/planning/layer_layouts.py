@@ -17,7 +17,7 @@ from hetero_mtf.planning.ideal import least_step_s
 from hetero_mtf.planning.layout import PAIRINGS, arrange
 from hetero_mtf.planning.layout_cost import LayoutCost
 from hetero_mtf.planning.layout_milp import TIME_LIMIT_S
-from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, missing_bytes, solve_layouts, solve_within_memory, stage_of
+from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, solve_layouts, solve_within_memory, stage_of
 from hetero_mtf.planning.layout_space import Space, layout_space
 from hetero_mtf.planning.memory import lack_of_memory
 from hetero_mtf.planning.records import Proof
@@ -56,15 +56,20 @@ def best_layers(costs: Costs) -> Candidate:
     known = list(_others(costs))
     best = min(known, key=lambda candidate: _rank(costs, candidate))
     least = math.inf
-    sets = _sets(costs, known)
+    sets, stages = _sets(costs, known), [candidate.stage for candidate in known]
     for devices in sets:
-        space = layout_space(costs, devices, [candidate.stage for candidate in known])
+        space = layout_space(costs, devices, stages)
         cost = LayoutCost(costs, space)
         if sum(float(cost.own(index).min()) for index in range(len(costs.graph.layers))) >= least:
             continue
         solution = solve_layouts(cost, TIME_LIMIT_S / len(sets))
-        if missing_bytes(costs, stage_of(solution.layouts, devices)) and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO:
-            solution = solve_within_memory(cost, TIME_LIMIT_S / len(sets)) or solution
+        if (
+            lack_of_memory(costs.profile, stage_of(solution.layouts, devices))
+            and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO
+        ):
+            within = layout_space(costs, devices, stages, by_memory=True)
+            tighter = solve_within_memory(LayoutCost(costs, within), TIME_LIMIT_S / len(sets))
+            space, solution = (within, tighter) if tighter is not None else (space, solution)
         stage = stage_of(solution.layouts, devices)
         candidate = Candidate(stage, predict(costs, stage), proof_of(space, solution, solution.value))
         if not lack_of_memory(costs.profile, stage):

@@ -14,8 +14,7 @@ from hetero_mtf.planning.layout_space import entry_of
 from hetero_mtf.planning.memory import stage_memory_bytes
 from hetero_mtf.planning.records import AXIS, LayerLayout, Stage
 
-ROUNDS = 5  # of solving with more memory reserved
-_MARGIN = 0.02  # of what was missing, reserved besides
+ROUNDS = 6  # of solving with other memory reserved
 LARGEST_TABLE = 2_000_000  # entries, above which the program goes to the integer solver
 
 
@@ -87,37 +86,35 @@ def solve_within_memory(cost: LayoutCost, time_limit_s: float) -> LayoutSolution
     Notes
     -----
     By the integer program (`solve_milp`), whose memory rows add up what layers keep and the largest temporaries. What a stage needs
-    besides (`stage_memory_bytes`) does not add up over layers, so it is reserved: as much as the plan found last is short, at most
-    five times. The optimum is that of the plans which leave this reserve.
+    besides (`stage_memory_bytes`) does not add up over layers, so it is reserved: as much as the plan found last, which did not fit,
+    needs besides; half of the way back where nothing fits then; six times at most. The optimum is that of the plans which leave
+    this reserve.
     """
     costs, space = cost.costs, cost.space
-    reserved: dict[str, float] = {}
+    low: dict[str, float] = {}
+    high: dict[str, float] | None = None
+    reserved = low
     for _ in range(ROUNDS):
         memory = LayoutMemory(costs, space, reserved)
         found = solve_milp(cost, memory, time_limit_s / ROUNDS)
         if not found.choice:
-            return None
-        layouts = laid_out(costs, [states[at] for states, at in zip(space.states, found.choice)])
-        stage = stage_of(layouts, space.devices)
-        short = missing_bytes(costs, stage)
-        if not short:
-            return _solution(cost, found)
-        for pool, missing in short.items():
-            reserved[pool] = reserved.get(pool, 0.0) + missing * (1 + _MARGIN)
+            if not reserved:
+                return None
+            high = reserved
+        else:
+            solution = _solution(cost, found)
+            needed = needed_bytes(costs, stage_of(solution.layouts, space.devices))
+            if all(needed.get(pool.name, 0.0) <= pool.free + reserved.get(pool.name, 0.0) for pool in memory.pools):
+                return solution
+            low = reserved
+            reserved = {p.name: max(low.get(p.name, 0.0), needed.get(p.name, 0.0) - memory.needed(found.choice, p)) for p in memory.pools}
+        if high is not None:
+            reserved = {name: (low.get(name, 0.0) + most) / 2 for name, most in high.items()}
     return None
 
 
-def _solution(cost: LayoutCost, found: MilpSolution) -> LayoutSolution:
-    """Return what the integer solver found, or all layers replicated where it found nothing in time."""
-    choice = found.choice or (0,) * len(cost.space.states)
-    value = cost.total(choice)
-    bound = min(value, found.bound)
-    states = [states[at] for states, at in zip(cost.space.states, choice)]
-    return LayoutSolution(laid_out(cost.costs, states), value, bound, value / bound - 1 if bound > 0 else 0.0, found.status)
-
-
-def missing_bytes(costs: Costs, stage: Stage) -> dict[str, float]:
-    """Return the pools in which a stage does not fit, and the bytes that it lacks.
+def needed_bytes(costs: Costs, stage: Stage) -> dict[str, float]:
+    """Return the bytes that a stage needs of each pool.
 
     Parameters
     ----------
@@ -128,8 +125,16 @@ def missing_bytes(costs: Costs, stage: Stage) -> dict[str, float]:
     for device, held_bytes in zip(stage.devices, stage_memory_bytes(costs.profile, stage, costs.memory)):
         pool = costs.profile.cluster.devices[device].pool
         needed[pool] = needed.get(pool, 0.0) + held_bytes
-    free = {pool.name: pool.free_bytes for pool in costs.profile.memory}
-    return {name: held - free[name] for name, held in needed.items() if name in free and held > free[name]}
+    return needed
+
+
+def _solution(cost: LayoutCost, found: MilpSolution) -> LayoutSolution:
+    """Return what the integer solver found, or all layers replicated where it found nothing in time."""
+    choice = found.choice or (0,) * len(cost.space.states)
+    value = cost.total(choice)
+    bound = min(value, found.bound)
+    states = [states[at] for states, at in zip(cost.space.states, choice)]
+    return LayoutSolution(laid_out(cost.costs, states), value, bound, value / bound - 1 if bound > 0 else 0.0, found.status)
 
 
 def laid_out(costs: Costs, states: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[LayerLayout, ...]:

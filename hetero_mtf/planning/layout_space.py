@@ -14,8 +14,9 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layer_cost import Costs
 from hetero_mtf.planning.layout import BORDERS, PAIRINGS, Arrangement, arrange, shared, split_units, splits_batch, trunk
 from hetero_mtf.planning.records import LayerLayout, Stage
-from hetero_mtf.planning.sizes import even, minimise_maximum
+from hetero_mtf.planning.sizes import even, minimise_maximum, proportional
 
+_POWERS = (0, 1, 2)  # of free memory
 VECTORS = 4  # size vectors considered for each number of units
 
 Vector = tuple[int, ...]
@@ -45,7 +46,7 @@ class Space:
         return max(map(len, self.states)), len({vector for states in self.states for _, vector in states if vector})
 
 
-def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = ()) -> Space:
+def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = (), by_memory: bool = False) -> Space:
     """Return the states of every layer on one mesh axis over some devices.
 
     A layer may be replicated; split its batch, by any of the sample vectors; and take each layout of its channels that its kind
@@ -60,18 +61,31 @@ def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = 
     costs : Costs of a profile.
     devices : indices of the devices.
     known : stages on the same devices, found in other ways, whose samples and sizes are considered too.
+    by_memory : whether to consider samples and sizes too that are even, in proportion to the memory that is free, or to its square:
+        what every device holds alike leaves those with little memory less for their part.
 
     Notes
     -----
     Every size vector is exact (`minimise_maximum`). A layer that is called more than once is not split by channels; a flattened
     tensor is split only where all that reads it ends in rows, as in `layout.arrange`. O(layers * vectors * devices).
     """
-    return _Space(costs, tuple(devices)).made([stage for stage in known if stage.devices == tuple(devices) and len(stage.axes) == 1])
+    free = _free(costs, devices) if by_memory else []
+    shares = [[part**power for part in free] for power in _POWERS] if by_memory else []
+    stages = [stage for stage in known if stage.devices == tuple(devices) and len(stage.axes) == 1]
+    return _Space(costs, tuple(devices), shares).made(stages)
+
+
+def _free(costs: Costs, devices: Sequence[int]) -> list[float]:
+    """Return each device's part of the memory that is free in its pool; 1 where nothing is known."""
+    names = [costs.profile.cluster.devices[device].pool for device in devices]
+    free = {pool.name: float(pool.free_bytes) for pool in costs.profile.memory}
+    parts = [free.get(name, 0.0) / names.count(name) for name in names]
+    return parts if any(parts) else [1.0] * len(names)
 
 
 class _Space:
-    def __init__(self, costs: Costs, devices: tuple[int, ...]) -> None:
-        self.costs, self.graph, self.devices = costs, costs.graph, devices
+    def __init__(self, costs: Costs, devices: tuple[int, ...], shares: Sequence[Sequence[float]]) -> None:
+        self.costs, self.graph, self.devices, self.shares = costs, costs.graph, devices, shares
         names = [costs.profile.cluster.devices[d].tf_device for d in devices]
         _, turn, counts = np.unique(names, return_inverse=True, return_counts=True)
         self.turns = counts[turn][:, None]
@@ -115,6 +129,8 @@ class _Space:
         for stage in known:
             for vector in {entry.samples: None for entry in stage.layouts if entry.samples}:
                 found.setdefault(vector, frozenset(e.layer for e in stage.layouts if e.samples == vector))
+        for share in self.shares:
+            found.setdefault(proportional(self.costs.profile.batch_size, share).sizes, everything)
         for vector, members in found.items():
             self._charge_samples(vector, members)
         return tuple(found)
@@ -151,6 +167,8 @@ class _Space:
             kept = found.setdefault(sum(entry.sizes), [])
             if entry.sizes not in kept:
                 kept.append(entry.sizes)
+        for units, kept in found.items():
+            kept += [v for v in dict.fromkeys(proportional(units, share).sizes for share in self.shares) if v not in kept]
         return {units: tuple(kept) for units, kept in found.items()}
 
     def _consider(self, worth: dict[int, dict[Vector, float]], units: int, layers: Sequence[int], layouts: Sequence[str]) -> None:

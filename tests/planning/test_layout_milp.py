@@ -11,7 +11,7 @@ from hetero_mtf.planning.layer_layouts import best_layers
 from hetero_mtf.planning.layout_cost import LayoutCost
 from hetero_mtf.planning.layout_memory import LayoutMemory
 from hetero_mtf.planning.layout_milp import solve_milp
-from hetero_mtf.planning.layout_program import missing_bytes, solve_layouts, solve_within_memory, stage_of
+from hetero_mtf.planning.layout_program import solve_layouts, solve_within_memory, stage_of
 from hetero_mtf.planning.layout_space import Space, layout_space
 from hetero_mtf.planning.memory import lack_of_memory
 from hetero_mtf.planning.profile import Profile
@@ -96,7 +96,7 @@ def test_weights_that_fit_on_no_device_are_split_where_the_least_seconds_would_n
     tight = Costs(apart(roomy, [int(0.8 * max(needed))] * 2))
     space = layout_space(tight, (0, 1))
     cost = LayoutCost(tight, space)
-    assert missing_bytes(tight, stage_of(solve_layouts(cost).layouts, (0, 1)))
+    assert lack_of_memory(tight.profile, stage_of(solve_layouts(cost).layouts, (0, 1)))
     found = solve_within_memory(cost, 10.0)
     assert found is not None and found.status == "optimal" and found.value > solve_layouts(cost).value
     stage, best = stage_of(found.layouts, (0, 1)), best_layers(tight)
@@ -108,3 +108,14 @@ def test_weights_that_fit_on_no_device_are_split_where_the_least_seconds_would_n
 def test_what_fits_nowhere_has_no_solution_within_memory() -> None:
     costs = Costs(apart(heavy(), [2**20] * 2))
     assert solve_within_memory(LayoutCost(costs, layout_space(costs, (0, 1))), 5.0) is None
+
+
+def test_sizes_by_memory_are_found_where_those_by_speed_do_not_fit() -> None:
+    profile = heavy()
+    figures = [Figures(4e12), Figures(1e12)]
+    unequal = generated_profile(profile.graph, figures, 256, Network(near_latency_s=1e-6, near_bytes_per_s=1e11))
+    needed = [part.memory_bytes for part in best_layers(Costs(unequal)).prediction.parts]
+    tight = apart(unequal, [int(0.82 * max(needed)), int(1.2 * max(needed))])
+    best = best_layers(Costs(tight))
+    assert len(best.stage.devices) == 2 and not lack_of_memory(tight, best.stage)
+    assert best.proof is not None and best.proof.status == "optimal"

@@ -14,6 +14,9 @@ from hetero_mtf.planning.profile import Profile
 from hetero_mtf.units import bytes_text
 
 FREE_BANDWIDTH_BYTES_PER_S = 1e18  # of a link nobody measured: sending over it takes no time
+LEAST_FACTOR, MOST_FACTOR = 1e-6, 1e6
+_RANGE = "0.000001 to 1000000"
+MOST_GROWTH = 1000  # of a batch; further out no curve says anything
 _BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
@@ -32,7 +35,7 @@ class WhatIf:
     Raises
     ------
     PlanError
-        If a factor is not finite and above zero, bytes are negative, or the batch size is below one.
+        If a factor is not from a millionth to a million, bytes are negative, or the batch size is below one.
     """
 
     scale: tuple[tuple[str, float], ...] = ()
@@ -43,8 +46,8 @@ class WhatIf:
 
     def __post_init__(self) -> None:
         for what, factor in [*((f"device {name}", factor) for name, factor in self.scale), ("the bandwidth", self.bandwidth)]:
-            if not 0 < factor < math.inf:
-                raise PlanError(f"the factor of {what} is {factor:g}, it must be finite and above zero; 2 means twice as fast")
+            if not LEAST_FACTOR <= factor <= MOST_FACTOR:
+                raise PlanError(f"the factor of {what} is {factor:g}, it must be from {_RANGE}; 2 means twice as fast")
         for name, free_bytes in self.memory:
             if free_bytes < 0:
                 raise PlanError(f"the memory of device {name} is {free_bytes} bytes; give zero or more")
@@ -217,6 +220,11 @@ def with_batch_size(profile: Profile, batch_size: int) -> Profile:
     profile : Profile.
     batch_size : samples a step.
 
+    Raises
+    ------
+    PlanError
+        If it is more than a thousand times the batch measured.
+
     Notes
     -----
     An extrapolation: steps of the curve that lie beyond what was measured are not foreseen. O(curves * points).
@@ -224,6 +232,9 @@ def with_batch_size(profile: Profile, batch_size: int) -> Profile:
     measured = profile.batch_size
     if batch_size == measured:
         return profile
+    if batch_size > MOST_GROWTH * measured:
+        limit = f"the {measured} measured reach to {MOST_GROWTH * measured}"
+        raise PlanError(f"a batch of {batch_size} samples is too far out to extrapolate to, {limit}; calibrate with a larger batch")
     known = tuple(curve for curve in profile.curves if curve.batch == batch_size)
     made = tuple(_at_batch(profile, curve, batch_size) for curve in profile.curves if curve.batch == measured)
     return dataclasses.replace(profile, batch_size=batch_size, curves=known + made)
@@ -239,7 +250,7 @@ def device_and_number(text: str) -> tuple[str, float]:
     Raises
     ------
     PlanError
-        If it has another form, or the factor is no number above zero.
+        If it has another form, or the factor is no number from a millionth to a million.
 
     Examples
     --------
@@ -262,7 +273,7 @@ def factor_of(text: str) -> float:
     Raises
     ------
     PlanError
-        If it is no finite number above zero.
+        If it is no number from a millionth to a million.
 
     Examples
     --------
@@ -273,8 +284,8 @@ def factor_of(text: str) -> float:
         factor = float(text.strip().removeprefix("x"))
     except ValueError:
         factor = math.nan
-    if not 0 < factor < math.inf:
-        raise PlanError(f"{text!r} is no factor; write a finite number above zero, such as x2 or 0.5")
+    if not LEAST_FACTOR <= factor <= MOST_FACTOR:
+        raise PlanError(f"{text!r} is no factor; write a number from {_RANGE}, such as x2 or 0.5")
     return factor
 
 

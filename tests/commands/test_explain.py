@@ -105,10 +105,10 @@ def test_what_if_without_a_profile_is_refused(cli, place):
     ("options", "message"),
     [
         (["--scale", "2"], "'2' names no device and factor; write for instance gpu:1=2 for twice as fast"),
-        (["--scale", "worker:0=-1"], "'-1' is no factor; write a finite number above zero, such as x2 or 0.5"),
+        (["--scale", "worker:0=-1"], "'-1' is no factor; write a number from 0.000001 to 1000000, such as x2 or 0.5"),
         (["--scale", "gpu:5=2"], "the profile has no device 'gpu:5', it has worker:0, worker:1; use one of these"),
         (["--add-like", "gpu:5"], "the profile has no device 'gpu:5', it has worker:0, worker:1; use one of these"),
-        (["--bandwidth", "fast"], "'fast' is no factor; write a finite number above zero, such as x2 or 0.5"),
+        (["--bandwidth", "fast"], "'fast' is no factor; write a number from 0.000001 to 1000000, such as x2 or 0.5"),
         (["--memory", "worker:0"], "'worker:0' names no device and memory; write for instance gpu:0=8GB or gpu:0=7.5GiB"),
     ],
 )

@@ -187,8 +187,8 @@ def test_a_device_that_is_not_there_is_refused(change: object) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"scale": (("a", 0.0),)}, "the factor of device a is 0, it must be finite and above zero; 2 means twice as fast"),
-        ({"bandwidth": math.nan}, "the factor of the bandwidth is nan, it must be finite and above zero"),
+        ({"scale": (("a", 0.0),)}, "the factor of device a is 0, it must be from 0.000001 to 1000000; 2 means twice as fast"),
+        ({"bandwidth": math.nan}, "the factor of the bandwidth is nan, it must be from 0.000001 to 1000000"),
         ({"memory": (("a", -1),)}, "the memory of device a is -1 bytes; give zero or more"),
         ({"batch_size": 0}, "the batch size is 0; use at least 1"),
     ],
@@ -198,16 +198,23 @@ def test_what_cannot_be_supposed_is_refused(fields: dict[str, object], message: 
         WhatIf(**fields)  # type: ignore[arg-type]
 
 
+def test_a_batch_too_far_out_to_say_anything_of_is_refused() -> None:
+    message = "a batch of 8001 samples is too far out to extrapolate to, the 8 measured reach to 8000; calibrate with a larger batch"
+    with pytest.raises(PlanError, match=message):
+        with_batch_size(unequal(), 8001)
+    assert with_batch_size(unequal(), 8000).batch_size == 8000
+
+
 @pytest.mark.parametrize("text", ["", "2", "=2"])
 def test_a_speed_without_a_device_is_refused(text: str) -> None:
     with pytest.raises(PlanError, match=f"{text!r} names no device and factor; write for instance gpu:1=2 for twice as fast"):
         device_and_number(text)
 
 
-@pytest.mark.parametrize("text", ["", "fast", "-1", "0", "inf", "nan", "xx2"])
+@pytest.mark.parametrize("text", ["", "fast", "-1", "0", "inf", "nan", "xx2", "1e-9", "1e300"])
 def test_what_is_no_factor_is_refused(text: str) -> None:
     for read, typed in ((factor_of, text), (device_and_number, f"gpu:0={text}")):
-        with pytest.raises(PlanError, match=f"{text!r} is no factor; write a finite number above zero, such as x2 or 0.5"):
+        with pytest.raises(PlanError, match=f"{text!r} is no factor; write a number from 0.000001 to 1000000, such as x2 or 0.5"):
             read(typed)
 
 

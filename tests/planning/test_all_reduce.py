@@ -121,3 +121,11 @@ def test_on_several_axes_the_slowest_group_counts_and_axes_add_up() -> None:
     for along in itertools.permutations([[fast, slow], [equal(3)]]):
         rules = cheapest_by_size(list(along), segmented=False)
         assert rules[0].method == "exchange" and rules[-1].method in ("ring", "exchange")
+
+
+def test_among_more_than_32_devices_no_exchange_is_priced() -> None:
+    assert {choice.rule.method for choice in choices(equal(32))} - {choice.rule.method for choice in choices(equal(33))} == {"exchange"}
+
+
+def test_equal_links_are_one_key() -> None:
+    assert hash(equal(3)) == hash(equal(3)) and equal(3) == equal(3) != equal(4)

@@ -6,7 +6,8 @@ import pytest
 
 from hetero_mtf.devices import Link
 from hetero_mtf.errors import ProfileError
-from hetero_mtf.planning.link_cost import Ring, collective_rules, ring
+from hetero_mtf.planning.link_cost import Ring, collective_rules, link_lines, ring
+from hetero_mtf.planning.moves import Lying, Move
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
 from tests.planning.networks import pair_net, profile_of
@@ -114,3 +115,22 @@ def test_hosts_far_apart_ask_for_two_levels() -> None:
     profile = dataclasses.replace(on_hosts(workers(6), hosts), links=tuple(links))
     rules = collective_rules(profile, range(6))
     assert {rule.method for rule in rules} == {"two_level"}
+
+
+def test_lines_of_a_profile_serve_both_ways_and_cost_nothing_on_one_device() -> None:
+    measured = (Link(0, 1, 1e-3, 1e9), Link(1, 0, 2e-3, 1e9), Link(1, 2, 3e-3, 1e8))
+    latencies, slownesses = link_lines(dataclasses.replace(workers(3), links=measured))
+    assert latencies.tolist() == [[0.0, 1e-3, float("inf")], [2e-3, 0.0, 3e-3], [float("inf"), 3e-3, 0.0]]
+    assert slownesses[1, 2] == slownesses[2, 1] == pytest.approx(1e-8)
+    shared = profile_of(pair_net(), [1e6] * 2, latency_s=1.0, same_device=True)
+    assert not link_lines(shared)[0].any()
+    everyone = workers(3)
+    assert ring(everyone, (0, 2), lines=link_lines(everyone)) == ring(everyone, (0, 2))
+
+
+def test_a_slice_sends_nothing_and_an_all_to_all_what_the_busiest_sends() -> None:
+    around = Ring(2, latency_s=0.5, seconds_per_byte=0.01)
+    slicing = Move("slice", "devices", Lying((3, 1), "devices"), (), (3, 1))
+    assert around.move_s(slicing, 100) == 0.0 and around.move_s(slicing.reverse, 100) == around.all_gather_s(100)
+    exchange = Move("all_to_all", "devices", Lying((), "", (3, 1), "devices"), (3, 1), (1, 1))
+    assert around.move_s(exchange, 100) == pytest.approx(0.5 + 0.75 * 0.5 * 100 * 0.01) == around.sent_s(1, 37.5)

@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
-from hetero_mtf.planning.layer_cost import Costs
+from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.records import Prediction, Stage
-from hetero_mtf.planning.search import Candidate, Choice, Sizer, descend, device_sets, without_each
+from hetero_mtf.planning.search import Candidate, Choice, Sizer, descend, device_sets, finished, found_once, tries, without_each
+from hetero_mtf.planning.typed import filter_stage
 from tests.planning.networks import pair_net, profile_of
 
 
@@ -62,3 +63,42 @@ def test_samples_are_dealt_by_speed_and_processors_of_one_device_take_turns(upda
     together = Sizer(Costs(profile_of(graph, [1e6, 1e6], batch_size=12, same_device=True)))
     assert apart.samples(everything, (0, 1)) == (8, 4) and apart.samples(everything, (1, 0)) == (4, 8)
     assert together.samples(everything, (0, 1), updates) == (6, 6)
+
+
+def test_a_sweep_of_few_tries_looks_at_neighbours_at_even_distances() -> None:
+    seen: list[frozenset[int]] = []
+
+    def candidate(choice: Choice) -> Candidate:
+        seen.append(choice.whole)
+        return costing(100.0, choice.devices)
+
+    descend([Choice("pairs", (0, 1))], candidate, kept_whole, tries=2)
+    assert seen == [frozenset(), frozenset({0}), frozenset({2})]
+
+
+def test_deep_networks_have_fewer_tries_but_eight_at_least() -> None:
+    graph = pair_net()
+    assert tries(graph) == 12_000 // len(graph.layers)
+    deep = dataclasses.replace(graph, layers=graph.layers[:1] * 3000, outputs=(0,))
+    assert tries(deep) == 8
+
+
+def test_a_strategy_looks_once_and_is_asked_again() -> None:
+    calls: list[str] = []
+
+    @found_once
+    def strategy(costs: Costs, form: str = "pairs") -> Candidate:
+        calls.append(form)
+        return costing(1.0, (0, 1))
+
+    costs = Costs(profile_of(pair_net(), [1e6, 1e6]))
+    assert strategy(costs) is strategy(costs) and strategy(costs, "gather") is strategy(costs, "gather")
+    assert calls == ["pairs", "gather"]
+
+
+def test_a_finished_candidate_has_its_bytes() -> None:
+    costs = Costs(profile_of(pair_net(), [1e6, 1e6]))
+    quick = predict(costs, filter_stage(costs.graph, [1.0, 1.0], "pairs"), memory=False)
+    assert {part.memory_bytes for part in quick.parts} == {0}
+    whole = finished(costs, Candidate(filter_stage(costs.graph, [1.0, 1.0], "pairs"), quick)).prediction
+    assert whole.step_s == quick.step_s and min(part.memory_bytes for part in whole.parts) > 0

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.curve import PASSES
+from hetero_mtf.planning.records import LayerLayout
+from hetero_mtf.planning.typed import batch_stage, filter_stage, single_stage
+from tests.planning.layout_objective import drawn_graph, drawn_profile
+from tests.planning.networks import profile_of, residual_net
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_alone_is_what_the_clock_of_each_device_alone_says(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = drawn_graph(rng, 9)
+    costs = Costs(drawn_profile(rng, graph))
+    found = [predict(costs, single_stage(graph, device)).step_s for device in range(len(costs.profile.cluster.devices))]
+    assert costs.alone_s.tolist() == pytest.approx(found, rel=1e-12)
+
+
+def test_tables_of_several_layers_are_the_sums_of_theirs() -> None:
+    graph = residual_net()
+    costs = Costs(profile_of(graph, [1e6, 3e5]))
+    members = [(1, "column"), (2, "row"), (2, "row")]
+    tables = [costs.table(layer, layout, 1, step_pass) for layer, layout in members for step_pass in PASSES]
+    assert costs.summed_rows(members)[1].tolist() == pytest.approx([math.fsum(values) for values in zip(*tables)], rel=1e-14)
+    assert costs.summed_table(members, 1).tolist() == costs.summed_rows(members)[1].tolist()
+    batch = [costs.table(layer, "batch", 0, step_pass) for layer in (1, 3) for step_pass in ("forward", "backward")]
+    assert costs.batch_table([1, 3], 0).tolist() == pytest.approx([math.fsum(values) for values in zip(*batch)], rel=1e-14)
+    assert costs.batch_rows([]).tolist() == [[0.0] * 5] * 2
+
+
+def test_alike_layers_share_their_rows() -> None:
+    graph = residual_net(8)
+    costs = Costs(profile_of(graph, [1e6]))
+    again = [layer.name for index, layer in enumerate(graph.layers) if costs.alike[index] != index]
+    assert again
+    index = next(i for i, layer in enumerate(graph.layers) if layer.name == again[0])
+    assert costs.rows(index, "column", "forward") is costs.rows(costs.alike[index], "column", "forward")
+
+
+def test_seconds_on_a_stage_are_those_of_each_processor() -> None:
+    graph = residual_net(8)
+    costs = Costs(profile_of(graph, [1e6, 3e5, 5e5]))
+    for stage in (filter_stage(graph, [3.0, 1.0, 2.0], "pairs"), batch_stage(graph, [2, 1, 1], range(3))):
+        for entry in stage.layouts:
+            parts = entry.sizes or entry.samples or (0, 0, 0)
+            found = costs.spent_on(entry, stage, "forward").tolist()
+            assert found == [costs.seconds(entry, d, parts[d], parts[d], "forward") for d in range(3)]
+
+
+def test_a_layer_split_both_ways_takes_the_part_of_its_samples() -> None:
+    costs = Costs(profile_of(residual_net(8), [1e6]))
+    entry = LayerLayout(1, "stem", "column", (4, 4), "filters", (3, 1), "batch")
+    part = costs.part_of_batch(1, 0, "forward")[3]
+    assert costs.seconds(entry, 0, 4, 3, "forward") == pytest.approx(costs.table(1, "column", 0, "forward")[4] * part)

@@ -19,7 +19,7 @@ MINOR_WINDOW_S = 0.1
 # More pairs of devices than these get one short window each.
 MANY_PAIRS = 3
 # Windows that a pair of devices takes, beside one that warms up and finds the repetitions; likewise the call of a step.
-_LINK_WINDOWS = 10.5
+_LINK_WINDOWS = 12.5
 _CALL_WINDOWS = 3.0
 
 

@@ -18,6 +18,8 @@ from hetero_mtf.devices.records import Link
 # float32 elements of the tensors that are swapped: 64 bytes, 64 KiB, 1 MiB, 4 MiB.
 ELEMENTS = (16, 2**14, 2**18, 2**20)
 HOPS = 6
+# Small tensors that are swapped at once, to see what each further one costs.
+MESSAGES = 9
 # Between two swaps a device computes so long, and so many times as long as a swap between idle devices takes.
 LEAST_WORK_S = 0.005
 WORK_TO_HOP = 3.0
@@ -32,11 +34,13 @@ class _Chains:
     Parameters
     ----------
     swapping : elements -> operation.
+    several : operation that swaps `MESSAGES` of the smallest tensors each time.
     still : operation that computes only.
     work : (devices,) how long they compute.
     """
 
     swapping: dict[int, tf.Operation]
+    several: tf.Operation
     still: tf.Operation
     work: tuple[Work, ...]
 
@@ -56,7 +60,8 @@ def measure_link(cluster: Any, first: int, second: int, windows: Windows) -> tup
     a hop costs (time with swaps - time without) / HOPS, measured side by side. So it holds what sending takes from a device that
     computes, a CPU's copies and a limited core's waits, and the slower end counts. A hop is never taken to cost less than between
     idle devices. latency + n / bandwidth is fitted to the hops of four sizes by non-negative least squares on relative errors.
-    No third device sends meanwhile.
+    A further message costs (hop of `MESSAGES` small tensors - hop of one) / (MESSAGES - 1), and not more than the latency. No third
+    device sends meanwhile.
     """
     graph = tf.Graph()
     with graph.as_default():
@@ -64,8 +69,10 @@ def measure_link(cluster: Any, first: int, second: int, windows: Windows) -> tup
     with cluster.session(graph) as session:
         idle = _idle_hops(session, chains, windows)
         found = {elements: _hop(session, chains, elements, idle[elements], windows) for elements in ELEMENTS}
+        message_s = _message(session, chains, windows)
     latency_s, seconds_per_byte = fitted_line([4 * elements for elements in ELEMENTS], [seconds for seconds, _ in found.values()])
-    measured = (latency_s, 1 / max(seconds_per_byte, 1e-15), max(spread for _, spread in found.values()))
+    spread = max(spread for _, spread in found.values())
+    measured = (latency_s, 1 / max(seconds_per_byte, 1e-15), spread, min(message_s, latency_s))
     return Link(first, second, *measured), Link(second, first, *measured)
 
 
@@ -107,6 +114,13 @@ def _hop(session: Any, chains: _Chains, elements: int, idle_s: float, windows: W
     return seconds, float(high - low) / seconds
 
 
+def _message(session: Any, chains: _Chains, windows: Windows) -> float:
+    """Return the seconds of each further tensor in a hop."""
+    feed = {work.repeats: work.count(session, LEAST_WORK_S) for work in chains.work}
+    times = windows.times(_runs(session, {"several": chains.several, "one": chains.swapping[ELEMENTS[0]]}, feed))
+    return max(0.0, float(np.median(times["several"] - times["one"])) / HOPS / (MESSAGES - 1))
+
+
 def _runs(session: Any, operations: Mapping[str, tf.Operation], feed: Mapping[Any, Any]) -> dict[str, _Run]:
     return {name: functools.partial(_repeat, session, operation, feed) for name, operation in operations.items()}
 
@@ -118,23 +132,24 @@ def _repeat(session: Any, operation: tf.Operation, feed: Mapping[Any, Any], coun
 
 def _chains(devices: Sequence[str]) -> _Chains:
     work = tuple(work_on(device) for device in devices)
-    swapping = {elements: _chain(devices, work, elements, swaps=True) for elements in ELEMENTS}
-    return _Chains(swapping, _chain(devices, work, ELEMENTS[0], swaps=False), work)
+    swapping = {elements: _chain(devices, work, elements, 1) for elements in ELEMENTS}
+    several, still = (_chain(devices, work, ELEMENTS[0], count) for count in (MESSAGES, 0))
+    return _Chains(swapping, several, still, work)
 
 
-def _chain(devices: Sequence[str], work: Sequence[Work], elements: int, swaps: bool) -> tf.Operation:
+def _chain(devices: Sequence[str], work: Sequence[Work], elements: int, messages: int) -> tf.Operation:
+    """Return the operation that computes `HOPS` times and swaps so many tensors after each."""
     held = []
     for device in devices:
         with tf.device(device):
-            held.append(tf.zeros([elements]))
+            held.append([tf.zeros([elements])] * max(1, messages))
     for _ in range(HOPS):
-        held = [each.after(tensor) for each, tensor in zip(work, held)]
-        if swaps:
-            held = [_sum(device, held) for device in devices]
-    with tf.control_dependencies(held):
+        worked = [each.after(tensors) for each, tensors in zip(work, held)]
+        held = [_sums(device, list(zip(*worked))) for device in devices] if messages else worked
+    with tf.control_dependencies([tensor for tensors in held for tensor in tensors]):
         return tf.no_op()
 
 
-def _sum(device: str, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+def _sums(device: str, parts: Sequence[tuple[tf.Tensor, ...]]) -> list[tf.Tensor]:
     with tf.device(device):
-        return tf.add_n(list(tensors))
+        return [tf.add_n(list(tensors)) for tensors in parts]

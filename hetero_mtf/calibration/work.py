@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -29,18 +30,18 @@ class Work:
     done: tf.Tensor
     each_s: float = 0.0
 
-    def after(self, tensor: tf.Tensor) -> tf.Tensor:
-        """Return a tensor that is on the device already, after the device has worked; the work begins when it is there.
+    def after(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Return tensors that are on the device already, after the device has worked; the work begins when they are there.
 
         Parameters
         ----------
-        tensor : tensor on the device, of one or more elements.
+        tensors : tensors on the device.
         """
         with tf.device(self.device):
-            with tf.control_dependencies([tensor]):
+            with tf.control_dependencies(list(tensors)):
                 done = _loop(self.device, self.repeats)
             with tf.control_dependencies([done]):
-                return tf.identity(tensor)
+                return [tf.identity(tensor) for tensor in tensors]
 
     def count(self, session: Any, seconds: float) -> int:
         """Return the number of products that takes so many seconds, at least 1; times them the first time.

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from hetero_mtf.errors import ClusterError
+from hetero_mtf.units import value_text
 
 KINDS = ("CPU", "GPU")
 
@@ -49,6 +50,7 @@ class Link:
     latency_s : seconds before the first byte arrives.
     bandwidth_bytes_per_s : bytes per second after that.
     spread : largest inter-quartile range of what was measured, relative to the median.
+    message_s : seconds of each further tensor that is sent at the same time, its bytes left out.
     """
 
     source: int
@@ -56,6 +58,7 @@ class Link:
     latency_s: float
     bandwidth_bytes_per_s: float
     spread: float = 0.0
+    message_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +148,7 @@ def _entry(record: type[_Record], entry: object, path: str, faults: list[str]) -
             if field.default is dataclasses.MISSING:
                 found.append(f"{path}.{name} is missing")
         elif not isinstance(entry[name], _TYPES[str(field.type)]) or isinstance(entry[name], bool):
-            found.append(f"{path}.{name} is {entry[name]!r} and not {field.type}")
+            found.append(f"{path}.{name} is {value_text(entry[name])} and not {field.type}")
         elif not isinstance(entry[name], str) and abs(entry[name]) > sys.float_info.max:
             found.append(f"{path}.{name} is too large a number")
     faults.extend(found)
@@ -190,6 +193,7 @@ def _link_contradictions(link: Link, path: str, devices: int) -> list[str]:
         faults.append(f"{path}.latency_s is {link.latency_s}, not a time")
     if not (math.isfinite(link.bandwidth_bytes_per_s) and link.bandwidth_bytes_per_s > 0):
         faults.append(f"{path}.bandwidth_bytes_per_s is {link.bandwidth_bytes_per_s}, not a number above 0")
-    if not (math.isfinite(link.spread) and link.spread >= 0):
-        faults.append(f"{path}.spread is {link.spread}, not a number from 0")
+    for name in ("spread", "message_s"):
+        if not (math.isfinite(getattr(link, name)) and getattr(link, name) >= 0):
+            faults.append(f"{path}.{name} is {getattr(link, name)}, not a number from 0")
     return faults

@@ -83,15 +83,20 @@ class Clocks:
     def add_gradients_up(self) -> None:
         """Add the gradients of the weights up over the processors that share the batch."""
         for axis in self._batch_axes():
-            self._meet(axis, self._summing_s(self._weight_bytes(axis)))
+            self._meet(axis, self._summing_s(self._weight_bytes(axis), self._messages_s(axis)))
 
     def mix_weights(self) -> None:
         """Send the weights to a partner and receive its own."""
         for axis in self._batch_axes():
             self._meet(axis, self._mixing_s(self._weight_bytes(axis)))
 
-    def _summing_s(self, held_bytes: np.ndarray) -> _Seconds:
-        return lambda group: self._ring(group).all_reduce_s(held_bytes[group[0]])
+    def _summing_s(self, held_bytes: np.ndarray, messages_s: float) -> _Seconds:
+        return lambda group: self._ring(group).all_reduce_s(held_bytes[group[0]]) + (len(group) - 1) * messages_s
+
+    def _messages_s(self, axis: str) -> float:
+        """Return the seconds of handing the gradients of all weights to one other processor, their bytes left out."""
+        layers = [entry.layer for entry in self.stage.layouts if entry.samples and entry.batch_axis == axis]
+        return self.costs.message_s * sum(map(self.costs.summed_tensors, layers))
 
     def _mixing_s(self, held_bytes: np.ndarray) -> _Seconds:
         return lambda group: self._ring(group).sent_s(1, held_bytes[group[0]])

@@ -41,6 +41,7 @@ class Costs:
     trains_before : (layers,) whether each layer's output needs a gradient, see `layout.trains_before`.
     alike : (layers,) index of the first layer that takes the same time, see `profile.alike`; such layers share their tables.
     memory : Memory of the profile.
+    message_s : seconds of each tensor that is sent at the same time as others, over the link where that takes longest.
     kept : what strategies found before and may take up again, by name.
     """
 
@@ -50,6 +51,7 @@ class Costs:
         self.counts = channels(self.graph)
         self.trains_before = trains_before(self.graph)
         self.alike = alike(self.graph)
+        self.message_s = max((link.message_s for link in (*profile.cluster.links, *profile.links)), default=0.0)
         self.kept: dict[str, object] = {}
         self.memory = Memory(profile)
         self._sums: dict[object, np.ndarray] = {}
@@ -59,6 +61,15 @@ class Costs:
         self._curves: dict[object, np.ndarray] = {}
         self._rings: dict[tuple[int, ...], Ring] = {}
         self._lines: Lines | None = None
+
+    def summed_tensors(self, layer: int) -> int:
+        """Return the number of gradients that are added up where a layer splits its batch: one a weight that trains and is its own.
+
+        Parameters
+        ----------
+        layer : index of the layer.
+        """
+        return sum(v.trainable for v in self.graph.layers[layer].variables) if self.graph.owner(layer) == layer else 0
 
     def rows(self, layer: int, layout: str, step_pass: str) -> np.ndarray:
         """Return the seconds of a layer's pass on every device for every number of local units.

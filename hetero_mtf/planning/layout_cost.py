@@ -264,7 +264,8 @@ class LayoutCost:
         if layer.kind == "BatchNormalization" and layer.attributes.get("trainable", True):
             statistics = 2 * layer.units * self.graph.item_bytes
             seconds += self.ring.all_gather_s(len(self.devices) * statistics) + (self._all_reduce_s(statistics) if trains else 0.0)
-        return seconds + self._gradient_s_per_byte * self._trained_bytes((index,))
+        messages_s = (len(self.devices) - 1) * self.costs.message_s * self.costs.summed_tensors(index)
+        return seconds + messages_s + self._gradient_s_per_byte * self._trained_bytes((index,))
 
     def _passes_s(self, index: int, state: State) -> float:
         """Return the seconds of a layer's passes on the device that is charged."""

@@ -250,7 +250,8 @@ def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str,
         yield not 0 <= link.latency_s < math.inf, f"{path}.latency_s", f"is {link.latency_s:g}, must be zero or more"
         bandwidth = link.bandwidth_bytes_per_s
         yield not 0 < bandwidth < math.inf, f"{path}.bandwidth_bytes_per_s", f"is {bandwidth:g}, must be above zero"
-        yield not 0 <= link.spread < math.inf, f"{path}.spread", f"is {link.spread:g}, must be zero or more"
+        for name in ("spread", "message_s"):
+            yield not 0 <= getattr(link, name) < math.inf, f"{path}.{name}", f"is {getattr(link, name):g}, must be zero or more"
     for index, pool in enumerate(profile.memory):
         yield pool.free_bytes < 0, f"memory[{index}].free_bytes", f"is {pool.free_bytes}, must be zero or more"
 

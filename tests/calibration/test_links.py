@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetero_mtf as hm
-from hetero_mtf.calibration.links import ELEMENTS, HOPS, fitted_line, measure_link
+from hetero_mtf.calibration.links import ELEMENTS, HOPS, MESSAGES, fitted_line, measure_link
 from hetero_mtf.calibration.windows import Windows
+from hetero_mtf.devices import Link
 
 IDLE = {"still": 0.001, **{str(elements): 0.001 + 1e-6 * HOPS for elements in ELEMENTS}}
 
@@ -31,9 +32,10 @@ class _Given(Windows):
         return found
 
 
-def _found(monkeypatch: pytest.MonkeyPatch, hops: Mapping[int, list[float]]) -> tuple[hm.devices.Link, hm.devices.Link]:
+def _found(monkeypatch: pytest.MonkeyPatch, hops: Mapping[int, list[float]], several_s: float = 0.7) -> tuple[Link, Link]:
     left = [{name: np.full(3, seconds) for name, seconds in IDLE.items()}]
     left += [{"still": np.full(3, 0.5), "swapping": 0.5 + HOPS * np.array(hops[elements])} for elements in ELEMENTS]
+    left.append({"one": np.full(3, 0.7), "several": np.full(3, several_s)})
     monkeypatch.setattr(_Given, "left", left, raising=False)
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
         return measure_link(cluster, 0, 1, _Given(0.02, 3))
@@ -45,6 +47,15 @@ def test_latency_and_bandwidth_follow_from_what_swaps_add_to_computing(monkeypat
     assert there.latency_s == back.latency_s == pytest.approx(0.002)
     assert there.bandwidth_bytes_per_s == back.bandwidth_bytes_per_s == pytest.approx(1e8)
     assert there.spread == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_further_message_costs_what_several_small_tensors_take_longer_than_one_and_at_most_the_latency(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hops = {n: [0.002 + 4 * n / 1e8] * 3 for n in ELEMENTS}
+    assert _found(monkeypatch, hops, 0.7 + HOPS * (MESSAGES - 1) * 0.0005)[1].message_s == pytest.approx(0.0005)
+    assert _found(monkeypatch, hops, 0.6)[0].message_s == 0.0
+    assert _found(monkeypatch, hops, 1.7)[0].message_s == pytest.approx(0.002)
 
 
 def test_a_link_keeps_the_widest_spread_of_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ def test_work_multiplies_as_often_as_it_is_told_and_passes_a_tensor_on() -> None
     with hm.Cluster.local(["cpu:0"]) as cluster:
         with graph.as_default():
             work = work_on(cluster.devices[0].tf_device)
-            passed = work.after(tf.constant([1.0, 2.0]))
+            (passed,) = work.after([tf.constant([1.0, 2.0])])
         with cluster.session(graph) as session:
             assert [session.run(work.done, {work.repeats: count}) for count in (0, 1, 7)] == [0, 1, 7]
             assert session.run(passed, {work.repeats: 2}).tolist() == [1.0, 2.0]

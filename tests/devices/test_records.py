@@ -82,7 +82,7 @@ def test_a_cluster_without_devices_is_refused():
 
 def test_a_spread_below_zero_is_refused_and_may_be_left_out():
     document = RECORD.to_json()
-    del document["links"][0]["spread"]
+    del document["links"][0]["spread"], document["links"][0]["message_s"]
     assert ClusterRecord.from_json(document) == RECORD
     with pytest.raises(ClusterError, match=r"links\[0\].spread is -1.0, not a number from 0; correct it"):
         dataclasses.replace(RECORD, links=(dataclasses.replace(RECORD.links[0], spread=-1.0),))

@@ -55,6 +55,18 @@ def test_calling_a_step_and_feeding_its_batch_come_on_top_whatever_the_plan_and_
             assert (new.busy_s, new.sending_s) == (old.busy_s, old.sending_s) and new.waiting_s == pytest.approx(old.waiting_s + more_s)
 
 
+def test_every_gradient_of_a_split_batch_is_a_message_to_each_other_processor() -> None:
+    graph = pair_net()
+    plain = profile_of(graph, [1e6, 1e6, 1e6], latency_s=0.25, bandwidth=1e9)
+    links = tuple(dataclasses.replace(link, message_s=0.125) for link in plain.links)
+    plan, tensors = Plan.batch(graph, [2, 1, 1], plain.cluster, BATCH), sum(len(layer.variables) for layer in graph.layers)
+    before, after = (predicted(profile, plan) for profile in (plain, dataclasses.replace(plain, links=links)))
+    assert tensors == 6 and after.step_s == pytest.approx(before.step_s + 2 * 0.125 * tensors)
+    assert after.parts[0].sending_s == pytest.approx(before.parts[0].sending_s + 2 * 0.125 * tensors)
+    alone = Plan.single(graph, 1, plain.cluster, BATCH)
+    assert predicted(plain, alone) == predicted(dataclasses.replace(plain, links=links), alone)
+
+
 def test_the_slowest_device_sets_the_time_between_two_meetings() -> None:
     graph = pair_net(12, 12, 4)
     profile = profile_of(graph, [1e6, 5e5])

@@ -38,6 +38,7 @@ class Clocks:
         self.entries = {entry.layer: entry for entry in stage.layouts}
         self.places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
         self._brought: dict[_Brought, int] = {}
+        self._rings: dict[bytes, Ring] = {}
         self._grouped: dict[str, list[np.ndarray]] = {}
         self._first_column: dict[tuple[int, str, Lying], int] = {}
         for entry in stage.layouts:
@@ -181,7 +182,10 @@ class Clocks:
         return self._grouped[axis]
 
     def _ring(self, group: np.ndarray) -> Ring:
-        return self.costs.ring(tuple(self.devices[group].tolist()))
+        key = group.tobytes()
+        if key not in self._rings:
+            self._rings[key] = self.costs.ring(tuple(self.devices[group].tolist()))
+        return self._rings[key]
 
     def _meet(self, axis: str, seconds: _Seconds) -> None:
         """Let the processors along an axis meet and send for so many seconds."""
@@ -189,5 +193,6 @@ class Clocks:
             if len(group) < 2:
                 continue
             sending_s = seconds(group)
-            self.sending[group] += sending_s
-            self.now[group] = self.now[group].max() + sending_s
+            all_or_some = slice(None) if len(group) == len(self.now) else group
+            self.sending[all_or_some] += sending_s
+            self.now[all_or_some] = self.now[all_or_some].max() + sending_s

@@ -1,0 +1,189 @@
+"""Claim: the predicted peak memory of a device is within 20 % of the measured one, on networks where it exceeds 500 MB.
+
+Every network trains a few steps on emulated devices, in workers of its own for each strategy. Measured is the high-water mark of a worker's
+resident memory (VmHWM) after them, less what it was when the worker had connected, before there was a graph. Predicted is what
+`planning.memory` reckons from the network's structure and the plan: nothing is calibrated, and time does not matter.
+
+    python tools/bench/memory.py [--shares 1.0,0.5] [--network vgg11 --network ...] [--strategy single ...] [--steps 4]
+
+Memory of the machine: some 5 GB for the largest network with its workers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+import click
+import numpy as np
+
+MB = 1e6
+CLAIMED_FROM = 500 * MB
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A network that fills memory.
+
+    Parameters
+    ----------
+    make : returns the keras.Model.
+    batch : samples a step.
+    """
+
+    make: Callable[[], Any]
+    batch: int
+
+
+def networks() -> Mapping[str, Network]:
+    """Return the networks by name."""
+    from models.alexnet import alexnet
+    from models.residual import resnet18
+    from models.vgg import vgg11
+    from models.volume import resnet10_3d
+
+    return {
+        "vgg11 64x64, batch 64": Network(lambda: vgg11(size=64), 64),
+        "vgg11 with batch norm 64x64, batch 64": Network(lambda: vgg11(True, size=64), 64),
+        "resnet18 32x32, batch 128": Network(resnet18, 128),
+        "resnet10 3-D 64x64x64, batch 16": Network(lambda: resnet10_3d(64), 16),
+        "alexnet 64x64, hidden 4096, batch 128": Network(lambda: alexnet(64, hidden=4096), 128),
+        "dense 4 x 4096, batch 64": Network(_dense, 64),
+    }
+
+
+def _dense() -> Any:
+    import keras
+
+    inputs = x = keras.Input((1024,))
+    for _ in range(4):
+        x = keras.layers.Dense(4096, activation="relu")(x)
+    return keras.Model(inputs, keras.layers.Dense(10)(x))
+
+
+def peak_bytes(process: int) -> int:
+    """Return the high-water mark of a process's resident memory."""
+    status = pathlib.Path(f"/proc/{process}/status").read_text()
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+
+
+def measure(network: Network, strategy: str, shares: list[float], steps: int) -> list[dict[str, Any]]:
+    """Return predicted and measured bytes of each device that a plan uses."""
+    import keras
+
+    import hetero_mtf as hm
+    from hetero_mtf.layers import layer_graph
+
+    model, batch = network.make(), network.batch
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(batch, *model.input_shape[1:])).astype("float32"), rng.integers(0, model.output_shape[-1], batch)
+    settings = {"optimizer": keras.optimizers.SGD(1e-4, momentum=0.9), "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+    with hm.Cluster.emulate(shares) as cluster:
+        connect(cluster)
+        processes = cluster._backend.process_ids()
+        before = [peak_bytes(process) for process in processes]
+        plan = typed(model, strategy, shares, cluster, batch)
+        with hm.Trainer(model, plan, cluster, **settings) as trainer:
+            for _ in range(steps):
+                trainer.train_on_batch(x, y)
+            after = [peak_bytes(process) for process in processes]
+        predicted = predict(layer_graph(model), plan, cluster.record)
+    used = zip(plan.stages[0].devices, predicted)
+    return [{"device": f"worker:{d}", "predicted_bytes": guess, "measured_bytes": after[d] - before[d]} for d, guess in used]
+
+
+def connect(cluster: Any) -> None:
+    """Compute something on every device, so that its runtime is there."""
+    import tensorflow as tf
+
+    graph = tf.Graph()
+    with graph.as_default():
+        sums = []
+        for device in cluster.devices:
+            with tf.device(device.tf_device):
+                sums.append(tf.constant(1.0) + tf.constant(2.0))
+    with cluster.session(graph) as session:
+        session.run(sums)
+
+
+def typed(model: Any, strategy: str, shares: list[float], cluster: Any, batch: int) -> Any:
+    """Return the plan of a strategy with the devices' shares."""
+    import hetero_mtf as hm
+
+    if strategy == "single":
+        return hm.Plan.single(model, 0, cluster, batch)
+    return getattr(hm.Plan, strategy)(model, shares, cluster, batch)
+
+
+def predict(graph: Any, plan: Any, cluster: Any) -> tuple[int, ...]:
+    """Return the bytes that each processor of a plan is predicted to take."""
+    from hetero_mtf.planning.memory import stage_memory_bytes
+    from hetero_mtf.planning.profile import Profile
+
+    profile = Profile(cluster, graph, plan.batch_size, (), (), cluster.pools, "SGD", "2026-01-01", {})
+    return stage_memory_bytes(profile, plan.stages[0])
+
+
+def rows(found: list[dict[str, Any]]) -> list[list[Any]]:
+    """Return a row a device: megabytes predicted and measured, and by how much the prediction is off."""
+    table = []
+    for case in found:
+        for part in case["devices"]:
+            guess, real = part["predicted_bytes"], part["measured_bytes"]
+            counts = "yes" if real >= CLAIMED_FROM else ""
+            table.append(
+                [
+                    case["network"],
+                    case["strategy"],
+                    part["device"],
+                    f"{guess / MB:.0f}",
+                    f"{real / MB:.0f}",
+                    counts,
+                    f"{guess / real - 1:+.0%}",
+                ]
+            )
+    return table
+
+
+@click.command(help=__doc__)
+@click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
+@click.option("--network", "chosen", multiple=True, help="Beginning of a network's name; all if none is given.")
+@click.option("--strategy", "strategies", multiple=True, default=("single", "filters", "batch"), show_default=True, help="How to split.")
+@click.option("--steps", default=4, show_default=True, help="Steps before the peak is read.")
+@click.option("--json", "path", help="File to write the figures to.")
+def main(shares: str, chosen: tuple[str, ...], strategies: tuple[str, ...], steps: int, path: str | None) -> None:
+    """Run the comparison and print its table."""
+    from measured import markdown, record
+
+    found = []
+    for name, network in networks().items():
+        if chosen and not name.startswith(chosen):
+            continue
+        for strategy in strategies:
+            parts = measure(network, strategy, [float(s) for s in shares.split(",")], steps)
+            found.append({"network": name, "strategy": strategy, "devices": parts})
+            record(path, " ".join(["python", *sys.argv]), {"cases": found})
+    columns = ["network", "strategy", "device", "predicted MB", "measured MB", "above 500 MB", "predicted is off by"]
+    print(markdown(columns, rows(found)))
+    errors = off(found)
+    if errors:
+        print(
+            f"\n{len(errors)} devices above 500 MB: off by {np.median(errors):.0%} in the median, {max(errors):.0%} at most (20 % claimed)."
+        )
+
+
+def off(found: list[dict[str, Any]]) -> list[float]:
+    """Return by how much predictions are off where the claim holds, as fractions of what was measured."""
+    parts = [part for case in found for part in case["devices"] if part["measured_bytes"] >= CLAIMED_FROM]
+    return [abs(part["predicted_bytes"] / part["measured_bytes"] - 1) for part in parts]
+
+
+if __name__ == "__main__":
+    main()

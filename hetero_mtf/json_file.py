@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import json
 import os
@@ -12,8 +13,10 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from hetero_mtf.errors import HeteroError
+from hetero_mtf.units import value_text
 
 MAX_JSON_BYTES = 256 * 2**20
+_NAMED = 20  # keys in a message
 
 
 @contextlib.contextmanager
@@ -80,15 +83,16 @@ def read_json(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[
     Raises
     ------
     HeteroError
-        If the file is missing, not JSON, too large, or of another kind or version.
+        If the file is missing, not JSON, too large, of another kind or version, or names a key of an object twice.
     """
     source = pathlib.Path(path)
     makers = {"profile": "calibrate", "measured": "train"}  # the other kinds are called like their command
     remedy = f"make it again with hetero-mtf {makers.get(kind, kind)}"
+    repeated = _Repeated()
     try:
         if source.stat().st_size > MAX_JSON_BYTES:
             raise HeteroError(f"{source} has {source.stat().st_size} bytes, too many for a {kind}; {remedy}")
-        document = json.loads(source.read_bytes())
+        document = json.loads(_bytes_of(source, kind, remedy), object_pairs_hook=repeated.read)
     except OSError as fault:
         raise HeteroError(f"cannot read {source}: {fault.strerror or fault}; check the path") from fault
     except (ValueError, RecursionError) as fault:
@@ -98,5 +102,31 @@ def read_json(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise HeteroError(f"{source} is not a {kind} file; {remedy}")
     if document.get("version") != version or isinstance(document["version"], bool):
-        raise HeteroError(f"{source} has version {document.get('version')!r} and this program reads {version}; {remedy}")
+        raise HeteroError(f"{source} has version {value_text(document.get('version'))} and this program reads {version}; {remedy}")
+    if repeated.keys:
+        raise HeteroError(f"{source} names {', '.join(repeated.keys)} twice in one object, so it is not clear what counts; {remedy}")
     return document
+
+
+class _Repeated:
+    """Reads JSON objects and remembers the keys that one of them names twice, up to twenty."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def read(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return the object of some pairs."""
+        made = dict(pairs)
+        if len(made) < len(pairs) and len(self.keys) < _NAMED:
+            twice = [value_text(key) for key, count in collections.Counter(key for key, _ in pairs).items() if count > 1]
+            self.keys = list(dict.fromkeys([*self.keys, *twice]))[:_NAMED]
+        return made
+
+
+def _bytes_of(source: pathlib.Path, kind: str, remedy: str) -> bytes:
+    """Return what is in a file, unless it is too much; what is no ordinary file may have no end."""
+    with open(source, "rb") as file:
+        text = file.read(MAX_JSON_BYTES + 1)
+    if len(text) > MAX_JSON_BYTES:
+        raise HeteroError(f"{source} has more than {MAX_JSON_BYTES} bytes, too many for a {kind}; {remedy}")
+    return text

@@ -1,8 +1,9 @@
-"""Bytes and seconds written for people."""
+"""Bytes, seconds and values written for people."""
 
 from __future__ import annotations
 
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_SHOWN = 40  # characters of a value
 _LEAST_S = 1e-12  # less is what rounding leaves of nothing
 _SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
@@ -23,6 +24,27 @@ def bytes_text(memory_bytes: float) -> str:
         if abs(memory_bytes) >= step:
             return f"{memory_bytes / step:.1f} {unit}"
     return f"{memory_bytes:.0f} B"
+
+
+def value_text(value: object) -> str:
+    """Return a value as a message shows it: of a long one the beginning.
+
+    Parameters
+    ----------
+    value : whatever a file held.
+
+    Examples
+    --------
+    >>> value_text("x"), value_text([1] * 100)
+    ("'x'", '[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ...')
+    """
+    try:
+        if isinstance(value, (str, list, tuple)):
+            value = value[:_SHOWN]
+        text = f"an object of {len(value)} entries" if isinstance(value, dict) and len(value) > _SHOWN else repr(value)
+    except (RecursionError, ValueError):  # nested deeper, or of more digits, than Python writes
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def seconds_text(time_s: float) -> str:

@@ -127,3 +127,23 @@ def test_a_file_that_is_too_large_is_refused_unread(tmp_path: pathlib.Path, monk
 def test_a_file_that_cannot_be_read_is_one_sentence(name: str, tmp_path: pathlib.Path) -> None:
     with pytest.raises(HeteroError, match="cannot read .*: .*; check the path"):
         read_json(tmp_path / name, kind="plan", version=1)
+
+
+def test_a_file_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_file, "MAX_JSON_BYTES", 1000)
+    with pytest.raises(HeteroError, match="/dev/zero has more than 1000 bytes, too many for a plan; make it again with hetero-mtf plan"):
+        read_json("/dev/zero", kind="plan", version=1)
+
+
+def test_keys_that_an_object_names_twice_are_all_named(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text('{"kind": "plan", "version": 1, "batch_size": 1, "batch_size": 2, "inner": {"a": 1, "b": 2, "a": 3, "b": 4}}')
+    words = "plan.json names 'a', 'b', 'batch_size' twice in one object, so it is not clear what counts; make it again with hetero-mtf plan"
+    with pytest.raises(HeteroError, match=words):
+        read_json(path, kind="plan", version=1)
+    path.write_text(
+        "{" + ", ".join(f'"key{at}": {{"x": 1, "x": 2, "y{at}": 1, "y{at}": 2}}' for at in range(50)) + ', "kind": "plan", "version": 1}'
+    )
+    with pytest.raises(HeteroError) as caught:
+        read_json(path, kind="plan", version=1)
+    assert str(caught.value).count("'y") == 19

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from hetero_mtf.errors import ClusterError
@@ -96,7 +96,7 @@ class ClusterRecord:
     links: tuple[Link, ...] = ()
 
     def __post_init__(self) -> None:
-        faults = _contradictions(self)
+        faults = _contradictions(self.devices, self.pools, self.links)
         if faults:
             raise ClusterError(f"the description of the cluster is wrong: {', '.join(faults)}; correct it or look for the devices again")
 
@@ -120,21 +120,26 @@ class ClusterRecord:
         pools = _entries(MemoryPool, document, "pools", faults)
         links = _entries(Link, document, "links", faults) if "links" in document else ()
         if faults:
+            faults += _contradictions(devices, pools, links)
             raise ClusterError(f"the description of the cluster is damaged: {', '.join(faults)}; look for the devices again")
-        return cls(devices, pools, links)
+        return cls(_whole(devices), _whole(pools), _whole(links))
 
 
 _Record = TypeVar("_Record", Device, Link, MemoryPool)
 _TYPES: Mapping[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
 
 
-def _entries(record: type[_Record], document: Mapping[str, Any], key: str, faults: list[str]) -> tuple[_Record, ...]:
+def _entries(record: type[_Record], document: Mapping[str, Any], key: str, faults: list[str]) -> Sequence[_Record | None] | None:
+    """Return the entries in their places, None for a damaged one; None if they are no list."""
     listed = document.get(key)
     if not isinstance(listed, (list, tuple)):
         faults.append(f"{key} is not a list")
-        return ()
-    made = [_entry(record, entry, f"{key}[{index}]", faults) for index, entry in enumerate(listed)]
-    return tuple(entry for entry in made if entry is not None)
+        return None
+    return [_entry(record, entry, f"{key}[{index}]", faults) for index, entry in enumerate(listed)]
+
+
+def _whole(entries: Sequence[_Record | None] | None) -> tuple[_Record, ...]:
+    return tuple(entry for entry in entries or () if entry is not None)
 
 
 def _entry(record: type[_Record], entry: object, path: str, faults: list[str]) -> _Record | None:
@@ -158,25 +163,31 @@ def _entry(record: type[_Record], entry: object, path: str, faults: list[str]) -
     return record(**values)
 
 
-def _contradictions(record: ClusterRecord) -> list[str]:
-    names = [pool.name for pool in record.pools]
+def _contradictions(
+    devices: Sequence[Device | None] | None, pools: Sequence[MemoryPool | None] | None, links: Sequence[Link | None] | None
+) -> list[str]:
+    """Return what is wrong with entries that have the right form; None stands for what has not, and nothing is said of it."""
+    names = [pool.name for pool in pools or () if pool is not None]
     faults = [f"pool {name} is listed {names.count(name)} times" for name in sorted(set(names)) if names.count(name) > 1]
-    faults += [f"pools[{i}].free_bytes is {pool.free_bytes}, below 0" for i, pool in enumerate(record.pools) if pool.free_bytes < 0]
-    if not record.devices:
+    for index, pool in enumerate(pools or ()):
+        if pool is not None and pool.free_bytes < 0:
+            faults.append(f"pools[{index}].free_bytes is {pool.free_bytes}, below 0")
+    if devices is not None and not devices:
         faults.append("there is no device")
-    for index, device in enumerate(record.devices):
-        faults += _device_contradictions(device, f"devices[{index}]", names)
-    for index, link in enumerate(record.links):
-        faults += _link_contradictions(link, f"links[{index}]", len(record.devices))
+    known = names if pools is not None and None not in pools else None
+    for index, device in enumerate(devices or ()):
+        faults += _device_contradictions(device, f"devices[{index}]", known) if device is not None else []
+    for index, link in enumerate(links or ()):
+        faults += _link_contradictions(link, f"links[{index}]", devices) if link is not None else []
     return faults
 
 
-def _device_contradictions(device: Device, path: str, pools: list[str]) -> list[str]:
+def _device_contradictions(device: Device, path: str, pools: list[str] | None) -> list[str]:
     faults = []
     if device.kind not in KINDS:
-        faults.append(f"{path}.kind is {device.kind!r}, neither CPU nor GPU")
-    if device.pool not in pools:
-        faults.append(f"{path}.pool is {device.pool!r}, which is no pool")
+        faults.append(f"{path}.kind is {value_text(device.kind)}, neither CPU nor GPU")
+    if pools is not None and device.pool not in pools:
+        faults.append(f"{path}.pool is {value_text(device.pool)}, which is no pool")
     if device.memory_bytes < 0:
         faults.append(f"{path}.memory_bytes is {device.memory_bytes}, below 0")
     if not 0 < device.share <= 1:
@@ -184,11 +195,11 @@ def _device_contradictions(device: Device, path: str, pools: list[str]) -> list[
     return faults
 
 
-def _link_contradictions(link: Link, path: str, devices: int) -> list[str]:
+def _link_contradictions(link: Link, path: str, devices: Sequence[Device | None] | None) -> list[str]:
     faults = []
     for end in ("source", "destination"):
-        if not 0 <= getattr(link, end) < devices:
-            faults.append(f"{path}.{end} is {getattr(link, end)}, and there are {devices} devices")
+        if devices is not None and not 0 <= getattr(link, end) < len(devices):
+            faults.append(f"{path}.{end} is {getattr(link, end)}, and there are {len(devices)} devices")
     if not (math.isfinite(link.latency_s) and link.latency_s >= 0):
         faults.append(f"{path}.latency_s is {link.latency_s}, not a time")
     if not (math.isfinite(link.bandwidth_bytes_per_s) and link.bandwidth_bytes_per_s > 0):

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.errors import HeteroError
+from hetero_mtf.graph.description import description_faults, listed_up_to
+
+FAULTS_UP_TO = 200  # named; of more, how many
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,15 +147,13 @@ class LayerGraph:
         Raises
         ------
         HeteroError
-            If an entry is missing or of the wrong form, or the digest does not fit.
+            If an entry is missing or of the wrong form, all of them named with their paths, or the digest does not fit.
         """
-        try:
-            outputs = tuple(int(i) for i in document["outputs"])
-            graph = cls(tuple(_layer(entry) for entry in document["layers"]), document["dtype"], outputs)
-            graph.item_bytes
-            digest = document["digest"]
-        except (KeyError, TypeError, ValueError, OverflowError) as fault:
-            raise HeteroError(f"the network description is damaged ({type(fault).__name__}: {fault}); calibrate again") from fault
+        faults = description_faults(document)
+        if faults:
+            raise HeteroError(f"the network description is damaged: {listed_up_to(faults, FAULTS_UP_TO)}; calibrate again")
+        graph = cls(tuple(_layer(entry) for entry in document["layers"]), document["dtype"], tuple(document["outputs"]))
+        digest = document["digest"]
         if digest != graph.digest:
             raise HeteroError(f"the network description has digest {graph.digest}, its file says {digest}; calibrate again")
         return graph

@@ -23,11 +23,17 @@ def check_target(path: str | os.PathLike[str] | None) -> None:
     Raises
     ------
     HeteroError
-        If its folder is missing or not writable, or it is a folder itself.
+        If its folder is missing or not writable, or it is a folder itself or a link to itself.
     """
     if path is None:
         return
     target = pathlib.Path(path)
+    try:
+        target.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as fault:
+        raise HeteroError(f"cannot write {target}: {fault.strerror}; choose another place") from fault
     if target.is_dir():
         raise HeteroError(f"cannot write {target}: it is a folder; give the path of a file")
     if not target.parent.is_dir():

@@ -22,6 +22,13 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_work(tmp_path, monk
         check_target(tmp_path)
     with pytest.raises(HeteroError, match="there is no folder .*nowhere; make it first"):
         check_target(tmp_path / "nowhere" / "plan.json")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for looped in (tmp_path / "loop", tmp_path / "loop" / "plan.json"):
+        with pytest.raises(HeteroError, match="cannot write .*: Too many levels of symbolic links; choose another place"):
+            check_target(looped)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HeteroError, match="there is no folder .*file; make it first"):
+        check_target(tmp_path / "file" / "plan.json")
     monkeypatch.setattr("os.access", lambda path, mode: False)
     with pytest.raises(HeteroError, match="is not writable; choose another place"):
         check_target(tmp_path / "plan.json")

@@ -62,16 +62,16 @@ def best_layers(costs: Costs) -> Candidate:
         cost = LayoutCost(costs, space)
         if sum(float(cost.own(index).min()) for index in range(len(costs.graph.layers))) >= least:
             continue
-        solution = solve_layouts(cost, TIME_LIMIT_S / len(sets))
+        solution, tight = solve_layouts(cost, TIME_LIMIT_S / len(sets)), False
         if (
             lack_of_memory(costs.profile, stage_of(solution.layouts, devices))
             and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO
         ):
             within = layout_space(costs, devices, stages, by_memory=True)
             tighter = solve_within_memory(LayoutCost(costs, within), TIME_LIMIT_S / len(sets))
-            space, solution = (within, tighter) if tighter is not None else (space, solution)
+            space, solution, tight = (within, tighter, True) if tighter is not None else (space, solution, False)
         stage = stage_of(solution.layouts, devices)
-        candidate = Candidate(stage, predict(costs, stage), proof_of(space, solution, solution.value))
+        candidate = Candidate(stage, predict(costs, stage), proof_of(space, solution, solution.value, tight))
         if not lack_of_memory(costs.profile, stage):
             least = min(least, solution.value)
         best = min(best, candidate, key=lambda candidate: _rank(costs, candidate))
@@ -97,15 +97,16 @@ def proven(costs: Costs, candidate: Candidate) -> Candidate:
     if len(stage.axes) == 1:
         space = layout_space(costs, stage.devices, [stage])
         cost = LayoutCost(costs, space)
-        if fits_in_tables(cost):
-            return dataclasses.replace(candidate, proof=proof_of(space, solve_layouts(cost), cost.of(stage)))
+        value = cost.of(stage)
+        if math.isfinite(value) and fits_in_tables(cost):
+            return dataclasses.replace(candidate, proof=proof_of(space, solve_layouts(cost), value))
     step_s, least_s = candidate.prediction.step_s, least_step_s(costs, stage.devices)
     gap = max(0.0, step_s / least_s - 1) if least_s > 0 else 0.0
     space_text = f"any mesh and layouts over the same {len(stage.devices)} devices, bounded as if nothing were sent"
     return dataclasses.replace(candidate, proof=Proof("heuristic", max(step_s, least_s), least_s, gap, space_text))
 
 
-def proof_of(space: Space, solution: LayoutSolution, value: float) -> Proof:
+def proof_of(space: Space, solution: LayoutSolution, value: float, within: bool = False) -> Proof:
     """Return what is proven of a plan by the optimum of its space.
 
     Parameters
@@ -113,12 +114,14 @@ def proof_of(space: Space, solution: LayoutSolution, value: float) -> Proof:
     space : Space.
     solution : its optimum.
     value : J of the plan, seconds.
+    within : whether the optimum is one within memory.
     """
     gap = max(0.0, value / solution.bound - 1) if solution.bound > 0 else 0.0
     status = "heuristic" if value > solution.value * (1 + 1e-9) else solution.status
     states, vectors = space.size
     where = f"one mesh axis over the same {len(space.devices)} devices, {len(space.states)} layers of up to {states} layouts and sizes each"
-    return Proof(status, value, solution.bound, gap, f"{where}, {vectors} size vectors, equal sizes across merges and Adds")
+    tight = ", within the memory that is free" if within else ""
+    return Proof(status, value, solution.bound, gap, f"{where}, {vectors} size vectors, equal sizes across merges and Adds{tight}")
 
 
 def _rank(costs: Costs, candidate: Candidate) -> tuple[bool, bool, float]:

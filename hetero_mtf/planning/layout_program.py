@@ -53,8 +53,8 @@ def solve_layouts(cost: LayoutCost, time_limit_s: float = TIME_LIMIT_S) -> Layou
       take in one piece, and for batch norm the gathering and summing of its statistics.
 
     It differs from the clocks of `predict` where devices do not meet between layers whose slowest devices differ: `predict` takes
-    the largest of sums where J takes the sum of the largest, and J knows the slowest device of a segment only as a whole. The other
-    terms are the same.
+    the largest of sums where J takes the sum of the largest, and J knows the slowest device of a segment only as a whole. J leaves out
+    the seconds of calling a step, which no layout changes. The other terms are the same.
 
     Parameters
     ----------

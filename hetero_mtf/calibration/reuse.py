@@ -16,6 +16,8 @@ from hetero_mtf.planning.validity import PROGRAMS, STALE_DAYS, days_old, same_de
 
 # A device whose points take so much more or less than they took is measured again.
 DEVIATION = 0.15
+# It is looked at so often before: a disturbance passes.
+LOOKS = 2
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,7 @@ from hetero_mtf.planning.typed import batch_stage, filter_stage, hybrid_stage
 from hetero_mtf.planning.worth import Resizer
 
 ROUNDS = 24
+LARGE = 200_000  # layers * devices
 _SPLITS = {"filters": ("filters",), "batch": ("batch",), "hybrid": ("hybrid",), "layers": ("filters", "batch", "hybrid")}
 
 
@@ -40,9 +41,11 @@ def fitting(costs: Costs, strategy: str, candidate: Candidate, gradient_sync: st
     -----
     Exact for one split dimension with a pool a device, such as a batch split: what a device needs never decreases with its share.
     Where several segments draw on one device, all are scaled alike, which is a heuristic; so is the choice of layouts: those of
-    the plan itself and those of the strategy's typed plans, each on the plan's devices and on all. O(rounds * layers * devices).
+    the plan itself and those of the strategy's typed plans, each on the plan's devices and on all. O(rounds * layers * devices); of
+    more than 200,000 layers times devices a plan stays as it is.
     """
-    if strategy not in _SPLITS or not shortfalls(costs.profile, candidate.stage, costs.memory):
+    large = len(costs.graph.layers) * len(costs.profile.cluster.devices) > LARGE
+    if strategy not in _SPLITS or large or not shortfalls(costs.profile, candidate.stage, costs.memory):
         return candidate
     found = [candidate]
     for stage in _bases(costs, strategy, candidate.stage):

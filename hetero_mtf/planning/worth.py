@@ -87,7 +87,11 @@ class Resizer:
         graph, segments = self.costs.graph, self._arrangement.segments
         if len(devices) < 2:
             return single_stage(graph, devices[0])
-        sizes = [self._dealt(rows, segment.units, devices, most) for rows, segment in zip(self._units, segments)]
+        found: dict[tuple[int, int], tuple[int, ...]] = {}  # segments of alike layers have one and the same rows
+        for rows, segment in zip(self._units, segments):
+            if (id(rows), segment.units) not in found:
+                found[id(rows), segment.units] = self._dealt(rows, segment.units, devices, most)
+        sizes = [found[id(rows), segment.units] for rows, segment in zip(self._units, segments)]
         samples = self._dealt(self._samples, self.costs.profile.batch_size, devices, most) if self._samples is not None else ()
         return sized_stage(graph, self._arrangement, sizes, devices, devices[0], samples)
 

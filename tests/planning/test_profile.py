@@ -141,7 +141,8 @@ def test_a_file_from_before_calls_and_spreads_of_links_were_measured_is_read(pro
 def test_seconds_of_a_call_and_spreads_of_links_below_zero_are_faults(profile: Profile) -> None:
     wrong = document(profile)
     wrong["call_s"], wrong["feed_s_per_byte"], wrong["links"][0]["spread"], wrong["links"][0]["message_s"] = -1, -2, -3, -4
-    with pytest.raises(ProfileError, match="4 faults: call_s: is -1, .*feed_s_per_byte: is -2, .*spread: is -3, .*message_s: is -4, must be zero or more"):
+    said = "4 faults: call_s: is -1, .*feed_s_per_byte: is -2, .*spread: is -3, .*message_s: is -4, must be zero or more"
+    with pytest.raises(ProfileError, match=said):
         Profile.from_json(wrong)
 
 
@@ -176,5 +177,6 @@ def test_whatever_is_spoilt_in_a_file_is_one_sentence(data: st.DataObject) -> No
 def test_a_number_too_large_inside_the_network_is_a_fault_of_it(profile: Profile) -> None:
     wrong = document(profile)
     wrong["graph"]["layers"][1]["output_shape"][0] = float("inf")
-    with pytest.raises(ProfileError, match=r"has 1 fault: graph: the network description is damaged: layers\[1\].output_shape\[0\] is inf, "):
+    said = r"has 1 fault: graph: the network description is damaged: layers\[1\].output_shape\[0\] is inf, "
+    with pytest.raises(ProfileError, match=said):
         Profile.from_json(wrong)

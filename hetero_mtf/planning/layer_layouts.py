@@ -17,9 +17,8 @@ from hetero_mtf.planning.ideal import least_step_s
 from hetero_mtf.planning.layout import PAIRINGS, arrange
 from hetero_mtf.planning.layout_cost import LayoutCost
 from hetero_mtf.planning.layout_milp import TIME_LIMIT_S
-from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, solve_layouts, solve_within_memory, stage_of
+from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, short_bytes, solve_layouts, solve_within_memory, stage_of
 from hetero_mtf.planning.layout_space import Space, layout_space
-from hetero_mtf.planning.memory import lack_of_memory
 from hetero_mtf.planning.records import Proof
 from hetero_mtf.planning.samples import best_batch
 from hetero_mtf.planning.search import Candidate, found_once
@@ -54,7 +53,8 @@ def best_layers(costs: Costs) -> Candidate:
     that and for networks that need the integer solver.
     """
     known = list(_others(costs))
-    best = min(known, key=lambda candidate: _rank(costs, candidate))
+    ranks = [_rank(costs, candidate) for candidate in known]
+    best, rank = known[ranks.index(min(ranks))], min(ranks)
     least = math.inf
     sets, stages = _sets(costs, known), [candidate.stage for candidate in known]
     for devices in sets:
@@ -63,18 +63,15 @@ def best_layers(costs: Costs) -> Candidate:
         if sum(float(cost.own(index).min()) for index in range(len(costs.graph.layers))) >= least:
             continue
         solution, tight = solve_layouts(cost, TIME_LIMIT_S / len(sets)), False
-        if (
-            lack_of_memory(costs.profile, stage_of(solution.layouts, devices))
-            and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO
-        ):
+        if short_bytes(costs, stage_of(solution.layouts, devices)) > 0 and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO:
             within = layout_space(costs, devices, stages, by_memory=True)
             tighter = solve_within_memory(LayoutCost(costs, within), TIME_LIMIT_S / len(sets))
             space, solution, tight = (within, tighter, True) if tighter is not None else (space, solution, False)
         stage = stage_of(solution.layouts, devices)
         candidate = Candidate(stage, predict(costs, stage), proof_of(space, solution, solution.value, tight))
-        if not lack_of_memory(costs.profile, stage):
-            least = min(least, solution.value)
-        best = min(best, candidate, key=lambda candidate: _rank(costs, candidate))
+        reached = _rank(costs, candidate)
+        least = min(least, solution.value) if reached[0] == 0 else least
+        best, rank = (candidate, reached) if reached < rank else (best, rank)
     return best if best.proof is not None else proven(costs, best)
 
 
@@ -124,8 +121,8 @@ def proof_of(space: Space, solution: LayoutSolution, value: float, within: bool 
     return Proof(status, value, solution.bound, gap, f"{where}, {vectors} size vectors, equal sizes across merges and Adds{tight}")
 
 
-def _rank(costs: Costs, candidate: Candidate) -> tuple[bool, bool, float]:
-    return bool(lack_of_memory(costs.profile, candidate.stage)), len(candidate.stage.devices) < 2, candidate.prediction.step_s
+def _rank(costs: Costs, candidate: Candidate) -> tuple[float, bool, float]:
+    return short_bytes(costs, candidate.stage), len(candidate.stage.devices) < 2, candidate.prediction.step_s
 
 
 def _others(costs: Costs) -> Iterator[Candidate]:

@@ -128,6 +128,18 @@ def needed_bytes(costs: Costs, stage: Stage) -> dict[str, float]:
     return needed
 
 
+def short_bytes(costs: Costs, stage: Stage) -> float:
+    """Return the bytes that a stage is short of, over all pools; 0 where it fits.
+
+    Parameters
+    ----------
+    costs : Costs of the profile.
+    stage : Stage.
+    """
+    needed = needed_bytes(costs, stage)
+    return sum(max(0.0, needed.get(pool.name, 0.0) - pool.free_bytes) for pool in costs.profile.memory)
+
+
 def _solution(cost: LayoutCost, found: MilpSolution) -> LayoutSolution:
     """Return what the integer solver found, or all layers replicated where it found nothing in time."""
     choice = found.choice or (0,) * len(cost.space.states)

@@ -302,20 +302,24 @@ def shortfalls(profile: Profile, stage: Stage, memory: Memory | None = None) -> 
     needed: dict[str, int] = {}
     for device, held_bytes in zip(stage.devices, stage_memory_bytes(profile, stage, memory)):
         needed[devices[device].pool] = needed.get(devices[device].pool, 0) + held_bytes
+    lacking = [free for free in profile.memory if needed.get(free.name, 0) > free.free_bytes]
+    if not lacking:
+        return ()
+    layers, most = _largest_layers(profile, stage, memory)
     found = []
-    for free in profile.memory:
-        if needed.get(free.name, 0) > free.free_bytes:
-            name, device, layer_bytes = _largest_layer(profile, stage, [devices[d].pool == free.name for d in stage.devices], memory)
-            found.append(Shortfall(free.name, needed[free.name], free.free_bytes, name, devices[device].name, layer_bytes))
+    for free in lacking:
+        drawing = [at for at, device in enumerate(stage.devices) if devices[device].pool == free.name]
+        at = max(drawing, key=lambda at: (most[at], -layers[at]))
+        name, holder = stage.layouts[layers[at]].name, devices[stage.devices[at]].name
+        found.append(Shortfall(free.name, needed[free.name], free.free_bytes, name, holder, math.ceil(most[at])))
     return tuple(sorted(found, key=lambda short: -short.short_bytes))
 
 
-def _largest_layer(profile: Profile, stage: Stage, drawing: Sequence[bool], memory: Memory | None) -> tuple[str, int, int]:
-    """Return the layer that needs most on one of the processors that draw on a pool, the device, and what it needs."""
+def _largest_layers(profile: Profile, stage: Stage, memory: Memory | None) -> tuple[list[int], list[float]]:
+    """Return the layer that needs most on each processor, and the bytes that it needs there."""
     held = StageMemory(memory or Memory(profile), stage)
-    per_layer = np.array([held.layer_bytes(entry) + held.temporary_bytes(entry) for entry in stage.layouts]) * np.array(drawing)
-    layer, processor = np.unravel_index(int(per_layer.argmax()), per_layer.shape)
-    return stage.layouts[int(layer)].name, stage.devices[int(processor)], math.ceil(per_layer[layer, processor])
+    per_layer = np.array([held.layer_bytes(entry) + held.temporary_bytes(entry) for entry in stage.layouts])
+    return per_layer.argmax(axis=0).tolist(), per_layer.max(axis=0).tolist()
 
 
 def lack_of_memory(profile: Profile, stage: Stage) -> str:

@@ -61,7 +61,9 @@ class Ring:
     def move_s(self, move: Move, whole_bytes: float) -> float:
         """Return the seconds of a move of a tensor; a slice sends nothing.
 
-        In an all-to-all every processor sends to all others what they want of its part, and waits for theirs.
+        In an all-gather every processor sends its part to all others and receives theirs; what the busiest one sends or receives
+        counts, so unequal parts take longer than `all_gather_s` says of equal ones. In an all-to-all every processor sends to all
+        others what they want of its part, and waits for theirs.
 
         Parameters
         ----------
@@ -69,7 +71,9 @@ class Ring:
         whole_bytes : n, bytes of the tensor along the move's axis.
         """
         if move.kind == "all_gather":
-            return self.all_gather_s(whole_bytes)
+            held = np.array(move.before) / sum(move.before)
+            most = float(np.maximum((self.devices - 1) * held, 1 - held).max())
+            return self.sent_s(self.devices - 1, most * whole_bytes)
         if move.kind == "slice":
             return 0.0
         held, wanted = (np.array(parts) / sum(parts) for parts in (move.before, move.after))

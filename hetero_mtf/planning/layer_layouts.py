@@ -49,14 +49,14 @@ def best_layers(costs: Costs) -> Candidate:
     Exact in J for each set of devices; heuristic in that J is not the predicted step itself, and in the sets: all sets up to four
     devices; of more the k fastest for each k up to 16, above that for k in steps of a half, and the sets that the other strategies
     chose. A set is passed over where every layer's cheapest state, without anything sent, adds up to no less than the best J found. Where
-    an optimum does not fit in memory, the program is solved again within it (`solve_within_memory`); all sets share 20 s for
-    that and for networks that need the integer solver.
+    an optimum does not fit in memory, the program is solved again within it (`solve_within_memory`), in half of the time that is left
+    of 20 s; sets share as much where networks need the integer solver.
     """
     known = list(_others(costs))
     ranks = [_rank(costs, candidate) for candidate in known]
     best, rank = known[ranks.index(min(ranks))], min(ranks)
     least = math.inf
-    sets, stages = _sets(costs, known), [candidate.stage for candidate in known]
+    sets, stages, left_s = _sets(costs, known), [candidate.stage for candidate in known], TIME_LIMIT_S
     for devices in sets:
         space = layout_space(costs, devices, stages)
         cost = LayoutCost(costs, space)
@@ -65,7 +65,8 @@ def best_layers(costs: Costs) -> Candidate:
         solution, tight = solve_layouts(cost, TIME_LIMIT_S / len(sets)), False
         if short_bytes(costs, stage_of(solution.layouts, devices)) > 0 and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO:
             within = layout_space(costs, devices, stages, by_memory=True)
-            tighter = solve_within_memory(LayoutCost(costs, within), TIME_LIMIT_S / len(sets))
+            left_s /= 2
+            tighter = solve_within_memory(LayoutCost(costs, within), left_s)
             space, solution, tight = (within, tighter, True) if tighter is not None else (space, solution, False)
         stage = stage_of(solution.layouts, devices)
         candidate = Candidate(stage, predict(costs, stage), proof_of(space, solution, solution.value, tight))

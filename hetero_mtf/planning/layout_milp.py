@@ -36,7 +36,9 @@ class MilpSolution:
     status: str
 
 
-def solve_milp(cost: LayoutCost, memory: LayoutMemory | None = None, time_limit_s: float = TIME_LIMIT_S) -> MilpSolution:
+def solve_milp(
+    cost: LayoutCost, memory: LayoutMemory | None = None, time_limit_s: float = TIME_LIMIT_S, gap: float = RELATIVE_GAP
+) -> MilpSolution:
     """Return the states that minimise J, within the memory of every pool.
 
     A binary variable x_ls says that layer l takes state s. For a layer p and each layer c that reads it, f_pc(h, w) says that p's
@@ -50,10 +52,11 @@ def solve_milp(cost: LayoutCost, memory: LayoutMemory | None = None, time_limit_
     cost : J over a space.
     memory : bytes of every state, and what is free; None to leave memory out.
     time_limit_s : seconds after which the best found is returned.
+    gap : relative gap at which it may stop.
 
     Notes
     -----
-    Exact up to a relative gap of one millionth. Without memory rows the relaxation is tight on chains. O(layers * states +
+    Exact up to the gap. Without memory rows the relaxation is tight on chains. O(layers * states +
     reads * lyings^2) variables.
     """
     if memory is not None and memory.never_fits:
@@ -61,7 +64,7 @@ def solve_milp(cost: LayoutCost, memory: LayoutMemory | None = None, time_limit_
     program = _Program(cost)
     if memory is not None:
         program.add_memory(memory)
-    found = program.solve(time_limit_s)
+    found = program.solve(time_limit_s, gap)
     bound = float(found.mip_dual_bound) if found.mip_dual_bound is not None else -np.inf
     if found.status == 2:
         return MilpSolution((), np.inf, "infeasible")
@@ -92,17 +95,17 @@ class _Program:
         for pool in memory.pools:
             terms: list[_Term] = []
             for index in range(len(self.states)):
-                terms += [(v, kept) for v, kept in zip(self._of(index), memory.kept(index, pool).tolist()) if kept]
+                terms += [(v, kept / pool.free) for v, kept in zip(self._of(index), memory.kept(index, pool).tolist()) if kept]
             for place in pool.places:
                 largest = self._variables(np.zeros(1), np.inf)
                 terms.append((largest, 1.0))
                 for index in range(len(self.states)):
                     needed = memory.temporary(index, place)
                     if needed.any():
-                        self._row([(largest, 1.0), *((v, -n) for v, n in zip(self._of(index), needed.tolist()))], 0.0, np.inf)
-            self._row(terms, -np.inf, pool.free)
+                        self._row([(largest, 1.0), *((v, -n / pool.free) for v, n in zip(self._of(index), needed.tolist()))], 0.0, np.inf)
+            self._row(terms, -np.inf, 1.0)  # in parts of what is free: HiGHS likes numbers near one
 
-    def solve(self, time_limit_s: float) -> Any:
+    def solve(self, time_limit_s: float, gap: float) -> Any:
         """Return the solver's result."""
         data, at_row, at_column = [], [], []
         for number, (terms, _, _) in enumerate(self.rows):
@@ -120,7 +123,7 @@ class _Program:
             constraints=LinearConstraint(matrix, low, high),
             integrality=integral,
             bounds=Bounds(0, np.array(self.upper)),
-            options={"time_limit": time_limit_s, "mip_rel_gap": RELATIVE_GAP},
+            options={"time_limit": time_limit_s, "mip_rel_gap": gap},
         )
 
     def _of(self, index: int) -> range:

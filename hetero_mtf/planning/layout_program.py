@@ -14,7 +14,8 @@ from hetero_mtf.planning.layout_space import entry_of
 from hetero_mtf.planning.memory import stage_memory_bytes
 from hetero_mtf.planning.records import AXIS, LayerLayout, Stage
 
-ROUNDS = 6  # of solving with other memory reserved
+ROUNDS = 6  # of solving with other memory reserved, each in half of the time that is left
+WITHIN_GAP = 1e-2  # within memory, where to prove more takes long
 LARGEST_TABLE = 2_000_000  # entries, above which the program goes to the integer solver
 
 
@@ -87,16 +88,16 @@ def solve_within_memory(cost: LayoutCost, time_limit_s: float) -> LayoutSolution
     -----
     By the integer program (`solve_milp`), whose memory rows add up what layers keep and the largest temporaries. What a stage needs
     besides (`stage_memory_bytes`) does not add up over layers, so it is reserved: as much as the plan found last, which did not fit,
-    needs besides; half of the way back where nothing fits then; six times at most. The optimum is that of the plans which leave
-    this reserve.
+    needs besides; half of the way back where nothing fits then; six times at most. The optimum, to a hundredth, is that of the
+    plans which leave this reserve.
     """
     costs, space = cost.costs, cost.space
     low: dict[str, float] = {}
     high: dict[str, float] | None = None
     reserved = low
-    for _ in range(ROUNDS):
+    for round_ in range(ROUNDS):
         memory = LayoutMemory(costs, space, reserved)
-        found = solve_milp(cost, memory, time_limit_s / ROUNDS)
+        found = solve_milp(cost, memory, time_limit_s / 2 ** (round_ + 1), WITHIN_GAP)
         if not found.choice:
             if not reserved:
                 return None

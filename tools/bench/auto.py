@@ -46,6 +46,7 @@ class Question:
     ----------
     network : key in `NETWORKS`.
     shares : (devices,) share of a core of each.
+    batch : samples a step.
     pace : how long to measure.
     compared : whether equal batches, this project's and other libraries', take part.
     torch_python : a Python with torch, or None to leave PyTorch out.
@@ -53,6 +54,7 @@ class Question:
 
     network: str
     shares: list[float]
+    batch: int
     pace: Pace
     compared: bool = False
     torch_python: str | None = None
@@ -63,7 +65,7 @@ def run(question: Question) -> dict[str, Any]:
     import hetero_mtf as hm
 
     network = NETWORKS[question.network]
-    task, count = Task(network.make(), network.batch), len(question.shares)
+    task, count = Task(network.make(), question.batch), len(question.shares)
     weights = sum(math.prod(variable.shape) for variable in task.model.trainable_variables)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(hm.Cluster.emulate(question.shares))
@@ -146,13 +148,22 @@ def _shares(text: str) -> list[float]:
 @click.option("--part", type=click.Choice(["all", "efficiency", "comparison"]), default="all", show_default=True, help="What to measure.")
 @click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
+@click.option("--batch", type=click.IntRange(1), help="Samples a step, for efficiency.  [default: as each network is usually trained]")
 @click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
-@click.option("--budget", default=60.0, show_default=True, help="Seconds that each calibration may take.")
+@click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
 @click.option("--json", "path", help="File to write the figures to, after each network.")
 def main(
-    part: str, models: tuple[str, ...], shares: str, torch_python: str | None, rounds: int, steps: int, budget: float, path: str | None
+    part: str,
+    models: tuple[str, ...],
+    shares: str,
+    batch: int | None,
+    torch_python: str | None,
+    rounds: int,
+    steps: int,
+    budget: float,
+    path: str | None,
 ) -> None:
     """Measure, and print the tables."""
     pace, found = Pace(rounds, steps, budget), dict[str, Any]()
@@ -160,13 +171,13 @@ def main(
     if part != "comparison":
         cases: list[dict[str, Any]] = []
         for network in models or FIVE:
-            cases.append(run(Question(network, _shares(shares), pace)))
+            cases.append(run(Question(network, _shares(shares), batch or NETWORKS[network].usual, pace)))
             record(path, command, found | {"efficiency": cases})
         print(efficiency_table(cases))
         print("\nParts are busy+sending+waiting of each device; what is lost is a part of the step and sums to 1 - efficiency.\n")
         found["efficiency"] = cases
     if part != "efficiency":
-        compared = run(Question(COMPARED, _shares(shares), pace, True, torch_python))
+        compared = run(Question(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, True, torch_python))
         record(path, command, found | {"comparison": compared})
         print(comparison_table(compared))
         print(f"\nauto takes {compared['automatic']}; efficiency {compared['efficiency']:.2f}.")

@@ -135,7 +135,7 @@ def kept(path: str | None) -> list[dict[str, Any]]:
 @click.option("--batch", type=int, help="Samples a step.  [default: each network's]")
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=2, show_default=True, help="Steps of each plan in one round.")
-@click.option("--budget", default=40.0, show_default=True, help="Seconds that each calibration may take.")
+@click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
 @click.option("--most", default=4, show_default=True, help="Plans of a case to measure at most.")
 @click.option("--folder", help="Where profiles, plans and predictions are left.  [default: a new folder for temporary files]")
 @click.option("--json", "path", help="File to write the figures to, after each case.")

@@ -24,7 +24,7 @@ from hetero_mtf.planning.samples import best_batch
 from hetero_mtf.planning.search import Candidate
 from hetero_mtf.planning.typed import device_names, filter_stage, single_stage
 from hetero_mtf.planning.what_if import WhatIf, supposed, suppositions
-from hetero_mtf.planning.worth import device_worth
+from hetero_mtf.planning.worth import device_worth, without_hindrances
 from hetero_mtf.units import seconds_text
 
 Strategy = Callable[[Costs], Candidate]
@@ -180,7 +180,7 @@ def _cheapest(costs: Costs) -> Plan:
         least = f"the one by strategy {nearest} is nearest to it, it {lacks[nearest]}"
         raise PlanError(f"no plan fits in memory, {least} (bytes that others lack: {others}); use a smaller batch or network")
     chosen = min(able, key=lambda name: candidates[name].prediction.step_s)
-    best = candidates[chosen]
+    best = candidates[chosen] = without_hindrances(costs, candidates[chosen])
     rest = tuple(_alternative(costs, name, candidates, lacks[name], chosen) for name in candidates if name != chosen)
     worth = device_worth(costs, best, [candidates[name] for name in able if name != chosen])
     return dataclasses.replace(_made(costs.profile, chosen, proven(costs, best)), alternatives=rest + none, worth=worth)

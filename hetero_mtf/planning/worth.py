@@ -10,7 +10,6 @@ import numpy as np
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost import Costs, predict
-from hetero_mtf.planning.curve import PASSES
 from hetero_mtf.planning.layout import Arrangement, Segment, channels, split_units
 from hetero_mtf.planning.records import DeviceWorth, Stage
 from hetero_mtf.planning.search import Candidate
@@ -39,8 +38,7 @@ def device_worth(costs: Costs, chosen: Candidate, others: Iterable[Candidate] = 
     units) a device.
     """
     used = chosen.stage.devices
-    alone_s = _alone_s(costs)
-    by_speed = sorted(range(len(alone_s)), key=lambda device: (alone_s[device], device))
+    by_speed = np.argsort(costs.alone_s, kind="stable").tolist()
     inside, outside = ([d for d in by_speed if (d in used) == wanted] for wanted in (True, False))
     if len(by_speed) > LOOKED_AT_UP_TO:
         inside, outside = inside[-SLOWEST:], outside[:SLOWEST]
@@ -49,6 +47,32 @@ def device_worth(costs: Costs, chosen: Candidate, others: Iterable[Candidate] = 
     found = {device: _without(costs, resizer, chosen, known, device) for device in inside if len(used) > 1}
     found.update({device: _with(costs, resizer, chosen, known, device) for device in outside})
     return tuple(worth for _, worth in sorted(found.items()) if worth is not None)
+
+
+def without_hindrances(costs: Costs, chosen: Candidate) -> Candidate:
+    """Return a plan without the devices that make its step longer, its layouts as they are and its sizes solved anew.
+
+    Parameters
+    ----------
+    costs : Costs of the profile.
+    chosen : the plan; on two mesh axes it stays as it is.
+
+    Notes
+    -----
+    One device after another is left out, each time the one without which the predicted step is shortest, until every device helps;
+    of more than eight only the three slowest are looked at. Heuristic, never worse than where it starts. O(devices^2) predictions.
+    """
+    while len(chosen.stage.devices) > 1 and len(chosen.stage.axes) == 1:
+        resizer, used = Resizer(costs, chosen.stage), chosen.stage.devices
+        slowest = used
+        if len(used) > LOOKED_AT_UP_TO:
+            slowest = tuple(sorted(used, key=lambda device: costs.alone_s[device])[-SLOWEST:])
+        found = [leaner for device in slowest for leaner in _made(costs, resizer.on([d for d in used if d != device]))]
+        best = min(found, key=lambda c: c.prediction.step_s, default=chosen)
+        if best.prediction.step_s >= chosen.prediction.step_s * (1 - 1e-9):
+            break
+        chosen = best
+    return chosen
 
 
 def _resizer(costs: Costs, chosen: Candidate, others: Sequence[Candidate]) -> Resizer | None:
@@ -135,14 +159,6 @@ def _segments(graph: LayerGraph, stage: Stage) -> tuple[Segment, ...]:
     for layer, first in group.items():
         members.setdefault(first, []).append(layer)
     return tuple(Segment(split_units(graph, ls[0], entries[ls[0]].layout, counts), tuple(ls)) for ls in members.values())
-
-
-def _alone_s(costs: Costs) -> list[float]:
-    """Return the seconds of the whole network on each device alone."""
-    graph = costs.graph
-    rows = [costs.rows(layer, "replicated", step_pass)[:, -1] for layer in range(len(graph.layers)) for step_pass in PASSES]
-    alone_s: list[float] = np.sum(rows, axis=0).tolist()
-    return alone_s
 
 
 def _without(costs: Costs, resizer: Resizer | None, chosen: Candidate, others: Sequence[Candidate], device: int) -> DeviceWorth | None:

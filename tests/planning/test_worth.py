@@ -11,7 +11,7 @@ from hetero_mtf.planning.plan import DeviceWorth, Plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.search import Candidate
 from hetero_mtf.planning.strategies import STRATEGIES, plan
-from hetero_mtf.planning.worth import Resizer, device_worth
+from hetero_mtf.planning.worth import Resizer, device_worth, without_hindrances
 from tests.planning.networks import pair_net, profile_of, residual_net
 
 GRAPH = pair_net(48, 48, 24)
@@ -51,6 +51,15 @@ def test_a_device_that_would_change_next_to_nothing_stays_out() -> None:
     found = device_worth(costs, Candidate(stage, predict(costs, stage)))[2]
     assert not found.used and found.reason.startswith("using worker:2 as well gains only ")
     assert found.reason.endswith("%: it is not worth its power")
+
+
+def test_devices_that_make_a_step_longer_are_left_out_one_by_one() -> None:
+    costs = Costs(profile_of(pair_net(400, 400, 24), [2e6, 3e2, 2e6, 3e2], 1e-9, batch_size=8))
+    everyone = STRATEGIES["even"](costs)
+    leaner = without_hindrances(costs, everyone)
+    assert leaner.stage.devices == (0, 2)
+    assert leaner.prediction.step_s < everyone.prediction.step_s
+    assert without_hindrances(costs, leaner) == leaner
 
 
 def test_a_device_left_out_says_what_using_it_would_cost() -> None:

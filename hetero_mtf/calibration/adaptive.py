@@ -74,9 +74,7 @@ def next_units(curve: Sampled) -> tuple[int, float] | None:
     curve : what is known.
     """
     found = [
-        (units, error)
-        for at, (units, error) in enumerate(expected_errors(curve))
-        if curve.units[at] < units and error > _noise(curve, at)
+        (units, error) for at, (units, error) in enumerate(expected_errors(curve)) if curve.units[at] < units and error > _noise(curve, at)
     ]
     return max(found, key=lambda entry: entry[1], default=None)
 

@@ -100,6 +100,7 @@ def command(**options: Any) -> None:
     for path in (run.save, run.output, run.measured):
         check_target(path)
     from hetero_mtf.commands.subject import load_subject
+
     subject = load_subject(run.model, run.model_arguments, run.dtype, run.data, run.seed)
     from hetero_mtf.commands.preparation import Wanted, prepare
     from hetero_mtf.runtime.cluster import Cluster

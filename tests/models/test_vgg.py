@@ -14,7 +14,11 @@ def test_it_has_eight_convolutions_with_a_bias_or_a_normalisation_each(batch_nor
     model = vgg11(batch_norm)
     assert model.count_params() == sum(KERNELS) + per_filter * FILTERS + DENSE
     assert [model.get_layer(f"pool{n}").output.shape[1:] for n in range(1, 6)] == [
-        (16, 16, 64), (8, 8, 128), (4, 4, 256), (2, 2, 512), (1, 1, 512)
+        (16, 16, 64),
+        (8, 8, 128),
+        (4, 4, 256),
+        (2, 2, 512),
+        (1, 1, 512),
     ]
     assert model.output.shape == (None, 10)
 

@@ -8,7 +8,10 @@ def test_it_has_one_block_of_two_convolutions_in_each_of_four_stages() -> None:
     convolutions = [layer for layer in model.layers if type(layer).__name__ == "Conv3D"]
     assert sorted(layer.kernel.shape[0] for layer in convolutions) == [1] * 3 + [3] * 9
     assert [model.get_layer(f"block{n}_add").output.shape[1:] for n in (1, 2, 3, 4)] == [
-        (16, 16, 16, 32), (8, 8, 8, 64), (4, 4, 4, 128), (2, 2, 2, 256)
+        (16, 16, 16, 32),
+        (8, 8, 8, 64),
+        (4, 4, 4, 128),
+        (2, 2, 2, 256),
     ]
 
 

@@ -98,26 +98,7 @@ def expected_s(wanted: Sequence[Point], count: int) -> float:
     """
     first = {point.layer: point for point in reversed(wanted) if point.full}
     measured = [point for point in wanted if not point.full or first[point.layer] is point]
-    windows = Windows(WINDOW_S, count)
-    each = [(2 + point.updates, windows_of(point, windows)) for point in measured]
-    return sum(loops * (windows.count + 1) * windows.window_s for loops, windows in each)
-
-
-def windows_of(point: Point, windows: Windows) -> Windows:
-    """Return how a point is measured: shortly in a layer with a small part of the work, in three windows at least with all units.
-
-    Parameters
-    ----------
-    point : what is measured.
-    windows : how the other points are.
-
-    Notes
-    -----
-    All curves of a layer end in the point with all its units, and replicated layers are predicted by it alone.
-    """
-    if point.minor:
-        return Windows(min(MINOR_WINDOW_S, windows.window_s), 1)
-    return dataclasses.replace(windows, count=max(WINDOWS, windows.count)) if point.full else windows
+    return sum((2 + point.updates) * (2 * MINOR_WINDOW_S if point.minor else (count + 1) * WINDOW_S) for point in measured)
 
 
 def link_windows(windows: Windows, pairs: int) -> Windows:

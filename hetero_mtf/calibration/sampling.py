@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.calibration.adaptive import Sampled, next_sample
-from hetero_mtf.calibration.budget import Effort, windows_of
+from hetero_mtf.calibration.budget import MINOR_WINDOW_S, Effort
 from hetero_mtf.calibration.points import Point, point_of
 from hetero_mtf.calibration.probe import Probe, build_probe
 from hetero_mtf.calibration.windows import Measurement, Windows
@@ -123,6 +123,7 @@ class Sampler:
 
     def _measured(self, point: Point) -> Passes:
         setting, cluster = self._setting, self._setting.cluster
+        windows = Windows(min(MINOR_WINDOW_S, setting.windows.window_s), 1) if point.minor else setting.windows
         self._number += 1
         graph = tf.Graph()
         with graph.as_default():
@@ -130,7 +131,7 @@ class Sampler:
             probe = build_probe(point, device, setting.graph.dtype, setting.rule, self._container, self._number)
         with cluster.session(graph) as session:
             session.run(probe.setup)
-            timed = _time_probe(session, probe, windows_of(point, setting.windows))
+            timed = _time_probe(session, probe, windows)
             session.run(probe.teardown)
         return timed
 

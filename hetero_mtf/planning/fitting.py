@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hetero_mtf.errors import NothingToSplitError
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.layout import BORDERS, PAIRINGS
-from hetero_mtf.planning.memory import Shortfall, shortfalls
+from hetero_mtf.planning.memory import Shortfall, short_bytes, shortfalls
 from hetero_mtf.planning.records import Stage
 from hetero_mtf.planning.search import Candidate
 from hetero_mtf.planning.sizes import even
@@ -53,18 +53,7 @@ def fitting(costs: Costs, strategy: str, candidate: Candidate, gradient_sync: st
         for devices in dict.fromkeys((candidate.stage.devices, tuple(range(len(costs.profile.cluster.devices))))):
             limited = _limited(costs, resizer, devices)
             found += [Candidate(limited, predict(costs, limited, gradient_sync))] if limited is not None else []
-    return min(found, key=lambda c: (short_bytes(costs, c.stage), c.prediction.step_s))
-
-
-def short_bytes(costs: Costs, stage: Stage) -> int:
-    """Return the bytes that a stage is short of, over all pools; 0 where it fits.
-
-    Parameters
-    ----------
-    costs : Costs of the profile.
-    stage : Stage.
-    """
-    return sum(short.short_bytes for short in shortfalls(costs.profile, stage, costs.memory))
+    return min(found, key=lambda c: (short_bytes(costs.profile, c.stage, costs.memory), c.prediction.step_s))
 
 
 def _bases(costs: Costs, strategy: str, stage: Stage) -> Iterator[Stage]:

@@ -239,6 +239,24 @@ class Costs:
         seconds: np.ndarray = self._summed([*found, *again])[:, -1]
         return seconds
 
+    @functools.cached_property
+    def by_speed(self) -> list[int]:
+        """The devices, the fastest alone first; an earlier one first where two are as fast."""
+        found: list[int] = np.argsort(self.alone_s, kind="stable").tolist()
+        return found
+
+    def turns(self, devices: Sequence[int]) -> np.ndarray:
+        """Return the (devices,) number of the processors given that share each one's TensorFlow device, itself too: they take turns.
+
+        Parameters
+        ----------
+        devices : indices of the processors' devices in the cluster.
+        """
+        names = [self.profile.cluster.devices[device].tf_device for device in devices]
+        _, turn, counts = np.unique(names, return_inverse=True, return_counts=True)
+        found: np.ndarray = counts[turn]
+        return found
+
     def update_s(self, device: int) -> float:
         """Return the seconds of the update of all the network's weights on a device."""
         owners = [self.alike[i] for i, layer in enumerate(self.graph.layers) if layer.shared_with is None]

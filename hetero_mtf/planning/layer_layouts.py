@@ -17,8 +17,9 @@ from hetero_mtf.planning.ideal import least_step_s
 from hetero_mtf.planning.layout import PAIRINGS, arrange
 from hetero_mtf.planning.layout_cost import LayoutCost
 from hetero_mtf.planning.layout_milp import TIME_LIMIT_S
-from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, short_bytes, solve_layouts, solve_within_memory, stage_of
+from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, solve_layouts, solve_within_memory, stage_of
 from hetero_mtf.planning.layout_space import Space, layout_space
+from hetero_mtf.planning.memory import short_bytes
 from hetero_mtf.planning.records import Proof
 from hetero_mtf.planning.samples import best_batch
 from hetero_mtf.planning.search import Candidate, found_once
@@ -63,7 +64,8 @@ def best_layers(costs: Costs) -> Candidate:
         if sum(float(cost.own(index).min()) for index in range(len(costs.graph.layers))) >= least:
             continue
         solution, tight = solve_layouts(cost, TIME_LIMIT_S / len(sets)), False
-        if short_bytes(costs, stage_of(solution.layouts, devices)) > 0 and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO:
+        lacking = short_bytes(costs.profile, stage_of(solution.layouts, devices), costs.memory) > 0
+        if lacking and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO:
             within = layout_space(costs, devices, stages, by_memory=True)
             left_s /= 2
             tighter = solve_within_memory(LayoutCost(costs, within), left_s)
@@ -123,7 +125,7 @@ def proof_of(space: Space, solution: LayoutSolution, value: float, within: bool 
 
 
 def _rank(costs: Costs, candidate: Candidate) -> tuple[float, bool, float]:
-    return short_bytes(costs, candidate.stage), len(candidate.stage.devices) < 2, candidate.prediction.step_s
+    return short_bytes(costs.profile, candidate.stage, costs.memory), len(candidate.stage.devices) < 2, candidate.prediction.step_s
 
 
 def _others(costs: Costs) -> Iterator[Candidate]:
@@ -147,12 +149,11 @@ def _others(costs: Costs) -> Iterator[Candidate]:
 
 def _sets(costs: Costs, known: Sequence[Candidate]) -> list[tuple[int, ...]]:
     """Return the sets of two and more devices to solve the program on, the largest first."""
-    alone_s = costs.alone_s.tolist()
-    if len(alone_s) <= ALL_SETS_UP_TO:
-        found = [chosen for size in range(2, len(alone_s) + 1) for chosen in itertools.combinations(range(len(alone_s)), size)]
+    by_speed = costs.by_speed
+    if len(by_speed) <= ALL_SETS_UP_TO:
+        found = [chosen for size in range(2, len(by_speed) + 1) for chosen in itertools.combinations(range(len(by_speed)), size)]
     else:
-        by_speed = sorted(range(len(alone_s)), key=lambda device: (alone_s[device], device))
-        found = [tuple(sorted(by_speed[:count])) for count in _counts(len(alone_s))]
+        found = [tuple(sorted(by_speed[:count])) for count in _counts(len(by_speed))]
     found += [candidate.stage.devices for candidate in known if len(candidate.stage.devices) > 1]
     return sorted(dict.fromkeys(found), key=lambda devices: (-len(devices), devices))
 

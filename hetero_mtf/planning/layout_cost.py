@@ -34,9 +34,7 @@ class LayoutCost:
         self.costs, self.space, self.graph = costs, space, costs.graph
         self.devices, self._at = np.array(space.devices), np.arange(len(space.devices))
         self.ring = costs.ring(space.devices)
-        names = [costs.profile.cluster.devices[d].tf_device for d in space.devices]
-        _, turn, counts = np.unique(names, return_inverse=True, return_counts=True)
-        self._turns = counts[turn]
+        self._turns = costs.turns(space.devices)
         self.readers: list[list[int]] = [[] for _ in self.graph.layers]
         for index, layer in enumerate(self.graph.layers):
             for source in dict.fromkeys(layer.inputs):

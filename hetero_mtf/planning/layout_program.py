@@ -11,7 +11,7 @@ from hetero_mtf.planning.layout_cost import LayoutCost
 from hetero_mtf.planning.layout_memory import LayoutMemory
 from hetero_mtf.planning.layout_milp import TIME_LIMIT_S, MilpSolution, solve_milp
 from hetero_mtf.planning.layout_space import entry_of
-from hetero_mtf.planning.memory import stage_memory_bytes
+from hetero_mtf.planning.memory import pool_bytes
 from hetero_mtf.planning.records import AXIS, LayerLayout, Stage
 
 ROUNDS = 6  # of solving with other memory reserved, each in half of the time that is left
@@ -104,41 +104,14 @@ def solve_within_memory(cost: LayoutCost, time_limit_s: float) -> LayoutSolution
             high = reserved
         else:
             solution = _solution(cost, found)
-            needed = needed_bytes(costs, stage_of(solution.layouts, space.devices))
-            if all(needed.get(pool.name, 0.0) <= pool.free + reserved.get(pool.name, 0.0) for pool in memory.pools):
+            needed = pool_bytes(costs.profile, stage_of(solution.layouts, space.devices), costs.memory)
+            if all(needed.get(pool.name, 0) <= pool.free + reserved.get(pool.name, 0.0) for pool in memory.pools):
                 return solution
             low = reserved
-            reserved = {p.name: max(low.get(p.name, 0.0), needed.get(p.name, 0.0) - memory.needed(found.choice, p)) for p in memory.pools}
+            reserved = {p.name: max(low.get(p.name, 0.0), needed.get(p.name, 0) - memory.needed(found.choice, p)) for p in memory.pools}
         if high is not None:
             reserved = {name: (low.get(name, 0.0) + most) / 2 for name, most in high.items()}
     return None
-
-
-def needed_bytes(costs: Costs, stage: Stage) -> dict[str, float]:
-    """Return the bytes that a stage needs of each pool.
-
-    Parameters
-    ----------
-    costs : Costs of the profile.
-    stage : Stage.
-    """
-    needed: dict[str, float] = {}
-    for device, held_bytes in zip(stage.devices, stage_memory_bytes(costs.profile, stage, costs.memory)):
-        pool = costs.profile.cluster.devices[device].pool
-        needed[pool] = needed.get(pool, 0.0) + held_bytes
-    return needed
-
-
-def short_bytes(costs: Costs, stage: Stage) -> float:
-    """Return the bytes that a stage is short of, over all pools; 0 where it fits.
-
-    Parameters
-    ----------
-    costs : Costs of the profile.
-    stage : Stage.
-    """
-    needed = needed_bytes(costs, stage)
-    return sum(max(0.0, needed.get(pool.name, 0.0) - pool.free_bytes) for pool in costs.profile.memory)
 
 
 def _solution(cost: LayoutCost, found: MilpSolution) -> LayoutSolution:

@@ -86,9 +86,7 @@ def _free(costs: Costs, devices: Sequence[int]) -> list[float]:
 class _Space:
     def __init__(self, costs: Costs, devices: tuple[int, ...], shares: Sequence[Sequence[float]]) -> None:
         self.costs, self.graph, self.devices, self.shares = costs, costs.graph, devices, shares
-        names = [costs.profile.cluster.devices[d].tf_device for d in devices]
-        _, turn, counts = np.unique(names, return_inverse=True, return_counts=True)
-        self.turns = counts[turn][:, None]
+        self.turns = costs.turns(devices)[:, None]
         self.at = np.arange(len(devices))
         self.slowest: dict[tuple[int, State], int] = {}
         self._solved: dict[Members, tuple[Vector, float, int]] = {}

@@ -289,6 +289,31 @@ class Shortfall:
         return f"{needs} and is {self.short_bytes} bytes short, most for {most}"
 
 
+def pool_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> dict[str, int]:
+    """Return the bytes that the devices of a stage need together, by pool.
+
+    Parameters
+    ----------
+    profile, stage, memory : as for `stage_memory_bytes`.
+    """
+    needed: dict[str, int] = {}
+    for device, held_bytes in zip(stage.devices, stage_memory_bytes(profile, stage, memory)):
+        pool = profile.cluster.devices[device].pool
+        needed[pool] = needed.get(pool, 0) + held_bytes
+    return needed
+
+
+def short_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> int:
+    """Return the bytes that a stage is short of, over all pools; 0 where it fits.
+
+    Parameters
+    ----------
+    profile, stage, memory : as for `stage_memory_bytes`.
+    """
+    needed = pool_bytes(profile, stage, memory)
+    return sum(max(0, needed.get(free.name, 0) - free.free_bytes) for free in profile.memory)
+
+
 def shortfalls(profile: Profile, stage: Stage, memory: Memory | None = None) -> tuple[Shortfall, ...]:
     """Return the pools that have less free than a stage needs, the one that misses most first.
 
@@ -298,10 +323,7 @@ def shortfalls(profile: Profile, stage: Stage, memory: Memory | None = None) -> 
     stage : Stage.
     memory : Memory of the profile, where it is at hand.
     """
-    devices = profile.cluster.devices
-    needed: dict[str, int] = {}
-    for device, held_bytes in zip(stage.devices, stage_memory_bytes(profile, stage, memory)):
-        needed[devices[device].pool] = needed.get(devices[device].pool, 0) + held_bytes
+    devices, needed = profile.cluster.devices, pool_bytes(profile, stage, memory)
     lacking = [free for free in profile.memory if needed.get(free.name, 0) > free.free_bytes]
     if not lacking:
         return ()

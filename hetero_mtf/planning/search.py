@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import itertools
@@ -244,6 +243,4 @@ class Sizer:
 
     def _in_turns(self, tables: Sequence[np.ndarray], devices: Sequence[int]) -> list[np.ndarray]:
         """Return the tables of processors that take turns on one TensorFlow device, so each is that much slower."""
-        names = [self.costs.profile.cluster.devices[d].tf_device for d in devices]
-        turns = collections.Counter(names)
-        return [turns[name] * table for name, table in zip(names, tables)]
+        return [count * table for count, table in zip(self.costs.turns(devices).tolist(), tables)]

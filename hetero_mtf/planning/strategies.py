@@ -5,17 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.filters import best_filters
-from hetero_mtf.planning.fitting import fitting, short_bytes
+from hetero_mtf.planning.fitting import fitting
 from hetero_mtf.planning.grid import best_grid
 from hetero_mtf.planning.hybrid import best_hybrid
 from hetero_mtf.planning.layer_layouts import best_layers, proven
 from hetero_mtf.planning.link_cost import collective_rules
-from hetero_mtf.planning.memory import lack_of_memory, optimizer_name
+from hetero_mtf.planning.memory import lack_of_memory, optimizer_name, short_bytes
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.reasons import binding_part, why_longer
@@ -106,11 +104,11 @@ def single(costs: Costs) -> Candidate:
     """
     free = {pool.name: pool.free_bytes for pool in costs.profile.memory}
     fastest: dict[int | None, int] = {}  # by the memory that is free for it: all devices hold as much
-    for device in np.argsort(costs.alone_s, kind="stable").tolist():
+    for device in costs.by_speed:
         fastest.setdefault(free.get(costs.profile.cluster.devices[device].pool), device)
     stages = [single_stage(costs.graph, device) for device in fastest.values()]
     candidates = [Candidate(stage, predict(costs, stage)) for stage in stages]
-    return min(candidates, key=lambda c: (short_bytes(costs, c.stage), c.prediction.step_s))
+    return min(candidates, key=lambda c: (short_bytes(costs.profile, c.stage, costs.memory), c.prediction.step_s))
 
 
 def even(costs: Costs) -> Candidate:
@@ -174,7 +172,7 @@ def _cheapest(costs: Costs) -> Plan:
     lacks = {name: lack_of_memory(costs.profile, candidate.stage) for name, candidate in candidates.items()}
     able = [name for name in candidates if not lacks[name]]
     if not able:
-        short = {name: short_bytes(costs, candidate.stage) for name, candidate in candidates.items()}
+        short = {name: short_bytes(costs.profile, candidate.stage, costs.memory) for name, candidate in candidates.items()}
         nearest = min(short, key=lambda name: short[name])
         others = ", ".join(f"{name} {lacking}" for name, lacking in short.items() if name != nearest)
         least = f"the one by strategy {nearest} is nearest to it, it {lacks[nearest]}"

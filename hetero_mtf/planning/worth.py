@@ -38,9 +38,8 @@ def device_worth(costs: Costs, chosen: Candidate, others: Iterable[Candidate] = 
     units) a device.
     """
     used = chosen.stage.devices
-    by_speed = np.argsort(costs.alone_s, kind="stable").tolist()
-    inside, outside = ([d for d in by_speed if (d in used) == wanted] for wanted in (True, False))
-    if len(by_speed) > LOOKED_AT_UP_TO:
+    inside, outside = ([d for d in costs.by_speed if (d in used) == wanted] for wanted in (True, False))
+    if len(costs.by_speed) > LOOKED_AT_UP_TO:
         inside, outside = inside[-SLOWEST:], outside[:SLOWEST]
     known = list(others)
     resizer = _resizer(costs, chosen, known)
@@ -66,7 +65,7 @@ def without_hindrances(costs: Costs, chosen: Candidate) -> Candidate:
         resizer, used = Resizer(costs, chosen.stage), chosen.stage.devices
         slowest = used
         if len(used) > LOOKED_AT_UP_TO:
-            slowest = tuple(sorted(used, key=lambda device: costs.alone_s[device])[-SLOWEST:])
+            slowest = tuple([device for device in costs.by_speed if device in used][-SLOWEST:])
         found = [leaner for device in slowest for leaner in _made(costs, resizer.on([d for d in used if d != device]))]
         best = min(found, key=lambda c: c.prediction.step_s, default=chosen)
         if best.prediction.step_s >= chosen.prediction.step_s * (1 - 1e-9):
@@ -121,9 +120,7 @@ class Resizer:
 
     def _dealt(self, rows: np.ndarray, units: int, devices: Sequence[int], most: Sequence[float]) -> tuple[int, ...]:
         """Return the units that minimise the slowest device's seconds; processors on one TensorFlow device take turns."""
-        names = [self.costs.profile.cluster.devices[d].tf_device for d in devices]
-        turns = collections.Counter(names)
-        tables = [turns[name] * rows[device] for name, device in zip(names, devices)]
+        tables = [count * rows[device] for count, device in zip(self.costs.turns(devices).tolist(), devices)]
         if most:
             return minimise_maximum(tables, units, upper=_upper(units, most)).sizes
         return minimise_maximum(tables, units).sizes if any(table[-1] for table in tables) else even(units, len(devices)).sizes

@@ -12,7 +12,7 @@ from typing import Any
 from hetero_mtf.errors import DataError, PlanError
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked
+from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
 from hetero_mtf.planning.records import DevicePart
 from hetero_mtf.report.step_time import StepTimes
 
@@ -110,8 +110,7 @@ class Measured:
         document: dict[str, Any] = read_json(path, kind="measured", version=VERSION)
         faults: list[Fault] = []
         values = read_fields(cls, {key: value for key, value in document.items() if key not in _HEAD}, "", faults)
-        named = {fault.path.split("[")[0] for fault in faults}
-        faults += [fault for fault in _faults(unchecked(cls, values)) if fault.path.split("[")[0] not in named]
+        faults += unless_caused(_faults(unchecked(cls, values)), faults)
         if faults:
             raise DataError(f"{os.fspath(path)} has {listed(faults)}; train again with hetero-mtf train")
         return cls(**values)

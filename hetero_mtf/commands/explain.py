@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from hetero_mtf.planning.what_if import WhatIf
     from hetero_mtf.report.measured import Measured
     from hetero_mtf.report.section import Section
+
+Loaded = TypeVar("Loaded")
 
 
 @click.command()
@@ -83,47 +86,50 @@ def beside(plan: str, kind: str) -> pathlib.Path:
 
 def _profile(given: str | None, plan: str, made: Plan, asked: WhatIf) -> Profile | None:
     """Return the profile given, or the one beside the plan if it is that of its network, devices and batch size."""
-    from hetero_mtf.errors import HeteroError, PlanError
+    from hetero_mtf.errors import PlanError
     from hetero_mtf.planning.profile import Profile
     from hetero_mtf.planning.typed import device_names
 
-    path = given or str(beside(plan, "profile"))
-    if given is None and not pathlib.Path(path).is_file():
-        if asked:
-            raise PlanError(f"what if needs the profile of the plan and there is no {path}; give it with --profile")
-        return None
-    try:
+    def load(path: str) -> Profile:
         found = Profile.load(path)
         made.check(found.graph)
         mine, its = (device_names(found.cluster), found.batch_size), (made.devices, made.batch_size)
         if mine != its:
             told = [f"devices {', '.join(names)} at batch size {size}" for names, size in (mine, its)]
             raise PlanError(f"{path} is for {told[0]} and the plan for {told[1]}; give the profile that the plan was made from")
-    except HeteroError as fault:
-        if given is not None or asked:
-            raise
-        click.echo(f"hetero-mtf: warning: {path} is left aside, {fault}", err=True)
-        return None
-    return found
+        return found
+
+    path = str(beside(plan, "profile"))
+    if given is None and asked and not pathlib.Path(path).is_file():
+        raise PlanError(f"what if needs the profile of the plan and there is no {path}; give it with --profile")
+    return _loaded(given, path, load, needed=bool(asked))
 
 
 def _measured(given: str | None, plan: str, made: Plan) -> Measured | None:
     """Return the times given, or those beside the plan if they are of a run by it."""
-    from hetero_mtf.errors import HeteroError
     from hetero_mtf.report.measured import Measured
 
-    path = given or str(beside(plan, "measured"))
-    if given is None and not pathlib.Path(path).is_file():
-        return None
-    try:
+    def load(path: str) -> Measured:
         found = Measured.load(path)
         found.check(made, path)
-    except HeteroError as fault:
-        if given is not None:
-            raise
-        click.echo(f"hetero-mtf: warning: {path} is left aside, {fault}", err=True)
+        return found
+
+    return _loaded(given, str(beside(plan, "measured")), load)
+
+
+def _loaded(given: str | None, otherwise: str, load: Callable[[str], Loaded], needed: bool = False) -> Loaded | None:
+    """Return what is in the file given, or in the one beside the plan, which is left aside with a warning if it does not fit."""
+    from hetero_mtf.errors import HeteroError
+
+    if given is None and not pathlib.Path(otherwise).is_file():
         return None
-    return found
+    try:
+        return load(given or otherwise)
+    except HeteroError as fault:
+        if given is not None or needed:
+            raise
+        click.echo(f"hetero-mtf: warning: {otherwise} is left aside, {fault}", err=True)
+        return None
 
 
 def _otherwise(before: Plan, profile: Profile, asked: WhatIf) -> tuple[Section, ...]:

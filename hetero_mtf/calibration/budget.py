@@ -18,6 +18,8 @@ WINDOWS = 3
 MINOR_WINDOW_S = 0.1
 # More pairs of devices than these get one short window each.
 MANY_PAIRS = 3
+# So many of a device's layers are measured once more while the other devices of its host rest.
+ALONE_LAYERS = 5
 # Windows that a pair of devices takes, beside one that warms up and finds the repetitions; likewise the call of a step.
 _LINK_WINDOWS = 12.5
 _CALL_WINDOWS = 3.0
@@ -37,12 +39,14 @@ class Effort:
     windows : how.
     refine_s : seconds that each device may spend on further points.
     limit_s : seconds after which a device measures no further points, counted from its first one.
+    alone : how many layers are measured on each device while the others of its host rest, at most.
     """
 
     points: tuple[Point, ...]
     windows: Windows
     refine_s: float
     limit_s: float = math.inf
+    alone: int = ALONE_LAYERS
 
     @property
     def refinements(self) -> int:
@@ -64,7 +68,7 @@ def effort_within(graph: LayerGraph, batch: int, budget_s: float | None, turns: 
     batch : samples of the whole batch.
     budget_s : seconds, or None for as long as one further point a curve takes.
     turns : devices that are measured one after another.
-    besides_s : seconds of the budget that links take, in three windows each.
+    besides_s : seconds of the budget that links and devices alone take, in three windows each.
 
     Warns
     -----
@@ -85,7 +89,7 @@ def effort_within(graph: LayerGraph, batch: int, budget_s: float | None, turns: 
         CalibrationWarning(f"a budget of {budget_s:g} s is short, {least:.0f} s would do; the windows are cut, expect a wider spread"),
         stacklevel=3,
     )
-    return Effort(coarse, Windows(max(0.02, WINDOW_S * budget_s / least), 1), 0.0)
+    return Effort(coarse, Windows(max(0.02, WINDOW_S * budget_s / least), 1), 0.0, alone=0)
 
 
 def expected_s(wanted: Sequence[Point], count: int) -> float:
@@ -110,6 +114,16 @@ def link_windows(windows: Windows, pairs: int) -> Windows:
     pairs : pairs of devices.
     """
     return windows if pairs <= MANY_PAIRS else Windows(min(windows.window_s, MINOR_WINDOW_S), 1)
+
+
+def expected_alone_s(devices: int) -> float:
+    """Return the seconds that measuring devices alone takes, in three windows each.
+
+    Parameters
+    ----------
+    devices : how many are measured so, one after another.
+    """
+    return devices * ALONE_LAYERS * 2 * (WINDOWS + 1) * WINDOW_S
 
 
 def expected_links_s(pairs: int) -> float:

@@ -15,7 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.calibration.budget import CalibrationWarning, Effort, effort_within, expected_links_s, link_windows
+from hetero_mtf.calibration.alone import accompanied, heaviest, sample_alone
+from hetero_mtf.calibration.budget import CalibrationWarning, Effort, effort_within, expected_alone_s, expected_links_s, link_windows
 from hetero_mtf.calibration.calls import CallCost, measure_calls
 from hetero_mtf.calibration.links import measure_link
 from hetero_mtf.calibration.reuse import DEVIATION, LOOKS, Subject, deviation, kept_curves, kept_link
@@ -76,8 +77,9 @@ def calibrate(
 
     Notes
     -----
-    Devices in processes of their own are measured at the same time, as they will work at the same
-    time; devices of one process one after another. Processors on one device share its curves. Backward is measured together
+    Devices in processes of their own are measured at the same time, as they will work at the same time; devices of one process
+    one after another. Where a host has several such devices, the layers that take most of each one's time are measured once more
+    while the others rest, for plans that leave them idle. Processors on one device share its curves. Backward is measured together
     with forward, which is then taken off; its spread is that of both together. A layer with all its units and samples is
     measured once for all its curves. Batch norm with some of the samples is measured with the statistics of these alone.
     """
@@ -94,10 +96,12 @@ def calibrate(
     devices = _distinct(cluster.devices)
     turns = max(len(indices) for indices in _processes(cluster.devices, devices))
     pairs = list(itertools.combinations(devices, 2))
-    effort = effort_within(graph, batch_size, budget_s, turns, expected_links_s(len(pairs)))
+    together = accompanied(cluster.devices, devices)
+    effort = effort_within(graph, batch_size, budget_s, turns, expected_links_s(len(pairs)) + expected_alone_s(len(together)))
     bench = _Bench(cluster, subject, Setting(cluster, graph, batch_size, rule, effort.windows), effort, earlier)
-    with (progress or progress_bar)("calibrating", bench.steps * len(devices) + len(pairs) + 1) as advance:
+    with (progress or progress_bar)("calibrating", bench.steps * len(devices) + len(together) + len(pairs) + 1) as advance:
         curves, same = bench.measure_devices(devices, advance)
+        curves += bench.measure_alone(together, curves, advance)
         links, call = bench.measure_links(pairs, same, advance), bench.measure_call(devices, same, advance)
     scatter = wide_spread(graph, cluster.record, curves)
     if scatter:
@@ -148,6 +152,16 @@ class _Bench:
         with concurrent.futures.ThreadPoolExecutor(len(processes)) as pool, _explained(self.cluster):
             found = [entry for entries in pool.map(measure, processes) for entry in entries]
         return [curve for _, curves, _ in found for curve in curves], {index for index, _, same in found if same}
+
+    def measure_alone(self, devices: Sequence[int], curves: Sequence[Curve], advance: Advance) -> list[Curve]:
+        """Return the curves of the heaviest layers on devices that were measured beside others, one device after another."""
+        found: list[Curve] = []
+        for index in devices:
+            wanted = heaviest(self.setting, curves, index, self.effort.points, self.effort.alone)
+            with _explained(self.cluster):
+                found += sample_alone(self.setting, index, wanted)
+            advance(f"{self.cluster.devices[index].name} alone")
+        return found
 
     def measure_links(self, pairs: Sequence[tuple[int, int]], same: set[int], advance: Advance) -> list[Link]:
         """Return the links of all pairs of devices, measured one after another, or kept between devices that are as they were."""

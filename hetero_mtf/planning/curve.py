@@ -11,7 +11,7 @@ import numpy as np
 from hetero_mtf.planning.reading import Fault
 from hetero_mtf.planning.sizes import non_decreasing
 
-DIMENSIONS = ("output", "input", "whole", "batch")
+DIMENSIONS = ("output", "input", "whole", "batch", "alone")
 PASSES = ("forward", "backward", "update")
 
 
@@ -23,8 +23,8 @@ class Curve:
     ----------
     layer : index of the first layer of this kind in the LayerGraph.
     device : index of the device in the cluster.
-    dimension : what the units are: "output" channels, "input" channels, "whole" for a layer measured as it stands, or "batch" for
-        samples, all channels there.
+    dimension : what the units are: "output" channels, "input" channels, "whole" for a layer measured as it stands, "batch" for
+        samples, all channels there, or "alone" for a whole layer measured while the other devices of the host rested.
     step_pass : "forward", "backward" or "update".
     batch : samples of the batch it was measured with; of the whole batch where the units are samples.
     units : (points,) local units, increasing.

@@ -52,12 +52,13 @@ def least_step_s(costs: Costs, devices: Sequence[int]) -> float:
 def _least_seconds(costs: Costs, devices: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Return the (passes, devices) seconds of each kind of pass at a device's best rate, and how many passes are of that kind."""
     counted = collections.Counter(costs.alike)
+    undisturbed = costs.undisturbed(devices)
     found, counts = [], []
     for layer, count in counted.items():
         for step_pass in ("forward", "backward") if costs.trains_before[layer] else ("forward",):
             rates = _rates(costs, layer, step_pass)[list(devices)]
             if np.isfinite(rates).all():
-                found.append(1 / rates)
+                found.append(np.where(undisturbed, costs.alone_part(layer, step_pass)[list(devices)], 1.0) / rates)
                 counts.append(count)
     return np.array(found), np.array(counts, float)
 

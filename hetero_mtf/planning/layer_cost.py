@@ -24,6 +24,7 @@ _DIMENSIONS = {
     "split": ("output", "input", "whole"),
     "replicated": ("whole", "output", "input"),
 }
+ALONE = "alone"  # the dimension of curves measured while the other devices of the host rested
 _KEPT = 50_000  # seconds of layers laid out in some way that are kept
 _ANY = ("output", "input", "whole")  # an update takes time in proportion to the weights, whichever way they are cut
 
@@ -58,6 +59,8 @@ class Costs:
         self._spent: dict[object, np.ndarray] = {}
         self._rows: dict[tuple[int, str, str], np.ndarray] = {}
         self._parts: dict[tuple[int, str], np.ndarray] = {}
+        self._alone: dict[tuple[int, str], np.ndarray] = {}
+        self._resting: dict[tuple[int, ...], np.ndarray] = {}
         self._curves: dict[object, np.ndarray] = {}
         self._rings: dict[tuple[int, ...], Ring] = {}
         self._lines: Lines | None = None
@@ -146,17 +149,6 @@ class Costs:
         """
         return float(self.spent(entry, np.array([device]), np.array([size]), np.array([samples]), step_pass)[0])
 
-    def summed_table(self, members: Sequence[tuple[int, str]], device: int) -> np.ndarray:
-        """Return the (units + 1,) seconds of a whole step's work in some layers for every number of local units.
-
-        Parameters
-        ----------
-        members : (layer, layout) of the layers of one segment.
-        device : index of the device.
-        """
-        row: np.ndarray = self.summed_rows(members)[device]
-        return row
-
     def summed_rows(self, members: Sequence[tuple[int, str]]) -> np.ndarray:
         """Return the (devices, units + 1) seconds of a whole step's work in some layers on every device.
 
@@ -225,8 +217,45 @@ class Costs:
                 _parts_of(stage, entry.sizes, entry.axis),
                 _parts_of(stage, entry.samples, entry.batch_axis),
                 step_pass,
-            )
+            ) * np.where(self.undisturbed(stage.devices), self.alone_part(entry.layer, step_pass)[list(stage.devices)], 1.0)
         return self._spent[key]
+
+    def alone_part(self, layer: int, step_pass: str) -> np.ndarray:
+        """Return the (devices,) t(the other devices of the host rest) / t(all work) of a layer's pass; 1 where that was not measured.
+
+        Devices of a host share its caches and memory, so a layer may take less while the others rest, and never takes more.
+
+        Parameters
+        ----------
+        layer : index of the layer.
+        step_pass : "forward", "backward" or "update".
+        """
+        key = (self.alike[layer], step_pass)
+        if key not in self._alone:
+            together = self.rows(layer, "replicated", step_pass)[:, -1]
+            known = [self.profile.has_curve(layer, d, ALONE, step_pass) for d in range(len(together))]
+            alone = [self.profile.curve(layer, d, ALONE, step_pass).seconds[-1] if there else 0.0 for d, there in enumerate(known)]
+            measured = np.array(known) & (together > 0)
+            self._alone[key] = np.where(measured, np.minimum(1.0, np.array(alone) / np.where(measured, together, 1.0)), 1.0)
+        return self._alone[key]
+
+    def undisturbed(self, devices: Sequence[int]) -> np.ndarray:
+        """Return the (devices,) whether the other devices of each one's host rest where only these work.
+
+        Processors on one TensorFlow device are one device.
+
+        Parameters
+        ----------
+        devices : indices of the devices that work.
+        """
+        key = tuple(devices)
+        if key not in self._resting:
+            records = self.profile.cluster.devices
+            at_work: dict[str, set[str]] = {}
+            for device in devices:
+                at_work.setdefault(records[device].host, set()).add(records[device].tf_device)
+            self._resting[key] = np.array([len(at_work[records[device].host]) == 1 for device in devices])
+        return self._resting[key]
 
     @functools.cached_property
     def alone_s(self) -> np.ndarray:

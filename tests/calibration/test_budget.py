@@ -44,9 +44,9 @@ def test_a_smaller_budget_takes_windows_first_then_points_then_seconds_of_a_wind
         assert (found.points, found.windows) == (wanted, expected.windows) and found.refine_s == pytest.approx(0.0, abs=1e-5)
     least_s = expected_s(coarse, 1)
     with pytest.warns(CalibrationWarning, match="is short"):
-        assert effort_within(graph, BATCH, least_s / 2) == Effort(coarse, Windows(pytest.approx(WINDOW_S / 2), 1), 0.0)
+        assert effort_within(graph, BATCH, least_s / 2) == Effort(coarse, Windows(pytest.approx(WINDOW_S / 2), 1), 0.0, alone=0)
     with pytest.warns(CalibrationWarning, match="is short"):
-        assert effort_within(graph, BATCH, least_s / 1000) == Effort(coarse, Windows(0.02, 1), 0.0)
+        assert effort_within(graph, BATCH, least_s / 1000) == Effort(coarse, Windows(0.02, 1), 0.0, alone=0)
 
 
 def test_what_a_budget_leaves_over_goes_into_further_points(graph: LayerGraph) -> None:

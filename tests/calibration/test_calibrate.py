@@ -277,6 +277,9 @@ def test_curves_rise_and_planned_sizes_follow_when_a_device_loses_half_its_share
         for step in ("forward", "backward")
     )
     assert ratios[1] > 1.4 and ratios[2] > 1.4, ratios
+    for profile in (before, after):
+        alone = [curve for curve in profile.curves if curve.dimension == "alone"]
+        assert {curve.device for curve in alone} == {0, 1} and all(curve.seconds[0] > 0 for curve in alone if curve.step_pass == "forward")
     sizes = [_sizes_of_first_pair(profile) for profile in (before, after)]  # whether sending pays is another matter
     assert sizes[0][1] > sizes[1][1] and sizes[1][0] > sizes[1][1], sizes
 

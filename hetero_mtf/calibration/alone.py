@@ -1,0 +1,91 @@
+"""Alone: how fast a device is while the other devices of its host rest, on the layers that take most of its time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from hetero_mtf.calibration.points import Point
+from hetero_mtf.calibration.sampling import Passes, Sampler, Setting
+from hetero_mtf.devices import Device
+from hetero_mtf.planning.curve import Curve
+from hetero_mtf.planning.profile import alike
+
+# Measured are the layers that take this part of a device's time, the longest first.
+PART = 0.9
+_PASSES = ("forward", "backward")
+
+
+def accompanied(devices: Sequence[Device], chosen: Sequence[int]) -> list[int]:
+    """Return which devices were measured beside others of their host: those of hosts with several processes.
+
+    Parameters
+    ----------
+    devices : of the cluster.
+    chosen : indices of those that were measured, one of each TensorFlow device.
+    """
+    processes: dict[str, set[str]] = {}
+    for index in chosen:
+        processes.setdefault(devices[index].host, set()).add(_process(devices[index]))
+    return [index for index in chosen if len(processes[devices[index].host]) > 1]
+
+
+def heaviest(setting: Setting, curves: Sequence[Curve], device: int, wanted: Sequence[Point], most: int) -> list[Point]:
+    """Return the whole layers that take most of a device's time and have not been measured alone.
+
+    Parameters
+    ----------
+    setting : what all devices share.
+    curves : of all devices.
+    device : index of the device.
+    wanted : points of the network.
+    most : how many layers, at most.
+    """
+    kinds = alike(setting.graph)
+    spent: dict[int, dict[str, float]] = {}
+    for curve in curves:
+        if curve.device == device and curve.dimension not in ("batch", "alone") and curve.step_pass in _PASSES:
+            spent.setdefault(curve.layer, {})[curve.step_pass] = curve.seconds[-1]
+    seconds = {layer: kinds.count(layer) * sum(passes.values()) for layer, passes in spent.items()}
+    known = {curve.layer for curve in curves if curve.device == device and curve.dimension == "alone"}
+    points = {point.layer: point for point in wanted if point.full}
+    found: list[Point] = []
+    reached_s = 0.0
+    for layer in sorted(seconds, key=lambda layer: -seconds[layer])[:most]:
+        if reached_s >= PART * sum(seconds.values()):
+            break
+        reached_s += seconds[layer]
+        if layer in points and layer not in known:
+            found.append(points[layer])
+    return found
+
+
+def sample_alone(setting: Setting, device: int, wanted: Sequence[Point]) -> list[Curve]:
+    """Return the curves of some whole layers on a device, measured while no other is at work.
+
+    Parameters
+    ----------
+    setting : what all devices share.
+    device : index of the device.
+    wanted : whole layers to measure.
+    """
+    container = setting.cluster.container("calibration")
+    found: list[Curve] = []
+    try:
+        sampler = Sampler(setting, device, container.name)
+        for point in wanted:
+            passes = sampler.take(dataclasses.replace(point, full=False))  # without the update, which streams all weights in either case
+            found += _curves(setting, device, point, passes)
+    finally:
+        container.release()
+    return found
+
+
+def _curves(setting: Setting, device: int, point: Point, passes: Passes) -> Iterator[Curve]:
+    for step_pass in _PASSES:
+        found = passes[step_pass]
+        yield Curve(point.layer, device, "alone", step_pass, setting.batch, (point.units,), (found.seconds,), (found.spread,))
+
+
+def _process(device: Device) -> str:
+    return device.tf_device.rpartition("/device:")[0]

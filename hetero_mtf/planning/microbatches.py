@@ -1,0 +1,29 @@
+"""Microbatches: the parts that a pipeline cuts a batch into."""
+
+from __future__ import annotations
+
+from hetero_mtf.errors import PlanError
+
+
+def microbatch_sizes(batch_size: int, microbatches: int) -> tuple[int, ...]:
+    """Return the samples of each microbatch: as even as possible, the larger ones first.
+
+    Parameters
+    ----------
+    batch_size : samples of the batch, at least 1.
+    microbatches : how many there are to be. A batch of fewer samples, such as the last of an epoch, has one microbatch a sample.
+
+    Raises
+    ------
+    PlanError
+        If the batch size or the number of microbatches is less than 1.
+
+    Examples
+    --------
+    >>> microbatch_sizes(10, 4), microbatch_sizes(2, 4)
+    ((3, 3, 2, 2), (1, 1))
+    """
+    if batch_size < 1 or microbatches < 1:
+        raise PlanError(f"a batch of {batch_size} samples cannot be cut into {microbatches} microbatches; use at least 1 of each")
+    share, rest = divmod(batch_size, min(batch_size, microbatches))
+    return (share + 1,) * rest + (share,) * (min(batch_size, microbatches) - rest)

@@ -19,10 +19,14 @@ _Brought = tuple[int, Lying]  # a layer whose output was moved, and how it lies 
 class Clocks:
     """The clocks of a stage's processors; `predict` says by what rule they go.
 
+    What a stage reads of other stages arrives as its layers want it, and what others read of it is taken where it lies: a transfer
+    between meshes is not the stage's.
+
     Parameters
     ----------
     costs : Costs of the profile.
     stage : Stage.
+    beside : whether the other devices of the hosts may be at work meanwhile, for other stages.
 
     Attributes
     ----------
@@ -31,8 +35,8 @@ class Clocks:
     sending : (processors,) seconds spent in collectives.
     """
 
-    def __init__(self, costs: Costs, stage: Stage) -> None:
-        self.costs, self.stage = costs, stage
+    def __init__(self, costs: Costs, stage: Stage, beside: bool = False) -> None:
+        self.costs, self.stage, self.beside = costs, stage, beside
         self.devices = np.array(stage.devices)
         self.now, self.busy, self.sending = (np.zeros(len(stage.devices)) for _ in range(3))
         self.entries = {entry.layer: entry for entry in stage.layouts}
@@ -52,7 +56,7 @@ class Clocks:
 
     def compute(self, entry: LayerLayout, step_pass: str) -> None:
         """Let every processor compute its part of a layer; those on one TensorFlow device take turns."""
-        spent = self.costs.spent_on(entry, self.stage, step_pass)
+        spent = self.costs.spent_on(entry, self.stage, step_pass, self.beside)
         self.busy += spent
         self.now += spent if self._alone else np.bincount(self._turns, spent)[self._turns]
 
@@ -69,8 +73,9 @@ class Clocks:
                 self._all_reduce(entry.axis, self._held_as[entry.layer], self._bytes(entry.layer))
             self._join_statistics(entry, forward=True)
         for index in self.costs.graph.outputs:
-            lying = self._held_as[index]
-            self._bring((index,), Lying((), "", lying.samples, lying.batch_axis), -1)
+            if index in self._held_as:
+                lying = self._held_as[index]
+                self._bring((index,), Lying((), "", lying.samples, lying.batch_axis), -1)
 
     def backward(self) -> None:
         """Walk the layers that train, or that one before them does, in reverse."""
@@ -117,7 +122,7 @@ class Clocks:
     def _bring(self, sources: Iterable[int], wanted: Lying, reader: int) -> None:
         """Move the outputs of some layers to where `reader` wants them, unless an earlier reader did."""
         for source in sources:
-            held = self._held_as[source]
+            held = self._held_as.get(source, wanted)
             if held == wanted or (source, wanted) in self._brought:
                 continue
             self._brought[source, wanted] = reader

@@ -193,7 +193,7 @@ class Costs:
             self._sums[key] = np.asarray(total).astype(float)
         return self._sums[key]
 
-    def spent_on(self, entry: LayerLayout, stage: Stage, step_pass: str) -> np.ndarray:
+    def spent_on(self, entry: LayerLayout, stage: Stage, step_pass: str, beside: bool = False) -> np.ndarray:
         """Return the (processors,) seconds of a layer's pass on a stage, as `spent`, found once for alike layers laid out alike.
 
         Parameters
@@ -201,24 +201,27 @@ class Costs:
         entry : the layer's layout.
         stage : Stage.
         step_pass : "forward", "backward" or "update".
+        beside : whether the other devices of the hosts may be at work meanwhile.
 
         Returns
         -------
         (processors,) array of float, seconds; not to be written to.
         """
         lies = entry.sizes, entry.axis, entry.samples, entry.batch_axis
-        key = self.alike[entry.layer], entry.layout, lies, stage.devices, stage.axes, step_pass
+        key = self.alike[entry.layer], entry.layout, lies, stage.devices, stage.axes, step_pass, beside
         if key not in self._spent:
             if len(self._spent) >= _KEPT:
                 self._spent.clear()
-            self._spent[key] = self.spent(
-                entry,
-                np.array(stage.devices),
-                _parts_of(stage, entry.sizes, entry.axis),
-                _parts_of(stage, entry.samples, entry.batch_axis),
-                step_pass,
-            ) * np.where(self.undisturbed(stage.devices), self.alone_part(entry.layer, step_pass)[list(stage.devices)], 1.0)
+            places = _parts_of(stage, entry.sizes, entry.axis), _parts_of(stage, entry.samples, entry.batch_axis)
+            found = self.spent(entry, np.array(stage.devices), *places, step_pass)
+            if self._some_alone and not beside:
+                found = found * np.where(self.undisturbed(stage.devices), self.alone_part(entry.layer, step_pass)[list(stage.devices)], 1.0)
+            self._spent[key] = found
         return self._spent[key]
+
+    @functools.cached_property
+    def _some_alone(self) -> bool:
+        return any(curve.dimension == ALONE for curve in self.profile.curves)
 
     def alone_part(self, layer: int, step_pass: str) -> np.ndarray:
         """Return the (devices,) t(the other devices of the host rest) / t(all work) of a layer's pass; 1 where that was not measured.

@@ -1,0 +1,73 @@
+"""A stage of a pipeline: its seconds and bytes are those of its part of the network, by the same rules."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.memory import Memory, stage_memory_bytes
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.records import Stage
+from hetero_mtf.planning.stage_cost import stage_cost
+from hetero_mtf.planning.stage_memory import stage_bytes
+from hetero_mtf.planning.typed import batch_stage, filter_stage, single_stage
+from tests.planning.networks import profile_of, residual_net
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    return profile_of(residual_net(8), [1e6, 3e5, 5e5])
+
+
+def _cut(stage: Stage, start: int, end: int) -> Stage:
+    return dataclasses.replace(stage, layers=stage.layers[start:end], layouts=stage.layouts[start:end])
+
+
+def test_a_stage_of_the_whole_network_costs_what_a_step_is_predicted_to_take(profile: Profile) -> None:
+    costs, graph = Costs(profile), profile.graph
+    alone = stage_cost(costs, single_stage(graph, 1), 1)
+    step = predict(costs, single_stage(graph, 1))
+    assert alone.microbatch_s + alone.finish_s == pytest.approx(step.step_s - step.call_s)
+    assert alone.busy_s == pytest.approx([part.busy_s for part in step.parts])
+    for stage in (filter_stage(graph, [3.0, 1.0, 2.0], "pairs"), batch_stage(graph, [2, 1, 1], range(3))):
+        found, step = stage_cost(costs, stage, 1), predict(costs, stage)
+        assert found.microbatch_s + found.finish_s >= step.step_s - step.call_s - 1e-12  # its passes start together
+        assert found.busy_s == pytest.approx([part.busy_s for part in step.parts])
+        assert found.sending_s == pytest.approx([part.sending_s for part in step.parts])
+
+
+def test_stages_add_up_to_the_network_and_microbatches_to_the_step(profile: Profile) -> None:
+    costs, whole = Costs(profile), single_stage(profile.graph, 0)
+    all_of_it = stage_cost(costs, whole, 4)
+    parts = [stage_cost(costs, _cut(whole, *span), 4) for span in ((0, 3), (3, 5), (5, len(whole.layers)))]
+    for name in ("forward_s", "backward_s", "finish_s"):
+        assert sum(getattr(part, name) for part in parts) == pytest.approx(getattr(all_of_it, name))
+    assert all_of_it.busy_s[0] == pytest.approx(4 * all_of_it.microbatch_s + all_of_it.finish_s)
+
+
+def test_recomputing_costs_another_forward_pass(profile: Profile) -> None:
+    costs, stage = Costs(profile), filter_stage(profile.graph, [3.0, 1.0, 2.0], "pairs")
+    plain, again = stage_cost(costs, stage, 2), stage_cost(costs, stage, 2, recompute=True)
+    assert again.backward_s == pytest.approx(plain.backward_s + plain.forward_s, rel=0.2) and again.forward_s == plain.forward_s
+    assert np.all(np.array(again.busy_s) > plain.busy_s)
+
+
+def test_bytes_of_stages_add_up_and_those_of_microbatches_in_flight(profile: Profile) -> None:
+    whole, memory = single_stage(profile.graph, 0), Memory(profile)
+    everything = stage_bytes(profile, whole, memory=memory)
+    parts = [stage_bytes(profile, _cut(whole, *span), memory=memory) for span in ((0, 3), (3, 5), (5, len(whole.layers)))]
+    assert sum(part.fixed for part in parts) == pytest.approx(everything.fixed)
+    assert everything.fixed[0] == sum(memory.weight_bytes) + sum(memory.gradient_bytes)
+    assert sum(part.kept for part in parts)[0] >= everything.kept[0]  # what crosses a border is kept on both sides where both need it
+    assert everything.peak(3)[0] - everything.peak(2)[0] == pytest.approx(everything.kept[0], abs=1)
+    assert everything.peak(1)[0] >= stage_memory_bytes(profile, whole)[0]
+
+
+def test_recomputing_keeps_only_what_other_stages_sent(profile: Profile) -> None:
+    stage = _cut(single_stage(profile.graph, 0), 3, len(profile.graph.layers))
+    plain, again = stage_bytes(profile, stage), stage_bytes(profile, stage, recompute=True)
+    assert 0 < again.kept[0] < plain.kept[0] and again.peak(1)[0] >= plain.peak(1)[0] and again.peak(8)[0] < plain.peak(8)[0]
+    assert stage_bytes(profile, single_stage(profile.graph, 0), recompute=True).kept.tolist() == [0.0]

@@ -15,15 +15,20 @@ from hetero_mtf.devices import ClusterRecord, Link, MemoryPool
 from hetero_mtf.errors import HeteroError, ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.json_file import read_json, write_json
-from hetero_mtf.planning.curve import Curve, curve_faults, interpolated
-from hetero_mtf.planning.layout import channels, trains_before
+from hetero_mtf.layers import kind_of
+from hetero_mtf.planning.curve import PASSES, Curve, curve_faults, interpolated
+from hetero_mtf.planning.layout import channels, split_units, trains_before
 from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
+from hetero_mtf.units import bytes_text
 
 __all__ = ["Curve", "Profile", "alike", "structures"]
 
 VERSION = 1
 _HEAD = frozenset({"kind", "version"})
 _EMBEDDED = frozenset({"cluster", "graph"})
+# Planning tabulates seconds for every number of samples and of units, on every device.
+LARGEST_EXTENT = 10_000_000  # samples of a batch, or units of a layer
+LARGEST_TABLES_BYTES = 4 * 2**30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +52,8 @@ class Profile:
     Raises
     ------
     ProfileError
-        If anything is wrong with it; all faults are named at once.
+        If anything is wrong with it; all faults are named at once. A batch, or a layer that can be split, of more than ten million
+        samples or units is too large to plan for, and so is what takes tables of more than 4 GiB for all devices.
     """
 
     cluster: ClusterRecord
@@ -233,7 +239,7 @@ def _faults(profile: Profile) -> list[Fault]:
     faults = [Fault(path, text) for wrong, path, text in _entries(profile, devices) if wrong]
     for index, curve in enumerate(profile.curves):
         faults += curve_faults(curve, f"curves[{index}]", layers, devices)
-    return faults
+    return faults if devices is None or layers is None or profile.batch_size < 1 else faults + _too_large(profile)
 
 
 def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str, str]]:
@@ -254,6 +260,34 @@ def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str,
             yield not 0 <= getattr(link, name) < math.inf, f"{path}.{name}", f"is {getattr(link, name):g}, must be zero or more"
     for index, pool in enumerate(profile.memory):
         yield pool.free_bytes < 0, f"memory[{index}].free_bytes", f"is {pool.free_bytes}, must be zero or more"
+
+
+def _too_large(profile: Profile) -> list[Fault]:
+    """Return what is too large for the tables that planning makes of a profile, before any is made."""
+    limit = f"{LARGEST_EXTENT:,}"
+    faults = [Fault("batch_size", f"is {profile.batch_size:,}, must be at most {limit}")] if profile.batch_size > LARGEST_EXTENT else []
+    extents = _extents(profile.graph)
+    for index, units in enumerate(extents):
+        if max(units) > LARGEST_EXTENT:
+            words = f"can be split by {max(units):,} units, must be at most {limit} ({profile.graph.layers[index].name})"
+            faults.append(Fault(f"graph.layers[{index}]", words))
+    at_most = LARGEST_TABLES_BYTES // (8 * len(PASSES) * len(profile.cluster.devices))
+    if faults or sum(profile.batch_size + 1 + sum(units) for units in extents) <= at_most:
+        return faults
+    kinds = dict.fromkeys(profile._first)  # alike layers share their tables
+    needed = sum(profile.batch_size + 1 + sum(extents[index]) for index in kinds)
+    if needed <= at_most:
+        return []
+    took = f"{len(profile.cluster.devices)} devices and {len(kinds)} kinds of layers"
+    sizes = bytes_text(needed * LARGEST_TABLES_BYTES / at_most), bytes_text(LARGEST_TABLES_BYTES)
+    return [Fault("batch_size", f"is {profile.batch_size:,}, with {took} it takes tables of {sizes[0]}, must be at most {sizes[1]}")]
+
+
+def _extents(graph: LayerGraph) -> list[tuple[int, ...]]:
+    """Return the units of every way to split each layer by channels, and 1 for not splitting it."""
+    counts = channels(graph)
+    legal = [sorted(kind_of(layer).layouts(layer) - {"replicated"}) if layer.inputs else [] for layer in graph.layers]
+    return [(1, *(split_units(graph, index, layout, counts) for layout in found)) for index, found in enumerate(legal)]
 
 
 def _is_date(text: str) -> bool:

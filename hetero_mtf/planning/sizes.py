@@ -18,6 +18,7 @@ from hetero_mtf.planning.bounds import Bounds
 
 Table = Sequence[float] | np.ndarray
 CurveLike = Callable[[int], float] | Table
+_ROUNDING = 1e-12  # more than floats lose in a quota
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,9 @@ def proportional(units: int, shares: Sequence[float]) -> Split:
     Notes
     -----
     One unit after another goes to the device that it leaves with the least size / share; a tie goes to the larger share, then
-    to the earlier device. Exact, by the argument of `minimise_maximum`; O(units * log(devices)).
+    to the earlier device. Exact, by the argument of `minimise_maximum`. Of n devices, each gets at least floor((units - n) share_d /
+    sum of shares): the last unit is given at a size / share of (units - n) / sum of shares or more. These go at once, so it takes
+    O(devices * log(devices)).
 
     Examples
     --------
@@ -73,8 +76,10 @@ def proportional(units: int, shares: Sequence[float]) -> Split:
     positive = [d for d, share in enumerate(shares) if share > 0]
     sizes = [0] * len(shares)
     if units >= len(positive):
+        largest = max(shares)
+        whole = sum(shares[d] / largest for d in positive)
         for d in positive:
-            sizes[d] = 1
+            sizes[d] = max(1, int((units - len(positive)) * (shares[d] / largest / whole) * (1 - _ROUNDING)) - 1)
     heap = [((sizes[d] + 1) / shares[d], -shares[d], d) for d in positive]
     heapq.heapify(heap)
     for _ in range(units - sum(sizes)):

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import pathlib
 import re
+import resource
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +15,11 @@ from hypothesis import strategies as st
 from hetero_mtf.devices import Link, MemoryPool
 from hetero_mtf.errors import HeteroError, ProfileError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.profile import Profile, alike
+from hetero_mtf.planning.generated import Figures, generated_profile
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.profile import LARGEST_EXTENT, Profile, alike
+from hetero_mtf.planning.strategies import plan
+from hetero_mtf.planning.what_if import with_batch_size
 from tests.planning.networks import Net, frozen, pair_net, profile_of
 from tests.planning.spoiling import spoilt
 
@@ -180,3 +186,51 @@ def test_a_number_too_large_inside_the_network_is_a_fault_of_it(profile: Profile
     said = r"has 1 fault: graph: the network description is damaged: layers\[1\].output_shape\[0\] is inf, "
     with pytest.raises(ProfileError, match=said):
         Profile.from_json(wrong)
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """Leave this process half a GiB more than it has."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    held = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + 2**29, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.parametrize("batch", [10**9, 10**18])
+def test_an_absurd_batch_is_refused_before_anything_is_tabulated(profile: Profile, batch: int, little_memory: None) -> None:
+    absurd = document(profile)
+    absurd["batch_size"] = batch
+    message = rf"1 fault: batch_size: is {batch:,}, must be at most 10,000,000; calibrate again"
+    with pytest.raises(ProfileError, match=message):
+        Profile.from_json(absurd)
+    with pytest.raises(ProfileError, match="batch_size: is 1,000,000,000, must be at most 10,000,000; calibrate again"):
+        generated_profile(profile.graph, [Figures(1e12)] * 2, 10**9)
+    with pytest.raises(ProfileError, match="batch_size: is 20,000,000, must be"):
+        with_batch_size(dataclasses.replace(profile, batch_size=20_000, curves=()), 20_000_000)
+
+
+def test_a_layer_of_absurdly_many_units_is_named(little_memory: None) -> None:
+    net = Net()
+    net.add("Flatten", "flatten")
+    net.dense("wide", LARGEST_EXTENT + 1)
+    message = r"1 fault: graph.layers\[2\]: can be split by 10,000,001 units, must be at most 10,000,000 \(wide\); calibrate again"
+    with pytest.raises(ProfileError, match=message):
+        generated_profile(net.graph(), [Figures(1e12)] * 2, 8)
+
+
+def test_tables_that_are_too_large_for_all_devices_together_are_refused(little_memory: None) -> None:
+    message = "batch_size: is 2,000,000, with 64 devices and 5 kinds of layers it takes tables of 14.3 GiB, must be at most 4.0 GiB"
+    with pytest.raises(ProfileError, match=message):
+        generated_profile(pair_net(), [Figures(1e12)] * 64, 2_000_000)
+
+
+def test_a_large_batch_that_is_not_absurd_is_planned() -> None:
+    made = plan(generated_profile(pair_net(), [Figures(1e12)] * 2, 20_000), strategy="batch")
+    assert sum(made.stages[0].layouts[0].samples or (20_000,)) == 20_000
+
+
+def test_a_typed_plan_of_an_absurd_batch_takes_no_memory(profile: Profile, little_memory: None) -> None:
+    typed = Plan.batch(profile.graph, [2, 1], profile.cluster, 10**9)
+    assert Plan.from_json(typed.to_json()) == typed and "1000000000" in str(typed)

@@ -202,3 +202,20 @@ def test_sizes_of_many_units_are_exact_for_curves_given_as_functions() -> None:
 
     split = minimise_maximum(curves([1.0, 0.5]), 384)
     assert split.sizes == (256, 128)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_proportional_sizes_are_those_of_handing_out_one_unit_after_another(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(30):
+        shares = [chance.choice([0.0, 1.0, 2.0, 3.0, chance.random(), 1e-9, 1e9]) for _ in range(chance.randint(1, 7))]
+        shares[0] = shares[0] or 1.0
+        units, positive = chance.randint(1, 60), [d for d, share in enumerate(shares) if share > 0]
+        sizes = [int(units >= len(positive) and share > 0) for share in shares]
+        while sum(sizes) < units:
+            sizes[min(positive, key=lambda d: ((sizes[d] + 1) / shares[d], -shares[d], d))] += 1
+        assert proportional(units, shares).sizes == tuple(sizes)
+
+
+def test_a_billion_units_are_handed_out_as_fast_as_a_few() -> None:
+    assert proportional(10**9, [2, 1]).sizes == (666_666_667, 333_333_333) and sum(proportional(10**15, [3.0, 1e-3, 7.0]).sizes) == 10**15

@@ -29,6 +29,11 @@ def cpu_model(cpuinfo: str) -> str:
     return match[1].strip() if match else ""
 
 
+def cpu_cores(cpuinfo: str) -> int:
+    """Return the number of cores that the text of /proc/cpuinfo lists, 0 where it lists none."""
+    return len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE))
+
+
 def available_bytes(meminfo: str) -> int | None:
     """Return the bytes new programs can use by the text of /proc/meminfo, or None where it does not say."""
     match = re.search(r"^MemAvailable:\s*(\d+)\s*kB", meminfo, re.MULTILINE) or re.search(r"^MemFree:\s*(\d+)\s*kB", meminfo, re.MULTILINE)
@@ -52,7 +57,8 @@ def host_cpu(tf_device: str = "/device:CPU:0", name: str = "cpu:0", share: float
     tf_device, name, share : as in `Device`.
     """
     pool = MemoryPool("host", free_memory_bytes())
-    return Device(name, "CPU", socket.gethostname(), tf_device, pool.free_bytes, pool.name, share, cpu_model(_read("/proc/cpuinfo"))), pool
+    model, cores = cpu_model(_read("/proc/cpuinfo")), len(available_cores())
+    return Device(name, "CPU", socket.gethostname(), tf_device, pool.free_bytes, pool.name, share, model, cores), pool
 
 
 def this_host(names: Sequence[str] | None = None) -> ClusterRecord:

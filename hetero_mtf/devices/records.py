@@ -28,6 +28,7 @@ class Device:
     pool : name of the `MemoryPool` it draws from.
     share : emulated share of a core, in (0, 1]; 1 is unlimited.
     model : what the maker calls it.
+    cores : cores of its host that programs may run on, of a CPU; 0 where that is not known.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Device:
     pool: str
     share: float = 1.0
     model: str = ""
+    cores: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,6 +194,8 @@ def _device_contradictions(device: Device, path: str, pools: list[str] | None) -
         faults.append(f"{path}.memory_bytes is {device.memory_bytes}, below 0")
     if not 0 < device.share <= 1:
         faults.append(f"{path}.share is {device.share}, outside (0, 1]")
+    if device.cores < 0:
+        faults.append(f"{path}.cores is {device.cores}, below 0")
     return faults
 
 

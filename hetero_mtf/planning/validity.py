@@ -82,13 +82,17 @@ def wide_spread(graph: Any, cluster: ClusterRecord, curves: Sequence[Curve]) -> 
 
 
 def same_device(one: Device, other: Device) -> bool:
-    """Return whether what was measured on one device holds for the other; a host may have a new name.
+    """Return whether what was measured on one device holds for the other; a host may have a new name, and cores not be known.
 
     Parameters
     ----------
     one, other : devices.
     """
-    return _traits(one) == _traits(other)
+    return _traits(one) == _traits(other) and not _other_cores(one, other)
+
+
+def _other_cores(one: Device, other: Device) -> bool:
+    return 0 < one.cores != other.cores > 0
 
 
 def _traits(device: Device) -> tuple[Any, ...]:
@@ -128,8 +132,11 @@ def _other_devices(profile: Profile, cluster: ClusterRecord) -> Iterator[str]:
         yield f"the profile was measured on {counts}; calibrate again on this cluster"
         return
     for measured, present in zip(profile.cluster.devices, cluster.devices):
-        if not same_device(measured, present):
+        if _traits(measured) != _traits(present):
             yield f"the profile was measured on {_named(measured)}, in its place is {_named(present)}; calibrate again on this cluster"
+        elif _other_cores(measured, present):
+            cores = f"{measured.name} with {measured.cores} cores, now it has {present.cores}"
+            yield f"the profile was measured on {cores}; calibrate again on this cluster"
         elif measured.host != present.host:
             hosts = f"{measured.name} of host {measured.host}, it is on {present.host} now"
             yield f"the profile was measured on {hosts}; calibrate again if that is another machine"

@@ -9,7 +9,7 @@ from typing import Any
 
 from hetero_mtf.devices.addresses import Addresses
 from hetero_mtf.devices.environment import bypass_proxy
-from hetero_mtf.devices.host import available_bytes, cpu_model
+from hetero_mtf.devices.host import available_bytes, cpu_cores, cpu_model
 from hetero_mtf.devices.records import ClusterRecord, Device, MemoryPool
 from hetero_mtf.errors import ClusterError, WorkerError
 
@@ -137,5 +137,6 @@ def _describe(hosts: Sequence[str], listed: Sequence[Any], read: Sequence[Sequen
             memory_bytes = entry.memory_limit_bytes if gpu else available_bytes(meminfo) or entry.memory_limit_bytes
             pools[pool] = MemoryPool(pool, min(memory_bytes, pools[pool].free_bytes) if pool in pools else memory_bytes)
             tf_device, model = f"/job:worker/task:{task}/device:{place}", "" if gpu else cpu_model(cpuinfo)
-            devices.append(Device(name, entry.device_type, machine, tf_device, memory_bytes, pool, 1.0, model))
+            cores = 0 if gpu else cpu_cores(cpuinfo)
+            devices.append(Device(name, entry.device_type, machine, tf_device, memory_bytes, pool, 1.0, model, cores))
     return ClusterRecord(tuple(devices), tuple(pools.values()))

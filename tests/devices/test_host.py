@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from hetero_mtf.devices import host
-from hetero_mtf.devices.host import available_bytes, available_cores, cpu_model, free_memory_bytes, host_cpu, this_host
+from hetero_mtf.devices.host import available_bytes, available_cores, cpu_cores, cpu_model, free_memory_bytes, host_cpu, this_host
 from hetero_mtf.errors import ClusterError
 
 
 def test_the_cpu_is_found_with_its_memory():
     device, pool = host_cpu()
     assert (device.name, device.kind, device.tf_device, device.pool) == ("cpu:0", "CPU", "/device:CPU:0", pool.name)
-    assert device.memory_bytes == pool.free_bytes > 2**20
+    assert device.memory_bytes == pool.free_bytes > 2**20 and device.cores == len(available_cores())
 
 
 def test_cores_are_those_this_process_may_use():
@@ -59,6 +59,7 @@ def test_the_kernels_text_is_read():
     assert available_bytes("MemTotal: 10 kB\nMemFree: 2 kB\nMemAvailable:    3 kB\n") == 3072
     assert available_bytes("MemTotal: 10 kB\nMemFree: 2 kB\n") == 2048 and available_bytes("") is None
     assert cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n") == "Some CPU @ 2 GHz" and cpu_model("x") == ""
+    assert cpu_cores("processor\t: 0\nmodel name\t: Some\n\nprocessor\t: 1\n") == 2 and cpu_cores("") == 0
 
 
 @pytest.mark.parametrize(

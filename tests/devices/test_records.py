@@ -19,10 +19,10 @@ def test_a_record_comes_back_from_its_json_text():
 
 def test_links_share_and_model_may_be_left_out_and_whole_numbers_serve_as_floats():
     document = RECORD.to_json()
-    del document["links"], document["devices"][0]["model"], document["devices"][1]["share"]
+    del document["links"], document["devices"][0]["model"], document["devices"][1]["share"], document["devices"][0]["cores"]
     document["devices"][0]["share"] = 1
     record = ClusterRecord.from_json(document)
-    assert record.links == () and record.devices[0].model == "" and record.devices[1].share == 1.0
+    assert record.links == () and (record.devices[0].model, record.devices[0].cores) == ("", 0) and record.devices[1].share == 1.0
     assert isinstance(record.devices[0].share, float)
 
 
@@ -58,7 +58,7 @@ def test_a_document_that_is_no_object_is_refused():
 
 
 def test_every_contradiction_is_named_at_once():
-    bad = dataclasses.replace(FAST, kind="TPU", pool="attic", memory_bytes=-1, share=0.0)
+    bad = dataclasses.replace(FAST, kind="TPU", pool="attic", memory_bytes=-1, share=0.0, cores=-2)
     with pytest.raises(ClusterError) as caught:
         ClusterRecord((bad,), (MemoryPool("host", -5), MemoryPool("host", 1)), (Link(0, 1, -1.0, 0.0),))
     for part in (
@@ -68,6 +68,7 @@ def test_every_contradiction_is_named_at_once():
         "devices[0].pool is 'attic', which is no pool",
         "devices[0].memory_bytes is -1, below 0",
         "devices[0].share is 0.0, outside (0, 1]",
+        "devices[0].cores is -2, below 0",
         "links[0].destination is 1, and there are 1 devices",
         "links[0].latency_s is -1.0, not a time",
         "links[0].bandwidth_bytes_per_s is 0.0, not a number above 0",

@@ -10,7 +10,7 @@ import pytest
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.planning.curve import Curve
 from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.validity import days_old, profile_doubts, wide_spread
+from hetero_mtf.planning.validity import days_old, profile_doubts, same_device, wide_spread
 from tests.planning.networks import cluster_of, pair_net, profile_of
 
 NOW = datetime.datetime(2026, 1, 20, 12, tzinfo=datetime.timezone.utc)
@@ -72,3 +72,19 @@ def test_other_devices_hosts_and_programs_are_told_each(profile: Profile) -> Non
         "the profile was measured on worker:1 of host here, it is on b now; calibrate again if that is another machine",
         "the profile was measured with tensorflow 2.21.0, here is 2.22.0; calibrate again",
     ]
+
+
+def test_another_number_of_cores_is_told_where_both_are_known(profile: Profile) -> None:
+    first, second = profile.cluster.devices
+
+    def with_cores(cores: int) -> ClusterRecord:
+        return ClusterRecord((dataclasses.replace(first, cores=cores), second), profile.cluster.pools)
+
+    four = dataclasses.replace(profile, cluster=with_cores(4))
+    assert profile_doubts(four, with_cores(2), NOW) == [
+        "the profile was measured on worker:0 with 4 cores, now it has 2; calibrate again on this cluster"
+    ]
+    for other in (with_cores(4), with_cores(0)):
+        assert profile_doubts(four, other, NOW) == []
+    assert profile_doubts(profile, with_cores(2), NOW) == []
+    assert not same_device(with_cores(4).devices[0], with_cores(2).devices[0]) and same_device(with_cores(4).devices[0], first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 from hetero_mtf.planning.cost import Costs, predict
@@ -60,11 +61,16 @@ class Subject:
             self.plan.check(self.profile.graph)
         if self.measured is not None:
             self.measured.check(self.plan)
-        if self.plan.predicted is None and self.profile is not None:
-            predicted = predict(Costs(self.profile), self.plan.stages[0], self.plan.gradient_sync)
+        if self.plan.predicted is None and self.costs is not None:
+            predicted = predict(self.costs, self.plan.stages[0], self.plan.gradient_sync)
             object.__setattr__(self, "plan", dataclasses.replace(self.plan, predicted=predicted))
-        if self.profile is not None and not self.plan.worth and self.plan.gradient_sync == "all_reduce":
-            object.__setattr__(self, "plan", dataclasses.replace(self.plan, worth=_worth(self.plan, self.profile)))
+        if self.costs is not None and not self.plan.worth and self.plan.gradient_sync == "all_reduce":
+            object.__setattr__(self, "plan", dataclasses.replace(self.plan, worth=_worth(self.plan, self.costs)))
+
+    @functools.cached_property
+    def costs(self) -> Costs | None:
+        """The costs of the profile, tabulated once; None without a profile."""
+        return Costs(self.profile) if self.profile is not None else None
 
 
 def facts(subject: Subject) -> tuple[Section, ...]:
@@ -89,13 +95,12 @@ def facts(subject: Subject) -> tuple[Section, ...]:
     return tuple(found)
 
 
-def _worth(plan: Plan, profile: Profile) -> tuple[DeviceWorth, ...]:
+def _worth(plan: Plan, costs: Costs) -> tuple[DeviceWorth, ...]:
     """Return what each device is worth to a plan that does not say so itself."""
-    costs, stage = Costs(profile), plan.stages[0]
-    return device_worth(costs, Candidate(stage, predict(costs, stage)))
+    return device_worth(costs, Candidate(plan.stages[0], predict(costs, plan.stages[0])))
 
 
-def step_times(plan: Plan, profile: Profile, measured: Measured | None = None) -> StepTimes:
+def step_times(plan: Plan, costs: Costs, measured: Measured | None = None) -> StepTimes:
     """Return seconds a step on each device alone, split equally and as planned: predicted, and measured where that is known.
 
     What is predicted to take no time at all, from a profile without curves, counts as not predicted.
@@ -103,10 +108,10 @@ def step_times(plan: Plan, profile: Profile, measured: Measured | None = None) -
     Parameters
     ----------
     plan : Plan.
-    profile : Profile.
+    costs : Costs of the profile.
     measured : times of a run.
     """
-    costs, names = Costs(profile), plan.devices
+    names = plan.devices
     alone_s = measured.alone_s if measured is not None and measured.alone_s else (None,) * len(names)
     alone = tuple(StepTime(name, _alone_s(costs, d) or None, alone_s[d]) for d, name in enumerate(names))
     even_s = predict(costs, filter_stage(costs.graph, [1.0] * len(names), "pairs")).step_s
@@ -187,13 +192,13 @@ def _measured_sentence(measured: Measured, predicted: Prediction) -> str:
 
 def _compared(subject: Subject) -> Section | None:
     plan, title = subject.plan, "Even split and ideal"
-    if subject.profile is None or subject.plan.predicted is None:
+    if subject.costs is None or subject.plan.predicted is None:
         if subject.measured is None:
             return None
         planned = _planned(plan, subject.measured)
         row = (planned.name, _time(planned.predicted_s), _time(planned.measured_s), "")
         return Section(title, (), Table(("one training step", "predicted", "measured", "times planned"), (row,)))
-    times = step_times(plan, subject.profile, subject.measured)
+    times = step_times(plan, subject.costs, subject.measured)
     way = "the ideal is 1 / (sum of 1 / alone): all devices work all the time and send nothing"
     if len(times.alone) <= COMPARED_UP_TO:
         return Section(title, (way,), step_time_table(times))

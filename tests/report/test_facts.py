@@ -61,7 +61,7 @@ def test_a_typed_plan_is_predicted_from_the_profile_or_says_that_it_is_not() -> 
 
 def test_the_ideal_and_the_equal_split_are_those_of_the_profile() -> None:
     made = plan(unequal())
-    times = step_times(made, unequal())
+    times = step_times(made, Costs(unequal()))
     alone = [predicted(Plan_single(device)).step_s for device in range(3)]
     assert times.ideal.predicted_s == pytest.approx(1 / sum(1 / s for s in alone))
     assert times.even is not None and times.even.predicted_s == predicted(plan(unequal(), strategy="even")).step_s

@@ -13,11 +13,12 @@ from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning import typed
 from hetero_mtf.planning.layout import arrange
-from hetero_mtf.planning.plan_check import graph_faults, plan_faults
+from hetero_mtf.planning.plan_check import Way, graph_faults, plan_faults
 from hetero_mtf.planning.plan_text import plan_text
 from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
 from hetero_mtf.planning.records import Alternative, CollectiveRule, DevicePart, DeviceWorth, LayerLayout, Prediction, Proof, Stage
 from hetero_mtf.planning.sizes import proportional
+from hetero_mtf.planning.typed_pipeline import TypedPipeline, pipeline_stages
 
 __all__ = ["Alternative", "CollectiveRule", "DevicePart", "DeviceWorth", "LayerLayout", "Plan", "Prediction", "Proof", "Stage"]
 
@@ -34,17 +35,18 @@ class Plan:
     digest : digest of the LayerGraph it is for.
     dtype : "float32" or "float64".
     batch_size : samples a step.
-    strategy : what made it: "single", "even", "filters", "batch", "hybrid", "grid", "layers".
+    strategy : what made it: "single", "even", "filters", "batch", "hybrid", "grid", "layers", "pipeline".
     devices : names of all devices of the cluster, also of those it leaves idle.
     stages : runs of layers on meshes of devices; together they hold every layer once, in order.
-    schedule : how batches move through the stages.
-    microbatches : parts a batch is cut into.
+    schedule : how microbatches move through the stages: "synchronous" (one after another through all stages and back),
+        "fill_drain", "1f1b" or "interleaved" (`clock_table`).
+    microbatches : parts a batch is cut into (`microbatch_sizes`).
     recompute : whether activations are computed again in the backward pass.
     collectives : rules for the method of all-reduces by size, tried in order; empty for the defaults (NCCL between GPUs of one
         process, else an exchange between two processors and a ring among more).
     predicted : predicted seconds of a step; None for a plan typed by hand.
     alternatives : what else was considered.
-    replicas : samples of a batch that each replica of the stages takes; empty for one replica.
+    replicas : samples of a batch that each replica takes, a slice of the batch axis of every stage's mesh; empty for one replica.
     gradient_sync : how weights that several devices hold stay alike: "all_reduce" of their gradients, or "butterfly_mixing",
         which averages weights with one partner a step, is not synchronous, and needs every layer to split the batch.
     worth : whether each device is worth using; empty if that was not asked.
@@ -287,6 +289,50 @@ class Plan:
         samples = proportional(_checked_batch(batch_size), rows).sizes
         stage = typed.grid_stage(graph, samples, arrangement, sizes, devices)
         return cls(graph.digest, graph.dtype, batch_size, "grid", names, (stage,))
+
+    @classmethod
+    def pipeline(
+        cls,
+        model: Any,
+        starts: Sequence[int | str],
+        devices: Sequence[Sequence[int | str]],
+        shares: Sequence[Sequence[float]],
+        cluster: Any,
+        batch_size: int,
+        microbatches: int = 1,
+        schedule: str = "1f1b",
+        split: str = "filters",
+        recompute: bool = False,
+        replicas: Sequence[int] | None = None,
+    ) -> Plan:
+        """Return the plan that cuts the network into stages, which work on microbatches one behind the other.
+
+        Parameters
+        ----------
+        model, cluster, batch_size : as for `single`.
+        starts : (stages,) name or index of the layer that each stage begins with, in the order of the layers; the first stage has the
+            network's inputs too, so its start may be the first layer behind them. A stage may begin anywhere but between the calls of
+            a layer with variables that is called more than once.
+        devices : (stages, devices) name or index of each stage's devices; with replicas, those of one replica behind those of another.
+        shares : (stages, members) relative shares of a stage's devices inside each replica; zero leaves a device out.
+        microbatches : parts that a batch is cut into (`microbatch_sizes`).
+        schedule : "1f1b" keeps few microbatches in memory, "fill_drain" all; "interleaved" is for devices that are in several stages,
+            "synchronous" takes one microbatch after another through all stages and back.
+        split : what the devices of a stage share: "filters" (as in `filters`) or "batch".
+        recompute : whether the backward pass computes a stage's activations again instead of keeping them.
+        replicas : samples of each replica of the whole pipeline; None for one replica.
+
+        Raises
+        ------
+        PlanError
+            If anything is wrong with it; all faults are named at once, each with the nearest thing that is possible.
+        """
+        graph, names = layer_graph(model), typed.device_names(cluster)
+        way = Way(batch_size, schedule, microbatches, tuple(replicas or ()))
+        stages = pipeline_stages(graph, names, TypedPipeline(starts, devices, shares, split, way))
+        return cls(
+            graph.digest, graph.dtype, batch_size, "pipeline", names, stages, schedule, microbatches, recompute, replicas=way.replicas
+        )
 
 
 def _checked_batch(batch_size: int) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
@@ -17,11 +19,36 @@ if TYPE_CHECKING:
     from hetero_mtf.planning.plan import Plan
 
 
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """How batches go through the stages; as it was typed, nothing of it is checked yet.
+
+    Parameters
+    ----------
+    batch_size : samples a step.
+    schedule : one of `SCHEDULES`.
+    microbatches : parts a batch is cut into.
+    replicas : samples of each replica; empty for one replica.
+    """
+
+    batch_size: Any
+    schedule: str
+    microbatches: Any
+    replicas: tuple[Any, ...]
+
+
+def way_faults(way: Way) -> list[Fault]:
+    """Return what is wrong with how batches go through the stages."""
+    return [Fault(path, text) for wrong, path, text in _way_entries(way) if wrong]
+
+
 def plan_faults(plan: Plan) -> list[Fault]:
     """Return everything that is wrong with a plan whatever the network."""
     faults = [Fault(path, text) for wrong, path, text in _entries(plan) if wrong]
+    faults += way_faults(Way(plan.batch_size, plan.schedule, plan.microbatches, plan.replicas))
     for index, stage in enumerate(plan.stages):
         faults += _stage_faults(stage, f"stages[{index}]", plan)
+    faults += _turn_faults(plan)
     order = [layer for stage in plan.stages for layer in stage.layers]
     if order != list(range(len(order))) or not order:
         faults.append(Fault("stages", f"hold the layers {order}, must hold every layer once, in order"))
@@ -36,7 +63,7 @@ def plan_faults(plan: Plan) -> list[Fault]:
 def graph_faults(plan: Plan, graph: LayerGraph) -> list[Fault]:
     """Return where the plan's layouts do not fit the layers of a network of the right structure."""
     counts = channels(graph)
-    faults: list[Fault] = []
+    faults = list(_cut_faults(plan, graph))
     held: dict[int, tuple[str, LayerLayout]] = {}
     for s, stage in enumerate(plan.stages):
         arriving: dict[int, LayerLayout] = {}
@@ -52,16 +79,28 @@ def graph_faults(plan: Plan, graph: LayerGraph) -> list[Fault]:
 def _entries(plan: Plan) -> Iterator[tuple[bool, str, str]]:
     yield not plan.digest, "digest", "is empty, must name a network"
     yield plan.dtype not in ("float32", "float64"), "dtype", f"is {plan.dtype!r}, must be float32 or float64"
-    whole = isinstance(plan.batch_size, int) and not isinstance(plan.batch_size, bool)
-    yield not whole, "batch_size", f"is {plan.batch_size!r}, must be a whole number"
-    yield whole and plan.batch_size < 1, "batch_size", f"is {plan.batch_size}, must be at least 1"
     yield not plan.strategy, "strategy", "is empty, must name how the plan was made"
     yield not plan.devices, "devices", "are none, must name at least one"
-    yield plan.schedule not in SCHEDULES, "schedule", f"is {plan.schedule!r}, must be one of {', '.join(SCHEDULES)}"
-    yield plan.microbatches < 1, "microbatches", f"are {plan.microbatches}, must be at least 1"
-    wrong = bool(plan.replicas) and (sum(plan.replicas) != plan.batch_size or min(plan.replicas) < 0)
-    yield wrong, "replicas", f"take {list(plan.replicas)} samples, must sum to the batch size {plan.batch_size}"
     yield from _gradient_sync(plan)
+
+
+def _way_entries(way: Way) -> Iterator[tuple[bool, str, str]]:
+    batch = way.batch_size if _is_whole(way.batch_size) else None
+    yield batch is None, "batch_size", f"is {way.batch_size!r}, must be a whole number"
+    yield batch is not None and batch < 1, "batch_size", f"is {batch}, must be at least 1"
+    yield way.schedule not in SCHEDULES, "schedule", f"is {way.schedule!r}, must be one of {', '.join(SCHEDULES)}"
+    parts = way.microbatches if _is_whole(way.microbatches) else None
+    yield parts is None, "microbatches", f"are {way.microbatches!r}, must be a whole number"
+    yield parts is not None and parts < 1, "microbatches", f"are {parts}, must be at least 1"
+    least = max(batch or 1, 1)
+    yield parts is not None and parts > least, "microbatches", f"are {parts}, a batch of {least} samples has {least} at most"
+    samples = list(way.replicas)
+    wrong = bool(samples) and not (all(map(_is_whole, samples)) and min(samples) >= 1 and sum(samples) == batch)
+    yield wrong, "replicas", f"take {samples} samples, must be 1 or more each and sum to the batch size {way.batch_size}"
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _gradient_sync(plan: Plan) -> Iterator[tuple[bool, str, str]]:
@@ -86,9 +125,45 @@ def _stage_faults(stage: Stage, path: str, plan: Plan) -> list[Fault]:
     if [layout.layer for layout in stage.layouts] != list(stage.layers):
         where = [layout.layer for layout in stage.layouts]
         faults.append(Fault(f"{path}.layouts", f"are for layers {where}, must be for {list(stage.layers)}"))
+    if not stage.layers:
+        faults.append(Fault(f"{path}.layers", "are none, a stage must have at least one"))
     for index, layout in enumerate(stage.layouts):
         faults += _layout_faults(layout, f"{path}.layouts[{index}]", dict(stage.axes), plan.batch_size)
-    return faults
+    return faults + (_replica_faults(stage, path, plan) if len(plan.replicas) > 1 else [])
+
+
+def _replica_faults(stage: Stage, path: str, plan: Plan) -> list[Fault]:
+    """Return where a stage deals samples out otherwise than to the replicas, one behind the other."""
+    takes = f"the replicas take {list(plan.replicas)}"
+    if not any(layout.samples for layout in stage.layouts):
+        return [Fault(f"{path}.layouts", f"split no batch, {takes} samples of it; every stage must split the batch so")]
+    ends = set(itertools.accumulate(plan.replicas))
+    return [
+        Fault(f"{path}.layouts[{index}].samples", f"are {list(layout.samples)}, {takes}; no device may belong to two replicas")
+        for index, layout in enumerate(stage.layouts)
+        if layout.samples and not ends <= set(itertools.accumulate(layout.samples))
+    ]
+
+
+def _turn_faults(plan: Plan) -> Iterator[Fault]:
+    """Yield a fault for each stage with a device of an earlier one, unless the schedule lets devices take turns."""
+    first: dict[int, int] = {}
+    for index, stage in enumerate(plan.stages if plan.schedule != "interleaved" else ()):
+        again = [device for device in stage.devices if first.setdefault(device, index) != index]
+        if again:
+            words = f"have device {again[0]}, which stage {first[again[0]]} has too; only the schedule interleaved lets devices take turns"
+            yield Fault(f"stages[{index}].devices", words)
+
+
+def _cut_faults(plan: Plan, graph: LayerGraph) -> Iterator[Fault]:
+    """Yield a fault for each layer that is called in another stage than the one that holds its variables."""
+    where = {layer: at for at, stage in enumerate(plan.stages) for layer in stage.layers}
+    for index, layer in enumerate(graph.layers):
+        owner = graph.owner(index)
+        if layer.variables and where[index] != where[owner]:
+            other = f"{graph.layers[owner].name} of stage {where[owner]}"
+            words = f"layer {layer.name} of stage {where[index]} shares its variables with {other}; put both into one stage"
+            yield Fault(f"stages[{where[index]}].layers", words)
 
 
 def _layout_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_size: int) -> list[Fault]:

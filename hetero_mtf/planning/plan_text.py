@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from hetero_mtf.planning.microbatches import microbatch_sizes
 from hetero_mtf.planning.records import CollectiveRule, LayerLayout, Prediction, Proof, Stage
 from hetero_mtf.units import bytes_text, seconds_text
 
@@ -51,8 +52,16 @@ def _rule_text(rule: CollectiveRule) -> str:
 
 
 def way_text(plan: Plan) -> str:
-    """Return the schedule, or what makes it other than synchronous."""
-    return plan.schedule if plan.gradient_sync == "all_reduce" else f"{plan.gradient_sync}, which is not synchronous"
+    """Return how batches go through the stages: the schedule, or what makes it other than synchronous, microbatches and replicas."""
+    words = [plan.schedule if plan.gradient_sync == "all_reduce" else f"{plan.gradient_sync}, which is not synchronous"]
+    if plan.microbatches > 1:
+        sizes = dict.fromkeys(map(str, microbatch_sizes(plan.batch_size, plan.microbatches)))
+        words.append(f"{plan.microbatches} microbatches of {' or '.join(sizes)} samples")
+    if len(plan.replicas) > 1:
+        words.append(f"replicas of {', '.join(map(str, plan.replicas[:-1]))} and {plan.replicas[-1]} samples")
+    if plan.recompute:
+        words.append("activations computed again")
+    return ", ".join(words)
 
 
 def stage_rows(stage: Stage, devices: Sequence[str]) -> list[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 LAYOUTS = ("replicated", "batch", "column", "row", "split")
-SCHEDULES = ("synchronous",)
+SCHEDULES = ("synchronous", "fill_drain", "1f1b", "interleaved")
 PROOFS = ("optimal", "time limit", "heuristic")
 COLLECTIVES = {"all_reduce": ("ring", "butterfly", "halving_doubling", "two_level", "exchange", "nccl")}
 LEADERS = ("ring", "butterfly", "halving_doubling", "exchange")  # methods among the leaders of hosts

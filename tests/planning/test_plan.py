@@ -121,7 +121,7 @@ def test_a_plan_read_back_is_the_same_plan(tmp_path: pathlib.Path) -> None:
         CollectiveRule("all_reduce", "two_level", 100, leaders="butterfly"),
         CollectiveRule("all_reduce", "ring", None, (0.5, 0.25, 0.25)),
     )
-    plan = filters_plan(predicted=predicted, alternatives=others, collectives=rules, replicas=(6, 2), microbatches=2)
+    plan = filters_plan(predicted=predicted, alternatives=others, collectives=rules, microbatches=2, schedule="fill_drain")
     plan.save(tmp_path / "plan.json")
     assert Plan.load(tmp_path / "plan.json") == plan
 
@@ -169,7 +169,7 @@ def test_every_fault_of_a_file_is_named_with_its_path(tmp_path: pathlib.Path) ->
         (("microbatches",), 0, "microbatches: are 0, must be at least 1"),
         (("microbatches",), True, "microbatches: is True, must be a whole number"),
         (("recompute",), 1, "recompute: is 1, must be true or false"),
-        (("replicas",), [3, 3], "replicas: take [3, 3] samples, must sum to the batch size 8"),
+        (("replicas",), [3, 3], "replicas: take [3, 3] samples, must be 1 or more each and sum to the batch size 8"),
         (("collectives",), {"all_reduce": "ring"}, "collectives: is {'all_reduce': 'ring'}, must be a list"),
         (("collectives",), ["ring"], "collectives[0]: is 'ring', must be an object"),
         (("collectives",), [{"collective": "all_reduce", "method": "pigeon"}], "collectives[0].method: is 'pigeon', must be one of ring, "),

@@ -85,6 +85,16 @@ class Plan:
     def __str__(self) -> str:
         return plan_text(self)
 
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Indices of the devices that are in a stage, in the order of the stages."""
+        return tuple(dict.fromkeys(device for stage in self.stages for device in stage.devices))
+
+    @property
+    def pipelined(self) -> bool:
+        """Whether batches go through several stages, or in several microbatches."""
+        return len(self.stages) > 1 or self.microbatches > 1
+
     def check(self, graph: LayerGraph) -> None:
         """Raise unless the plan fits a network.
 

@@ -26,7 +26,7 @@ def before_after(before: Plan, after: Plan, profile: Profile) -> tuple[Section, 
         change = f"a step would take {times:.2f} times as long: {_arrow(*(seconds_text(s) for s in _steps(before, after)))}"
     else:
         change = f"a step would take {_arrow(*(seconds_text(s) for s in _steps(before, after)))}"
-    binding = [b.text for b in bindings(after.predicted, after.stages[0], profile)]
+    binding = [b.text for b in bindings(after.predicted, after.used, profile)]
     sentences = (*(f"suppose that {clause}" for clause in after.supposed), change, *(f"then {text}" for text in binding))
     found = [Section("What if", sentences, _figures(before, after))]
     if len(after.devices) <= BESIDE_UP_TO:
@@ -68,7 +68,7 @@ def _rate(plan: Plan) -> str:
 def _part(plan: Plan, device: int) -> tuple[str, ...]:
     """Return what a device of the cluster does in a step, dashes where the plan leaves it out."""
     assert plan.predicted is not None
-    for at, part in zip(plan.stages[0].devices, plan.predicted.parts):
+    for at, part in zip(plan.used, plan.predicted.parts):
         if at == device:
             return (*(seconds_text(s) for s in (part.busy_s, part.sending_s, part.waiting_s)), bytes_text(part.memory_bytes))
     return (NOTHING,) * 4

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hetero_mtf.planning.link_cost import ring
 from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.records import DevicePart, Prediction, Stage
+from hetero_mtf.planning.records import DevicePart, Prediction
 from hetero_mtf.units import bandwidth_text, bytes_text, seconds_text
 
 MEMORY_BINDS_FROM = 0.95  # of what is free
@@ -38,7 +38,7 @@ def critical(parts: Sequence[DevicePart]) -> DevicePart:
     return min(parts, key=lambda part: part.waiting_s)
 
 
-def bindings(predicted: Prediction, stage: Stage, profile: Profile | None = None) -> tuple[Binding, ...]:
+def bindings(predicted: Prediction, devices: Sequence[int], profile: Profile | None = None) -> tuple[Binding, ...]:
     """Return what binds a step, first what its time hangs on, then the memory pools that are all but full.
 
     Time hangs on the device that waits least for others; where none waits longer than 2 % of the step, on all alike. It is links
@@ -48,7 +48,7 @@ def bindings(predicted: Prediction, stage: Stage, profile: Profile | None = None
     Parameters
     ----------
     predicted : the prediction of a step.
-    stage : the stage it is of.
+    devices : (parts,) indices in the cluster of the devices it is of.
     profile : names the slowest link and says how much memory is free; None if it is not at hand.
     """
     part = critical(predicted.parts)
@@ -58,18 +58,18 @@ def bindings(predicted: Prediction, stage: Stage, profile: Profile | None = None
     longest_s = max(p.waiting_s for p in predicted.parts) - predicted.call_s
     alike = len(predicted.parts) > 1 and longest_s <= BALANCED_UP_TO * predicted.step_s
     if part.sending_s > part.busy_s:
-        slowest = f"; {_slowest_link(profile, stage)}" if profile is not None and len(stage.devices) > 1 else ""
+        slowest = f"; {_slowest_link(profile, devices)}" if profile is not None and len(devices) > 1 else ""
         found = [Binding("link", f"the links bind: {part.device}, which {waits}, {spent}{slowest}")]
     else:
         many = "both" if len(predicted.parts) == 2 else f"all {len(predicted.parts)}"
         who = f"{many} devices bind alike: {part.device}" if alike else f"device {part.device} binds: it"
         found = [Binding("device", f"{who} {waits}, {spent}")]
-    return tuple(found + (_full_pools(predicted, stage, profile) if profile is not None else []))
+    return tuple(found + (_full_pools(predicted, devices, profile) if profile is not None else []))
 
 
-def _slowest_link(profile: Profile, stage: Stage) -> str:
-    """Return the slowest of the links from each device of a stage to the next."""
-    devices, names = stage.devices, [d.name for d in profile.cluster.devices]
+def _slowest_link(profile: Profile, devices: Sequence[int]) -> str:
+    """Return the slowest of the links from each device to the next."""
+    names = [d.name for d in profile.cluster.devices]
     ends = [(devices[at - 1], devices[at]) for at in range(len(devices))]
     links = {end: ring(profile, end) for end in ends}
     (first, second), link = max(links.items(), key=lambda item: (item[1].seconds_per_byte, item[1].latency_s))
@@ -79,9 +79,9 @@ def _slowest_link(profile: Profile, stage: Stage) -> str:
     return f"the slowest is that of {names[first]} and {names[second]}, {speed} after {latency}"
 
 
-def _full_pools(predicted: Prediction, stage: Stage, profile: Profile) -> list[Binding]:
+def _full_pools(predicted: Prediction, devices: Sequence[int], profile: Profile) -> list[Binding]:
     needed: dict[str, int] = {}
-    for device, part in zip(stage.devices, predicted.parts):
+    for device, part in zip(devices, predicted.parts):
         pool = profile.cluster.devices[device].pool
         needed[pool] = needed.get(pool, 0) + part.memory_bytes
     return [

@@ -40,7 +40,8 @@ class Subject:
 
     Parameters
     ----------
-    plan : Plan; without a prediction of its own it gets that of the profile, and so with what its devices are worth.
+    plan : Plan; without a prediction of its own it gets that of the profile, and so with what its devices are worth. A pipeline
+        does not: what is predicted of it is found where it is planned.
     profile : what it was made from; None if it is not at hand.
     measured : times of a run by this plan; None if there was none.
     doubts : what speaks against the profile (`validity.profile_doubts`).
@@ -61,6 +62,8 @@ class Subject:
             self.plan.check(self.profile.graph)
         if self.measured is not None:
             self.measured.check(self.plan)
+        if self.plan.pipelined:
+            return
         if self.plan.predicted is None and self.costs is not None:
             predicted = predict(self.costs, self.plan.stages[0], self.plan.gradient_sync)
             object.__setattr__(self, "plan", dataclasses.replace(self.plan, predicted=predicted))
@@ -83,7 +86,8 @@ def facts(subject: Subject) -> tuple[Section, ...]:
     plan = subject.plan
     found = [_heading(plan, subject.doubts), Section("Sizes", (_sizes_sentence(plan),), sizes_table(plan), size_bars(plan))]
     if plan.predicted is None:
-        found.append(Section("Predicted step", ("nothing is predicted: the plan was typed by hand, and no profile is given",)))
+        given = "it is a pipeline" if plan.pipelined else "no profile is given"
+        found.append(Section("Predicted step", (f"nothing is predicted: the plan was typed by hand, and {given}",)))
     else:
         found += _predicted(subject, plan.predicted)
     compared = _compared(subject)
@@ -160,7 +164,7 @@ def _predicted(subject: Subject, predicted: Prediction) -> list[Section]:
     sentences = [_measured_sentence(subject.measured, predicted)] if subject.measured is not None else []
     if predicted.call_s > 0:
         sentences.append("until a step is called and has its batch all devices wait, as long under every plan")
-    binding = [b.text for b in bindings(predicted, plan.stages[0], subject.profile)] if predicted.parts else []
+    binding = [b.text for b in bindings(predicted, plan.used, subject.profile)] if predicted.parts else []
     binding += ["whether memory binds is not known without the profile"] if subject.profile is None else []
     found = [Section("Predicted step", tuple(sentences), prediction_table(plan), time_bars(plan), tuple(figures))]
     if subject.measured is not None and subject.measured.parts:

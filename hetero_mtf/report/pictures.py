@@ -36,7 +36,7 @@ def size_bars(plan: Plan) -> Bars | None:
             fractions = [fraction(entry, stage, at) for at in range(len(places))]
             for place, part, cell in zip(places, fractions, cells):
                 parts[place], texts[place] = part / sum(fractions), cell if part else ""
-            if not (entry.sizes or entry.samples):
+            if not (entry.sizes or entry.samples) and (len(places) > 1 or len(plan.stages) == 1):
                 parts, texts = [0.0] * len(devices) + [1.0], [""] * len(devices) + ["all"]
             bars.append(Bar(name, tuple(parts), tuple(texts)))
     return Bars((*(plan.devices[d] for d in devices), EVERYWHERE), tuple(bars))

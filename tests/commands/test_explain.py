@@ -172,3 +172,15 @@ def test_training_that_saves_nothing_writes_no_times(cli, subject, plan, tmp_pat
     monkeypatch.chdir(tmp_path)
     assert cli("train", *subject, "--plan", plan, "--epochs", "1").code == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_typed_pipeline_is_explained_but_has_nothing_to_set_what_if_beside(cli, place):
+    profile = Profile.load(place / "profile.json")
+    typed = Plan.pipeline(profile.graph, ["first", "second"], [[0], [1]], [[1], [1]], profile.cluster, 8, microbatches=4)
+    typed.save(place / "plan.json")
+    said = cli("explain", place / "plan.json", "--html", place / "page.html")
+    assert said.code == 0 and "1f1b, 4 microbatches of 2 samples" in said.out
+    assert "nothing is predicted: the plan was typed by hand, and it is a pipeline" in said.out
+    wrong = cli("explain", place / "plan.json", "--scale", "worker:1=2")
+    assert wrong.code != 0
+    assert "a pipeline that was typed by hand has no prediction to set another beside; make it with hetero-mtf plan" in wrong.sentence

@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from hetero_mtf.planning.plan import DevicePart, Plan, Prediction
+from hetero_mtf.planning.plan import DevicePart, Prediction
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.strategies import plan
 from hetero_mtf.planning.what_if import with_memory
 from hetero_mtf.report.binding import bindings
-from tests.planning.networks import cluster_of, pair_net, profile_of
+from tests.planning.networks import pair_net, profile_of
 
 GRAPH = pair_net(24, 24, 24)
 
@@ -18,8 +18,8 @@ def found(parts: list[tuple[float, float, float]], profile: Profile | None = Non
     """Return what binds devices that compute, send and wait for so long."""
     step_s = max(map(sum, parts))
     made = tuple(DevicePart(f"worker:{at}", *part, memory_bytes=1000) for at, part in enumerate(parts))
-    stage = Plan.filters(GRAPH, [1] * len(parts), cluster_of(len(parts)), 8).stages[0]
-    return [(b.kind, b.text) for b in bindings(Prediction(step_s, step_s, 0.0, 0.0, made, call_s), stage, profile)]
+    prediction = Prediction(step_s, step_s, 0.0, 0.0, made, call_s)
+    return [(b.kind, b.text) for b in bindings(prediction, range(len(parts)), profile)]
 
 
 def test_the_device_the_others_wait_for_binds() -> None:
@@ -69,4 +69,4 @@ def test_a_plan_that_just_fits_is_bound_by_memory() -> None:
     full = with_memory(profile, "worker:0", needed)
     again = plan(full, strategy="filters")
     assert again.predicted is not None and dataclasses.replace(again, worth=()) == dataclasses.replace(made, worth=())
-    assert [b.kind for b in bindings(again.predicted, again.stages[0], full)] == ["device", "memory"]
+    assert [b.kind for b in bindings(again.predicted, again.used, full)] == ["device", "memory"]

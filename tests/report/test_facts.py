@@ -59,6 +59,26 @@ def test_a_typed_plan_is_predicted_from_the_profile_or_says_that_it_is_not() -> 
     assert "What binds" in titled(facts(subject)) and [w.device for w in subject.plan.worth] == ["worker:0", "worker:1"]
 
 
+def test_a_typed_pipeline_is_not_predicted_as_if_it_were_one_stage() -> None:
+    typed = Plan.pipeline(GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], cluster_of(3), 8, microbatches=4)
+    for subject in (Subject(typed), Subject(typed, unequal())):
+        found = titled(facts(subject))
+        assert found["Predicted step"].sentences == ("nothing is predicted: the plan was typed by hand, and it is a pipeline",)
+        assert found["Plan"].sentences[0].endswith("samples, 1f1b, 4 microbatches of 2 samples") and "What binds" not in found
+        table = found["Sizes"].table
+        assert table is not None and table.rows[1] == ("0", "first", "column", "16", "-", "8")
+        assert table.rows[2] == ("1", "second", "replicated", "-", "all", "-")
+        sections_text(facts(subject))
+
+
+def test_what_binds_a_pipeline_is_sought_among_all_its_devices() -> None:
+    typed = Plan.pipeline(GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], cluster_of(3), 8, microbatches=4)
+    parts = tuple(DevicePart(typed.devices[d], 0.1, 0.0, waiting_s, 2**35) for d, waiting_s in zip(typed.used, (0.5, 0.5, 0.0)))
+    found = titled(facts(Subject(dataclasses.replace(typed, predicted=Prediction(0.6, 0.2, 0.3, 0.1, parts)), unequal())))
+    assert found["What binds"].sentences[0].startswith("device worker:1 binds: it never waits")
+    assert typed.used == (0, 2, 1) and "memory host binds: 96.0 GiB are needed" in found["What binds"].sentences[1]
+
+
 def test_the_ideal_and_the_equal_split_are_those_of_the_profile() -> None:
     made = plan(unequal())
     times = step_times(made, Costs(unequal()))

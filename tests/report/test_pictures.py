@@ -31,6 +31,13 @@ def test_the_parts_of_a_bar_are_the_sizes() -> None:
     assert bars.bars[0].parts == (0.0, 0.0, 1.0) and bars.bars[0].texts == ("", "", "all")
 
 
+def test_what_the_one_device_of_a_stage_has_is_drawn_as_its_part() -> None:
+    bars = size_bars(Plan.pipeline(GRAPH, ["first", "second"], [[0, 2], [1]], [[3, 1], [1]], cluster_of(3), 8))
+    assert bars is not None and bars.series[:3] == ("worker:0", "worker:1", "worker:2")
+    assert bars.bars[0].parts == (0.0, 0.0, 0.0, 1.0) and bars.bars[1].parts == (0.75, 0.0, 0.25, 0.0)
+    assert bars.bars[2].parts == (0.0, 1.0, 0.0, 0.0) and bars.bars[2].texts == ("", "all", "", "")
+
+
 def test_more_devices_than_can_be_told_apart_are_not_drawn() -> None:
     assert size_bars(Plan.batch(GRAPH, [1] * 17, cluster_of(17), 34)) is None
 

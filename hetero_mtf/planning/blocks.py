@@ -88,10 +88,9 @@ def shared_spans(graph: LayerGraph) -> tuple[tuple[int, int], ...]:
 
 def _runs(graph: LayerGraph) -> Iterator[tuple[int, int, int]]:
     """Yield the first layer of each block, the first behind it, and the layer whose output crosses there; -1 behind the last."""
-    count, start = len(graph.layers), 0
-    spans = shared_spans(graph)
-    for end, crossed, made, held in zip(range(1, count), *_sums(graph, spans)):
-        if end > leading_inputs(graph) and crossed == 1 and made >= start and not held:
+    count, start, inputs = len(graph.layers), 0, leading_inputs(graph)
+    for end, crossed, made, held in zip(range(1, count), *_sums(graph, shared_spans(graph))):
+        if end > inputs and crossed == 1 and made >= start and not held:
             yield start, end, made
             start = end
     yield start, count, -1

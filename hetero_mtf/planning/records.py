@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from hetero_mtf.planning.schedule import SCHEDULES as CLOCKED
+
 LAYOUTS = ("replicated", "batch", "column", "row", "split")
-SCHEDULES = ("synchronous", "fill_drain", "1f1b", "interleaved")
+SCHEDULES = ("synchronous", *CLOCKED)
 PROOFS = ("optimal", "time limit", "heuristic")
 COLLECTIVES = {"all_reduce": ("ring", "butterfly", "halving_doubling", "two_level", "exchange", "nccl")}
 LEADERS = ("ring", "butterfly", "halving_doubling", "exchange")  # methods among the leaders of hosts

@@ -104,7 +104,7 @@ def clock_table(schedule: str, devices: Sequence[Sequence[int]], microbatches: i
     if schedule == "fill_drain":
         orders = [_filled_and_drained(stage, microbatches) for stage in range(len(devices))]
     else:
-        deep = depths or range(len(devices), 0, -1)
+        deep = range(len(devices), 0, -1) if depths is None else depths
         orders = [_alternating(stage, min(depth, microbatches), microbatches) for stage, depth in enumerate(deep)]
     table = _in_ticks(orders, len(devices))
     assert table is not None

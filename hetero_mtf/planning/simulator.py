@@ -9,9 +9,9 @@ of one microbatch in stage or transfer k, forward and backward together, f_k and
 - fill_drain takes exactly G = sum_k c_k + (M - 1) (max_k f_k + max_k b_k): each pass is a line whose every place does the same
   M times, and the passes never meet, so it makes no difference whether the two directions of a link share it. Hence J is a lower
   bound, and equal if one stage or transfer has both the longest forward and the longest backward pass: if f_k / b_k is the same in all.
-- 1f1b with the depths of `least_depths`, or 2 (S - s) - 1, takes at most G, hence at most J if f_k / b_k is the same in all, where
-  each direction of a link serves one transfer at a time: J is an upper bound. (The tests find no exception in thousands of
-  instances; the reason: let forward m of k start at sum_{j<k} f_j + m T, the rest alike; then at those depths stages keep up.)
+- 1f1b with the depths of `least_depths`, or 2 (S - s) - 1, or S - s without transfers, takes at most G, hence at most J if f_k / b_k is
+  the same in all, where each direction of a link serves one transfer at a time: J is an upper bound. Found, not proven: no exception
+  in 300,000 random instances. (Were forward m of k to start at sum_{j<k} f_j + m T, the rest alike, those depths keep up with it.)
   It may be less since J lets the slowest stage k wait for R, the c_j of all behind it, added up, but under 1f1b it goes on
   meanwhile, and waits for max(0, R - (n-1) f_k) + max(0, R - (n-1) b_k) at least, n < M its depth. So it equals J if
   (n - 1) T = R, if M = 1, and if none is slower than the last stage, such as where all stages and transfers are even.
@@ -192,6 +192,11 @@ def passes_s(
     -------
     (pipelines,) array of float, seconds.
 
+    Raises
+    ------
+    PlanError
+        If the table has other stages than the costs.
+
     Notes
     -----
     In a fixed order every task starts at the largest of some ends, so the tasks of all pipelines are added up in the order of
@@ -200,7 +205,9 @@ def passes_s(
     microbatches = 1 + max(task.microbatch for now in table for task in now)
     seconds = [_by_microbatch(array, microbatches) for array in (forward_s, backward_s, send_forward_s, send_backward_s)]
     own, sent = dict(zip((FORWARD, BACKWARD), seconds[:2])), dict(zip((FORWARD, BACKWARD), seconds[2:]))
-    stages = own[FORWARD].shape[0]
+    stages, scheduled = own[FORWARD].shape[0], 1 + max(task.stage for now in table for task in now)
+    if stages != scheduled:
+        raise PlanError(f"a table of {scheduled} stages does not fit costs of {stages}; make it by clock_table for the same stages")
     nothing = np.zeros(own[FORWARD].shape[-1])
     free = [nothing] * stages
     link = {FORWARD: [nothing] * stages, BACKWARD: [nothing] * stages}

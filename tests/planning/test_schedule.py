@@ -89,6 +89,7 @@ def test_depths_are_kept_and_cost_no_ticks_where_they_are_enough(depths: list[in
     table = clock_table("1f1b", apart(len(depths)), microbatches, depths)
     check_legal(table, apart(len(depths)), microbatches)
     assert in_flight(table) == tuple(min(depth, microbatches) for depth in depths)
+    assert table == clock_table("1f1b", apart(len(depths)), microbatches, np.array(depths))
     if all(depth >= len(depths) - stage for stage, depth in enumerate(depths)) and depths[-1] == 1:
         assert len(table) <= 2 * (microbatches + sum(depths) - 1)
 

@@ -280,6 +280,12 @@ def test_costs_that_do_not_fit_are_refused(changes: dict[str, Any], message: str
         simulate(costs, clock_table("1f1b", apart(2), 2))
 
 
+def test_many_pipelines_of_other_stages_than_the_table_are_refused() -> None:
+    ones = np.ones((3, 2))
+    with pytest.raises(PlanError, match="a table of 3 stages does not fit costs of 2; make it by clock_table for the same stages"):
+        passes_s(ones, ones, ones[:, :1], ones[:, :1], clock_table("1f1b", apart(3), 2))
+
+
 def test_an_order_that_waits_for_itself_is_refused() -> None:
     tasks = [Task(0, 0, BACKWARD), Task(0, 0, FORWARD)]
     with pytest.raises(PlanError, match="2 tasks of the table wait for each other; make it by clock_table"):

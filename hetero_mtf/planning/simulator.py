@@ -18,7 +18,7 @@ of one microbatch in stage or transfer k, forward and backward together, f_k and
 - 1f1b with smaller depths, such as S - s where transfers take time, can wait for transfers with every microbatch, and so can it where
   the directions of a link take turns, first come, first served: then it may take longer than J.
 - No schedule is faster than its slowest stage k with what is before it: sum_{j<k} c_j + M c_k = J - R for the k of J, a stage.
-- interleaved has no J: places are stages there, but devices are what is busy.
+- interleaved has no J: devices, not stages, are what is busy. With the sum of a device's c_k in place of T it is near, but no bound.
 
 References: this project's objective and simulator; for the schedules see `schedule`.
 """

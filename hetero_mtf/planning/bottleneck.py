@@ -1,0 +1,111 @@
+"""The least of a sum plus a multiple of its largest term, from a solver for the least sum of terms up to a limit."""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import math
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+Answer = TypeVar("Answer")
+BELOW = 1.0 - 1e-12  # of a number: just below it, beyond what rounding leaves
+CLOSED = 1.0 - 1e-9  # a bound that is this near is the value
+
+
+class LeastSum(NamedTuple, Generic[Answer]):
+    """An answer of a solver.
+
+    Parameters
+    ----------
+    total : its sum, the least there is.
+    largest : its largest term.
+    answer : what reaches it.
+    """
+
+    total: float
+    largest: float
+    answer: Answer
+
+
+@dataclasses.dataclass(frozen=True)
+class LeastValue(Generic[Answer]):
+    """The least of sum + weight * largest.
+
+    Parameters
+    ----------
+    value : the least found; infinite if there is none.
+    bound : no answer is below.
+    answer : what reaches the value; None if nothing better than what was known was found.
+    solved : how often the solver was called.
+    """
+
+    value: float
+    bound: float
+    answer: Answer | None
+    solved: int
+
+
+def minimise(
+    solve: Callable[[float, float], LeastSum[Answer] | None],
+    weight: float,
+    terms: np.ndarray,
+    known: float = math.inf,
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> LeastValue[Answer]:
+    """Return the answer that minimises sum + weight * largest term.
+
+    Parameters
+    ----------
+    solve : given a limit T and a number, the answer of least sum among those with every term at most T, or None if there is none
+        with a sum below the number.
+    weight : of the largest term, 0 or more.
+    terms : (values,) array of float, rising: all values that the largest term can have. Or a grid: then it is the answer that is
+        least if the largest term is rounded up to the grid.
+    known : a value that is reached already; only less is looked for.
+    out_of_time : asked before each call of the solver; once it says so the best so far is returned, with its bound.
+
+    Notes
+    -----
+    With F(T) the least sum of terms up to T, all answers with a largest term in [a, b) have a value of at least F(b) + weight * a.
+    The interval for which that is least comes first: it is solved at the middle of its terms, an answer of largest term t leaves
+    [a, t) and (middle, b), none leaves (middle, b), and what cannot be below the best value falls away. Exact to 1e-9 of the value.
+    The solver is called about log2(terms) times for each step of the staircase F that could matter.
+
+    Examples
+    --------
+    >>> table = {"a": [5.0, 1.0], "b": [3.0, 3.5], "c": [4.0, 4.0]}
+    >>> def solve(limit: float, below: float) -> LeastSum[str] | None:
+    ...     found = [LeastSum(sum(v), max(v), k) for k, v in table.items() if max(v) <= limit and sum(v) < below]
+    ...     return min(found, default=None)
+    >>> terms = np.array([3.5, 4.0, 5.0])
+    >>> minimise(solve, 2.0, terms).answer, minimise(solve, 0.0, terms).answer
+    ('b', 'a')
+    """
+    value, answer, solved = known, None, 0
+    waiting = [(weight * float(terms[0]), 0, len(terms), 0.0)]  # (bound, first and last but one term, least sum)
+    while waiting:
+        bound, first, end, total = heapq.heappop(waiting)
+        if bound >= value * CLOSED:
+            return LeastValue(value, min(bound, value), answer, solved)
+        if out_of_time():
+            return LeastValue(value, bound, answer, solved)
+        if weight and value < math.inf:
+            end = min(end, int(np.searchsorted(terms, (value - total) / weight)))
+        if end <= first:
+            continue
+        at = end - 1 if total == 0.0 else (first + end - 1) // 2
+        found = solve(float(terms[at]), value - weight * float(terms[first]))
+        solved += 1
+        if at + 1 < end:
+            heapq.heappush(waiting, (total + weight * float(terms[at + 1]), at + 1, end, total))
+        if found is None:
+            continue
+        if found.total + weight * found.largest < value:
+            value, answer = found.total + weight * found.largest, found.answer
+        until = min(at, int(np.searchsorted(terms, found.largest * BELOW)))
+        if until > first:
+            heapq.heappush(waiting, (found.total + weight * float(terms[first]), first, until, found.total))
+    return LeastValue(value, value, answer, solved)

@@ -1,0 +1,351 @@
+"""A network as a chain of blocks that is cut into stages on groups of devices: the problem, its objective and its memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetero_mtf.errors import PlanError
+
+FIT = 1.0 + 1e-9  # bytes are sums of floats
+FLIGHTS = ("1f1b", "fill_drain", "interleaved")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ChainProblem:
+    """Blocks in a row, groups of devices that may take a run of them each, and what that costs.
+
+    Minimises J = sum_s t_s + sum_s c_s + (M - 1) * max(t_s, c_s), M microbatches, over cuts of the chain into stages and a group for
+    each, no device twice and any number of devices unused. t_s: seconds of stage s for one microbatch, forward and backward. c_s: of
+    the transfer from stage s to the next, 2 * (latency + bytes * seconds a byte), forth and back. Memory is a hard limit.
+
+    Parameters
+    ----------
+    seconds : (groups, blocks) array of float, seconds of a block's forward and backward pass for one microbatch on a group.
+    groups : (groups,) the devices of each group, as indices from 0; groups may share devices, the stages of an allocation may not.
+    sent_bytes : (blocks - 1,) array of float, bytes of a microbatch that go from each block to the next, one way.
+    latency_s : (devices, devices) array of float, seconds before a message's first byte.
+    seconds_per_byte : (devices, devices) array of float, seconds a byte takes.
+    fixed_bytes : (blocks,) array of float, bytes a block holds all the time: weights, slots, gradients.
+    kept_bytes : (blocks,) array of float, bytes it holds for each microbatch in flight.
+    memory_bytes : (devices,) array of float, bytes each device can hold; infinite where that is not known.
+    microbatches : M, at least 1.
+    schedule : "1f1b" or "interleaved": a stage with b stages behind it holds min(M, b + 1) microbatches; "fill_drain": all M.
+    shares : (groups,) for each group the part of the work that each of its devices has; empty for equal parts.
+    whole_weights : (groups,) whether each device of a group holds the fixed bytes whole, as under a batch split; empty where the
+        fixed bytes are split in proportion too, as under a filter split.
+
+    Raises
+    ------
+    PlanError
+        If shapes do not match, a number is negative or not finite, there is no block or group, or a group has no device.
+
+    Notes
+    -----
+    Device d of a group holds part_d * fixed + share_d * in flight * kept bytes of its stage, part_d being 1 or share_d. Between two
+    groups, latency and seconds a byte are those of the worst link between a device of one and a device of the other: an upper bound
+    of what a transfer takes that sends only the pieces that intersect.
+
+    References
+    ----------
+    This project's reading of the layer allocator of Akintoye et al., IEEE Access 10 (2022) 77950-77961, whose cost function is not
+    known.
+
+    Examples
+    --------
+    >>> links = np.zeros((2, 2))
+    >>> problem = ChainProblem(np.array([[1.0, 1, 1], [9, 2, 2]]), ((0,), (1,)), np.ones(2), links, links, np.ones(3), np.ones(3),
+    ...     np.full(2, np.inf), microbatches=5)
+    >>> problem.value(Allocation((0, 2), (0, 1)))  # stages of 2 s
+    12.0
+    """
+
+    seconds: np.ndarray
+    groups: tuple[tuple[int, ...], ...]
+    sent_bytes: np.ndarray
+    latency_s: np.ndarray
+    seconds_per_byte: np.ndarray
+    fixed_bytes: np.ndarray
+    kept_bytes: np.ndarray
+    memory_bytes: np.ndarray
+    microbatches: int
+    schedule: str = "1f1b"
+    shares: tuple[tuple[float, ...], ...] = ()
+    whole_weights: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in _ARRAYS:
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
+        object.__setattr__(self, "groups", tuple(tuple(int(d) for d in group) for group in self.groups))
+        if faults := _faults(self):
+            raise PlanError(f"the chain cannot be allocated: {'; '.join(faults)}; correct them")
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return int(self.seconds.shape[1])
+
+    @property
+    def devices(self) -> int:
+        """Number of devices."""
+        return len(self.memory_bytes)
+
+    @functools.cached_property
+    def disjoint(self) -> bool:
+        """Whether no device is in two groups."""
+        return sum(map(len, self.groups)) == len(set(itertools.chain(*self.groups)))
+
+    @functools.cached_property
+    def masks(self) -> tuple[int, ...]:
+        """(groups,) each group's devices as bits."""
+        return tuple(sum(1 << d for d in group) for group in self.groups)
+
+    @property
+    def most_stages(self) -> int:
+        """No allocation has more stages: one a block, a group and a device at most."""
+        return min(self.blocks, len(self.groups), len(set(itertools.chain(*self.groups))))
+
+    @functools.cached_property
+    def until(self) -> np.ndarray:
+        """(groups, blocks + 1) seconds of all blocks before each."""
+        return _sums(self.seconds)
+
+    @functools.cached_property
+    def links(self) -> tuple[np.ndarray, np.ndarray]:
+        """(groups, groups) latency and seconds a byte of the worst link between two groups."""
+        return _worst(self.latency_s, self.groups), _worst(self.seconds_per_byte, self.groups)
+
+    @functools.cached_property
+    def cut_bytes(self) -> np.ndarray:
+        """(blocks + 1,) bytes sent if the chain is cut before each block, and 0 at its ends."""
+        return np.concatenate([[0.0], self.sent_bytes, [0.0]])
+
+    def transfer_s(self, source: np.ndarray | int, destination: np.ndarray | int, cut: np.ndarray | int) -> np.ndarray:
+        """Return the seconds of transfers forth and back; arguments broadcast.
+
+        Parameters
+        ----------
+        source, destination : groups.
+        cut : first block behind the cut.
+        """
+        latency, per_byte = self.links
+        return np.asarray(2.0 * (latency[source, destination] + self.cut_bytes[cut] * per_byte[source, destination]))
+
+    def in_flight(self, stages: int) -> int:
+        """Return how many microbatches a stage holds at a time.
+
+        Parameters
+        ----------
+        stages : stages from it to the last, itself included.
+        """
+        return self.microbatches if self.schedule == "fill_drain" else min(self.microbatches, stages)
+
+    def reach(self, stages: int) -> np.ndarray:
+        """Return (groups, blocks + 1) array of int: the first block that a stage from a given block on cannot hold besides.
+
+        Parameters
+        ----------
+        stages : stages from this one to the last, itself included.
+        """
+        return self._reaches[self.in_flight(stages)]
+
+    @functools.cached_property
+    def _reaches(self) -> dict[int, np.ndarray]:
+        return _Reaches(self)
+
+    def needed_bytes(self, group: int, first: int, end: int, stages: int) -> np.ndarray:
+        """Return the (devices of the group,) bytes of a stage.
+
+        Parameters
+        ----------
+        group : its group.
+        first, end : its first block, and the first block behind it.
+        stages : stages from this one to the last, itself included.
+        """
+        parts, shares = self.parts(group)
+        flying = self.in_flight(stages)
+        return np.asarray(parts * self.fixed_bytes[first:end].sum() + shares * flying * self.kept_bytes[first:end].sum())
+
+    def parts(self, group: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (devices of the group,) parts of the fixed bytes and of the kept bytes that each device holds.
+
+        Parameters
+        ----------
+        group : its index.
+        """
+        members = len(self.groups[group])
+        shares = np.array(self.shares[group] if self.shares else [1.0] * members)
+        shares = shares / shares.sum()
+        whole = bool(self.whole_weights) and self.whole_weights[group]
+        return (shares > 0).astype(float) if whole else shares, shares
+
+    def shortfall_bytes(self, allocation: Allocation) -> float:
+        """Return the bytes that the device is short of that is short of most; 0 if all stages fit.
+
+        Parameters
+        ----------
+        allocation : cuts and groups.
+        """
+        short = 0.0
+        for at, (group, first, end) in enumerate(allocation.runs(self.blocks)):
+            needed = self.needed_bytes(group, first, end, len(allocation.groups) - at)
+            held = self.memory_bytes[list(self.groups[group])]
+            over = np.where(needed > held * FIT, needed - held, 0.0)
+            short = max(short, float(over.max()))
+        return short
+
+    def spent_s(self, allocation: Allocation) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (stages,) seconds of each stage and the (stages - 1,) seconds of each transfer.
+
+        Parameters
+        ----------
+        allocation : cuts and groups.
+        """
+        groups, cuts = np.array(allocation.groups), np.array(allocation.cuts)
+        ends = np.append(cuts[1:], self.blocks)
+        return self.until[groups, ends] - self.until[groups, cuts], self.transfer_s(groups[:-1], groups[1:], cuts[1:])
+
+    def value(self, allocation: Allocation) -> float:
+        """Return J of an allocation, seconds; memory is not looked at.
+
+        Parameters
+        ----------
+        allocation : cuts and groups.
+
+        Raises
+        ------
+        PlanError
+            If it is no allocation of this chain.
+        """
+        check_allocation(self, allocation)
+        stages, transfers = self.spent_s(allocation)
+        return float(stages.sum() + transfers.sum() + (self.microbatches - 1) * max(stages.max(), transfers.max(initial=0.0)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Allocation:
+    """Where the chain is cut and who has each stage.
+
+    Parameters
+    ----------
+    cuts : (stages,) first block of each stage; the first is 0.
+    groups : (stages,) index of each stage's group.
+    """
+
+    cuts: tuple[int, ...]
+    groups: tuple[int, ...]
+
+    def runs(self, blocks: int) -> list[tuple[int, int, int]]:
+        """Return (group, first block, end) of each stage.
+
+        Parameters
+        ----------
+        blocks : blocks of the chain.
+        """
+        return list(zip(self.groups, self.cuts, (*self.cuts[1:], blocks)))
+
+
+def check_allocation(problem: ChainProblem, allocation: Allocation) -> None:
+    """Raise `PlanError` unless an allocation has a run of blocks and a group for each stage, and no device twice."""
+    cuts, groups = allocation.cuts, allocation.groups
+    if len(cuts) != len(groups) or not cuts or cuts[0] != 0 or any(b <= a for a, b in zip(cuts, (*cuts[1:], problem.blocks))):
+        text = f"stages begin at blocks {list(cuts)} for {len(groups)} groups"
+        raise PlanError(f"{text}; begin the first at 0, and one a group at rising blocks below {problem.blocks}")
+    if not all(0 <= g < len(problem.groups) for g in groups):
+        raise PlanError(f"stages are on groups {list(groups)}; name groups from 0 to {len(problem.groups) - 1}")
+    devices = [d for g in groups for d in problem.groups[g]]
+    if len(set(devices)) < len(devices):
+        raise PlanError(f"stages are on groups {list(groups)}, which share devices; take groups that share none")
+
+
+def check_stages(problem: ChainProblem, stages: int | None, most: int | None = None) -> None:
+    """Raise `PlanError` if there cannot be so many stages.
+
+    Parameters
+    ----------
+    problem : ChainProblem.
+    stages : how many are asked for; None for any number.
+    most : how many there can be; None for what blocks, groups and devices allow.
+    """
+    most = problem.most_stages if most is None else most
+    if stages is not None and not 1 <= stages <= most:
+        held = f"{problem.blocks} blocks and {len(problem.groups)} groups of {problem.devices} devices"
+        raise PlanError(f"{stages} stages cannot be made of {held}; ask for 1 to {most}")
+
+
+class _Reaches(dict[int, np.ndarray]):
+    """`ChainProblem.reach` by microbatches in flight, made when asked for."""
+
+    def __init__(self, problem: ChainProblem) -> None:
+        super().__init__()
+        self._problem = problem
+
+    def __missing__(self, flying: int) -> np.ndarray:
+        problem = self._problem
+        fixed, kept = _sums(problem.fixed_bytes), _sums(problem.kept_bytes)
+        found = np.full((len(problem.groups), problem.blocks + 1), problem.blocks)
+        for g, group in enumerate(problem.groups):
+            for device, part, share in zip(group, *problem.parts(g)):
+                held = problem.memory_bytes[device]
+                needed = part * fixed + share * flying * kept
+                if needed[-1] > held * FIT:
+                    found[g] = np.minimum(found[g], np.searchsorted(needed, needed + held * FIT, side="right") - 1)
+        self[flying] = found
+        return found
+
+
+_ARRAYS = ("seconds", "sent_bytes", "latency_s", "seconds_per_byte", "fixed_bytes", "kept_bytes", "memory_bytes")
+
+
+def _sums(values: np.ndarray) -> np.ndarray:
+    """Return the sums of all values before each place along the last axis, and of all."""
+    return np.concatenate([np.zeros((*values.shape[:-1], 1)), np.cumsum(values, axis=-1)], axis=-1)
+
+
+def _worst(links: np.ndarray, groups: Sequence[Sequence[int]]) -> np.ndarray:
+    towards = np.stack([links[:, list(group)].max(axis=1) for group in groups], axis=1)
+    return np.stack([towards[list(group)].max(axis=0) for group in groups])
+
+
+def _faults(problem: ChainProblem) -> list[str]:
+    if problem.seconds.ndim != 2 or 0 in problem.seconds.shape:
+        return [f"seconds have shape {problem.seconds.shape} and need a row a group and a column a block, at least one of each"]
+    groups, blocks = problem.seconds.shape
+    devices = problem.memory_bytes.size
+    wanted = {"seconds": (len(problem.groups), blocks), "sent_bytes": (blocks - 1,), "memory_bytes": (devices,)}
+    wanted |= dict.fromkeys(("latency_s", "seconds_per_byte"), (devices, devices)) | dict.fromkeys(("fixed_bytes", "kept_bytes"), (blocks,))
+    faults = [
+        f"{name} has shape {getattr(problem, name).shape}, not {shape}"
+        for name, shape in wanted.items()
+        if getattr(problem, name).shape != shape
+    ]
+    for name in _ARRAYS:
+        values = getattr(problem, name)
+        if not (values >= 0).all() or (name != "memory_bytes" and not np.isfinite(values).all()):
+            faults.append(f"{name} has numbers that are negative or not finite")
+    for at, group in enumerate(problem.groups):
+        if not group:
+            faults.append(f"group {at} has no device, and a stage needs at least one: leave the group out or give it a device")
+        elif len(set(group)) < len(group) or not all(0 <= d < devices for d in group):
+            faults.append(f"group {at} has devices {list(group)}, which must be different ones from 0 to {devices - 1}")
+    if problem.microbatches < 1:
+        faults.append(f"there are {problem.microbatches} microbatches, and at least 1 is needed")
+    if problem.schedule not in FLIGHTS:
+        faults.append(f"the schedule is {problem.schedule!r}, not one of {', '.join(FLIGHTS)}")
+    return faults + _share_faults(problem)
+
+
+def _share_faults(problem: ChainProblem) -> list[str]:
+    faults = []
+    if problem.shares and [len(shares) for shares in problem.shares] != [len(group) for group in problem.groups]:
+        faults.append("shares must have one number a device of each group")
+    elif not all(all(math.isfinite(s) and s >= 0 for s in shares) and sum(shares) > 0 for shares in problem.shares):
+        faults.append("shares must be finite, none negative, and one of each group above zero")
+    if problem.whole_weights and len(problem.whole_weights) != len(problem.groups):
+        faults.append("whole_weights must have one entry a group")
+    return faults

@@ -1,0 +1,70 @@
+"""The picture of a genetic search: the best objective after each generation."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetero_mtf.errors import HeteroError
+from hetero_mtf.json_file import replace_file
+from hetero_mtf.units import seconds_text
+
+FORMATS = ("png", "svg", "pdf")
+
+
+def draw_convergence(
+    path: str | os.PathLike[str],
+    history: Sequence[float],
+    *,
+    polished: float | None = None,
+    bound: float | None = None,
+    optimal: bool = False,
+    others: Sequence[tuple[str, float]] = (),
+) -> None:
+    """Write a picture of the best J after each generation, with the yardsticks as lines.
+
+    Parameters
+    ----------
+    path : file to write; .png, .svg or .pdf.
+    history : (generations,) best J after each generation, seconds; infinite while no allocation fits.
+    polished : J after the final polish, seconds; None to leave it out.
+    bound : seconds that no allocation is below; None to leave it out.
+    optimal : whether the bound is the exact optimum.
+    others : (name, J in seconds) of other allocations, such as the equal cut.
+
+    Raises
+    ------
+    HeteroError
+        If there is no generation, the ending of the path is another one, or the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    ending = pathlib.Path(path).suffix.lower().lstrip(".")
+    if ending not in FORMATS:
+        raise HeteroError(f"a picture cannot be written to {path}; end its name with .{', .'.join(FORMATS)}")
+    if not len(history):
+        raise HeteroError("there is no generation to draw; draw what the genetic allocator found")
+    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
+    axes = figure.subplots()
+    values = np.array(history, dtype=float)
+    axes.step(np.arange(1, len(values) + 1), np.where(np.isfinite(values), values, np.nan), where="post", label="genetic, best so far")
+    for (name, value), style in zip(others, _styles()):
+        axes.axhline(value, color="0.5", linestyle=style, linewidth=1.0, label=f"{name}: {seconds_text(value)}")
+    if polished is not None:
+        axes.plot([len(values)], [polished], "o", label=f"after polish: {seconds_text(polished)}")
+    if bound is not None:
+        axes.axhline(bound, color="black", linewidth=1.0, label=f"{'optimum' if optimal else 'lower bound'}: {seconds_text(bound)}")
+    axes.set_xlabel("generation")
+    axes.set_ylabel("J, seconds")
+    if len(values) > 20:
+        axes.set_xscale("log")
+    axes.legend(frameon=False)
+    with replace_file(path) as file:
+        figure.savefig(file, format=ending, dpi=120)
+
+
+def _styles() -> list[object]:
+    return ["--", ":", "-.", (0, (5, 5)), (0, (1, 5)), (0, (3, 5, 1, 5))]

@@ -50,6 +50,8 @@ class Plan:
     gradient_sync : how weights that several devices hold stay alike: "all_reduce" of their gradients, or "butterfly_mixing",
         which averages weights with one partner a step, is not synchronous, and needs every layer to split the batch.
     worth : whether each device is worth using; empty if that was not asked.
+    depths : (stages,) most microbatches that each stage of the schedule "1f1b" has in flight; empty for as many as there are stages
+        from it on.
     supposed : what the profile it was made from supposes instead of having measured it (`what_if`), a clause each.
     proof : how far its layouts are proven best; None where that is not known.
 
@@ -76,6 +78,7 @@ class Plan:
     worth: tuple[DeviceWorth, ...] = ()
     supposed: tuple[str, ...] = ()
     proof: Proof | None = None
+    depths: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         faults = plan_faults(self)

@@ -82,6 +82,15 @@ def _entries(plan: Plan) -> Iterator[tuple[bool, str, str]]:
     yield not plan.strategy, "strategy", "is empty, must name how the plan was made"
     yield not plan.devices, "devices", "are none, must name at least one"
     yield from _gradient_sync(plan)
+    yield from _depths(plan)
+
+
+def _depths(plan: Plan) -> Iterator[tuple[bool, str, str]]:
+    depths, stages = list(plan.depths), len(plan.stages)
+    yield bool(depths) and plan.schedule != "1f1b", "depths", f"are {depths}, must be empty for the schedule {plan.schedule}"
+    yield bool(depths) and len(depths) != stages, "depths", f"are {len(depths)}, there are {stages} stages"
+    falling = all(map(_is_whole, depths)) and min(depths, default=1) >= 1 and depths == sorted(depths, reverse=True)
+    yield not falling, "depths", f"are {depths}, must be whole, at least 1, and no more in a stage than in the one before"
 
 
 def _way_entries(way: Way) -> Iterator[tuple[bool, str, str]]:

@@ -12,38 +12,48 @@ from hetero_mtf.planning.records import Stage
 
 
 @dataclasses.dataclass(frozen=True)
-class StageCost:
-    """Seconds of one stage.
+class Spent:
+    """What the processors of a stage do in a part of a step.
 
     Parameters
     ----------
-    forward_s, backward_s : seconds of a microbatch's pass, until the slowest of the stage's processors is done.
-    finish_s : seconds after the last microbatch: gradients are added up over the processors that share the batch, and weights updated.
-    busy_s : (processors,) seconds that each computes in a step.
-    sending_s : (processors,) seconds that each spends in the stage's own collectives in a step.
+    seconds : until the slowest of them is done.
+    busy_s : (processors,) seconds that each computes.
+    sending_s : (processors,) seconds that each spends in the stage's own collectives.
     """
 
-    forward_s: float
-    backward_s: float
-    finish_s: float
+    seconds: float
     busy_s: tuple[float, ...]
     sending_s: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class StageCost:
+    """What one stage of a pipeline costs.
+
+    Parameters
+    ----------
+    forward, backward : of one microbatch.
+    finish : after the last microbatch: gradients are added up over the processors that share the batch, and weights updated.
+    """
+
+    forward: Spent
+    backward: Spent
+    finish: Spent
 
     @property
     def microbatch_s(self) -> float:
         """Seconds of a microbatch, both passes."""
-        return self.forward_s + self.backward_s
+        return self.forward.seconds + self.backward.seconds
 
 
-def stage_cost(costs: Costs, stage: Stage, microbatches: int, recompute: bool = False) -> StageCost:
+def stage_cost(costs: Costs, stage: Stage) -> StageCost:
     """Return what a stage of a pipeline costs, by the rules of `predict`.
 
     Parameters
     ----------
     costs : Costs of a profile at the batch size of a microbatch.
     stage : Stage; the samples of its layouts sum to a microbatch.
-    microbatches : M, how many of them make a step.
-    recompute : whether the backward pass computes the stage's activations again.
 
     Notes
     -----
@@ -51,25 +61,19 @@ def stage_cost(costs: Costs, stage: Stage, microbatches: int, recompute: bool = 
     """
     clocks = Clocks(costs, stage, beside=True)
     clocks.forward()
-    forward_s = float(clocks.now.max())
-    if recompute:
-        _start_together(clocks)
-        clocks.forward()
-    _start_together(clocks)
-    started_s = forward_s
+    forward = _spent(clocks)
     clocks.backward()
-    backward_s = float(clocks.now.max()) - started_s
-    busy, sending = clocks.busy * microbatches, clocks.sending * microbatches
-    clocks.busy[:], clocks.sending[:] = 0.0, 0.0
-    _start_together(clocks)
-    before_s = float(clocks.now.max())
+    backward = _spent(clocks)
     clocks.add_gradients_up()
     for entry in stage.layouts:
         if costs.graph.owner(entry.layer) == entry.layer:
             clocks.compute(entry, "update")
-    finish_s = float(clocks.now.max()) - before_s
-    return StageCost(forward_s, backward_s, finish_s, tuple((busy + clocks.busy).tolist()), tuple((sending + clocks.sending).tolist()))
+    return StageCost(forward, backward, _spent(clocks))
 
 
-def _start_together(clocks: Clocks) -> None:
-    clocks.now[:] = np.max(clocks.now)
+def _spent(clocks: Clocks) -> Spent:
+    """Return what the clocks' processors did, and set all clocks to the start."""
+    found = Spent(float(clocks.now.max()), tuple(clocks.busy.tolist()), tuple(clocks.sending.tolist()))
+    for each in (clocks.now, clocks.busy, clocks.sending):
+        each[:] = np.zeros(len(each))
+    return found

@@ -11,7 +11,7 @@ from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.memory import Memory, stage_memory_bytes
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import Stage
-from hetero_mtf.planning.stage_cost import stage_cost
+from hetero_mtf.planning.stage_cost import StageCost, stage_cost
 from hetero_mtf.planning.stage_memory import stage_bytes
 from hetero_mtf.planning.typed import batch_stage, filter_stage, single_stage
 from tests.planning.networks import profile_of, residual_net
@@ -28,31 +28,27 @@ def _cut(stage: Stage, start: int, end: int) -> Stage:
 
 def test_a_stage_of_the_whole_network_costs_what_a_step_is_predicted_to_take(profile: Profile) -> None:
     costs, graph = Costs(profile), profile.graph
-    alone = stage_cost(costs, single_stage(graph, 1), 1)
+    alone = stage_cost(costs, single_stage(graph, 1))
     step = predict(costs, single_stage(graph, 1))
-    assert alone.microbatch_s + alone.finish_s == pytest.approx(step.step_s - step.call_s)
-    assert alone.busy_s == pytest.approx([part.busy_s for part in step.parts])
+    assert alone.microbatch_s + alone.finish.seconds == pytest.approx(step.step_s - step.call_s)
+    assert _sum(alone, "busy_s") == pytest.approx([part.busy_s for part in step.parts])
     for stage in (filter_stage(graph, [3.0, 1.0, 2.0], "pairs"), batch_stage(graph, [2, 1, 1], range(3))):
-        found, step = stage_cost(costs, stage, 1), predict(costs, stage)
-        assert found.microbatch_s + found.finish_s >= step.step_s - step.call_s - 1e-12  # its passes start together
-        assert found.busy_s == pytest.approx([part.busy_s for part in step.parts])
-        assert found.sending_s == pytest.approx([part.sending_s for part in step.parts])
+        found, step = stage_cost(costs, stage), predict(costs, stage)
+        assert found.microbatch_s + found.finish.seconds >= step.step_s - step.call_s - 1e-12  # its passes start together
+        assert _sum(found, "busy_s") == pytest.approx([part.busy_s for part in step.parts])
+        assert _sum(found, "sending_s") == pytest.approx([part.sending_s for part in step.parts])
 
 
-def test_stages_add_up_to_the_network_and_microbatches_to_the_step(profile: Profile) -> None:
+def _sum(cost: StageCost, name: str) -> list[float]:
+    return np.sum([getattr(part, name) for part in (cost.forward, cost.backward, cost.finish)], axis=0).tolist()
+
+
+def test_stages_add_up_to_the_network(profile: Profile) -> None:
     costs, whole = Costs(profile), single_stage(profile.graph, 0)
-    all_of_it = stage_cost(costs, whole, 4)
-    parts = [stage_cost(costs, _cut(whole, *span), 4) for span in ((0, 3), (3, 5), (5, len(whole.layers)))]
-    for name in ("forward_s", "backward_s", "finish_s"):
-        assert sum(getattr(part, name) for part in parts) == pytest.approx(getattr(all_of_it, name))
-    assert all_of_it.busy_s[0] == pytest.approx(4 * all_of_it.microbatch_s + all_of_it.finish_s)
-
-
-def test_recomputing_costs_another_forward_pass(profile: Profile) -> None:
-    costs, stage = Costs(profile), filter_stage(profile.graph, [3.0, 1.0, 2.0], "pairs")
-    plain, again = stage_cost(costs, stage, 2), stage_cost(costs, stage, 2, recompute=True)
-    assert again.backward_s == pytest.approx(plain.backward_s + plain.forward_s, rel=0.2) and again.forward_s == plain.forward_s
-    assert np.all(np.array(again.busy_s) > plain.busy_s)
+    all_of_it = stage_cost(costs, whole)
+    parts = [stage_cost(costs, _cut(whole, *span)) for span in ((0, 3), (3, 5), (5, len(whole.layers)))]
+    for name in ("forward", "backward", "finish"):
+        assert sum(getattr(part, name).seconds for part in parts) == pytest.approx(getattr(all_of_it, name).seconds)
 
 
 def test_bytes_of_stages_add_up_and_those_of_microbatches_in_flight(profile: Profile) -> None:

@@ -1,0 +1,134 @@
+"""A run of layers on a group of devices: the split of filters or of samples that makes a microbatch cheapest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from hetero_mtf.planning.layer_cost import Costs
+from hetero_mtf.planning.layout import Arrangement, arrange, lay_out, splits_batch
+from hetero_mtf.planning.records import AXIS, LayerLayout, Stage
+from hetero_mtf.planning.search import Sizer
+from hetero_mtf.planning.sizes import proportional
+from hetero_mtf.planning.stage_cost import StageCost, stage_cost
+
+FORMS = ("pairs", "gather", "batch")
+
+
+class GroupStages:
+    """Stages of one network at one microbatch, the sizes of each found once.
+
+    Parameters
+    ----------
+    costs : Costs of a profile at the batch size of a microbatch.
+    microbatches : M, how many of them make a step.
+    recompute : whether backward passes compute activations again.
+    """
+
+    def __init__(self, costs: Costs, microbatches: int, recompute: bool = False) -> None:
+        self.costs, self.microbatches, self.recompute = costs, microbatches, recompute
+        self._sizer = Sizer(costs)
+        self._arrangements: dict[tuple[tuple[int, ...], str], Arrangement] = {}
+
+    def best(self, layers: Sequence[int], devices: Sequence[int]) -> tuple[Stage, StageCost]:
+        """Return the stage whose microbatches take least on a group, and what it costs.
+
+        Parameters
+        ----------
+        layers : indices of its layers, in order.
+        devices : indices of the group's devices.
+
+        Notes
+        -----
+        Tried are the splits of filters with columns and rows in pairs and with every layer gathered, and the split of samples, each
+        with the exact sizes of its segments; all devices of the group are kept, those without work too. O(forms * layers * devices).
+        """
+        run, group = tuple(layers), tuple(devices)
+        if len(group) == 1:
+            stage = whole_stage(self.costs, run, group[0])
+            return stage, self.cost(stage)
+        stages = [stage for form in FORMS for stage in self._split(run, group, form)]
+        if not stages:  # nothing in it can be split: every device computes all of it
+            stages = [_stage(run, group, _replicated(self.costs, run))]
+        found = [(stage, self.cost(stage)) for stage in stages]
+        return min(found, key=lambda pair: self.seconds(pair[1]))
+
+    def seconds(self, cost: StageCost) -> float:
+        """Return the seconds of one microbatch in a stage, its part of the end of the step included.
+
+        Parameters
+        ----------
+        cost : StageCost.
+        """
+        again_s = cost.forward.seconds if self.recompute else 0.0
+        return cost.microbatch_s + again_s + cost.finish.seconds / self.microbatches
+
+    def cost(self, stage: Stage) -> StageCost:
+        """Return what a stage costs.
+
+        Parameters
+        ----------
+        stage : Stage; the samples of its layouts sum to a microbatch.
+        """
+        return stage_cost(self.costs, stage)
+
+    def _split(self, layers: tuple[int, ...], devices: tuple[int, ...], form: str) -> list[Stage]:
+        """Return the stage of a form, none where nothing would be split."""
+        graph = self.costs.graph
+        if form == "batch":
+            samples = self._sizer.samples(frozenset(layers), devices)
+            layouts = [
+                LayerLayout(index, graph.layers[index].name, "batch", samples=samples)
+                if splits_batch(graph.layers[index])
+                else LayerLayout(index, graph.layers[index].name, "replicated")
+                for index in layers
+            ]
+            return [_stage(layers, devices, layouts)] if min(samples) else []
+        arrangement = self._arrangement(layers, form)
+        if not arrangement.segments:
+            return []
+        sizes = [self._sizer.units(segment, arrangement, devices) for segment in arrangement.segments]
+        return [_stage(layers, devices, [lay_out(graph, arrangement, sizes)[index] for index in layers])]
+
+    def _arrangement(self, layers: tuple[int, ...], pairing: str) -> Arrangement:
+        """Return the layouts of a run of layers; what comes from elsewhere arrives whole."""
+        if (layers, pairing) not in self._arrangements:
+            graph = self.costs.graph
+            elsewhere = frozenset(range(len(graph.layers))) - frozenset(layers)
+            self._arrangements[layers, pairing] = arrange(graph, pairing, elsewhere)
+        return self._arrangements[layers, pairing]
+
+
+def whole_stage(costs: Costs, layers: Sequence[int], device: int) -> Stage:
+    """Return the stage that has a run of layers on one device.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+    layers : their indices.
+    device : index of the device.
+    """
+    return _stage(tuple(layers), (device,), _replicated(costs, layers))
+
+
+def with_samples(stage: Stage, samples: int) -> Stage:
+    """Return a stage with its batch split in the same proportion, for another number of samples.
+
+    Parameters
+    ----------
+    stage : Stage.
+    samples : samples of a batch or of a microbatch.
+    """
+    layouts = [
+        dataclasses.replace(entry, samples=proportional(samples, entry.samples).sizes) if entry.samples else entry
+        for entry in stage.layouts
+    ]
+    return dataclasses.replace(stage, layouts=tuple(layouts))
+
+
+def _replicated(costs: Costs, layers: Sequence[int]) -> list[LayerLayout]:
+    return [LayerLayout(index, costs.graph.layers[index].name, "replicated") for index in layers]
+
+
+def _stage(layers: tuple[int, ...], devices: tuple[int, ...], layouts: Sequence[LayerLayout]) -> Stage:
+    return Stage(layers, devices, ((AXIS, len(devices)),), tuple(layouts))

@@ -1,0 +1,212 @@
+"""Strategy pipeline: the network cut into stages on groups of devices, placed by an allocator, at the best number of microbatches."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
+from hetero_mtf.planning.allocation import Allocated, allocate
+from hetero_mtf.planning.blocks import blocks, crossing_bytes
+from hetero_mtf.planning.chain import ChainProblem
+from hetero_mtf.planning.group_stages import GroupStages, whole_stage, with_samples
+from hetero_mtf.planning.link_cost import link_lines
+from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, predict_pipeline
+from hetero_mtf.planning.records import Prediction, Stage
+from hetero_mtf.planning.schedule import least_depths
+from hetero_mtf.planning.simulator import Simulation
+from hetero_mtf.planning.stage_memory import stage_bytes
+
+MICROBATCHES = (1, 2, 4, 8, 16)
+# Groups of several devices are considered among so many devices, all of them; among more, neighbours in speed.
+ALL_GROUPS_UP_TO = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class PipelineWish:
+    """What a pipeline is asked to be.
+
+    Parameters
+    ----------
+    allocator : as for `allocate`.
+    microbatches : M; None for the best of 1, 2, 4, 8 and 16 that the batch allows.
+    stages : number of stages; None for any from two on.
+    schedule : "fill_drain" or "1f1b".
+    recompute : whether backward passes compute activations again.
+    seed : of the genetic allocator.
+    time_limit_s : seconds for each allocation; None for no limit.
+    """
+
+    allocator: str = "auto"
+    microbatches: int | None = None
+    stages: int | None = None
+    schedule: str = "1f1b"
+    recompute: bool = False
+    seed: int = 0
+    time_limit_s: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Pipelined:
+    """A pipeline that was found, and what is known of it.
+
+    Parameters
+    ----------
+    pipeline : its stages and schedule.
+    prediction : its predicted step.
+    simulation : the time line of the step.
+    allocated : the allocator's answer, with the optimum or a bound of J at this number of microbatches.
+    """
+
+    pipeline: Pipeline
+    prediction: Prediction
+    simulation: Simulation
+    allocated: Allocated
+
+
+def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None) -> Pipelined:
+    """Return the pipeline with the least predicted step.
+
+    For each number of microbatches the blocks of the network and groups of devices make a `ChainProblem`, which an allocator solves
+    for J; each stage is then laid out as a whole on its group, and the step simulated.
+
+    Parameters
+    ----------
+    costs : MicrobatchCosts of a profile.
+    wish : what it is asked to be; None for anything.
+
+    Raises
+    ------
+    NothingToSplitError
+        If the network has one block only, or the cluster one device.
+    PlanError
+        If no such pipeline is possible.
+
+    Notes
+    -----
+    J adds blocks up as if each were laid out for itself; stages laid out as a whole take at most as long where they are on one device
+    each, as J has it, and mostly less on groups. Exact in J where the allocator is; the choice of M is by the simulated step.
+
+    References
+    ----------
+    This project's reading of Akintoye et al., IEEE Access 10 (2022) 77950-77961.
+    """
+    wish = wish or PipelineWish()
+    graph, batch = costs.profile.graph, costs.profile.batch_size
+    devices = _distinct(costs)
+    if len(blocks(graph)) < 2 or len(devices) < 2:
+        lack = f"the network has {len(blocks(graph))} blocks and the cluster {len(devices)} devices"
+        raise NothingToSplitError(f"{lack}, and a pipeline needs two of each; use strategy filters or batch")
+    if wish.microbatches is not None and not 1 <= wish.microbatches <= batch:
+        raise PlanError(f"{wish.microbatches} microbatches cannot be made of a batch of {batch} samples; use from 1 to {batch}")
+    counts = [wish.microbatches] if wish.microbatches is not None else [count for count in MICROBATCHES if count <= batch]
+    found, faults = [], []
+    for count in counts:
+        try:
+            found.append(_pipelined(costs, wish, count, devices))
+        except PlanError as fault:
+            faults.append(fault)
+    if not found:
+        raise faults[0]
+    return min(found, key=lambda each: each.prediction.step_s)
+
+
+def chain_problem(stages: GroupStages, groups: Sequence[Sequence[int]], wish: PipelineWish) -> ChainProblem:
+    """Return the problem of allocating a network's blocks to groups of devices.
+
+    Parameters
+    ----------
+    stages : GroupStages at a microbatch.
+    groups : the groups, as indices of devices in the cluster.
+    wish : what the pipeline is asked to be.
+
+    Raises
+    ------
+    ProfileError
+        If a link between two devices was not measured.
+    """
+    costs, chain = stages.costs, blocks(stages.costs.graph)
+    profile, first = costs.profile, groups[0][0]
+    held = [stage_bytes(profile, whole_stage(costs, block, first), wish.recompute, costs.memory) for block in chain]
+    besides = max(float((each.temporary + each.beside).max()) for each in held)
+    latency, per_byte = link_lines(profile)
+    if np.isinf(per_byte).any():
+        first, second = (profile.cluster.devices[int(at)].name for at in np.argwhere(np.isinf(per_byte))[0])
+        raise ProfileError(f"the profile has no link between {first} and {second}; calibrate again")
+    free = {pool.name: pool.free_bytes for pool in profile.memory}
+    room = [max(0.0, free.get(device.pool, np.inf) - besides) for device in profile.cluster.devices]
+    found = {(group, block): stages.best(block, group) for group in map(tuple, groups) for block in chain}
+    return ChainProblem(
+        seconds=np.array([[stages.seconds(found[tuple(group), block][1]) for block in chain] for group in groups]),
+        groups=tuple(map(tuple, groups)),
+        sent_bytes=np.array(crossing_bytes(costs.graph), float) * profile.batch_size,
+        latency_s=latency,
+        seconds_per_byte=per_byte,
+        fixed_bytes=np.array([each.fixed[0] for each in held]),
+        kept_bytes=np.array([each.kept[0] for each in held]),
+        memory_bytes=np.array(room),
+        microbatches=stages.microbatches,
+        schedule=wish.schedule,
+        whole_weights=tuple(any(found[tuple(group), block][0].layouts[0].samples for block in chain) for group in groups),
+    )
+
+
+def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, devices: Sequence[int]) -> Pipelined:
+    batch, graph = costs.profile.batch_size, costs.profile.graph
+    stages = GroupStages(costs.at(-(-batch // microbatches)), microbatches, wish.recompute)
+    problem = chain_problem(stages, _groups(costs, devices), wish)
+    chosen = _allocated(problem, wish)
+    chain, allocation = blocks(graph), chosen.allocation
+    ends = (*allocation.cuts[1:], len(chain))
+    runs = [tuple(itertools.chain(*chain[first:end])) for first, end in zip(allocation.cuts, ends)]
+    laid = [stages.best(run, problem.groups[group]) for run, group in zip(runs, allocation.groups)]
+    depths = _depths(problem, chosen, [stages.seconds(cost) for _, cost in laid]) if wish.schedule == "1f1b" else ()
+    whole: list[Stage] = [with_samples(stage, batch) for stage, _ in laid]
+    pipeline = Pipeline(tuple(whole), microbatches, wish.schedule, wish.recompute, depths)
+    return Pipelined(pipeline, *predict_pipeline(costs, pipeline), chosen)
+
+
+def _allocated(problem: ChainProblem, wish: PipelineWish) -> Allocated:
+    """Return the allocator's answer with two stages or more: one device alone is the business of strategy single."""
+
+    def with_stages(stages: int | None) -> Allocated:
+        return allocate(problem, wish.allocator, stages=stages, seed=wish.seed, time_limit_s=wish.time_limit_s)
+
+    free = with_stages(wish.stages)
+    if wish.stages is not None or len(free.allocation.cuts) > 1:
+        return free
+    return with_stages(2)
+
+
+def _depths(problem: ChainProblem, chosen: Allocated, stage_s: Sequence[float]) -> tuple[int, ...]:
+    """Return how many microbatches each stage has in flight: as many as keep the slowest busy while tensors travel, if they fit."""
+    _, transfer_s = problem.spent_s(chosen.allocation)
+    count = len(stage_s)
+    wanted = tuple(min(problem.microbatches, depth) for depth in least_depths(stage_s, transfer_s.tolist()))
+    usual = tuple(min(problem.microbatches, count - at) for at in range(count))
+    deeper = tuple(map(max, wanted, usual))
+    for at, (group, first, end) in enumerate(chosen.allocation.runs(problem.blocks)):
+        parts, shares = problem.parts(group)
+        kept = shares * deeper[at] * problem.kept_bytes[first:end].sum()
+        if (parts * problem.fixed_bytes[first:end].sum() + kept > problem.memory_bytes[list(problem.groups[group])]).any():
+            return usual
+    return deeper
+
+
+def _distinct(costs: MicrobatchCosts) -> list[int]:
+    """Return the fastest processor of each TensorFlow device: others on it would take turns with it."""
+    first: dict[str, int] = {}
+    for device in costs.whole.by_speed:
+        first.setdefault(costs.profile.cluster.devices[device].tf_device, device)
+    return list(first.values())
+
+
+def _groups(costs: MicrobatchCosts, devices: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the groups that stages may have, the fastest devices first."""
+    single = [(device,) for device in devices]
+    if len(devices) <= ALL_GROUPS_UP_TO:
+        return single + [tuple(sorted(c)) for size in range(2, len(devices)) for c in itertools.combinations(devices, size)]
+    return single + [tuple(sorted(pair)) for pair in itertools.pairwise(devices)]

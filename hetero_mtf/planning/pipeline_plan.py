@@ -1,0 +1,115 @@
+"""Plans by strategy pipeline: the pipeline that was found, its proof, and whether it fits in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hetero_mtf.errors import PlanError
+from hetero_mtf.planning.blocks import blocks
+from hetero_mtf.planning.pipeline import Pipelined, PipelineWish, best_pipeline
+from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.reasons import binding_part
+from hetero_mtf.planning.records import Alternative, DevicePart, Proof
+from hetero_mtf.planning.simulator import ideal_bubble
+from hetero_mtf.planning.typed import device_names
+from hetero_mtf.units import bytes_text, seconds_text
+
+STRATEGY = "pipeline"
+
+
+def pipeline_plan(costs: MicrobatchCosts, wish: PipelineWish | None = None) -> Plan:
+    """Return the plan of the best pipeline that fits in memory.
+
+    Parameters
+    ----------
+    costs : MicrobatchCosts of a profile.
+    wish : what the pipeline is asked to be.
+
+    Raises
+    ------
+    NothingToSplitError, PlanError, ProfileError
+        As `best_pipeline`, and if the pipeline does not fit in memory.
+    """
+    found = best_pipeline(costs, wish)
+    lack = pool_lack(costs.profile, found.prediction.parts)
+    if lack:
+        raise PlanError(f"the plan by strategy {STRATEGY} {lack}; use more microbatches, recomputation or another strategy")
+    return made_plan(costs.profile, found)
+
+
+def made_plan(profile: Profile, found: Pipelined) -> Plan:
+    """Return the plan of a pipeline.
+
+    Parameters
+    ----------
+    profile : Profile that it was found from.
+    found : the pipeline.
+    """
+    graph, way = profile.graph, found.pipeline
+    return Plan(
+        graph.digest,
+        graph.dtype,
+        profile.batch_size,
+        STRATEGY,
+        device_names(profile.cluster),
+        way.stages,
+        schedule=way.schedule,
+        microbatches=way.microbatches,
+        recompute=way.recompute,
+        predicted=found.prediction,
+        proof=_proof(profile, found),
+        depths=way.depths,
+    )
+
+
+def pool_lack(profile: Profile, parts: Sequence[DevicePart]) -> str:
+    """Return "" if what the devices of a step hold fits in the free memory of every pool, else what is missing most.
+
+    Parameters
+    ----------
+    profile : Profile with its memory pools.
+    parts : what each device does in a predicted step.
+    """
+    pool_of = {device.name: device.pool for device in profile.cluster.devices}
+    short = ""
+    most = 0
+    for pool in profile.memory:
+        drawing = [part for part in parts if pool_of[part.device] == pool.name]
+        needed = sum(part.memory_bytes for part in drawing)
+        if needed - pool.free_bytes > most:
+            most = needed - pool.free_bytes
+            largest = max(drawing, key=lambda part: part.memory_bytes)
+            has = f"needs {bytes_text(needed)} of memory {pool.name}, which has {bytes_text(pool.free_bytes)} free"
+            short = f"{has} and is {most} bytes short, most for {largest.device} ({bytes_text(largest.memory_bytes)})"
+    return short
+
+
+def pipeline_alternative(found: Plan, best_s: float, strategy: str) -> Alternative:
+    """Return why a pipeline was not taken.
+
+    Parameters
+    ----------
+    found : its plan.
+    best_s : predicted seconds of a step of the plan that was taken.
+    strategy : the strategy of that plan.
+    """
+    assert found.predicted is not None
+    step_s = found.predicted.step_s
+    stages, parts = len(found.stages), found.microbatches
+    binding = binding_part(found.predicted)
+    times = f", {step_s / best_s:.2f} times strategy {strategy}" if best_s > 0 else ""
+    idle = f"{stages} stages and {parts} microbatches leave even stages idle for {ideal_bubble(stages, parts):.0%} of a step"
+    waits = max(found.predicted.parts, key=lambda part: part.waiting_s)
+    reason = f"{seconds_text(step_s)} a step{times}: {idle}, {waits.device} waits {seconds_text(waits.waiting_s)}"
+    return Alternative(STRATEGY, step_s, reason, binding)
+
+
+def _proof(profile: Profile, found: Pipelined) -> Proof:
+    allocated, parts = found.allocated, found.pipeline.microbatches
+    space = (
+        f"cuts of {len(blocks(profile.graph))} blocks into stages on groups of devices at {parts} microbatches, by "
+        f"J = sum of stages and transfers + {parts - 1} x the largest ({allocated.reason})"
+    )
+    return Proof(allocated.status, allocated.value, allocated.bound, allocated.gap, space)

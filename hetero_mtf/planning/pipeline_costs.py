@@ -51,7 +51,8 @@ class CheckedCosts:
         tasks = list(itertools.chain(*table))
         self.stages = 1 + max((task.stage for task in tasks), default=-1)
         self.microbatches = 1 + max((task.microbatch for task in tasks), default=-1)
-        if len(devices) != self.stages or len(costs.forward_s) != self.stages or len(tasks) != 2 * self.stages * self.microbatches:
+        fits = len(devices) == len(costs.forward_s) == self.stages and len(tasks) == 2 * self.stages * self.microbatches
+        if not fits or not tasks:
             raise PlanError(
                 f"a table of {len(tasks)} tasks, {self.stages} stages and {self.microbatches} microbatches does not fit costs of "
                 f"{len(costs.forward_s)} stages and devices of {len(devices)}; make it by clock_table for the same stages"

@@ -286,6 +286,11 @@ def test_many_pipelines_of_other_stages_than_the_table_are_refused() -> None:
         passes_s(ones, ones, ones[:, :1], ones[:, :1], clock_table("1f1b", apart(3), 2))
 
 
+def test_a_step_of_nothing_is_refused() -> None:
+    with pytest.raises(PlanError, match="a table of 0 tasks, 0 stages and 0 microbatches does not fit"):
+        simulate(PipelineCosts([], []), ())
+
+
 def test_an_order_that_waits_for_itself_is_refused() -> None:
     tasks = [Task(0, 0, BACKWARD), Task(0, 0, FORWARD)]
     with pytest.raises(PlanError, match="2 tasks of the table wait for each other; make it by clock_table"):

@@ -8,8 +8,9 @@ it can be forgotten, but never be wrong.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import tensorflow as tf
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.turns import Turns
 
 # Stock operations whose lowering only calls slicewise functions, the mesh's own collectives, or
 # methods that `UnevenMeshImpl` replaces.
@@ -48,6 +50,8 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
     ----------
     graph : mtf.Graph.
     mesh_to_impl : mesh -> `UnevenMeshImpl`.
+    wanted : mtf.Tensor and mtf.Operation to be had; operations that none of them needs are left out. None for all.
+    turns : the order in which devices work on tasks; None for any.
 
     Raises
     ------
@@ -55,7 +59,9 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         If an operation cannot be laid out so, or a slice has not the shape its processor should hold.
     """
 
-    def __init__(self, graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl]) -> None:
+    def __init__(
+        self, graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl], wanted: Sequence[Any] | None = None, turns: Turns | None = None
+    ) -> None:
         self.graph = graph
         self.mesh_to_impl = dict(mesh_to_impl)
         self.tensors: dict[Any, Any] = {}
@@ -64,10 +70,17 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         self._counters: list[tuple[str, int]] = []
         self.writes: dict[Any, list[Any]] = {}  # by update, every processor's writes
         self.last_late: dict[Any, list[Any]] = {}  # by mesh, the last operation that was put off for others
-        self._read = {tensor for operation in graph.operations for tensor in operation.inputs}
-        for operation in graph.operations:
-            with tf.name_scope(operation.name):
-                lower_operation(operation, self)
+        self._turns = turns
+        lowered = graph.operations if wanted is None else _needed(wanted)
+        self._read = _read(lowered, wanted or ())
+        self._always = _read(_needed(turns.wanted), turns.wanted) if turns else set()
+        for index, operation in enumerate(graph.operations):
+            if turns is not None:
+                turns.reach(index, mesh_to_impl)
+            if wanted is None or operation in lowered:
+                task = turns.name if turns is not None and getattr(operation, "waits_for_its_turn", False) else ""
+                with tf.name_scope(task + operation.name):
+                    lower_operation(operation, self)
 
     @functools.cached_property
     def initializer(self) -> Any:
@@ -116,10 +129,42 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         """Return whether another operation reads an output of `operation`."""
         return any(tensor in self._read for tensor in operation.outputs)
 
+    def turn(self, operation: Any, pnum: int) -> Any:
+        """Return the context in which processor `pnum` computes its part of an operation: when it is its task's turn."""
+        return self._turns.gate(operation.mesh, pnum) if self._turns else contextlib.nullcontext()
+
+    def made(self, operation: Any, pnum: int, slices: Sequence[tf.Tensor]) -> None:
+        """Have the processor's next task wait for what it made in an operation, as far as every step needs it.
+
+        Parameters
+        ----------
+        slices : one an output of the operation.
+        """
+        if self._turns:
+            self._turns.add(operation.mesh, pnum, [piece for tensor, piece in zip(operation.outputs, slices) if tensor in self._always])
+
     def slices(self, tensor: Any) -> list[tf.Tensor]:
         """Return every processor's slice of a tensor, all sums complete."""
         found: list[tf.Tensor] = self.tensors[tensor].to_laid_out_tensor().tensor_list
         return found
+
+
+def _needed(wanted: Sequence[Any]) -> set[Any]:
+    """Return the operations that tensors and operations need, themselves included."""
+    found: set[Any] = set()
+    waiting = [item if isinstance(item, mtf.Operation) else item.operation for item in wanted]
+    while waiting:
+        operation = waiting.pop()
+        if operation not in found:
+            found.add(operation)
+            beside = getattr(operation, "needs", None)
+            waiting += [*(tensor.operation for tensor in operation.inputs), *([beside] if beside is not None else [])]
+    return found
+
+
+def _read(operations: Iterable[Any], wanted: Sequence[Any]) -> set[Any]:
+    """Return the tensors that are read by operations or wanted themselves."""
+    return {tensor for operation in operations for tensor in operation.inputs} | {t for t in wanted if isinstance(t, mtf.Tensor)}
 
 
 def _is_computed_and_empty(piece: tf.Tensor) -> bool:

@@ -51,12 +51,15 @@ class Local(mtf.Operation):  # type: ignore[misc]
         sent on goes first, and is on its way while the rest is computed. On a mesh of several
         processors such late operations run one at a time on each, so that a thread is left to what
         other processors wait for.
+    needs : an operation whose function leaves something for this one's besides its outputs.
 
     Notes
     -----
     A processor with an empty slice on any side does no work: its outputs are zeros. Kernels of
     TensorFlow raise, or even crash, on empty slices.
     """
+
+    waits_for_its_turn = True  # it computes, so it takes its processor's time
 
     def __init__(
         self,
@@ -70,9 +73,11 @@ class Local(mtf.Operation):  # type: ignore[misc]
         gradient: Gradient | None = None,
         mesh: Any = None,
         after: Local | None = None,
+        needs: Local | None = None,
     ) -> None:
         super().__init__(list(inputs), mesh=mesh, name=name)
         self.after = after
+        self.needs = needs
         self.function = function
         self.summed = frozenset(dimension.name for dimension in summed)
         self.whole = frozenset(dimension.name for dimension in whole)
@@ -102,8 +107,9 @@ def _lower_local(operation: Local, lowering: Lowering) -> None:
         slices = [pieces[pnum] for pieces in inputs]
         shapes = tuple(impl.processor_shape(tensor.shape, pnum) for tensor in operation.outputs)
         begins = tuple(impl.slice_begin(tensor.shape, pnum) for tensor in operation.outputs)
-        with tf.device(device), tf.control_dependencies(_first(operation, lowering, pnum)):
+        with tf.device(device), tf.control_dependencies(_first(operation, lowering, pnum)), lowering.turn(operation, pnum):
             results.append(_apply(operation, Processor(pnum, shapes, begins), slices))
+        lowering.made(operation, pnum, results[-1])
     lowering.operations[operation] = results
     if operation.after is not None and lowering.is_read(operation):
         lowering.last_late[operation.mesh] = [operation]

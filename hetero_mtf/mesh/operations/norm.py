@@ -30,9 +30,9 @@ def normalize_batch(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> t
     reduced = x.shape.dims[: -len(channels)]
     rule: _Fused | _Explicit = _Fused(epsilon) if _is_fused(x, gamma) else _Explicit(epsilon, len(reduced))
 
-    def gradient(_: Local, dy: Tensor, *others: Tensor) -> Sequence[Tensor]:
+    def gradient(operation: Local, dy: Tensor, *others: Tensor) -> Sequence[Tensor]:
         outputs = [(tensor.shape, tensor.dtype) for tensor in (x, gamma, beta)]
-        return Local("batch_norm_gradient", rule.backward, [x, gamma, dy], outputs, whole=reduced).outputs
+        return Local("batch_norm_gradient", rule.backward, [x, gamma, dy], outputs, whole=reduced, needs=operation).outputs
 
     outputs = [(tensor.shape, tensor.dtype) for tensor in (x, gamma, gamma)]
     operation = Local("batch_norm", rule.forward, [x, gamma, beta], outputs, whole=reduced, gradient=gradient)

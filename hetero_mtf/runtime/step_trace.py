@@ -14,6 +14,7 @@ from hetero_mtf.devices.records import Device
 
 _TRANSFER = "RecvTensor"
 _ENDS = re.compile(r" from (\S+) to (\S+)$")
+_TASK = re.compile(r"/(stage\d+_(?:forward|backward)\d+)/")  # as `hetero_mtf.program.passes` names operations
 
 Interval = tuple[float, float]
 
@@ -37,6 +38,25 @@ class DeviceTrace:
 
 
 @dataclasses.dataclass(frozen=True)
+class TaskTrace:
+    """When one device computed one task of a pipeline.
+
+    Parameters
+    ----------
+    device : the device's name.
+    task : such as "stage0_forward3".
+    start_s, end_s : when the first of its operations began and the last one ended, seconds from the step's first one on any device.
+    busy_s : seconds in which it worked on at least one operation of the task.
+    """
+
+    device: str
+    task: str
+    start_s: float
+    end_s: float
+    busy_s: float
+
+
+@dataclasses.dataclass(frozen=True)
 class StepTrace:
     """One traced step.
 
@@ -44,10 +64,12 @@ class StepTrace:
     ----------
     step_s : seconds of the whole step, the client's included; tracing makes it a little longer.
     parts : one for each TensorFlow device; processors on one device are told apart by nothing, and the first gives it its name.
+    tasks : the tasks of a pipeline in the order they began; empty where there is one stage and one microbatch.
     """
 
     step_s: float
     parts: tuple[DeviceTrace, ...]
+    tasks: tuple[TaskTrace, ...] = ()
 
 
 def traced(run: Callable[..., Any], devices: Sequence[Device], clock: Callable[[], float] = time.perf_counter) -> tuple[Any, StepTrace]:
@@ -83,19 +105,39 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> Ste
     """
     busy: dict[tf.DeviceSpec, list[Interval]] = {}
     moved: dict[tf.DeviceSpec, list[Interval]] = {}
+    tasks: dict[tuple[tf.DeviceSpec, str], list[Interval]] = {}
     for entry in step_stats.dev_stats:
         for node in entry.node_stats:
             start_s = node.all_start_micros / 1e6
             if node.node_name != _TRANSFER:
                 lasted = (start_s + node.op_start_rel_micros / 1e6, start_s + node.op_end_rel_micros / 1e6)
                 busy.setdefault(_spec(entry.device), []).append(lasted)
+                task = _TASK.search(node.node_name)
+                if task:
+                    tasks.setdefault((_spec(entry.device), task[1]), []).append(lasted)
                 continue
             ends = _ENDS.search(node.timeline_label)
             for end in ends.groups() if ends else ():
                 moved.setdefault(_spec(end), []).append((start_s, start_s + node.all_end_rel_micros / 1e6))
     distinct = {device.tf_device: device for device in reversed(devices)}
     parts = [_part(distinct[name], busy, moved, step_s) for name in dict.fromkeys(device.tf_device for device in devices)]
-    return StepTrace(step_s, tuple(parts))
+    return StepTrace(step_s, tuple(parts), _tasks(tasks, distinct.values(), _began_s(busy)))
+
+
+def _began_s(busy: dict[Any, list[Interval]]) -> float:
+    """Return when the first operation began."""
+    return min((start_s for intervals in busy.values() for start_s, _ in intervals), default=0.0)
+
+
+def _tasks(tasks: dict[tuple[Any, str], list[Interval]], devices: Iterable[Device], began_s: float) -> tuple[TaskTrace, ...]:
+    """Return the tasks of all devices, by their beginnings."""
+    found = [
+        TaskTrace(device.name, task, min(intervals)[0] - began_s, max(end_s for _, end_s in intervals) - began_s, covered_s(intervals))
+        for device in devices
+        for (spec, task), intervals in tasks.items()
+        if _is(spec, _spec(device.tf_device))
+    ]
+    return tuple(sorted(found, key=lambda entry: entry.start_s))
 
 
 def covered_s(intervals: Iterable[Interval]) -> float:

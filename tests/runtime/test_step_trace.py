@@ -62,3 +62,19 @@ def test_a_session_call_is_traced_as_it_runs() -> None:
     assert answer.shape == (200, 200)
     assert 0 < trace.parts[0].busy_s <= trace.step_s
     assert trace.parts[0].sending_s == 0
+
+
+def test_the_tasks_of_a_pipeline_are_told_apart_by_the_names_of_their_operations() -> None:
+    stats = _stats({0: [(5, 10)]}, [])
+    for task, name, start, end in (
+        (0, "train_8/stage0_forward0/conv/Conv2D", 10, 30),
+        (0, "train_8/stage0_forward0/bias/BiasAdd", 25, 40),
+        (1, "train_8/stage1_backward0/conv/Conv2D", 35, 50),
+        (0, "train_8/transfer/Identity", 50, 60),
+    ):
+        times = {"all_start_micros": 1000 * start, "op_start_rel_micros": 0, "op_end_rel_micros": 1000 * (end - start)}
+        stats.dev_stats.add(device=FULL.format(task)).node_stats.add(node_name=name, **times)
+    first, second = read_trace(stats, PAIR, 0.1).tasks
+    assert (first.device, first.task, second.device, second.task) == ("worker:0", "stage0_forward0", "worker:1", "stage1_backward0")
+    assert (first.start_s, first.end_s, first.busy_s) == pytest.approx((0.005, 0.035, 0.03))
+    assert (second.start_s, second.end_s, second.busy_s) == pytest.approx((0.03, 0.045, 0.015))

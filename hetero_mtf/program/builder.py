@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.layers import kind_of
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.program.site import variable_key
 from hetero_mtf.program.value import Value
 from hetero_mtf.program.words.activation import ActivationWords
@@ -39,20 +43,61 @@ class Border:
 
 
 class Builder(MixingWords, SpaceWords, NormWords, SampleNormWords, ScalingWords, ActivationWords, MergeWords):
-    """Builds one network once, on one mesh, for one batch size; parameters and attributes are those of `Site`."""
+    """Builds one stage of a network on one mesh; parameters and attributes are those of `Site`."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._borders: dict[tuple[int, Border], Value] = {}
 
-    def build(self) -> list[Value]:
-        """Return the network's outputs, their channels whole."""
-        values: list[Value] = []
-        for index, layer in enumerate(self.graph.layers):
+    def part(self, x: Sequence[tf.Tensor], microbatch: int) -> Builder:
+        """Return a builder of the same stage for a microbatch: parameters, dimensions and what is renewed are one.
+
+        Parameters
+        ----------
+        x : (inputs,) tf.Tensor (microbatch, ...).
+        microbatch : its number, from 0.
+        """
+        other = copy.copy(self)
+        other.x, other.batch_size, other.microbatch = dict(zip(self.graph.inputs, x)), int(x[0].shape[0]), microbatch
+        other._borders = {}
+        return other
+
+    def again(self) -> Builder:
+        """Return a builder of the same microbatch that has what arrived, and renews nothing."""
+        other = copy.copy(self)
+        other.renews = False
+        other._borders = {(source, border): value for (source, border), value in self._borders.items() if source not in self._layouts}
+        return other
+
+    def receive(self, values: Mapping[int, Value]) -> frozenset[int]:
+        """Bring to this mesh what the stage's layers read of other stages, as they want it; return the layers it comes from.
+
+        Parameters
+        ----------
+        values : outputs of the layers of earlier stages, by index.
+        """
+        sources = set()
+        for index in self._layouts:
             self.index = index
             border = self._border()
-            values.append(self.build_layer(index, [self._at_border(source, values[source], border) for source in layer.inputs]))
-        return [self._output(index, values[index]) for index in self.graph.outputs]
+            for source in self.layer.inputs:
+                if source not in self._layouts:
+                    sources.add(source)
+                    self._at_border(source, values[source], border)
+        return frozenset(sources)
+
+    def build(self, values: dict[int, Value]) -> None:
+        """Add the outputs of the stage's layers to those of the earlier ones.
+
+        Parameters
+        ----------
+        values : layer index -> its output; what is there already is not built again.
+        """
+        for index in self._layouts:
+            if index not in values:
+                self.index = index
+                border = self._border()
+                values[index] = self.build_layer(index, [self._at_border(source, values[source], border) for source in self.layer.inputs])
 
     def build_layer(self, index: int, inputs: Sequence[Value]) -> Value:
         """Return the output of one layer.
@@ -92,21 +137,39 @@ class Builder(MixingWords, SpaceWords, NormWords, SampleNormWords, ScalingWords,
 
     def _fits(self, value: Value, border: Border) -> bool:
         split = value.sizes is None or self.axis_of(value.channels) == border.axis
-        return value.sizes == border.sizes and split and value.tensor.shape.dims[0] == border.batch
+        return value.sizes == border.sizes and split and value.batch == border.batch and self._is_here(value)
+
+    def _is_here(self, value: Value) -> bool:
+        return value.tensor.mesh is self.mesh
 
     def _moved(self, source: int, value: Value, border: Border) -> Value:
         """Return `value` in the layout of a border, by one change of layout where no whole channels are wanted in between."""
-        if value.sizes is not None and border.sizes is not None and not self._fits(value, dataclasses.replace(border, batch=value.batch)):
+        here = self._is_here(value)
+        if not here and not self.graph.layers[source].inputs:
+            return self._at_border(source, self._batch_of(source, border.batch), border)  # handed over here too, not by another stage
+        cut = value.sizes is not None and border.sizes is not None
+        if here and cut and not self._fits(value, dataclasses.replace(border, batch=value.batch)):
             value = self._at_border(source, value, Border(None, None, value.batch))
         if value.sizes is not None and border.sizes is None:
             return self._gather(source, value, border.batch)
-        if value.sizes is None and border.sizes is not None:
+        if border.sizes is not None and (value.sizes is None or not here):
             return self._cut(source, value, border)
-        moved = mtf.reshape(value.tensor, mtf.Shape([border.batch, *value.tensor.shape.dims[1:]]))
+        moved = self._laid_out(value.tensor, [border.batch, *value.tensor.shape.dims[1:]])
         return dataclasses.replace(value, tensor=moved, logits=None)
 
-    def _output(self, source: int, value: Value) -> Value:
-        """Return an output with whole channels; a sigmoid is gathered before it is applied, so that the loss sees what went in."""
+    def _laid_out(self, tensor: Any, dimensions: Sequence[Any]) -> Any:
+        """Return a tensor of this mesh or another one on this mesh, with these dimensions of the same extents."""
+        shape = mtf.Shape(list(dimensions))
+        return mtf.reshape(tensor, shape) if tensor.mesh is self.mesh else transfer(tensor, self.mesh, shape)
+
+    def output(self, source: int, value: Value) -> Value:
+        """Return an output with whole channels; a sigmoid is gathered before it is applied, so that the loss sees what went in.
+
+        Parameters
+        ----------
+        source : index of the layer.
+        value : its output.
+        """
         self.index = source
         whole = Border(None, None, value.batch)
         if value.sizes is None or value.logits is None or value.logits[1] != "sigmoid":
@@ -116,7 +179,7 @@ class Builder(MixingWords, SpaceWords, NormWords, SampleNormWords, ScalingWords,
 
     def _gather(self, source: int, value: Value, batch: Any) -> Value:
         _, *outer, channels = value.tensor.shape.dims
-        whole = mtf.reshape(value.tensor, mtf.Shape([batch, *outer, mtf.Dimension(f"layer{source}", channels.size)]))
+        whole = self._laid_out(value.tensor, [batch, *outer, mtf.Dimension(f"layer{source}", channels.size)])
         if value.features == 1:
             return Value(whole)
         shape = tuple(whole.shape.to_integer_list[1:])
@@ -124,7 +187,7 @@ class Builder(MixingWords, SpaceWords, NormWords, SampleNormWords, ScalingWords,
         return Value(mtf.reshape(whole, mtf.Shape([batch, flat])), unflat=shape)
 
     def _cut(self, source: int, value: Value, border: Border) -> Value:
-        features, sizes = 1, border.sizes
+        features, sizes = value.features, border.sizes
         assert sizes is not None
         if sum(sizes) != value.channels.size and value.unflat and sum(sizes) == value.unflat[-1]:
             value, features = self._unflatten(value), len(value.unflat)
@@ -134,7 +197,7 @@ class Builder(MixingWords, SpaceWords, NormWords, SampleNormWords, ScalingWords,
                 f"layer {self.layer.name} has the sizes {list(sizes)} for an input of {channels.size} channels; make them sum to it"
             )
         split = self.split_dimension(f"layer{source}:cut{self.index}", channels.size, sizes)
-        return Value(mtf.reshape(value.tensor, mtf.Shape([border.batch, *outer, split])), sizes, features)
+        return Value(self._laid_out(value.tensor, [border.batch, *outer, split]), sizes, features)
 
     def _unflatten(self, value: Value) -> Value:
         space = [mtf.Dimension(f"space{i}", n) for i, n in enumerate(value.unflat[:-1])]

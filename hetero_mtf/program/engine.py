@@ -16,11 +16,13 @@ from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.operations.mixing import rounds as mixing_rounds
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.records import Stage
 from hetero_mtf.program.builder import variable_key
 from hetero_mtf.program.feed import Feed, Result, Target
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
-from hetero_mtf.program.program import Program, Setting, build_program
+from hetero_mtf.program.program import Program, build_program
+from hetero_mtf.program.setting import PlacedStage, Setting
 from hetero_mtf.program.slices import SliceAccess
 from hetero_mtf.runtime.cluster import check_live
 from hetero_mtf.runtime.step_trace import StepTrace, traced
@@ -65,14 +67,14 @@ class Engine:
         check_plan(plan, graph)
         check_cluster(plan, cluster)
         self.graph, self.plan, self.cluster = graph, plan, cluster
-        stage = plan.stages[0]
-        self._devices = [cluster.devices[index] for index in stage.devices]
+        used = dict.fromkeys(index for stage in plan.stages for index in stage.devices)
+        self._devices = [cluster.devices[index] for index in used]
         self._container = cluster.container("trainer")
         self._variables = SliceVariables(self._container.name)
-        mixing = stage.layouts[0].samples if plan.gradient_sync == "butterfly_mixing" and len(stage.devices) > 1 else ()
-        devices = tuple(device.tf_device for device in self._devices)
-        collectives = Collectives(plan.collectives, tuple(device.host for device in self._devices))
-        self._setting = Setting(graph, stage, devices, self._variables, objective, rule, seed, mixing, collectives)
+        mixing = plan.stages[0].layouts[0].samples if plan.gradient_sync == "butterfly_mixing" and len(used) > 1 else ()
+        stages = tuple(_placed(stage, plan, cluster) for stage in plan.stages)
+        schedule = plan.schedule, plan.microbatches, plan.recompute
+        self._setting = Setting(graph, stages, self._variables, objective, rule, seed, mixing, *schedule)
         self._access = SliceAccess(self._variables, mixing)
         self._pending = dict(values)
         self._tf_graph = tf.Graph()
@@ -242,25 +244,25 @@ class Engine:
 def check_plan(plan: Plan, graph: LayerGraph) -> None:
     """Raise unless a plan is one for this network, all of which can be honoured.
 
-    A plan file has room for more than one stage, microbatches, recomputation and replicas; none of them is ignored.
-
     Raises
     ------
     PlanError
-        If it is no plan, is for another network, or asks for what training does not do yet.
+        If it is no plan, is for another network, or asks for what training does not do.
     """
     if not isinstance(plan, Plan):
         raise PlanError(f"the plan is {plan!r:.60}, not a Plan; make one with hm.plan(profile) or hm.Plan.single")
-    asked = (
-        (len(plan.stages) > 1, f"{len(plan.stages)} stages"),
-        (plan.microbatches > 1, f"{plan.microbatches} microbatches"),
-        (plan.recompute, "recomputation"),
-        (len(plan.replicas) > 1, f"{len(plan.replicas)} replicas"),
-    )
-    beyond = [text for wanted, text in asked if wanted]
-    if beyond:
-        raise PlanError(f"the plan asks for {' and '.join(beyond)}, which training does not support yet; plan again without")
+    if plan.gradient_sync == "butterfly_mixing" and plan.microbatches > 1:
+        raise PlanError(
+            f"the plan asks for butterfly mixing and {plan.microbatches} microbatches, which do not go together; "
+            "use gradient_sync=all_reduce or one microbatch"
+        )
     plan.check(graph)
+
+
+def _placed(stage: Stage, plan: Plan, cluster: Any) -> PlacedStage:
+    devices = [cluster.devices[index] for index in stage.devices]
+    collectives = Collectives(plan.collectives, tuple(device.host for device in devices))
+    return PlacedStage(stage, tuple(device.tf_device for device in devices), collectives)
 
 
 def check_cluster(plan: Plan, cluster: Any) -> None:

@@ -7,6 +7,7 @@ operations update one slice. TensorFlow's fused kernels are used where they comp
 from __future__ import annotations
 
 import abc
+import functools
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ import tensorflow as tf
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
+from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.mesh.variables import Parameter, Update
 
 Tensor = Any
@@ -199,8 +201,8 @@ def _clip(config: Mapping[str, Any], gradients: Sequence[Tensor]) -> list[Tensor
     if config.get("clipnorm"):
         return [_clip_by_norms(gradient, [_square_sum(gradient)], float(config["clipnorm"])) for gradient in gradients]
     if config.get("global_clipnorm"):
-        squares = [_square_sum(gradient) for gradient in gradients]
-        return [_clip_by_norms(gradient, squares, float(config["global_clipnorm"])) for gradient in gradients]
+        squares = _on_every_mesh([_square_sum(gradient) for gradient in gradients])
+        return [_clip_by_norms(gradient, squares[gradient.mesh], float(config["global_clipnorm"])) for gradient in gradients]
     if config.get("clipvalue"):
         bound = float(config["clipvalue"])
         return [_local("clip_by_value", lambda _, g: tf.clip_by_value(g, -bound, bound), [gradient]) for gradient in gradients]
@@ -215,6 +217,17 @@ def _square_sum(gradient: Tensor) -> Tensor:
     """Return the sum of squares over all slices, a scalar."""
     function = lambda _, value: tf.reduce_sum(tf.square(value))  # noqa: E731
     return Local("square_sum", function, [gradient], [(mtf.Shape([]), gradient.dtype)], summed=gradient.shape.dims).outputs[0]
+
+
+def _on_every_mesh(terms: Sequence[Tensor]) -> dict[Any, list[Tensor]]:
+    """Return what makes the sum of scalars on each mesh: its own ones, and the sums of the others'."""
+    own: dict[Any, list[Tensor]] = {}
+    for term in terms:
+        own.setdefault(term.mesh, []).append(term)
+    if len(own) == 1:
+        return own
+    sums = {mesh: functools.reduce(mtf.add, some) for mesh, some in own.items()}
+    return {mesh: [*some, *(transfer(sums[other], mesh) for other in own if other is not mesh)] for mesh, some in own.items()}
 
 
 def _clip_by_norms(gradient: Tensor, squares: Sequence[Tensor], bound: float) -> Tensor:

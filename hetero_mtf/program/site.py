@@ -35,7 +35,9 @@ class Site:
     sizes : dimension name -> (processors,) units, of every laid-out dimension made while building.
     axes : dimension name -> mesh axis name, likewise.
     x : index of an input layer -> its batch.
-    batch_size : samples in the batch.
+    batch_size : samples in the batch, or in the microbatch that is built.
+    microbatch : its number, from 0; part of the masks' key.
+    renews : whether variables that no optimizer updates get their new values from this batch.
     parameters : (layer index, variable name) -> Parameter.
     """
 
@@ -59,10 +61,16 @@ class Site:
         self.parameters: dict[tuple[int, str], Parameter] = {}
         self._renewed: dict[tuple[int, str], Any] = {}
         self.batch_size = int(x[0].shape[0])
+        self.microbatch, self.renews = 0, True
         self.x = dict(zip(graph.inputs, x))
         self._averaged: Sequence[int] = () if training else mixing
         self._layouts = {layout.layer: layout for layout in stage.layouts}
         self.index = 0
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Indices of the stage's layers, in order."""
+        return tuple(self._layouts)
 
     @property
     def layer(self) -> Layer:
@@ -129,7 +137,7 @@ class Site:
         return value if value.shape == shape else mtf.reshape(value, shape)
 
     def renew(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:
-        """Give the present layer's variable `name` the value `new(old)` after the step; later calls of the layer go on from there.
+        """Give the present layer's variable `name` the value `new(old)` after the step; later calls and microbatches go on from there.
 
         Parameters
         ----------
@@ -137,6 +145,8 @@ class Site:
         old : its snapshot, from `parameter`.
         new : mtf.Tensor -> mtf.Tensor of the same shape.
         """
+        if not self.renews:
+            return
         key = self.graph.owner(self.index), name
         before = self._renewed.get(key)
         start = old if before is None else before if before.shape == old.shape else mtf.reshape(before, old.shape)
@@ -160,3 +170,8 @@ def variable_key(layer: int, name: str) -> str:
     '007/kernel'
     """
     return f"{layer:03d}/{name}"
+
+
+def slot_key(variable: str, slot: str) -> str:
+    """Return the name under which an optimizer's slot of a variable is held."""
+    return f"{variable}/{slot}"

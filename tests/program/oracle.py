@@ -55,18 +55,18 @@ def planned(model: Any, cluster: Any, sizes: Sequence[Sequence[int]], batch_size
 
 def expected_placement(graph: LayerGraph, plan: hm.Plan) -> Placement:
     """Return what a plan says about every variable: a slice a device, none for a device that holds nothing of it."""
-    stage = plan.stages[0]
-    names = [plan.devices[index] for index in stage.devices]
-    places = list(itertools.product(*(range(size) for _, size in stage.axes)))
-    at = {axis: [place[number] for place in places] for number, (axis, _) in enumerate(stage.axes)}
     found: Placement = {}
-    for layout in stage.layouts:
-        layer = graph.layers[layout.layer]
-        if layer.shared_with is not None:
-            continue
-        for variable in layer.variables:
-            shapes = [_slice_shape(variable, layout, position) for position in at.get(layout.axis, [0] * len(names))]
-            found.setdefault(layer.name, {})[variable.name] = [(name, shape) for name, shape in zip(names, shapes) if 0 not in shape]
+    for stage in plan.stages:
+        names = [plan.devices[index] for index in stage.devices]
+        places = list(itertools.product(*(range(size) for _, size in stage.axes)))
+        at = {axis: [place[number] for place in places] for number, (axis, _) in enumerate(stage.axes)}
+        for layout in stage.layouts:
+            layer = graph.layers[layout.layer]
+            if layer.shared_with is not None:
+                continue
+            for variable in layer.variables:
+                shapes = [_slice_shape(variable, layout, position) for position in at.get(layout.axis, [0] * len(names))]
+                found.setdefault(layer.name, {})[variable.name] = [(name, shape) for name, shape in zip(names, shapes) if 0 not in shape]
     return found
 
 

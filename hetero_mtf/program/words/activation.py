@@ -45,7 +45,7 @@ class ActivationWords(GeneralWords):
         return self.compute(lambda value, slope: tf.nn.relu(value) - slope * tf.nn.relu(-value), [x], [alpha])
 
     def drop(self, x: Value, rate: float, seed: int | None, noise_shape: Sequence[int | None] | None = None) -> Value:
-        """Return `x` with dropout in training; the mask's key is (seed, layer, step).
+        """Return `x` with dropout in training; the mask's key is (seed, layer, step, microbatch).
 
         Parameters
         ----------
@@ -53,7 +53,8 @@ class ActivationWords(GeneralWords):
         """
         if not self.training or not rate:
             return x
-        key = zlib.crc32(repr((self.seed, self.index, seed)).encode()) & 0x7FFFFFFF
+        parts = (self.seed, self.index, seed, *([self.microbatch] if self.microbatch else []))
+        key = zlib.crc32(repr(parts).encode()) & 0x7FFFFFFF
         mask_seed = tf.stack([tf.constant(key, tf.int32), self.step])
         dimensions = x.tensor.shape.dims
         noise = list(noise_shape or [None]) + [None] * (0 if noise_shape else len(dimensions) - 1)

@@ -21,10 +21,13 @@ class SpaceWords(Site):
 
     def batch(self) -> Value:
         """Return the batch of the present input layer, whole or split by samples."""
-        *space, channels = self.layer.output_shape
-        dimensions = [self.batch_dimension(), *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space))]
-        shape = mtf.Shape([*dimensions, mtf.Dimension(f"layer{self.index}", channels)])
-        return Value(mtf.import_tf_tensor(self.mesh, self.x[self.index], shape))
+        return self._batch_of(self.index, self.batch_dimension())
+
+    def _batch_of(self, index: int, batch: Any) -> Value:
+        """Return the batch of an input layer under a dimension of the batch."""
+        *space, channels = self.graph.layers[index].output_shape
+        dimensions = [batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space)), mtf.Dimension(f"layer{index}", channels)]
+        return Value(mtf.import_tf_tensor(self.mesh, self.x[index], mtf.Shape(dimensions)))
 
     def pool(self, x: Value, mode: str, pool_size: Sequence[int], strides: Sequence[int], padding: str) -> Value:
         """Return the maxima ("max") or means ("average") of windows of `x`."""

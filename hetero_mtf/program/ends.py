@@ -1,0 +1,87 @@
+"""What a program is fed with, and its parts for microbatches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from hetero_mtf.program.feed import Target
+from hetero_mtf.program.setting import Setting
+
+
+@dataclasses.dataclass(frozen=True)
+class End:
+    """What the loss of one output is fed with.
+
+    Parameters
+    ----------
+    y, weight : placeholders of its targets (batch, ...) and sample weights (batch,), or their parts of a microbatch.
+    scale : placeholder of the () factor on the weighted sum of losses.
+    """
+
+    y: tf.Tensor
+    weight: tf.Tensor
+    scale: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Fed:
+    """What one batch, or a microbatch of it, comes in.
+
+    Parameters
+    ----------
+    x : (inputs,) samples (batch, ...).
+    ends : (outputs,) targets, sample weights and scale; None for an output without a loss, and to predict.
+    """
+
+    x: tuple[tf.Tensor, ...]
+    ends: tuple[End | None, ...]
+
+    def microbatches(self, sizes: Sequence[int]) -> list[Fed]:
+        """Return the parts of the batch, one behind the other.
+
+        Parameters
+        ----------
+        sizes : (microbatches,) samples of each.
+        """
+        if len(sizes) == 1:
+            return [self]
+        x = zip(*(tf.split(tensor, list(sizes)) for tensor in self.x))
+        ends = zip(*(_split(end, sizes) for end in self.ends))
+        return [Fed(*part) for part in zip(x, ends)]
+
+
+def _split(end: End | None, sizes: Sequence[int]) -> Sequence[End | None]:
+    if end is None:
+        return [None] * len(sizes)
+    return [End(y, weight, end.scale) for y, weight in zip(tf.split(end.y, list(sizes)), tf.split(end.weight, list(sizes)))]
+
+
+def placeholders(setting: Setting, batch: int, targets: Sequence[Target | None]) -> Fed:
+    """Return placeholders for a batch.
+
+    Parameters
+    ----------
+    setting : the network and its losses.
+    batch : samples in the batch.
+    targets : (outputs,) form of each output's targets, None for one without; empty to predict.
+    """
+    dtype, layers = tf.as_dtype(setting.graph.dtype), setting.graph.layers
+    x = tuple(placeholder(dtype, (batch, *layers[index].output_shape)) for index in setting.graph.inputs)
+    ends = [
+        None if part is None or target is None else _end(dtype, batch, target)
+        for part, target in zip(setting.objective, targets or [None] * len(setting.graph.outputs))
+    ]
+    return Fed(x, tuple(ends))
+
+
+def _end(dtype: tf.DType, batch: int, target: Target) -> End:
+    shape, kind = target
+    return End(placeholder(tf.as_dtype(kind), (batch, *shape)), placeholder(dtype, (batch,)), placeholder(dtype, ()))
+
+
+def placeholder(dtype: tf.DType, shape: Sequence[int]) -> tf.Tensor:
+    """Return a placeholder."""
+    return tf.compat.v1.placeholder(dtype, shape)

@@ -1,0 +1,98 @@
+"""Learning: from the gradients of a step to the operations that update every variable."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.gradients import gradients
+from hetero_mtf.mesh.operations import mixing
+from hetero_mtf.mesh.operations.compute import compute
+from hetero_mtf.mesh.variables import Parameter
+from hetero_mtf.program.builder import Builder, variable_key
+from hetero_mtf.program.optimizers import updates
+from hetero_mtf.program.passes import Key, Passes
+from hetero_mtf.program.setting import Setting
+from hetero_mtf.program.site import slot_key
+
+Tensor = Any
+
+
+def penalties(passes: Passes) -> list[Tensor]:
+    """Return the L2 penalties of the stages that have any, each added up.
+
+    Parameters
+    ----------
+    passes : forward passes of all stages.
+    """
+    found = [_penalty(passes.setting, builder) for builder in passes.builders]
+    return [penalty for penalty in found if penalty is not None]
+
+
+def _penalty(setting: Setting, builder: Builder) -> Tensor | None:
+    """Return the sum of the L2 penalties of all trainable variables of a stage, None if there is none."""
+    total = None
+    for (index, name), parameter in builder.parameters.items():
+        factor = setting.graph.layers[index].attributes.get(f"{name}_l2", 0.0)
+        if factor and setting.is_trainable(index, name):
+            term = _square_penalty(parameter.value, factor)
+            total = term if total is None else mtf.add(total, term)
+    return total
+
+
+def _square_penalty(value: Any, factor: float) -> Any:
+    """Return the scalar factor * sum(value^2) over all slices, the factor as Keras casts it to the dtype (through float32)."""
+    return compute("penalty", lambda piece: tf.cast(factor, piece.dtype) * tf.reduce_sum(tf.square(piece)), [value], mtf.Shape([]))
+
+
+def learning(passes: Passes, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int) -> list[Any]:
+    """Return the operations that end a step: the updates of all variables, and what mixes them.
+
+    Parameters
+    ----------
+    passes : forward and backward passes of all tasks.
+    terms : the penalties.
+    scalars : the optimizer's scalars.
+    phase : which partners mix, from 0; of butterfly mixing only.
+    """
+    setting = passes.setting
+    trained = {key: p for b in passes.builders for key, p in b.parameters.items() if setting.is_trainable(*key)}
+    found = _gradients(passes, terms, trained)
+    parameters = [trained[key] for key in found]
+    slots = [[_slot(setting, key, trained[key], slot) for slot in setting.rule.slots] for key in found]
+    made = updates(setting.rule, parameters, list(found.values()), slots, scalars)
+    mixed = [mixing.Mix(p, update, setting.mixing, phase) for p, update in zip(parameters, made)] if setting.mixing else []
+    return [*(update for builder in passes.builders for update in builder.updates), *made, *mixed]
+
+
+def _gradients(passes: Passes, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
+    """Return the gradients of the whole loss, in butterfly mixing of each processor's own mean loss.
+
+    As in Keras, a variable that no loss depends on has none: it stays as it is, weight decay or not.
+    """
+    ones = [mtf.Constant(term.mesh, 1.0, term.shape, term.dtype).outputs[0] for term in terms]
+    added = gradients(terms, ones, [p.value for p in trained.values()], tuple(passes.graph.operations))
+    found = {}
+    for key, extra in zip(trained, added):
+        both = [term for term in (_of_data(passes, key), extra) if term is not None]
+        if both:
+            found[key] = functools.reduce(mtf.add, both)
+    return found
+
+
+def _of_data(passes: Passes, key: Key) -> Tensor | None:
+    """Return the gradient of a variable without penalties."""
+    gradient = passes.gradients.get(key)
+    if gradient is None or not passes.setting.mixing:
+        return gradient
+    own = passes.builders[0].batch_sizes
+    return mixing.OwnPart(gradient, [sum(own) / n if n else 0.0 for n in own]).outputs[0]
+
+
+def _slot(setting: Setting, key: Key, parameter: Parameter, slot: str) -> Parameter:
+    name = slot_key(variable_key(*key), slot)
+    return Parameter(parameter.mesh, setting.variables, name, parameter.value.shape, parameter.value.dtype)

@@ -1,0 +1,62 @@
+"""What all programs of one trainer share."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.mesh.collectives import Collectives
+from hetero_mtf.mesh.variables import SliceVariables
+from hetero_mtf.planning.records import Stage
+from hetero_mtf.program.objective import Objective
+from hetero_mtf.program.optimizers import UpdateRule
+
+
+@dataclasses.dataclass(frozen=True)
+class PlacedStage:
+    """A stage and the devices it runs on.
+
+    Parameters
+    ----------
+    stage : its layers, layouts and mesh axes.
+    devices : (processors,) TensorFlow device strings.
+    collectives : how all-reduces are made among them.
+    """
+
+    stage: Stage
+    devices: tuple[str, ...]
+    collectives: Collectives = Collectives()
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What all programs of one trainer share.
+
+    Parameters
+    ----------
+    graph : the network.
+    stages : runs of its layers, in order.
+    variables : the slices of the weights and slots.
+    objective : the loss of each output.
+    rule : the optimizer's update rule.
+    seed : seed of dropout.
+    mixing : (processors,) weights of the copies of the weights in butterfly mixing; empty where gradients are all-reduced.
+    schedule : in which order the stages work on the microbatches.
+    microbatches : parts a batch is trained in.
+    recompute : whether backward passes compute activations again.
+    """
+
+    graph: LayerGraph
+    stages: tuple[PlacedStage, ...]
+    variables: SliceVariables
+    objective: Objective
+    rule: UpdateRule
+    seed: int
+    mixing: tuple[int, ...] = ()
+    schedule: str = "synchronous"
+    microbatches: int = 1
+    recompute: bool = False
+
+    def is_trainable(self, index: int, name: str) -> bool:
+        """Return whether the optimizer updates variable `name` of layer `index`."""
+        return any(v.trainable for v in self.graph.layers[index].variables if v.name == name)

@@ -62,7 +62,7 @@ def pipeline_stages(graph: LayerGraph, names: Sequence[str], typed: TypedPipelin
         raise PlanError(f"the pipeline has {listed(faults)}; correct them")
     replicas = typed.way.replicas or (typed.way.batch_size,)
     ends = [*starts[1:], len(graph.layers)]
-    return tuple(group_stage(graph, *span, group, replicas) for *span, group in zip(starts, ends, groups))
+    return tuple(group_stage(graph, first, end, group, replicas) for first, end, group in zip(starts, ends, groups))
 
 
 def _listed(value: Any) -> list[Any]:

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Cluster": "hetero_mtf.runtime.cluster",
+    "PipelineWish": "hetero_mtf.planning.pipeline",
     "Plan": "hetero_mtf.planning.plan",
     "Profile": "hetero_mtf.planning.profile",
     "Trainer": "hetero_mtf.training.trainer",
@@ -22,7 +23,21 @@ _HOMES = {
 }
 _ROOMS = ("errors", "layers", "mesh")
 
-__all__ = ["Cluster", "Plan", "Profile", "Trainer", "WhatIf", "__version__", "calibrate", "errors", "layers", "mesh", "plan", "plan_if"]
+__all__ = [
+    "Cluster",
+    "PipelineWish",
+    "Plan",
+    "Profile",
+    "Trainer",
+    "WhatIf",
+    "__version__",
+    "calibrate",
+    "errors",
+    "layers",
+    "mesh",
+    "plan",
+    "plan_if",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIMIZERS = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001}  # with the learning rate each starts from, Keras's own
-STRATEGIES = ("auto", "single", "even", "filters", "batch", "hybrid", "grid", "layers")
+STRATEGIES = ("auto", "single", "even", "filters", "batch", "hybrid", "grid", "layers", "pipeline")
 TYPED = ("filters", "batch", "hybrid")  # strategies whose shares may be typed
 GRADIENT_SYNCS = ("all_reduce", "butterfly_mixing")
 BATCH_SIZE = 64

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import numpy as np
+
 from hetero_mtf.planning.layer_cost import Costs
 from hetero_mtf.planning.layout import Arrangement, arrange, lay_out, splits_batch
 from hetero_mtf.planning.records import AXIS, LayerLayout, Stage
@@ -62,6 +64,22 @@ class GroupStages:
         """
         again_s = cost.forward.seconds if self.recompute else 0.0
         return cost.microbatch_s + again_s + cost.finish.seconds / self.microbatches
+
+    def alone(self, layers: Sequence[int]) -> np.ndarray:
+        """Return the (devices,) `seconds` of a run of layers on each device of the cluster alone.
+
+        Parameters
+        ----------
+        layers : indices of its layers.
+        """
+        costs, found = self.costs, np.zeros(len(self.costs.profile.cluster.devices))
+        for index in layers:
+            found = found + (1 + self.recompute) * costs.rows(index, "replicated", "forward")[:, -1]
+            if costs.trains_before[index]:
+                found = found + costs.rows(index, "replicated", "backward")[:, -1]
+            if costs.graph.owner(index) == index:
+                found = found + costs.rows(index, "replicated", "update")[:, -1] / self.microbatches
+        return found
 
     def cost(self, stage: Stage) -> StageCost:
         """Return what a stage costs.

@@ -20,7 +20,7 @@ from hetero_mtf.planning.schedule import least_depths
 from hetero_mtf.planning.simulator import Simulation
 from hetero_mtf.planning.stage_memory import stage_bytes
 
-MICROBATCHES = (1, 2, 4, 8, 16)
+MICROBATCHES = (2, 4, 8, 16)
 # Groups of several devices are considered among so many devices, all of them; among more, neighbours in speed.
 ALL_GROUPS_UP_TO = 4
 
@@ -32,7 +32,7 @@ class PipelineWish:
     Parameters
     ----------
     allocator : as for `allocate`.
-    microbatches : M; None for the best of 1, 2, 4, 8 and 16 that the batch allows.
+    microbatches : M; None for the best of 2, 4, 8 and 16 that the batch allows.
     stages : number of stages; None for any from two on.
     schedule : "fill_drain" or "1f1b".
     recompute : whether backward passes compute activations again.
@@ -102,7 +102,7 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None) -> P
         raise NothingToSplitError(f"{lack}, and a pipeline needs two of each; use strategy filters or batch")
     if wish.microbatches is not None and not 1 <= wish.microbatches <= batch:
         raise PlanError(f"{wish.microbatches} microbatches cannot be made of a batch of {batch} samples; use from 1 to {batch}")
-    counts = [wish.microbatches] if wish.microbatches is not None else [count for count in MICROBATCHES if count <= batch]
+    counts = [wish.microbatches] if wish.microbatches is not None else [count for count in MICROBATCHES if count <= batch] or [batch]
     found, faults = [], []
     for count in counts:
         try:
@@ -114,7 +114,7 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None) -> P
     return min(found, key=lambda each: each.prediction.step_s)
 
 
-def chain_problem(stages: GroupStages, groups: Sequence[Sequence[int]], wish: PipelineWish) -> ChainProblem:
+def chain_problem(stages: GroupStages, groups: Sequence[tuple[int, ...]], wish: PipelineWish) -> ChainProblem:
     """Return the problem of allocating a network's blocks to groups of devices.
 
     Parameters
@@ -134,14 +134,20 @@ def chain_problem(stages: GroupStages, groups: Sequence[Sequence[int]], wish: Pi
     besides = max(float((each.temporary + each.beside).max()) for each in held)
     latency, per_byte = link_lines(profile)
     if np.isinf(per_byte).any():
-        first, second = (profile.cluster.devices[int(at)].name for at in np.argwhere(np.isinf(per_byte))[0])
-        raise ProfileError(f"the profile has no link between {first} and {second}; calibrate again")
+        names = [profile.cluster.devices[int(at)].name for at in np.argwhere(np.isinf(per_byte))[0]]
+        raise ProfileError(f"the profile has no link between {' and '.join(names)}; calibrate again")
     free = {pool.name: pool.free_bytes for pool in profile.memory}
     room = [max(0.0, free.get(device.pool, np.inf) - besides) for device in profile.cluster.devices]
-    found = {(group, block): stages.best(block, group) for group in map(tuple, groups) for block in chain}
+    alone = np.array([stages.alone(block) for block in chain])
+    several = [group for group in groups if len(group) > 1]
+    found = {(group, at): stages.best(block, group) for group in several for at, block in enumerate(chain)}
+    seconds = [
+        alone[:, group[0]] if len(group) == 1 else [stages.seconds(found[group, at][1]) for at in range(len(chain))]
+        for group in groups
+    ]
     return ChainProblem(
-        seconds=np.array([[stages.seconds(found[tuple(group), block][1]) for block in chain] for group in groups]),
-        groups=tuple(map(tuple, groups)),
+        seconds=np.array(seconds),
+        groups=tuple(groups),
         sent_bytes=np.array(crossing_bytes(costs.graph), float) * profile.batch_size,
         latency_s=latency,
         seconds_per_byte=per_byte,
@@ -150,8 +156,12 @@ def chain_problem(stages: GroupStages, groups: Sequence[Sequence[int]], wish: Pi
         memory_bytes=np.array(room),
         microbatches=stages.microbatches,
         schedule=wish.schedule,
-        whole_weights=tuple(any(found[tuple(group), block][0].layouts[0].samples for block in chain) for group in groups),
+        whole_weights=tuple(len(group) > 1 and any(_splits_batch(found[group, at][0]) for at in range(len(chain))) for group in groups),
     )
+
+
+def _splits_batch(stage: Stage) -> bool:
+    return any(entry.samples for entry in stage.layouts)
 
 
 def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, devices: Sequence[int]) -> Pipelined:

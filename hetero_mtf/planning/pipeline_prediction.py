@@ -54,11 +54,12 @@ class MicrobatchCosts:
     Parameters
     ----------
     profile : Profile.
+    whole : Costs of the profile, where they are at hand.
     """
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, whole: Costs | None = None) -> None:
         self.profile = profile
-        self.whole = Costs(profile)
+        self.whole = whole or Costs(profile)
         self._found: dict[int, Costs] = {profile.batch_size: self.whole}
 
     def at(self, samples: int) -> Costs:

@@ -14,10 +14,14 @@ from hetero_mtf.planning.hybrid import best_hybrid
 from hetero_mtf.planning.layer_layouts import best_layers, proven
 from hetero_mtf.planning.link_cost import collective_rules
 from hetero_mtf.planning.memory import lack_of_memory, optimizer_name, short_bytes
+from hetero_mtf.planning.pipeline import PipelineWish
+from hetero_mtf.planning.pipeline_plan import STRATEGY as PIPELINE
+from hetero_mtf.planning.pipeline_plan import pipeline_alternative, pipeline_plan
+from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.reasons import binding_part, why_longer
-from hetero_mtf.planning.records import GRADIENT_SYNCS, Alternative
+from hetero_mtf.planning.records import GRADIENT_SYNCS, Alternative, Prediction
 from hetero_mtf.planning.samples import best_batch
 from hetero_mtf.planning.search import Candidate
 from hetero_mtf.planning.typed import device_names, filter_stage, single_stage
@@ -26,6 +30,7 @@ from hetero_mtf.planning.worth import device_worth, without_hindrances
 from hetero_mtf.units import seconds_text
 
 Strategy = Callable[[Costs], Candidate]
+PIPELINES_UP_TO = 16  # devices among which auto looks for a pipeline unasked
 
 
 def plan(
@@ -34,6 +39,7 @@ def plan(
     strategy: str = "auto",
     optimizer: object = None,
     gradient_sync: str = "all_reduce",
+    pipeline: PipelineWish | None = None,
 ) -> Plan:
     """Return the plan a strategy makes for the network and cluster of a profile.
 
@@ -43,11 +49,12 @@ def plan(
     batch_size : samples a step; None for that of the profile, the only one its curves hold for (`plan_if` extrapolates others).
     strategy : "single" (the fastest device alone), "even" (filters split equally), "filters" (split by measured speed), "batch"
         (samples split), "hybrid" (samples up to the dense layers, hidden units in them), "grid" (samples along one axis of a mesh
-        and filters along the other, for four devices or more), "layers" (each
-        layer as the layout program finds best), or "auto", the cheapest of those that fit in memory.
+        and filters along the other, for four devices or more), "layers" (each layer as the layout program finds best), "pipeline"
+        (stages of layers, each on a device or a group), or "auto", the cheapest of those that fit in memory.
     optimizer : optimizer to train with, a name or a Keras optimizer; None for that of the profile.
     gradient_sync : "all_reduce" of gradients, or "butterfly_mixing" of weights, which is not synchronous and goes with strategy
         "batch" alone.
+    pipeline : what a pipeline is asked to be: its allocator, microbatches, stages and schedule; None for anything.
 
     Returns
     -------
@@ -64,19 +71,28 @@ def plan(
     if not isinstance(profile, Profile):
         raise ProfileError(f"the profile is {profile!r:.60}, not a Profile; make one with hm.calibrate or read one with hm.Profile.load")
     _check_asked(profile, batch_size, optimizer)
-    if strategy != "auto" and strategy not in STRATEGIES:
-        raise PlanError(f"strategy {strategy!r} is unknown; use one of auto, {', '.join(STRATEGIES)}")
+    if strategy not in ("auto", PIPELINE, *STRATEGIES):
+        raise PlanError(f"strategy {strategy!r} is unknown; use one of auto, {', '.join(STRATEGIES)}, {PIPELINE}")
+    if pipeline is not None and strategy not in ("auto", PIPELINE):
+        raise PlanError(f"strategy {strategy} has no stages, so no pipeline can be asked for; use strategy {PIPELINE} or auto")
     costs = Costs(profile)
     if gradient_sync != "all_reduce":
         return _mixing(costs, strategy, gradient_sync)
+    if strategy == PIPELINE:
+        return pipeline_plan(MicrobatchCosts(profile, costs), pipeline)
     if strategy == "auto":
-        return _cheapest(costs)
+        return _cheapest(costs, pipeline)
     candidate = fitting(costs, strategy, STRATEGIES[strategy](costs))
     return dataclasses.replace(_fitting(profile, strategy, candidate), worth=device_worth(costs, candidate))
 
 
 def plan_if(
-    profile: Profile, what_if: WhatIf, batch_size: int | None = None, strategy: str = "auto", gradient_sync: str = "all_reduce"
+    profile: Profile,
+    what_if: WhatIf,
+    batch_size: int | None = None,
+    strategy: str = "auto",
+    gradient_sync: str = "all_reduce",
+    pipeline: PipelineWish | None = None,
 ) -> Plan:
     """Return the plan for a cluster that is otherwise than measured; it says what it supposes.
 
@@ -84,14 +100,14 @@ def plan_if(
     ----------
     profile : Profile.
     what_if : what is supposed; its batch size may be another than the profile's, whose times are then extrapolated.
-    batch_size, strategy, gradient_sync : as for `plan`.
+    batch_size, strategy, gradient_sync, pipeline : as for `plan`.
 
     Raises
     ------
     PlanError, ProfileError
         As `plan`, and if a device that is supposed to change is not in the profile.
     """
-    made = plan(supposed(profile, what_if), batch_size, strategy, gradient_sync=gradient_sync)
+    made = plan(supposed(profile, what_if), batch_size, strategy, gradient_sync=gradient_sync, pipeline=pipeline)
     return dataclasses.replace(made, supposed=suppositions(profile, what_if))
 
 
@@ -131,7 +147,8 @@ STRATEGIES: Mapping[str, Strategy] = {
     "grid": best_grid,
     "layers": best_layers,
 }
-"""The one place to add a strategy; `auto` considers all of them, an earlier one first where two cost the same."""
+"""The one place to add a strategy of one stage; `auto` considers all of them, an earlier one first where two cost the same, and then
+the pipeline."""
 
 
 def _check_asked(profile: Profile, batch_size: int | None, optimizer: object) -> None:
@@ -167,7 +184,42 @@ def _fitting(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
     return _made(profile, strategy, candidate)
 
 
-def _cheapest(costs: Costs) -> Plan:
+def _cheapest(costs: Costs, wish: PipelineWish | None) -> Plan:
+    """Return the cheapest plan of all that fit; a pipeline where it is predicted to be faster, or nothing else fits."""
+    piped = _pipeline(costs, wish)
+    try:
+        best = _cheapest_of_one_stage(costs)
+    except PlanError:
+        if isinstance(piped, Plan):
+            return piped
+        raise
+    if isinstance(piped, Alternative):
+        return dataclasses.replace(best, alternatives=(*best.alternatives, piped))
+    assert best.predicted is not None and piped.predicted is not None
+    if piped.predicted.step_s >= best.predicted.step_s:
+        lost = pipeline_alternative(piped, best.predicted.step_s, best.strategy)
+        return dataclasses.replace(best, alternatives=(*best.alternatives, lost))
+    beaten = Alternative(best.strategy, best.predicted.step_s, _times(best.predicted, piped.predicted), binding_part(best.predicted))
+    return dataclasses.replace(piped, alternatives=(beaten, *best.alternatives))
+
+
+def _pipeline(costs: Costs, wish: PipelineWish | None) -> Plan | Alternative:
+    """Return the best pipeline, or why there is none; among many devices only one that is asked for is looked for."""
+    devices = len(costs.profile.cluster.devices)
+    if wish is None and devices > PIPELINES_UP_TO:
+        return Alternative(PIPELINE, None, f"not looked for among {devices} devices unless asked for")
+    try:
+        return pipeline_plan(MicrobatchCosts(costs.profile, costs), wish)
+    except (NothingToSplitError, PlanError) as fault:
+        return Alternative(PIPELINE, None, str(fault).split(";")[0])
+
+
+def _times(other: Prediction, best: Prediction) -> str:
+    times = f", {other.step_s / best.step_s:.2f} times strategy {PIPELINE}" if best.step_s > 0 else ""
+    return f"{seconds_text(other.step_s)} a step{times}"
+
+
+def _cheapest_of_one_stage(costs: Costs) -> Plan:
     candidates, none = _candidates(costs)
     lacks = {name: lack_of_memory(costs.profile, candidate.stage) for name, candidate in candidates.items()}
     able = [name for name in candidates if not lacks[name]]

@@ -10,7 +10,7 @@ LOCAL = ["--cluster", "local:cpu:0,cpu:0", "--batch-size", "8"]
 
 
 def test_the_options_name_every_strategy_there_is():
-    assert STRATEGIES == ("auto", *strategies.STRATEGIES) and set(TYPED) < set(STRATEGIES)
+    assert STRATEGIES == ("auto", *strategies.STRATEGIES, strategies.PIPELINE) and set(TYPED) < set(STRATEGIES)
     assert GRADIENT_SYNCS == records.GRADIENT_SYNCS
 
 

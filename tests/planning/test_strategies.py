@@ -27,7 +27,7 @@ def four() -> Profile:
 def test_cheap_links_make_auto_take_the_measured_split_and_say_what_lost() -> None:
     made = plan(unequal())
     assert made.strategy == "layers" and made.predicted is not None
-    assert [other.strategy for other in made.alternatives] == ["single", "even", "filters", "batch", "hybrid", "grid"]
+    assert [other.strategy for other in made.alternatives] == ["single", "even", "filters", "batch", "hybrid", "grid", "pipeline"]
     assert made.alternatives[-1].step_s is None and "needs at least 4 devices" in made.alternatives[-1].reason
     for other in made.alternatives[:-1]:
         assert other.step_s is not None and other.step_s > made.predicted.step_s

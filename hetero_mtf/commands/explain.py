@@ -134,16 +134,15 @@ def _loaded(given: str | None, otherwise: str, load: Callable[[str], Loaded], ne
 
 def _otherwise(before: Plan, profile: Profile, asked: WhatIf) -> tuple[Section, ...]:
     from hetero_mtf.errors import PlanError
-    from hetero_mtf.planning.cost import Costs, predict
+    from hetero_mtf.planning.cost import Costs
+    from hetero_mtf.planning.plan_prediction import predict_plan
     from hetero_mtf.planning.strategies import plan_if
     from hetero_mtf.planning.what_if import supposed
     from hetero_mtf.report.before_after import before_after
 
     strategy = "auto" if before.alternatives else before.strategy
-    now = before.predicted
-    if not before.pipelined:
-        now = predict(Costs(profile), before.stages[0], before.gradient_sync)  # by the same rules as what is supposed
+    now = predict_plan(Costs(profile), before)  # by the same rules as what is supposed
     if now is None:
-        raise PlanError("a pipeline that was typed by hand has no prediction to set another beside; make it with hetero-mtf plan")
+        raise PlanError("stages that work one after another have no prediction to set another beside; give the plan another schedule")
     after = plan_if(profile, asked, None, strategy, before.gradient_sync)
     return before_after(dataclasses.replace(before, predicted=now), after, supposed(profile, asked))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan_prediction import predict_plan
 from hetero_mtf.planning.plan_text import proof_text, way_text
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import DeviceWorth, Prediction
@@ -40,8 +41,8 @@ class Subject:
 
     Parameters
     ----------
-    plan : Plan; without a prediction of its own it gets that of the profile, and so with what its devices are worth. A pipeline
-        does not: what is predicted of it is found where it is planned.
+    plan : Plan; without a prediction of its own it gets that of the profile, and so with what its devices are worth, which is not
+        asked of a pipeline.
     profile : what it was made from; None if it is not at hand.
     measured : times of a run by this plan; None if there was none.
     doubts : what speaks against the profile (`validity.profile_doubts`).
@@ -62,12 +63,10 @@ class Subject:
             self.plan.check(self.profile.graph)
         if self.measured is not None:
             self.measured.check(self.plan)
-        if self.plan.pipelined:
-            return
         if self.plan.predicted is None and self.costs is not None:
-            predicted = predict(self.costs, self.plan.stages[0], self.plan.gradient_sync)
-            object.__setattr__(self, "plan", dataclasses.replace(self.plan, predicted=predicted))
-        if self.costs is not None and not self.plan.worth and self.plan.gradient_sync == "all_reduce":
+            object.__setattr__(self, "plan", dataclasses.replace(self.plan, predicted=predict_plan(self.costs, self.plan)))
+        asked = self.plan.gradient_sync == "all_reduce" and not self.plan.pipelined
+        if self.costs is not None and not self.plan.worth and asked:
             object.__setattr__(self, "plan", dataclasses.replace(self.plan, worth=_worth(self.plan, self.costs)))
 
     @functools.cached_property
@@ -86,8 +85,8 @@ def facts(subject: Subject) -> tuple[Section, ...]:
     plan = subject.plan
     found = [_heading(plan, subject.doubts), Section("Sizes", (_sizes_sentence(plan),), sizes_table(plan), size_bars(plan))]
     if plan.predicted is None:
-        given = "it is a pipeline" if plan.pipelined else "no profile is given"
-        found.append(Section("Predicted step", (f"nothing is predicted: the plan was typed by hand, and {given}",)))
+        lack = "no profile is given" if subject.profile is None else "its stages work one after another"
+        found.append(Section("Predicted step", (f"nothing is predicted: the plan was typed by hand, and {lack}",)))
     else:
         found += _predicted(subject, plan.predicted)
     compared = _compared(subject)

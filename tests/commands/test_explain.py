@@ -174,13 +174,14 @@ def test_training_that_saves_nothing_writes_no_times(cli, subject, plan, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_typed_pipeline_is_explained_but_has_nothing_to_set_what_if_beside(cli, place):
+def test_a_typed_pipeline_is_explained_and_set_beside_what_it_would_be(cli, place):
     profile = Profile.load(place / "profile.json")
     typed = Plan.pipeline(profile.graph, ["first", "second"], [[0], [1]], [[1], [1]], profile.cluster, 8, microbatches=4)
     typed.save(place / "plan.json")
     said = cli("explain", place / "plan.json", "--html", place / "page.html")
-    assert said.code == 0 and "1f1b, 4 microbatches of 2 samples" in said.out
-    assert "nothing is predicted: the plan was typed by hand, and it is a pipeline" in said.out
+    assert said.code == 0 and "1f1b, 4 microbatches of 2 samples" in said.out and "What binds" in said.out
+    beside = cli("explain", place / "plan.json", "--scale", "worker:1=2")
+    assert beside.code == 0 and "\nWhat if\n" in beside.out
+    dataclasses.replace(typed, schedule="synchronous").save(place / "plan.json")
     wrong = cli("explain", place / "plan.json", "--scale", "worker:1=2")
-    assert wrong.code != 0
-    assert "a pipeline that was typed by hand has no prediction to set another beside; make it with hetero-mtf plan" in wrong.sentence
+    assert "stages that work one after another have no prediction to set another beside; give the plan another schedule" in wrong.sentence

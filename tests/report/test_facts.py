@@ -7,6 +7,7 @@ import pytest
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.plan import DevicePart, Plan, Prediction
+from hetero_mtf.planning.plan_prediction import predict_plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.strategies import plan
 from hetero_mtf.report.facts import Subject, facts, step_times
@@ -61,14 +62,17 @@ def test_a_typed_plan_is_predicted_from_the_profile_or_says_that_it_is_not() -> 
 
 def test_a_typed_pipeline_is_not_predicted_as_if_it_were_one_stage() -> None:
     typed = Plan.pipeline(GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], cluster_of(3), 8, microbatches=4)
-    for subject in (Subject(typed), Subject(typed, unequal())):
+    in_turn = dataclasses.replace(typed, schedule="synchronous")
+    for subject, lack in ((Subject(typed), "no profile is given"), (Subject(in_turn, unequal()), "its stages work one after another")):
         found = titled(facts(subject))
-        assert found["Predicted step"].sentences == ("nothing is predicted: the plan was typed by hand, and it is a pipeline",)
-        assert found["Plan"].sentences[0].endswith("samples, 1f1b, 4 microbatches of 2 samples") and "What binds" not in found
+        assert found["Predicted step"].sentences == (f"nothing is predicted: the plan was typed by hand, and {lack}",)
+        assert found["Plan"].sentences[0].endswith(f"samples, {subject.plan.schedule}, 4 microbatches of 2 samples")
         table = found["Sizes"].table
         assert table is not None and table.rows[1] == ("0", "first", "column", "16", "-", "8")
-        assert table.rows[2] == ("1", "second", "replicated", "-", "all", "-")
-        sections_text(facts(subject))
+        assert table.rows[2] == ("1", "second", "replicated", "-", "all", "-") and "What binds" not in found
+        assert "Is each device worth using?" not in sections_text(facts(subject))
+    subject = Subject(typed, unequal())
+    assert subject.plan.predicted == predict_plan(Costs(unequal()), typed) and "What binds" in titled(facts(subject))
 
 
 def test_what_binds_a_pipeline_is_sought_among_all_its_devices() -> None:

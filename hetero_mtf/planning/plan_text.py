@@ -57,6 +57,8 @@ def way_text(plan: Plan) -> str:
     if plan.microbatches > 1:
         sizes = dict.fromkeys(map(str, microbatch_sizes(plan.batch_size, plan.microbatches)))
         words.append(f"{plan.microbatches} microbatches of {' or '.join(sizes)} samples")
+    if plan.depths:
+        words.append(f"in flight by stage {'-'.join(map(str, plan.depths))}")
     if len(plan.replicas) > 1:
         words.append(f"replicas of {', '.join(map(str, plan.replicas[:-1]))} and {plan.replicas[-1]} samples")
     if plan.recompute:

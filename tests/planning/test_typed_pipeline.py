@@ -131,6 +131,7 @@ def test_printing_shows_the_way_of_the_batches_and_every_stage() -> None:
     text = str(typed(microbatches=3, recompute=True))
     assert "batch size 8, 1f1b, 3 microbatches of 3 or 2 samples, activations computed again\n" in text
     assert "\nStage 0 on worker:0, worker:1\n" in text and "\nStage 1 on worker:2\n" in text
+    assert "of 2 samples, in flight by stage 3-1\n" in str(dataclasses.replace(typed(), depths=(3, 1)))
     assert "1f1b, replicas of 5 and 3 samples\n" in str(typed(shares=[[1], [1]], devices=[[0, 1], [2, 3]], replicas=[5, 3], microbatches=1))
 
 

@@ -18,7 +18,8 @@ from hetero_mtf.planning.genetic_search import Evolution
 from hetero_mtf.units import bytes_text
 
 ALLOCATORS = ("auto", "exact", "genetic", "even", "proportional")
-CHEAP = 4e6  # states of the dynamic program that take about a second a solution
+CHEAP = 4e6  # states of the dynamic program that take some tenths of a second for a bottleneck
+POSSIBLE = 2e8  # states that fit into the memory of a usual machine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +127,9 @@ def allocate(
 
 
 def _exact(problem: ChainProblem, stages: int | None, why: str, out_of_time: Callable[[], bool]) -> Allocated:
+    if exact_work(problem) > POSSIBLE:
+        size = f"{problem.blocks} blocks on {len(problem.groups)} groups"
+        raise PlanError(f"{size} have too many sets of devices to go through; use allocator genetic")
     found = exact_allocation(problem, stages, out_of_time=out_of_time)
     if found.answer is None:
         if math.isinf(found.bound):

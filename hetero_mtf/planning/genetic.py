@@ -10,6 +10,8 @@ from hetero_mtf.planning.chain import Allocation, ChainProblem, check_stages
 from hetero_mtf.planning.cuts import best_cut
 from hetero_mtf.planning.genetic_search import Evolution, Search
 
+_FEW = 16  # stages, for which the usual evolution is enough
+_MANY_GENERATIONS = 2500
 Progress = Callable[[int, int, float], None]
 
 
@@ -84,9 +86,7 @@ def genetic_allocation(
     search = Search(problem, stages, evolution, seed)
     if state is not None:
         search.restore(state)
-    while search.generation < evolution.generations:
-        if search.generation and out_of_time():
-            break
+    while not search.done and not (search.generation and out_of_time()):
         search.step()
         if progress is not None:
             progress(search.generation, evolution.generations, search.history[-1])
@@ -107,4 +107,6 @@ def suited(problem: ChainProblem) -> Evolution:
     ----------
     problem : ChainProblem.
     """
-    return Evolution() if problem.most_stages <= 16 else Evolution(generations=1000, patience=200)
+    if problem.most_stages <= _FEW:
+        return Evolution()
+    return Evolution(generations=_MANY_GENERATIONS, stopping=_MANY_GENERATIONS, patience=400, refilling=0.5)

@@ -8,6 +8,7 @@ import numpy as np
 
 from hetero_mtf.planning.genetic_population import Evaluation, Genomes
 
+_FINE = 3.5  # decades of the drawn distance to the present largest stage
 _FAR = 0.45  # of the geometric number of blocks that a cut is shifted by
 
 
@@ -90,8 +91,8 @@ class Change:
         which : rows.
         largest_s : (rows of `which`,) the present largest stage of each, seconds.
         """
-        reach = self.rng.random(len(which)) ** 2
-        top = np.maximum(1.02 * largest_s, self.least_largest_s)
+        reach = 10.0 ** (-_FINE * self.rng.random(len(which)))
+        top = np.maximum(1.01 * largest_s, self.least_largest_s)
         limit_s = top - reach * (top - self.least_largest_s)
         filled = self.evaluation.filled(genomes.rows(which), limit_s, bool(self.rng.random() < 0.5))
         genomes.starts[which] = filled.starts

@@ -24,7 +24,8 @@ class Evolution:
 
     Parameters
     ----------
-    generations : how many, at least 1.
+    generations : how many at most, at least 1.
+    stopping : generations without a better allocation after which there are no more.
     islands : populations that evolve apart.
     kept : allocations of an island that go on to the next generation.
     children : new allocations of an island in each generation.
@@ -34,13 +35,14 @@ class Evolution:
     """
 
     generations: int = 400
+    stopping: int = 150
     islands: int = 4
     kept: int = 24
     children: int = 96
     migration: int = 25
     patience: int = 40
     crossing: float = 0.3
-    refilling: float = 0.2
+    refilling: float = 0.3
 
 
 class Search:
@@ -63,6 +65,13 @@ class Search:
         self.best, self.best_score = self.genomes.rows(np.array([self.score.argmin()])), float(self.score.min())
         self.island_best = self.score.reshape(evolution.islands, -1).min(axis=1)
         self.waited = np.zeros(evolution.islands, int)
+
+    @property
+    def done(self) -> bool:
+        """Whether there have been all generations, or too many without a better allocation."""
+        waited = self.history[-1 - self.evolution.stopping :]
+        settled = len(waited) > self.evolution.stopping and waited[0] <= waited[-1] < math.inf
+        return settled or self.generation >= self.evolution.generations
 
     def _fresh(self, rows: int) -> Genomes:
         """Return allocations drawn at random: groups by speed and chance, cuts in proportion to speed."""
@@ -158,8 +167,11 @@ class Search:
         best = {"order": self.best.order.tolist(), "starts": self.best.starts.tolist(), "score": self.best_score}
         random = self.rng.bit_generator.state
         history = [None if math.isinf(value) else value for value in self.history]
-        sizes = {"version": STATE_VERSION, "generation": self.generation, "rows": list(self.genomes.order.shape)}
+        sizes = {"version": STATE_VERSION, "generation": self.generation, "shape": self._shape()}
         return {**sizes, **held, "genomes": genomes, "best": best, "random": random, "history": history}
+
+    def _shape(self) -> list[int]:
+        return [*self.genomes.order.shape, self.problem.blocks, self.evaluation.width]
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state.
@@ -173,9 +185,10 @@ class Search:
         PlanError
             If it is of another version, problem or evolution.
         """
-        if state.get("version") != STATE_VERSION or state.get("rows") != list(self.genomes.order.shape):
-            rows, groups = self.genomes.order.shape
-            raise PlanError(f"the state is not one of {rows} allocations of {groups} groups; begin anew without a state")
+        if state.get("version") != STATE_VERSION or state.get("shape") != self._shape():
+            rows, groups, blocks, _ = self._shape()
+            text = f"the state is not one of {rows} allocations of {groups} groups and {blocks} blocks"
+            raise PlanError(f"{text}; begin anew without a state")
         for name in _HELD:
             setattr(self, name, np.array(state[name]))
         self.genomes = Genomes(np.array(state["genomes"]["order"]), np.array(state["genomes"]["starts"]))

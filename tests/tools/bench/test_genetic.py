@@ -1,0 +1,47 @@
+"""What is said of the genetic allocator, and chains whose memory binds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hetero_mtf.planning.chain_exact import exact_allocation
+from hetero_mtf.planning.chain_instances import drawn_chain
+from tools.bench.genetic import chain, large, large_row, rows, verdicts
+
+
+def _found(index: int, devices: int, before: float | None, after: float | None, equal: float | None = 0.9) -> dict[str, Any]:
+    taken = {"genetic_cpu_s": 0.5, "genetic_wall_s": 0.6, "exact_cpu_s": 0.1}
+    over = {"before": before, "after": after, "equal": equal, "proportional": 0.2}
+    return {"index": index, "devices": devices, "binds": index % 3 == 0, **over, **taken}
+
+
+@pytest.mark.parametrize("index", [0, 3, 6])
+def test_in_every_third_chain_the_optimum_without_a_limit_does_not_fit(index: int) -> None:
+    problem = chain(index)
+    free = drawn_chain(index, problem.blocks, problem.devices, problem.microbatches)
+    assert exact_allocation(problem).value > exact_allocation(free).value
+
+
+def test_the_rows_count_what_is_near_and_what_does_not_fit() -> None:
+    found = [_found(1, 3, 0.02, 0.005), _found(2, 4, 0.0, 0.0, None), _found(3, 9, 0.0, 0.0)]
+    table = rows(found)
+    assert [row[:3] for row in table] == [["2-4", "free", "2"], ["8-10", "binds", "1"], ["2-10", "all", "3"]]
+    assert table[0][3:] == ["50.0%", "100.0%", "2.00%", "0.50%", "20%", "0", "90%", "1", "0.50", "0.50", "0.10", "0.10"]
+    assert "none fits" in rows([_found(1, 3, None, None)])[0]
+
+
+def test_the_verdicts_say_where_the_claim_fails() -> None:
+    good = verdicts([_found(1, 3, 0.02, 0.005)])
+    assert good[0].startswith("before polish: within 1 % on 0.0%") and good[0].endswith("within 5 % on all")
+    assert good[2].endswith("never") and "0.50 CPU" in good[3]
+    bad = verdicts([_found(7, 3, 0.3, 0.06)])
+    assert bad[1].endswith("NOT ALL") and bad[2].endswith("[7]")
+
+
+@pytest.mark.slow
+def test_a_large_chain_has_a_row() -> None:
+    found = large(60, 20, 8)
+    assert found["bound"] <= found["value"] <= found["proportional"]
+    assert large_row(found)[:2] == ["60", "20"]

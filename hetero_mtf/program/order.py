@@ -28,4 +28,4 @@ def task_order(setting: Setting, microbatches: int, training: bool) -> list[Task
             )
         ]
     devices = [placed.stage.devices for placed in setting.stages]
-    return [task for tick in clock_table(setting.schedule, devices, microbatches) for task in tick]
+    return [task for tick in clock_table(setting.schedule, devices, microbatches, setting.depths or None) for task in tick]

@@ -44,6 +44,7 @@ class Setting:
     schedule : in which order the stages work on the microbatches.
     microbatches : parts a batch is trained in.
     recompute : whether backward passes compute activations again.
+    depths : (stages,) most microbatches in flight of each stage, as in a Plan.
     """
 
     graph: LayerGraph
@@ -56,6 +57,7 @@ class Setting:
     schedule: str = "synchronous"
     microbatches: int = 1
     recompute: bool = False
+    depths: tuple[int, ...] = ()
 
     def is_trainable(self, index: int, name: str) -> bool:
         """Return whether the optimizer updates variable `name` of layer `index`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -27,9 +28,9 @@ def cluster() -> Iterator[Any]:
         yield made
 
 
-def _graph(pipe: Pipe, cluster: Any) -> tuple[hm.Plan, list[tf.Operation]]:
+def _graph(pipe: Pipe, cluster: Any, depths: tuple[int, ...] = ()) -> tuple[hm.Plan, list[tf.Operation]]:
     model = nets.convs()
-    plan = pipe.plan(model, cluster)
+    plan = dataclasses.replace(pipe.plan(model, cluster), depths=depths)
     steps = steps_for(model, (8,))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     with hm.Trainer(model, plan, cluster, loss=loss) as trainer:
@@ -63,11 +64,15 @@ PIPES = [
 ]
 
 
-@pytest.mark.parametrize("pipe", PIPES, ids=[pipe.schedule for pipe in PIPES])
-def test_every_kernel_of_a_device_waits_for_all_kernels_of_the_tasks_before(pipe: Pipe, cluster: Any) -> None:
-    plan, operations = _graph(pipe, cluster)
+@pytest.mark.parametrize(
+    "pipe, depths",
+    [*((pipe, ()) for pipe in PIPES), (PIPES[0], (4, 2, 1))],
+    ids=[*(pipe.schedule for pipe in PIPES), "1f1b, deeper"],
+)
+def test_every_kernel_of_a_device_waits_for_all_kernels_of_the_tasks_before(pipe: Pipe, depths: tuple[int, ...], cluster: Any) -> None:
+    plan, operations = _graph(pipe, cluster, depths)
     kernels, ancestors = _kernels(operations), _ancestors(operations)
-    table = clock_table(pipe.schedule, [stage.devices for stage in plan.stages], pipe.microbatches)
+    table = clock_table(pipe.schedule, [stage.devices for stage in plan.stages], pipe.microbatches, depths or None)
     for device in {d for stage in plan.stages for d in stage.devices}:
         tasks = [task_name(task) for tick in table for task in tick if device in plan.stages[task.stage].devices]
         assert len(tasks) == 2 * pipe.microbatches * sum(device in stage.devices for stage in plan.stages)

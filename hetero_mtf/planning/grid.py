@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 
@@ -11,6 +12,9 @@ from hetero_mtf.errors import NothingToSplitError
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.curve import PASSES
 from hetero_mtf.planning.layout import PAIRINGS, Arrangement, arrange, splits_batch
+from hetero_mtf.planning.layout_grid import GridCost, grid_layouts, grid_space
+from hetero_mtf.planning.layout_program import fits_in_tables, proof_of, solve_layouts
+from hetero_mtf.planning.memory import short_bytes
 from hetero_mtf.planning.records import Stage
 from hetero_mtf.planning.search import Candidate, Choice, descend, finished, tries, with_each_whole
 from hetero_mtf.planning.sizes import minimise_maximum, proportional
@@ -18,6 +22,7 @@ from hetero_mtf.planning.typed import Grid, grid_stage
 
 LEAST_DEVICES = 4
 ROUNDS = 3
+MESHES = 3  # on which the layout program is solved
 LARGE = 20_000  # layers * devices, above which shares in proportion to speed have to do
 
 
@@ -25,7 +30,8 @@ def best_grid(costs: Costs) -> Candidate:
     """Return the cheapest split over rows and columns of devices that the search finds.
 
     Device (r, c) works on b_r samples with f_c of the filters. For given samples, the sizes of each segment minimise the seconds
-    of the slowest device in it; for given sizes, the samples minimise those of the slowest device in the whole network.
+    of the slowest device in it; for given sizes, the samples minimise those of the slowest device in the whole network. On the meshes
+    where that is best, the layout program then decides which layers split their filters, their batch, or both (`grid_space`).
 
     Parameters
     ----------
@@ -41,8 +47,9 @@ def best_grid(costs: Costs) -> Candidate:
     Heuristic. Samples and sizes start in proportion to speed and are found in turn, each exact for the other
     (`minimise_maximum`), for at most three rounds (one where layers are kept whole); the best round counts. Tried are all
     factorisations of the number of devices (of all but the slowest where it is prime), in the cluster's order, sorted by speed
-    along rows, and along columns, both pairings; from the best of these a descent keeps layers whole (`search.descend`). Of more
-    than 20,000 layers times devices, only shares in proportion to speed on the two meshes nearest to a square are looked at.
+    along rows, and along columns, both pairings; from the best of these a descent keeps layers whole (`search.descend`). The layout
+    program is solved on the three best of these meshes, exactly in J for the samples and sizes that the search came upon there. Of
+    more than 20,000 layers times devices, only shares in proportion to speed on the two meshes nearest to a square are looked at.
     """
     count = len(costs.profile.cluster.devices)
     if count < LEAST_DEVICES:
@@ -50,18 +57,44 @@ def best_grid(costs: Costs) -> Candidate:
         raise NothingToSplitError(f"{lack}; use strategy batch, filters or hybrid")
 
     tables, large = _Tables(costs), count * len(costs.graph.layers) > LARGE
+    made: dict[Choice, list[Candidate]] = {}
 
     def candidate(choice: Choice) -> Candidate:
         arrangement = arrange(costs.graph, choice.form, choice.whole)
         grid = _Grid(tables, arrangement, np.reshape(choice.devices, (choice.rows, -1)).tolist())
         stages = grid.stages(1)[-1:] if choice.whole else grid.stages(0 if large else ROUNDS)
-        return min((Candidate(stage, predict(costs, stage, memory=False)) for stage in stages), key=lambda c: c.prediction.step_s)
+        made[choice] = [Candidate(stage, predict(costs, stage, memory=False)) for stage in stages]
+        return min(made[choice], key=lambda c: c.prediction.step_s)
 
     def neighbours(choice: Choice) -> list[Choice]:
         return [] if large else with_each_whole(choice, arrange(costs.graph, choice.form, choice.whole).layouts)
 
     best = descend(_starts(costs, large), candidate, neighbours, tries=tries(costs.graph))
-    return finished(costs, best)
+    return finished(costs, best if large else _by_program(costs, best, [c for found in made.values() for c in found]))
+
+
+def _by_program(costs: Costs, best: Candidate, known: Sequence[Candidate]) -> Candidate:
+    """Return the cheapest of a plan and those that the layout program finds on the best meshes, with the proof of its layouts there.
+
+    One that is short of more memory than the plan is passed over.
+    """
+    short = short_bytes(costs.profile, best.stage, costs.memory)
+    meshes: dict[tuple[object, ...], list[Stage]] = {}
+    for other in sorted((c for c in known if len(c.stage.axes) > 1), key=lambda c: c.prediction.step_s):
+        meshes.setdefault((other.stage.devices, other.stage.axes), []).append(other.stage)
+    for stages in list(meshes.values())[:MESHES]:
+        cost = GridCost(costs, grid_space(costs, stages))
+        if not fits_in_tables(cost):
+            break
+        solution = solve_layouts(cost)
+        stage = grid_layouts(costs.graph, solution.layouts, cost.space)
+        if stages[0] == best.stage:
+            best = dataclasses.replace(best, proof=proof_of(cost.space, solution, cost.of(best.stage)))
+        if stage is None or short_bytes(costs.profile, stage, costs.memory) > short:
+            continue
+        found = Candidate(stage, predict(costs, stage, memory=False), proof_of(cost.space, solution, solution.value))
+        best = found if found.prediction.step_s < best.prediction.step_s else best
+    return best
 
 
 def _starts(costs: Costs, large: bool) -> list[Choice]:

@@ -12,12 +12,14 @@ import numpy as np
 from hetero_mtf.errors import NothingToSplitError
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.filters import best_filters
+from hetero_mtf.planning.fitting import fitting
 from hetero_mtf.planning.hybrid import best_hybrid
 from hetero_mtf.planning.ideal import least_step_s
 from hetero_mtf.planning.layout import PAIRINGS, arrange
 from hetero_mtf.planning.layout_cost import LayoutCost
+from hetero_mtf.planning.layout_grid import GridCost, grid_space
 from hetero_mtf.planning.layout_milp import TIME_LIMIT_S
-from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, solve_layouts, solve_within_memory, stage_of
+from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, proof_of, solve_layouts, solve_within_memory, stage_of
 from hetero_mtf.planning.layout_space import Space, layout_space
 from hetero_mtf.planning.memory import short_bytes
 from hetero_mtf.planning.records import Proof
@@ -50,13 +52,16 @@ def best_layers(costs: Costs) -> Candidate:
     Exact in J for each set of devices; heuristic in that J is not the predicted step itself, and in the sets: all sets up to four
     devices; of more the k fastest for each k up to 16, above that for k in steps of a half, and the sets that the other strategies
     chose. A set is passed over where every layer's cheapest state, without anything sent, adds up to no less than the best J found. Where
-    an optimum does not fit in memory, the program is solved again within it (`solve_within_memory`), in half of the time that is left
-    of 20 s; sets share as much where networks need the integer solver.
+    an optimum does not fit in memory, the program is solved again within it (`solve_within_memory`), among the sizes too of the other
+    strategies' plans that fit (`fitting`), in half of the time that is left of 20 s; sets share as much where networks need the
+    integer solver.
     """
     known = list(_others(costs))
+    fitted = list(_fitted(costs, known))
+    known += fitted
     ranks = [_rank(costs, candidate) for candidate in known]
     best, rank = known[ranks.index(min(ranks))], min(ranks)
-    least = math.inf
+    least, limited = math.inf, dict[tuple[int, ...], tuple[Space, LayoutSolution]]()
     sets, stages, left_s = _sets(costs, known), [candidate.stage for candidate in known], TIME_LIMIT_S
     for devices in sets:
         space = layout_space(costs, devices, stages)
@@ -68,14 +73,20 @@ def best_layers(costs: Costs) -> Candidate:
         if lacking and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO:
             within = layout_space(costs, devices, stages, by_memory=True)
             left_s /= 2
-            tighter = solve_within_memory(LayoutCost(costs, within), left_s)
-            space, solution, tight = (within, tighter, True) if tighter is not None else (space, solution, False)
+            tighter = solve_within_memory(LayoutCost(costs, within), left_s, [candidate.stage for candidate in fitted])
+            if tighter is not None:
+                space, solution, tight = within, tighter, True
+                limited[devices] = within, tighter
         stage = stage_of(solution.layouts, devices)
         candidate = Candidate(stage, predict(costs, stage), proof_of(space, solution, solution.value, tight))
         reached = _rank(costs, candidate)
         least = min(least, solution.value) if reached[0] == 0 else least
         best, rank = (candidate, reached) if reached < rank else (best, rank)
-    return best if best.proof is not None else proven(costs, best)
+    if best.proof is None and best.stage.devices in limited and rank[0] == 0:
+        space, solution = limited[best.stage.devices]
+        value = LayoutCost(costs, space).of(best.stage)
+        best = dataclasses.replace(best, proof=proof_of(space, solution, value, True)) if math.isfinite(value) else best
+    return proven(costs, best)
 
 
 def proven(costs: Costs, candidate: Candidate) -> Candidate:
@@ -88,40 +99,21 @@ def proven(costs: Costs, candidate: Candidate) -> Candidate:
 
     Notes
     -----
-    On one mesh axis the bound is the optimum of the layout program; on two axes, or for a network too entangled for it, the bound is
-    that of `least_step_s`, in which nothing is sent, and the value the predicted step.
+    The bound is the optimum of the layout program on the plan's own mesh, with its own samples and sizes on one of two axes. For a
+    network too entangled for it the bound is that of `least_step_s`, in which nothing is sent, and the value the predicted step.
     """
     stage = candidate.stage
     if candidate.proof is not None:
         return candidate
-    if len(stage.axes) == 1:
-        space = layout_space(costs, stage.devices, [stage])
-        cost = LayoutCost(costs, space)
-        value = cost.of(stage)
-        if math.isfinite(value) and fits_in_tables(cost):
-            return dataclasses.replace(candidate, proof=proof_of(space, solve_layouts(cost), value))
+    alone = len(stage.axes) == 1
+    cost = LayoutCost(costs, layout_space(costs, stage.devices, [stage])) if alone else GridCost(costs, grid_space(costs, [stage]))
+    value = cost.of(stage)
+    if math.isfinite(value) and fits_in_tables(cost):
+        return dataclasses.replace(candidate, proof=proof_of(cost.space, solve_layouts(cost), value))
     step_s, least_s = candidate.prediction.step_s, least_step_s(costs, stage.devices)
     gap = max(0.0, step_s / least_s - 1) if least_s > 0 else 0.0
     space_text = f"any mesh and layouts over the same {len(stage.devices)} devices, bounded as if nothing were sent"
     return dataclasses.replace(candidate, proof=Proof("heuristic", max(step_s, least_s), least_s, gap, space_text))
-
-
-def proof_of(space: Space, solution: LayoutSolution, value: float, within: bool = False) -> Proof:
-    """Return what is proven of a plan by the optimum of its space.
-
-    Parameters
-    ----------
-    space : Space.
-    solution : its optimum.
-    value : J of the plan, seconds.
-    within : whether the optimum is one within memory.
-    """
-    gap = max(0.0, value / solution.bound - 1) if solution.bound > 0 else 0.0
-    status = "heuristic" if value > solution.value * (1 + 1e-9) else solution.status
-    states, vectors = space.size
-    where = f"one mesh axis over the same {len(space.devices)} devices, {len(space.states)} layers of up to {states} layouts and sizes each"
-    tight = ", within the memory that is free" if within else ""
-    return Proof(status, value, solution.bound, gap, f"{where}, {vectors} size vectors, equal sizes across merges and Adds{tight}")
 
 
 def _rank(costs: Costs, candidate: Candidate) -> tuple[float, bool, float]:
@@ -145,6 +137,16 @@ def _others(costs: Costs) -> Iterator[Candidate]:
     stages += [single_stage(graph, device) for device in everyone] if len(everyone) < 2 else []
     for stage in dict.fromkeys(stages):
         yield Candidate(stage, predict(costs, stage))
+
+
+def _fitted(costs: Costs, known: Sequence[Candidate]) -> Iterator[Candidate]:
+    """Yield the plans of other strategies within memory, where any of those known needs more."""
+    if any(short_bytes(costs.profile, candidate.stage, costs.memory) for candidate in known):
+        for name, strategy in (("filters", best_filters), ("batch", best_batch), ("hybrid", best_hybrid)):
+            try:
+                yield fitting(costs, name, strategy(costs))
+            except NothingToSplitError:
+                continue
 
 
 def _sets(costs: Costs, known: Sequence[Candidate]) -> list[tuple[int, ...]]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from hetero_mtf.planning.elimination import Factor
 from hetero_mtf.planning.layer_cost import Costs
-from hetero_mtf.planning.layout_space import Space, State, entry_of, flattened
+from hetero_mtf.planning.layout_space import Space, State, entry_of, flattened, state_of
 from hetero_mtf.planning.moves import Lying, input_of, moves, output_of
-from hetero_mtf.planning.records import Stage
+from hetero_mtf.planning.records import LayerLayout, Stage
 
 _Line = tuple[float, float]  # seconds, seconds a byte of the tensor
 _WHOLE = 0  # number of the lying in which nothing is split
@@ -34,7 +34,7 @@ class LayoutCost:
         self.costs, self.space, self.graph = costs, space, costs.graph
         self.devices, self._at = np.array(space.devices), np.arange(len(space.devices))
         self.ring = costs.ring(space.devices)
-        self._turns = costs.turns(space.devices)
+        self._turns, self._undisturbed = costs.turns(space.devices), costs.undisturbed(space.devices)
         self.readers: list[list[int]] = [[] for _ in self.graph.layers]
         for index, layer in enumerate(self.graph.layers):
             for source in dict.fromkeys(layer.inputs):
@@ -96,10 +96,20 @@ class LayoutCost:
         ----------
         stage : Stage.
         """
-        states = [(entry.layout, entry.sizes or entry.samples) for entry in stage.layouts]
-        if any(state not in legal for state, legal in zip(states, self.space.states)):
-            return math.inf
-        return self.total([legal.index(state) for state, legal in zip(states, self.space.states)])
+        choice = self.choice_of(stage)
+        return math.inf if choice is None else self.total(choice)
+
+    def choice_of(self, stage: Stage) -> tuple[int, ...] | None:
+        """Return the (layers,) index of each layer's state in a stage; None if one is not in the space, or the devices are not its own.
+
+        Parameters
+        ----------
+        stage : Stage.
+        """
+        states = [state_of(entry, self.space.rows > 0) for entry in stage.layouts]
+        if stage.devices != self.space.devices or any(state not in legal for state, legal in zip(states, self.space.states)):
+            return None
+        return tuple(legal.index(state) for state, legal in zip(states, self.space.states))
 
     def total(self, choice: Sequence[int]) -> float:
         """Return J of a choice of states; infinite if they do not go together.
@@ -124,8 +134,8 @@ class LayoutCost:
         left = self.left_as(held)
         if index in self.graph.outputs and left not in wanted:
             seconds += self.move_s(index, held, left)[0]
-        columns = self.costs.trains_before[index] and any(other[0] == "column" for other in others)
-        return seconds + (self.sum_s(index) if columns else 0.0)
+        columns = {self.wanted(other) for other in others if other[0] == "column"} if self.costs.trains_before[index] else set()
+        return seconds + sum(self.sum_s(index, want) for want in columns)
 
     def held(self, state: State) -> int:
         """Return the number of the lying of a layer's output in a state."""
@@ -166,8 +176,14 @@ class LayoutCost:
         trains = self.costs.trains_before[index]
         return there[0] + there[1] * whole_bytes, (back[0] + back[1] * whole_bytes) if trains else 0.0
 
-    def sum_s(self, index: int) -> float:
-        """Return the seconds of an all-reduce of a layer's whole output, or of its gradient."""
+    def sum_s(self, index: int, lying: int) -> float:
+        """Return the seconds of an all-reduce of a layer's output, or of its gradient.
+
+        Parameters
+        ----------
+        index : index of the layer.
+        lying : number of the lying of what is summed; its channels are whole.
+        """
         return self._all_reduce_s(self.output_bytes(index))
 
     def output_bytes(self, index: int) -> float:
@@ -230,15 +246,16 @@ class LayoutCost:
         by_reader = [self.space.states[reader] for reader in readers]
         for at, theirs in enumerate(by_reader):
             legal = np.array([[self.goes_with(index, state, other) for other in theirs] for state in states])
-            total = total + np.where(_spread(legal, (0, at + 1), len(shape)), 0.0, np.inf)
+            total = total + np.where(spread(legal, (0, at + 1), len(shape)), 0.0, np.inf)
         lyings = sorted({self.wanted(other) for theirs in by_reader for other in theirs})
         held = [self.held(state) for state in states]
         left = [self.left_as(h) if leaves else -1 for h in held]
         for wanted in sorted({*lyings, *(w for w in left if w >= 0)}):
             total = total + self._brought(index, wanted, held, left, by_reader)
         if self.costs.trains_before[index]:
-            columns = _any([np.array([other[0] == "column" for other in theirs]) for theirs in by_reader], len(shape))
-            total = total + np.where(columns, self.sum_s(index), 0.0)
+            for wanted in sorted({self.wanted(other) for theirs in by_reader for other in theirs if other[0] == "column"}):
+                summed = [np.array([o[0] == "column" and self.wanted(o) == wanted for o in theirs]) for theirs in by_reader]
+                total = total + np.where(any_reader(summed, len(shape)), self.sum_s(index, wanted), 0.0)
         return total
 
     def _brought(
@@ -247,18 +264,23 @@ class LayoutCost:
         """Return the seconds of bringing an output to one lying, where any reader wants it or it leaves the network so."""
         rank = len(by_reader) + 1
         there, back = (np.array(line) for line in zip(*(self.move_s(index, h, wanted) for h in held)))
-        read = _any([np.array([self.wanted(other) == wanted for other in theirs]) for theirs in by_reader], rank)
-        leaves = _spread(np.array(left) == wanted, (0,), rank)
-        found: np.ndarray = np.where(read | leaves, _spread(there, (0,), rank), 0.0) + np.where(read, _spread(back, (0,), rank), 0.0)
+        read = any_reader([np.array([self.wanted(other) == wanted for other in theirs]) for theirs in by_reader], rank)
+        leaves = spread(np.array(left) == wanted, (0,), rank)
+        found: np.ndarray = np.where(read | leaves, spread(there, (0,), rank), 0.0) + np.where(read, spread(back, (0,), rank), 0.0)
         return found
 
     def _own_s(self, index: int, state: State) -> float:
-        layer, trains = self.graph.layers[index], self.costs.trains_before[index]
         seconds = self._passes_s(index, state)
         if state[0] == "row":
-            seconds += self.sum_s(index)
+            seconds += self.sum_s(index, self.held(state))
+        return seconds + self._batch_s(index, state)
+
+    def _batch_s(self, index: int, state: State) -> float:
+        """Return the seconds of what devices that share the batch send: statistics and gradients."""
+        layer, trains = self.graph.layers[index], self.costs.trains_before[index]
         if state[0] != "batch":
-            return seconds
+            return 0.0
+        seconds = 0.0
         if layer.kind == "BatchNormalization" and layer.attributes.get("trainable", True):
             statistics = 2 * layer.units * self.graph.item_bytes
             seconds += self.ring.all_gather_s(len(self.devices) * statistics) + (self._all_reduce_s(statistics) if trains else 0.0)
@@ -271,13 +293,24 @@ class LayoutCost:
         key = (self.costs.alike[index], state, place, self.graph.owner(index) == index)
         if key not in self._spent:
             entry = entry_of(index, "", state)
-            parts = np.array(state[1] or [0] * len(self.devices))
+            sizes, samples = self._parts(state)
             passes = ["forward"] + ["backward"] * self.costs.trains_before[index]
-            spent = sum(self.costs.spent(entry, self.devices, parts, parts, step_pass) for step_pass in passes) * self._turns
-            updates = self.costs.spent(entry, self.devices, parts, parts, "update") * self._turns if key[-1] else np.zeros(len(parts))
+            spent = sum((self._spent_s(entry, sizes, samples, step_pass) for step_pass in passes), np.zeros(len(sizes)))
+            updates = self._spent_s(entry, sizes, samples, "update") if key[-1] else np.zeros(len(sizes))
             place = int((spent + updates).argmax()) if place is None else place
             self._spent[key] = float(spent[place] + (updates.max() if state[0] == "batch" else updates[place]))
         return self._spent[key]
+
+    def _spent_s(self, entry: LayerLayout, sizes: np.ndarray, samples: np.ndarray, step_pass: str) -> np.ndarray:
+        """Return the (devices,) seconds of a pass; those on one TensorFlow device take turns, one alone in its host is undisturbed."""
+        part = np.where(self._undisturbed, self.costs.alone_part(entry.layer, step_pass)[self.devices], 1.0)
+        found: np.ndarray = self.costs.spent(entry, self.devices, sizes, samples, step_pass) * part * self._turns
+        return found
+
+    def _parts(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (devices,) units and the (devices,) samples of a state, either of which may mean nothing in it."""
+        parts = np.array(state[1] or [0] * len(self.devices))
+        return parts, parts
 
     def _all_reduce_s(self, whole_bytes: float) -> float:
         if whole_bytes not in self._sums:
@@ -294,17 +327,30 @@ class LayoutCost:
         return sum(v.size for layer in owners for v in layer.variables if v.trainable) * self.graph.item_bytes
 
 
-def _spread(values: np.ndarray, axes: Sequence[int], rank: int) -> np.ndarray:
-    """Return an array whose dimensions are these of `rank`, the others 1."""
+def spread(values: np.ndarray, axes: Sequence[int], rank: int) -> np.ndarray:
+    """Return an array whose dimensions are these of `rank`, the others 1.
+
+    Parameters
+    ----------
+    values : array.
+    axes : (its dimensions,) which of the dimensions each is.
+    rank : number of dimensions.
+    """
     shape = [1] * rank
     for axis, extent in zip(axes, values.shape):
         shape[axis] = extent
     return values.reshape(shape)
 
 
-def _any(masks: Sequence[np.ndarray], rank: int) -> np.ndarray:
-    """Return where any reader's mask holds; the reader at place k has dimension k + 1."""
+def any_reader(masks: Sequence[np.ndarray], rank: int) -> np.ndarray:
+    """Return where any reader's mask holds; the reader at place k has dimension k + 1.
+
+    Parameters
+    ----------
+    masks : for each reader, (its states,) whether it counts.
+    rank : number of dimensions: one for the layer that is read, and one a reader.
+    """
     found = np.zeros([1] * rank, bool)
     for at, mask in enumerate(masks):
-        found = found | _spread(mask, (at + 1,), rank)
+        found = found | spread(mask, (at + 1,), rank)
     return found

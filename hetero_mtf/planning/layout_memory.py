@@ -8,8 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from hetero_mtf.planning.layer_cost import Costs
+from hetero_mtf.planning.layout_cost import any_reader, spread
 from hetero_mtf.planning.layout_space import Space, entry_of
 from hetero_mtf.planning.memory import StageMemory
+from hetero_mtf.planning.moves import input_of, output_of
 from hetero_mtf.planning.records import AXIS, Stage
 
 
@@ -84,6 +86,58 @@ class LayoutMemory:
         """
         found: np.ndarray = self._table(index)[1][:, place]
         return found
+
+    def own(self, index: int, pool: Pool) -> np.ndarray:
+        """Return the (states,) bytes that a layer keeps on the devices of a pool, however its output is read.
+
+        Parameters
+        ----------
+        index : index of the layer.
+        pool : Pool.
+        """
+        memory, found = self._held.memory, []
+        tensors = self._always_kept(index) + ("inner" in memory.needs[index] and memory.trains[index])
+        for state in self.space.states[index]:
+            entry = entry_of(index, "", state)
+            held = self._held.weights(entry, memory.weight_bytes)
+            held = held + self._held.weights(entry, memory.gradient_bytes) if entry.samples else held
+            found.append(self._in(pool, held + tensors * self._held.moved_bytes(index, output_of(entry))))
+        return np.array(found)
+
+    def read(self, index: int, pool: Pool) -> np.ndarray:
+        """Return the (states, states of the first reader, ...) bytes of a layer's output, as it lies and as it is brought to readers.
+
+        Parameters
+        ----------
+        index : index of the layer.
+        pool : Pool.
+
+        Notes
+        -----
+        With `own` this is what layers keep in a stage, to the byte: an output that its readers keep in other layouts only is not kept
+        as it lies, and a copy that several readers keep counts once (`StageMemory.layer_bytes`).
+        """
+        memory, readers = self._held.memory, self._held.memory.readers[index]
+        rank = len(readers) + 1
+        held = [output_of(entry_of(index, "", state)) for state in self.space.states[index]]
+        wanted = [[input_of(entry_of(reader, "", state)) for state in self.space.states[reader]] for reader in readers]
+        keeps = [memory.keeps_input[reader] for reader in readers]
+        here = not self._always_kept(index) and "view" not in memory.needs[index]
+        total = np.zeros((len(held), *map(len, wanted)))
+        for lying in dict.fromkeys(want for wants, kept in zip(wanted, keeps) if kept for want in wants):
+            asked = any_reader([np.array([kept and want == lying for want in wants]) for wants, kept in zip(wanted, keeps)], rank)
+            apart = spread(np.array([here or other != lying for other in held]), (0,), rank)
+            total = total + np.where(asked & apart, self._in(pool, self._held.moved_bytes(index, lying)), 0.0)
+        return total
+
+    def _in(self, pool: Pool, held: np.ndarray) -> float:
+        return float(held[list(pool.places)].sum())
+
+    def _always_kept(self, index: int) -> bool:
+        memory = self._held.memory
+        if "view" in memory.needs[index]:
+            return False
+        return index in memory.graph.outputs or ("output" in memory.needs[index] and bool(memory.trains[index]))
 
     def needed(self, choice: tuple[int, ...], pool: Pool) -> float:
         """Return the bytes that the states of a choice take in a pool: what layers keep, and the largest temporary of each device.

@@ -182,10 +182,14 @@ class _Program:
             self._row([(moved[move], 1.0), *((v, -1.0) for v in over)], 0.0, np.inf)
 
     def _add_columns(self, index: int) -> None:
-        """Add the sum of the gradients that columns return to a layer."""
-        cost = self.cost
-        summed = self._variables([cost.sum_s(index)])
+        """Add the sums of the gradients that columns return to a layer, one for all that read it as it lies alike."""
+        cost, summed = self.cost, dict[int, int]()
         for reader in cost.readers[index]:
-            columns = [v for v, state in zip(self._of(reader), cost.space.states[reader]) if state[0] == "column"]
-            if columns:
-                self._row([(summed, 1.0), *((v, -1.0) for v in columns)], 0.0, np.inf)
+            columns: dict[int, list[int]] = {}
+            for v, state in zip(self._of(reader), cost.space.states[reader]):
+                if state[0] == "column":
+                    columns.setdefault(cost.wanted(state), []).append(v)
+            for wanted, chosen in columns.items():
+                if wanted not in summed:
+                    summed[wanted] = self._variables([cost.sum_s(index, wanted)])
+                self._row([(summed[wanted], 1.0), *((v, -1.0) for v in chosen)], 0.0, np.inf)

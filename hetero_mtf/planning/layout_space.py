@@ -13,14 +13,15 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layer_cost import Costs
 from hetero_mtf.planning.layout import BORDERS, PAIRINGS, Arrangement, arrange, shared, split_units, splits_batch, trunk
-from hetero_mtf.planning.records import LayerLayout, Stage
+from hetero_mtf.planning.records import AXIS, BATCH_AXIS, FILTER_AXIS, LayerLayout, Stage
 from hetero_mtf.planning.sizes import even, minimise_maximum, proportional
 
 _POWERS = (0, 1, 2)  # of free memory
 VECTORS = 4  # size vectors considered for each number of units
 
 Vector = tuple[int, ...]
-State = tuple[str, Vector]  # layout, and its sizes or samples; none if replicated
+# Layout, and its sizes or samples, none if replicated; on a mesh of rows and columns its sizes and then its samples.
+State = tuple[str, Vector] | tuple[str, Vector, Vector]
 Members = tuple[tuple[tuple[int, str], int], ...]  # ((first layer that takes the same time, its layout), how many of them)
 
 
@@ -34,16 +35,18 @@ class Space:
     states : (layers,) the states each layer may take.
     slowest : the device that a state's seconds are charged at, by place in `devices`: (layer, state) -> place. A state that is not
         in it is charged at the layer's own slowest device.
+    rows : rows of the mesh, along which samples lie, and filters along its columns; 0 for a mesh of one axis.
     """
 
     devices: tuple[int, ...]
     states: tuple[tuple[State, ...], ...]
     slowest: dict[tuple[int, State], int]
+    rows: int = 0
 
     @property
     def size(self) -> tuple[int, int]:
         """(most states of a layer, size vectors altogether)."""
-        return max(map(len, self.states)), len({vector for states in self.states for _, vector in states if vector})
+        return max(map(len, self.states)), len({vector for states in self.states for _, *vectors in states for vector in vectors if vector})
 
 
 def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = (), by_memory: bool = False) -> Space:
@@ -230,7 +233,21 @@ def entry_of(layer: int, name: str, state: State) -> LayerLayout:
     name : its name.
     state : State.
     """
-    layout, vector = state
+    layout, *vectors = state
+    if len(vectors) > 1:
+        sizes, samples = vectors
+        return LayerLayout(layer, name, layout, sizes, FILTER_AXIS if sizes else AXIS, samples, BATCH_AXIS if samples else AXIS)
     if layout == "batch":
-        return LayerLayout(layer, name, layout, samples=vector)
-    return LayerLayout(layer, name, layout, vector)
+        return LayerLayout(layer, name, layout, samples=vectors[0])
+    return LayerLayout(layer, name, layout, vectors[0])
+
+
+def state_of(entry: LayerLayout, grid: bool = False) -> State:
+    """Return the state of a layer that lies so.
+
+    Parameters
+    ----------
+    entry : its layout.
+    grid : whether the mesh has rows and columns.
+    """
+    return (entry.layout, entry.sizes, entry.samples) if grid else (entry.layout, entry.sizes or entry.samples)

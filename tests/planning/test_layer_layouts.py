@@ -66,8 +66,9 @@ def test_a_proof_that_cannot_be_is_refused_with_every_fault() -> None:
         dataclasses.replace(made, proof=wrong)
 
 
-def test_a_grid_is_bounded_by_what_all_devices_could_do_together() -> None:
+def test_a_network_too_entangled_is_bounded_by_what_all_devices_could_do_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetero_mtf.planning.layer_layouts.fits_in_tables", lambda cost: False)
     costs = Costs(four())
-    made = proven(costs, STRATEGIES["grid"](costs))
+    made = proven(costs, dataclasses.replace(STRATEGIES["grid"](costs), proof=None))
     assert made.proof is not None and made.proof.status == "heuristic" and made.proof.bound_s < made.proof.value_s == made.prediction.step_s
     assert made.proof.space == "any mesh and layouts over the same 4 devices, bounded as if nothing were sent"

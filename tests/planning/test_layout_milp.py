@@ -118,4 +118,5 @@ def test_sizes_by_memory_are_found_where_those_by_speed_do_not_fit() -> None:
     tight = apart(unequal, [int(0.82 * max(needed)), int(1.2 * max(needed))])
     best = best_layers(Costs(tight))
     assert len(best.stage.devices) == 2 and not lack_of_memory(tight, best.stage)
-    assert best.proof is not None and best.proof.status == "optimal" and best.proof.space.endswith("within the memory that is free")
+    assert best.proof is not None and best.proof.status in ("optimal", "time limit") and best.proof.bound_s <= best.proof.value_s
+    assert best.proof.space.endswith("within the memory that is free")

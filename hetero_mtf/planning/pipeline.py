@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
 from hetero_mtf.planning.allocation import Allocated, allocate
 from hetero_mtf.planning.blocks import blocks, crossing_bytes
 from hetero_mtf.planning.chain import ChainProblem
+from hetero_mtf.planning.genetic import Progress
 from hetero_mtf.planning.group_stages import GroupStages, whole_stage, with_samples
 from hetero_mtf.planning.link_cost import link_lines
 from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, predict_pipeline
@@ -38,6 +39,8 @@ class PipelineWish:
     recompute : whether backward passes compute activations again.
     seed : of the genetic allocator.
     time_limit_s : seconds for each allocation; None for no limit.
+    progress : as for `allocate`, at every number of microbatches anew.
+    on_allocated : called with each chain problem and the allocator's answer, one for each number of microbatches.
     """
 
     allocator: str = "auto"
@@ -47,6 +50,8 @@ class PipelineWish:
     recompute: bool = False
     seed: int = 0
     time_limit_s: float | None = None
+    progress: Progress | None = dataclasses.field(default=None, compare=False)
+    on_allocated: Callable[[ChainProblem, Allocated], None] | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,12 +188,15 @@ def _allocated(problem: ChainProblem, wish: PipelineWish) -> Allocated:
     """Return the allocator's answer with two stages or more: one device alone is the business of strategy single."""
 
     def with_stages(stages: int | None) -> Allocated:
-        return allocate(problem, wish.allocator, stages=stages, seed=wish.seed, time_limit_s=wish.time_limit_s)
+        limit_s, progress = wish.time_limit_s, wish.progress
+        return allocate(problem, wish.allocator, stages=stages, seed=wish.seed, time_limit_s=limit_s, progress=progress)
 
-    free = with_stages(wish.stages)
-    if wish.stages is not None or len(free.allocation.cuts) > 1:
-        return free
-    return with_stages(2)
+    found = with_stages(wish.stages)
+    if wish.stages is None and len(found.allocation.cuts) < 2:
+        found = with_stages(2)
+    if wish.on_allocated is not None:
+        wish.on_allocated(problem, found)
+    return found
 
 
 def _depths(problem: ChainProblem, chosen: Allocated, stage_s: Sequence[float]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Predicted step of any plan: of one stage, or of a pipeline."""
+"""Predicted step of any plan: of one stage, or of a pipeline, with its time line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.records import Prediction
+from hetero_mtf.planning.simulator import Simulation
 
 
 def predict_plan(costs: Costs, plan: Plan) -> Prediction | None:
@@ -27,8 +28,35 @@ def predict_plan(costs: Costs, plan: Plan) -> Prediction | None:
     """
     if not (plan.pipelined or plan.recompute):
         return predict(costs, plan.stages[0], plan.gradient_sync)
-    if plan.schedule == "synchronous" and len(plan.stages) > 1:
+    found = time_line(costs, plan)
+    return found[0] if found is not None else None
+
+
+def time_line(costs: Costs, plan: Plan) -> tuple[Prediction, Simulation] | None:
+    """Return the predicted step of a pipeline with its time line; None for a plan that is simulated by nothing.
+
+    Parameters
+    ----------
+    costs, plan : as for `predict_plan`; the costs may be at another batch size.
+
+    Raises
+    ------
+    ProfileError
+        If the link between two stages was not measured.
+    """
+    pipeline = pipeline_of(plan)
+    return predict_pipeline(MicrobatchCosts(costs.profile, costs), pipeline) if pipeline is not None else None
+
+
+def pipeline_of(plan: Plan) -> Pipeline | None:
+    """Return a plan's stages and how its batches go through them; None for one stage that takes whole batches, and for several in turn.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    in_turn = plan.schedule == "synchronous" and len(plan.stages) > 1
+    if in_turn or not (plan.pipelined or plan.recompute):
         return None
     schedule = "1f1b" if plan.schedule == "synchronous" else plan.schedule
-    pipeline = Pipeline(plan.stages, plan.microbatches, schedule, plan.recompute, plan.depths)
-    return predict_pipeline(MicrobatchCosts(costs.profile, costs), pipeline)[0]
+    return Pipeline(plan.stages, plan.microbatches, schedule, plan.recompute, plan.depths)

@@ -144,3 +144,18 @@ def test_deeper_stages_are_taken_only_where_memory_allows(profile: Profile) -> N
     flat, _ = predict_pipeline(MicrobatchCosts(profile), shallow)
     assert deep.step_s <= flat.step_s + 1e-9
     assert np.isfinite(deep.step_s)
+
+
+def test_whoever_asks_hears_every_generation_and_every_answer(profile: Profile) -> None:
+    bars: list[tuple[int, int]] = []
+    heard: list[tuple[int, float]] = []
+    wish = PipelineWish(
+        allocator="genetic",
+        stages=2,
+        progress=lambda generation, generations, best_s: bars.append((generation, generations)),
+        on_allocated=lambda problem, found: heard.append((problem.microbatches, found.value)),
+    )
+    found = best_pipeline(MicrobatchCosts(profile), wish)
+    assert [count for count, _ in heard] == [2, 4, 8] and (found.pipeline.microbatches, found.allocated.value) in heard
+    assert bars[0][0] == 1 and [generation for generation, _ in bars].count(1) == 3
+    assert wish == PipelineWish(allocator="genetic", stages=2)

@@ -7,7 +7,7 @@ import pytest
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.plan_prediction import predict_plan
+from hetero_mtf.planning.plan_prediction import predict_plan, time_line
 from tests.planning.networks import pair_net, profile_of
 
 GRAPH = pair_net(24, 24, 24)
@@ -47,3 +47,11 @@ def test_what_is_computed_again_takes_time() -> None:
 
 def test_stages_that_work_one_after_another_are_not_predicted() -> None:
     assert predict_plan(Costs(PROFILE), typed("synchronous")) is None
+    assert time_line(Costs(PROFILE), typed("synchronous")) is None
+
+
+def test_a_pipeline_has_a_time_line_and_a_split_has_none() -> None:
+    costs = Costs(PROFILE)
+    found = time_line(costs, typed("1f1b"))
+    assert found is not None and len(found[1].tasks) == 2 * 2 * 4
+    assert time_line(costs, Plan.filters(GRAPH, [2, 1, 1], PROFILE.cluster, 8)) is None

@@ -15,6 +15,7 @@ from hetero_mtf.devices.records import Device
 _TRANSFER = "RecvTensor"
 _ENDS = re.compile(r" from (\S+) to (\S+)$")
 _TASK = re.compile(r"/(stage\d+_(?:forward|backward)\d+)/")  # as `hetero_mtf.program.passes` names operations
+_GIVEN = re.compile(r" = (?:Const|Fill|NoOp)\(")  # there before a task's inputs are
 
 Interval = tuple[float, float]
 
@@ -113,7 +114,7 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> Ste
                 lasted = (start_s + node.op_start_rel_micros / 1e6, start_s + node.op_end_rel_micros / 1e6)
                 busy.setdefault(_spec(entry.device), []).append(lasted)
                 task = _TASK.search(node.node_name)
-                if task:
+                if task and not _GIVEN.search(node.timeline_label):
                     tasks.setdefault((_spec(entry.device), task[1]), []).append(lasted)
                 continue
             ends = _ENDS.search(node.timeline_label)

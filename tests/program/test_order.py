@@ -15,6 +15,7 @@ import hetero_mtf as hm
 from hetero_mtf.mesh.turns import END
 from hetero_mtf.planning.schedule import clock_table
 from hetero_mtf.program.passes import task_name
+from hetero_mtf.runtime import step_trace
 from tests.program import small_nets as nets
 from tests.program.pipelines import Pipe, steps_for
 
@@ -24,6 +25,7 @@ TASK = re.compile(r"^train_8/(stage\d+_(?:forward|backward)\d+)/")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
+    keras.config.set_floatx("float64")  # whose operations keep their names, where those of float32 may be fused
     with hm.Cluster.local(["cpu:0"] * 3) as made:
         yield made
 
@@ -99,6 +101,23 @@ def test_what_no_step_needs_is_neither_built_nor_waited_for(cluster: Any) -> Non
     _, operations = _graph(PIPES[0], cluster)
     first = [op.name for op in operations if op.type == "Conv2DBackpropInput" and "/stage0_" in op.name]
     assert first == [], "nobody reads the gradient of the network's input"
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_forward_passes_run_once_more_where_activations_are_computed_again(
+    recompute: bool, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keras.config.set_floatx("float64")
+    seen: list[Any] = []
+    monkeypatch.setattr(step_trace, "read_trace", lambda stats, *_: seen.append(stats))
+    model, pipe = nets.convs(), Pipe(("first", "hidden"), ((0,), (1,)), ((1,), (1,)), schedule="fill_drain", recompute=recompute)
+    steps = steps_for(model, (8,))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    with hm.Trainer(model, pipe.plan(model, cluster), cluster, loss=loss) as trainer:
+        trainer.trace_on_batch(steps.x[0], steps.y[0])
+    nodes = {node.node_name for entry in seen[0].dev_stats for node in entry.node_stats}
+    convolutions = [name for name in nodes if TASK.match(name) and name.endswith("/Conv2D")]
+    assert len(convolutions) == 2 * 4 * (2 if recompute else 1), "two convolutions, four microbatches"
 
 
 @pytest.mark.slow

@@ -70,3 +70,24 @@ def plan(rng: np.random.Generator, graph: LayerGraph, axes: Axes, batch_size: in
     devices = math.prod(size for _, size in axes)
     stage = Stage(tuple(range(len(graph.layers))), tuple(range(devices)), axes, layouts(rng, graph, axes, batch_size))
     return hm.Plan(graph.digest, graph.dtype, batch_size, "typed", ("cpu:0",) * devices, (stage,))
+
+
+def pipeline(rng: np.random.Generator, graph: LayerGraph, meshes: list[Axes], batch_size: int) -> hm.Plan:
+    """Return a pipeline drawn at random: cuts anywhere, a stage on each of some meshes, layouts as in `plan`, any microbatches."""
+    inside = [index for index in range(len(graph.inputs) + 1, len(graph.layers)) if not _shares_over(graph, index)]
+    count = min(len(meshes), len(inside) + 1)
+    starts = [0, *sorted(int(i) for i in rng.choice(inside, count - 1, replace=False))] if inside else [0]
+    stages, used = [], 0
+    for axes, first, end in zip(meshes, starts, [*starts[1:], len(graph.layers)]):
+        devices = math.prod(size for _, size in axes)
+        drawn = layouts(rng, graph, axes, batch_size)[first:end]
+        stages.append(Stage(tuple(range(first, end)), tuple(range(used, used + devices)), axes, drawn))
+        used += devices
+    microbatches, schedule = int(rng.integers(1, batch_size + 1)), str(rng.choice(["1f1b", "fill_drain", "synchronous"]))
+    way = (schedule, microbatches, bool(rng.random() < 0.4))
+    return hm.Plan(graph.digest, graph.dtype, batch_size, "typed", ("cpu:0",) * used, tuple(stages), *way)
+
+
+def _shares_over(graph: LayerGraph, cut: int) -> bool:
+    """Return whether variables are shared over a cut in front of a layer."""
+    return any(graph.owner(index) < cut <= index for index in range(len(graph.layers)))

@@ -24,3 +24,11 @@ def record(path: str | None, command: str, document: Mapping[str, Any]) -> None:
         beside = pathlib.Path(f"{path}.part")
         beside.write_text(json.dumps({"command": command, "machine": machine, **document}, indent=1) + "\n")
         beside.replace(path)
+
+
+def kept(path: str | None) -> list[dict[str, Any]]:
+    """Return the cases in the file of an earlier run, if there is one."""
+    if path is None or not pathlib.Path(path).exists():
+        return []
+    found: list[dict[str, Any]] = json.loads(pathlib.Path(path).read_text())["cases"]
+    return found

@@ -53,6 +53,13 @@ def resnet18() -> Any:
     return resnet18()
 
 
+def resnet50() -> Any:
+    """Return a residual network of 50 convolutions for CIFAR-10, of 16, 32 and 64 filters."""
+    from models.residual import residual
+
+    return residual(50)
+
+
 def volume() -> Any:
     """Return a residual network of ten layers on volumes of 32x32x32."""
     from models.volume import resnet10_3d
@@ -74,5 +81,6 @@ NETWORKS = {
     "volume": Network("3-D ResNet-10", volume, 16, 32),
     "alexnet": Network("AlexNet-like", alexnet, 64, 128),
     "vgg8": Network("VGG-8", vgg8, 64, 128),
+    "resnet50": Network("residual net of 50 convolutions", resnet50, 32, 128),
 }
 FIVE = ("paper-a", "vgg11", "resnet18", "volume", "alexnet")

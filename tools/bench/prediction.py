@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import os
 import pathlib
 import sys
@@ -28,7 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 
 from tools.bench.accuracy import MEDIAN_ERROR, REGRET, WORST_ERROR, chosen, distinct, error, regret, summary
-from tools.bench.measured import markdown, record
+from tools.bench.measured import kept, markdown, record
 from tools.bench.networks import FIVE, NETWORKS
 from tools.bench.offline_plans import now, plan_apart
 from tools.bench.side_by_side import Pace, Task, measure, parts_text
@@ -119,14 +118,6 @@ def report(cases: list[dict[str, Any]]) -> str:
         f"{100 * total['worst_regret']:.1f} %. Parts are busy+sending+waiting of each device.",
     ]
     return "\n".join(lines)
-
-
-def kept(path: str | None) -> list[dict[str, Any]]:
-    """Return the cases in the file of an earlier run, if there is one."""
-    if path is None or not pathlib.Path(path).exists():
-        return []
-    found: list[dict[str, Any]] = json.loads(pathlib.Path(path).read_text())["cases"]
-    return found
 
 
 @click.command(help=__doc__)

@@ -62,7 +62,7 @@ class Task:
 def measure(
     task: Task, plans: Mapping[str, Any], cluster: Any, pace: Pace, others: Mapping[str, Callable[[], float]]
 ) -> dict[str, dict[str, Any]]:
-    """Return name -> measured_s, the rounds it is the median of and, of plans, the measured parts of a step.
+    """Return name -> measured_s, the rounds it is the median of and, of plans, the measured parts and, of pipelines, tasks of a step.
 
     Parameters
     ----------
@@ -83,6 +83,8 @@ def measure(
         for name, trainer in trainers.items():
             traces = [trainer.trace_on_batch(*task.data) for _ in range(TRACED_STEPS)]
             found[name]["measured_parts"] = scaled_parts(traces, found[name]["measured_s"])
+            if traces[0].tasks:
+                found[name]["traced_tasks"] = [scaled_tasks(trace, found[name]["measured_s"]) for trace in traces]
     return found
 
 
@@ -98,6 +100,19 @@ def scaled_parts(traces: Sequence[Any], step_s: float) -> list[dict[str, Any]]:
     names = ("busy_s", "sending_s", "waiting_s")
     devices = zip(*(trace.parts for trace in traces), strict=True)
     return [{"device": same[0].device, **{name: factor * sum(getattr(part, name) for part in same) for name in names}} for same in devices]
+
+
+def scaled_tasks(trace: Any, step_s: float) -> list[dict[str, Any]]:
+    """Return device, task, start_s, end_s and busy_s of the tasks of a pipeline's traced step, on the scale of an untraced one.
+
+    Parameters
+    ----------
+    trace : StepTrace of the traced step.
+    step_s : seconds of an untraced step.
+    """
+    factor = step_s / trace.step_s
+    names = ("start_s", "end_s", "busy_s")
+    return [{"device": t.device, "task": t.task, **{name: factor * getattr(t, name) for name in names}} for t in trace.tasks]
 
 
 def parts_text(parts: Sequence[Mapping[str, Any]]) -> str:

@@ -6,7 +6,8 @@ import json
 import pathlib
 from typing import Any
 
-from tools.bench.prediction import kept, report
+from tools.bench.measured import kept
+from tools.bench.prediction import report
 
 
 def _found(network: str, cluster: str, measured_s: float) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from hetero_mtf.planning.typed import Grid, grid_stage
 LEAST_DEVICES = 4
 ROUNDS = 3
 MESHES = 3  # on which the layout program is solved
+STAGES = 2  # the best on a mesh, whose samples and sizes it chooses from
 LARGE = 20_000  # layers * devices, above which shares in proportion to speed have to do
 
 
@@ -48,7 +49,7 @@ def best_grid(costs: Costs) -> Candidate:
     (`minimise_maximum`), for at most three rounds (one where layers are kept whole); the best round counts. Tried are all
     factorisations of the number of devices (of all but the slowest where it is prime), in the cluster's order, sorted by speed
     along rows, and along columns, both pairings; from the best of these a descent keeps layers whole (`search.descend`). The layout
-    program is solved on the three best of these meshes, exactly in J for the samples and sizes that the search came upon there. Of
+    program is solved on the three best of these meshes, exactly in J for the samples and sizes of the two best plans there. Of
     more than 20,000 layers times devices, only shares in proportion to speed on the two meshes nearest to a square are looked at.
     """
     count = len(costs.profile.cluster.devices)
@@ -83,7 +84,7 @@ def _by_program(costs: Costs, best: Candidate, known: Sequence[Candidate]) -> Ca
     for other in sorted((c for c in known if len(c.stage.axes) > 1), key=lambda c: c.prediction.step_s):
         meshes.setdefault((other.stage.devices, other.stage.axes), []).append(other.stage)
     for stages in list(meshes.values())[:MESHES]:
-        cost = GridCost(costs, grid_space(costs, stages))
+        cost = GridCost(costs, grid_space(costs, stages[:STAGES]))
         if not fits_in_tables(cost):
             break
         solution = solve_layouts(cost)

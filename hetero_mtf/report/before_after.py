@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from hetero_mtf.planning.cost import Costs
 from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan_prediction import time_line
 from hetero_mtf.planning.plan_text import stage_rows
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.report.binding import bindings
+from hetero_mtf.report.pipeline import stage_bindings
+from hetero_mtf.report.pipeline_line import predicted_line
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.table import BESIDE_UP_TO, NOTHING, Table
+from hetero_mtf.report.time_line import KEY
 from hetero_mtf.units import bytes_text, seconds_text
 
 
-def before_after(before: Plan, after: Plan, profile: Profile) -> tuple[Section, ...]:
+def before_after(before: Plan, after: Plan, profile: Profile, kept_s: float | None = None) -> tuple[Section, ...]:
     """Return what changes between two plans that have predictions.
 
     Parameters
@@ -19,6 +24,7 @@ def before_after(before: Plan, after: Plan, profile: Profile) -> tuple[Section, 
     before : the plan as things are.
     after : the plan as they would be; its devices are those of `before`, perhaps with more behind them.
     profile : the supposed profile that `after` was made from.
+    kept_s : seconds a step of `before` with nothing changed, if things were so; None if that is not known.
     """
     assert before.predicted is not None and after.predicted is not None
     if before.predicted.step_s > 0:
@@ -26,12 +32,17 @@ def before_after(before: Plan, after: Plan, profile: Profile) -> tuple[Section, 
         change = f"a step would take {times:.2f} times as long: {_arrow(*(seconds_text(s) for s in _steps(before, after)))}"
     else:
         change = f"a step would take {_arrow(*(seconds_text(s) for s in _steps(before, after)))}"
-    binding = [b.text for b in bindings(after.predicted, after.used, profile)]
+    found = time_line(Costs(profile), after)
+    staged = stage_bindings(after, found[1], after.predicted.call_s) if found is not None else ()
+    binding = [*staged, *(b.text for b in bindings(after.predicted, after.used, profile, ring=not staged))]
+    change += f"; with the plan as it is, {seconds_text(kept_s)}" if kept_s is not None else ""
     sentences = (*(f"suppose that {clause}" for clause in after.supposed), change, *(f"then {text}" for text in binding))
-    found = [Section("What if", sentences, _figures(before, after))]
+    sections = [Section("What if", sentences, _figures(before, after))]
+    line = predicted_line(after, found[1]) if found is not None else None
+    sections += [Section("Time line if so", (KEY,), line=line)] if line is not None else []
     if len(after.devices) <= BESIDE_UP_TO:
-        found.append(Section("Sizes before and after", (), _sizes(before, after)))
-    return tuple(found)
+        sections.append(Section("Sizes before and after", (), _sizes(before, after)))
+    return tuple(sections)
 
 
 def _steps(before: Plan, after: Plan) -> tuple[float, float]:
@@ -46,6 +57,9 @@ def _arrow(before: str, after: str) -> str:
 def _figures(before: Plan, after: Plan) -> Table:
     assert before.predicted is not None and after.predicted is not None
     rows = [("strategy", before.strategy, after.strategy), ("batch size", str(before.batch_size), str(after.batch_size))]
+    if before.pipelined or after.pipelined:
+        rows.append(("stages", str(len(before.stages)), str(len(after.stages))))
+        rows.append(("microbatches", str(before.microbatches), str(after.microbatches)))
     rows.append(("samples a second", _rate(before), _rate(after)))
     for name in ("step_s", "call_s", "forward_s", "backward_s", "update_s"):
         values = (getattr(plan.predicted, name) for plan in (before, after))

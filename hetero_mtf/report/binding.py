@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from hetero_mtf.planning.link_cost import ring
+from hetero_mtf.planning.link_cost import ring as link_between
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import DevicePart, Prediction
 from hetero_mtf.units import bandwidth_text, bytes_text, seconds_text
@@ -38,7 +38,9 @@ def critical(parts: Sequence[DevicePart]) -> DevicePart:
     return min(parts, key=lambda part: part.waiting_s)
 
 
-def bindings(predicted: Prediction, devices: Sequence[int], profile: Profile | None = None) -> tuple[Binding, ...]:
+def bindings(
+    predicted: Prediction, devices: Sequence[int], profile: Profile | None = None, ring: bool = True
+) -> tuple[Binding, ...]:
     """Return what binds a step, first what its time hangs on, then the memory pools that are all but full.
 
     Time hangs on the device that waits least for others; where none waits longer than 2 % of the step, on all alike. It is links
@@ -50,6 +52,7 @@ def bindings(predicted: Prediction, devices: Sequence[int], profile: Profile | N
     predicted : the prediction of a step.
     devices : (parts,) indices in the cluster of the devices it is of.
     profile : names the slowest link and says how much memory is free; None if it is not at hand.
+    ring : whether each device sends to the next, so that the slowest link between neighbours matters.
     """
     part = critical(predicted.parts)
     spent = f"computes for {seconds_text(part.busy_s)} and sends for {seconds_text(part.sending_s)} of {seconds_text(predicted.step_s)}"
@@ -58,7 +61,7 @@ def bindings(predicted: Prediction, devices: Sequence[int], profile: Profile | N
     longest_s = max(p.waiting_s for p in predicted.parts) - predicted.call_s
     alike = len(predicted.parts) > 1 and longest_s <= BALANCED_UP_TO * predicted.step_s
     if part.sending_s > part.busy_s:
-        slowest = f"; {_slowest_link(profile, devices)}" if profile is not None and len(devices) > 1 else ""
+        slowest = f"; {_slowest_link(profile, devices)}" if profile is not None and ring and len(devices) > 1 else ""
         found = [Binding("link", f"the links bind: {part.device}, which {waits}, {spent}{slowest}")]
     else:
         many = "both" if len(predicted.parts) == 2 else f"all {len(predicted.parts)}"
@@ -71,7 +74,7 @@ def _slowest_link(profile: Profile, devices: Sequence[int]) -> str:
     """Return the slowest of the links from each device to the next."""
     names = [d.name for d in profile.cluster.devices]
     ends = [(devices[at - 1], devices[at]) for at in range(len(devices))]
-    links = {end: ring(profile, end) for end in ends}
+    links = {end: link_between(profile, end) for end in ends}
     (first, second), link = max(links.items(), key=lambda item: (item[1].seconds_per_byte, item[1].latency_s))
     if link.seconds_per_byte <= 0:
         return f"between {names[first]} and {names[second]} nothing is sent"

@@ -8,16 +8,18 @@ from collections.abc import Sequence
 
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.plan_prediction import predict_plan
+from hetero_mtf.planning.plan_prediction import predict_plan, time_line
 from hetero_mtf.planning.plan_text import proof_text, way_text
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import DeviceWorth, Prediction
 from hetero_mtf.planning.search import Candidate
+from hetero_mtf.planning.simulator import Simulation
 from hetero_mtf.planning.typed import filter_stage, single_stage
 from hetero_mtf.planning.worth import device_worth
 from hetero_mtf.report.binding import bindings
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.pictures import TIMES, alternative_bars, measured_bars, size_bars, time_bars
+from hetero_mtf.report.pipeline import pipeline_sections, simpler_times, stage_bindings, stages_table, traced_sections
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from hetero_mtf.report.table import (
@@ -74,6 +76,12 @@ class Subject:
         """The costs of the profile, tabulated once; None without a profile."""
         return Costs(self.profile) if self.profile is not None else None
 
+    @functools.cached_property
+    def simulation(self) -> Simulation | None:
+        """The simulated step of a pipeline; None without a profile, and for a plan that nothing simulates."""
+        found = time_line(self.costs, self.plan) if self.costs is not None else None
+        return found[1] if found is not None else None
+
 
 def facts(subject: Subject) -> tuple[Section, ...]:
     """Return everything that is known of a plan.
@@ -89,6 +97,7 @@ def facts(subject: Subject) -> tuple[Section, ...]:
         found.append(Section("Predicted step", (f"nothing is predicted: the plan was typed by hand, and {lack}",)))
     else:
         found += _predicted(subject, plan.predicted)
+    found += _staged(subject)
     compared = _compared(subject)
     found += [compared] if compared is not None else []
     if plan.alternatives:
@@ -96,6 +105,15 @@ def facts(subject: Subject) -> tuple[Section, ...]:
     if plan.worth:
         found.append(Section("Is each device worth using?", (), worth_table(plan)))
     return tuple(found)
+
+
+def _staged(subject: Subject) -> list[Section]:
+    """Return what is said of a pipeline alone, as far as it is known."""
+    plan, simulation = subject.plan, subject.simulation
+    if simulation is not None:
+        return pipeline_sections(plan, simulation, subject.measured)
+    found = [Section("Stages", (), stages_table(plan))] if len(plan.stages) > 1 else []
+    return [*found, *traced_sections(plan, subject.measured)]
 
 
 def _worth(plan: Plan, costs: Costs) -> tuple[DeviceWorth, ...]:
@@ -106,7 +124,8 @@ def _worth(plan: Plan, costs: Costs) -> tuple[DeviceWorth, ...]:
 def step_times(plan: Plan, costs: Costs, measured: Measured | None = None) -> StepTimes:
     """Return seconds a step on each device alone, split equally and as planned: predicted, and measured where that is known.
 
-    What is predicted to take no time at all, from a profile without curves, counts as not predicted.
+    A pipeline is set beside an equal cut and beside itself without microbatches too. What is predicted to take no time at all, from
+    a profile without curves, counts as not predicted.
 
     Parameters
     ----------
@@ -119,7 +138,7 @@ def step_times(plan: Plan, costs: Costs, measured: Measured | None = None) -> St
     alone = tuple(StepTime(name, _alone_s(costs, d) or None, alone_s[d]) for d, name in enumerate(names))
     even_s = predict(costs, filter_stage(costs.graph, [1.0] * len(names), "pairs")).step_s
     even = StepTime("equal split", even_s or None, measured.even_s if measured is not None else None)
-    return StepTimes(alone, _planned(plan, measured), even)
+    return StepTimes(alone, _planned(plan, measured), even, simpler_times(plan, costs))
 
 
 def _alone_s(costs: Costs, device: int) -> float:
@@ -140,8 +159,18 @@ def _heading(plan: Plan, doubts: Sequence[str]) -> Section:
         f"{len(used)} of {len(plan.devices)} devices work: {_named([plan.devices[d] for d in used])}",
     ]
     lines += [f"left out: {_named(idle)}"] if idle else []
-    lines += [f"layouts: {proof_text(plan.proof)}"] if plan.proof is not None else []
+    lines += [f"{proven(plan)}: {proof_text(plan.proof)}"] if plan.proof is not None else []
     return Section("Plan", (*lines, *(f"supposed, not measured: {clause}" for clause in plan.supposed), *doubts))
+
+
+def proven(plan: Plan) -> str:
+    """Return what the proof of a plan is of: its layouts, or the cuts of a pipeline.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    return "cuts" if len(plan.stages) > 1 else "layouts"
 
 
 def _named(names: list[str]) -> str:
@@ -163,7 +192,10 @@ def _predicted(subject: Subject, predicted: Prediction) -> list[Section]:
     sentences = [_measured_sentence(subject.measured, predicted)] if subject.measured is not None else []
     if predicted.call_s > 0:
         sentences.append("until a step is called and has its batch all devices wait, as long under every plan")
-    binding = [b.text for b in bindings(predicted, plan.used, subject.profile)] if predicted.parts else []
+    if plan.microbatches > 1:
+        sentences.append("forward is until the last forward pass has ended, backward from then on; passes of several microbatches overlap")
+    staged = stage_bindings(plan, subject.simulation, predicted.call_s) if subject.simulation is not None else ()
+    binding = [*staged, *(b.text for b in bindings(predicted, plan.used, subject.profile, ring=not staged))] if predicted.parts else []
     binding += ["whether memory binds is not known without the profile"] if subject.profile is None else []
     found = [Section("Predicted step", tuple(sentences), prediction_table(plan), time_bars(plan), tuple(figures))]
     if subject.measured is not None and subject.measured.parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import re
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +15,58 @@ from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
 from hetero_mtf.planning.records import DevicePart
+from hetero_mtf.planning.schedule import BACKWARD, FORWARD
 from hetero_mtf.report.step_time import StepTimes
 
 VERSION = 1
 _HEAD = ("kind", "version")
+_TASK = re.compile(rf"stage(\d+)_({FORWARD}|{BACKWARD})(\d+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class MeasuredTask:
+    """When one device computed one task of a pipeline in a traced step.
+
+    Parameters
+    ----------
+    device : the device's name.
+    stage, microbatch : indices of the task's stage and microbatch.
+    step_pass : "forward" or "backward".
+    start_s, end_s : when its first operation began and its last one ended, seconds since the step's first operation on any device.
+    busy_s : seconds in which the device worked on it.
+    """
+
+    device: str
+    stage: int
+    microbatch: int
+    step_pass: str
+    start_s: float
+    end_s: float
+    busy_s: float
+
+
+def measured_task(device: str, task: str, start_s: float, end_s: float, busy_s: float) -> MeasuredTask:
+    """Return the record of a task that a step trace tells of.
+
+    Parameters
+    ----------
+    device, start_s, end_s, busy_s : as in `MeasuredTask`.
+    task : its name.
+
+    Raises
+    ------
+    DataError
+        If the name is of another form.
+
+    Examples
+    --------
+    >>> measured_task("cpu:0", "stage1_backward3", 0.5, 0.75, 0.25)
+    MeasuredTask(device='cpu:0', stage=1, microbatch=3, step_pass='backward', start_s=0.5, end_s=0.75, busy_s=0.25)
+    """
+    found = _TASK.fullmatch(task)
+    if found is None:
+        raise DataError(f"a trace names the task {task!r}, which is not like stage0_forward3; report it with the plan")
+    return MeasuredTask(device, int(found[1]), int(found[3]), found[2], start_s, end_s, busy_s)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +85,7 @@ class Measured:
     alone_s : (devices,) seconds a step on each device alone; empty if not measured.
     even_s : seconds a step of the equal split; None if not measured.
     parts : what each TensorFlow device did in one traced step; empty if none was traced.
+    tasks : when each TensorFlow device computed which task of a pipeline in that step; empty where there is one stage and microbatch.
 
     Raises
     ------
@@ -53,6 +103,7 @@ class Measured:
     alone_s: tuple[float, ...] = ()
     even_s: float | None = None
     parts: tuple[DevicePart, ...] = ()
+    tasks: tuple[MeasuredTask, ...] = ()
 
     def __post_init__(self) -> None:
         faults = _faults(self)
@@ -62,6 +113,8 @@ class Measured:
     def check(self, plan: Plan, source: str = "the measured times") -> None:
         """Raise `PlanError` unless the times are of a run by a plan of this strategy for this network, batch size and cluster.
 
+        The tasks of a traced step must be those of the plan's stages and microbatches too.
+
         Parameters
         ----------
         plan : Plan.
@@ -70,6 +123,10 @@ class Measured:
         mine, asked = (_said(r.digest, r.strategy, r.batch_size, r.devices) for r in (self, plan))
         if mine != asked:
             raise PlanError(f"{source}: measured was {mine}, the plan is {asked}; give the plan of that run or train by this one")
+        stages, microbatches = (1 + max(getattr(t, name) for t in self.tasks) if self.tasks else 0 for name in ("stage", "microbatch"))
+        if self.tasks and (stages, microbatches) != (len(plan.stages), plan.microbatches):
+            mine, asked = (f"{s} stages with {m} microbatches" for s, m in ((stages, microbatches), (len(plan.stages), plan.microbatches)))
+            raise PlanError(f"{source}: traced were {mine}, the plan has {asked}; give the plan of that run or train by this one")
 
     def beside(self, times: StepTimes | None) -> Measured:
         """Return the times with those of each device alone and of the equal split, taken in one comparison.
@@ -148,8 +205,22 @@ def _faults(measured: Measured) -> list[Fault]:
     for index, part in enumerate(measured.parts):
         spent = {f"parts[{index}].{name}": getattr(part, name) for name in ("busy_s", "sending_s", "waiting_s")}
         faults += [Fault(path, f"is {value:g}, must be zero or more") for path, value in spent.items() if not 0 <= value < math.inf]
+    for index, task in enumerate(measured.tasks):
+        faults += [Fault(f"tasks[{index}].{name}", text) for name, text in _task_faults(task)]
     if not 0 <= measured.spread < math.inf:
         faults.append(Fault("spread", f"is {measured.spread:g}, must be zero or more"))
     if measured.alone_s and len(measured.alone_s) != len(measured.devices):
         faults.append(Fault("alone_s", f"are {len(measured.alone_s)}, there are {len(measured.devices)} devices"))
+    return faults
+
+
+def _task_faults(task: MeasuredTask) -> list[tuple[str, str]]:
+    faults = [(name, f"is {value}, must be at least 0") for name in ("stage", "microbatch") if (value := getattr(task, name)) < 0]
+    if task.step_pass not in (FORWARD, BACKWARD):
+        faults.append(("step_pass", f"is {task.step_pass!r}, must be {FORWARD} or {BACKWARD}"))
+    for name in ("start_s", "busy_s"):
+        value = getattr(task, name)
+        faults += [] if 0 <= value < math.inf else [(name, f"is {value:g}, must be zero or more")]
+    if not task.start_s <= task.end_s < math.inf:
+        faults.append(("end_s", f"is {task.end_s:g}, must not be before {task.start_s:g}"))
     return faults

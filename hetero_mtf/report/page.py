@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from hetero_mtf.json_file import replace_file
 from hetero_mtf.report.section import Bar, Bars, Section
 from hetero_mtf.report.table import Table
+from hetero_mtf.report.time_line_picture import time_line_svg
 
 # Dark enough that white text on each has a contrast of at least 4.5, and told apart without red against green.
 _DEVICE_COLOURS = ("#1f6fb2", "#b35900", "#147a63", "#96397b", "#5b4bb3", "#a63434", "#6a6400", "#1f6b7a")
@@ -48,6 +49,10 @@ figure { margin: 0 0 1.1rem; }
 .bar { display: flex; height: 1.55rem; background: var(--bar); border-radius: 5px; overflow: hidden; }
 .bar span { color: #fff; font-size: .76rem; line-height: 1.55rem; text-align: center; overflow: hidden; white-space: nowrap; }
 .bar span + span { border-left: 1px solid var(--card); }
+svg.line { display: block; width: 100%; min-width: 44rem; height: auto; font: 11.5px/1 system-ui, sans-serif; }
+svg.line text { fill: var(--text); } svg.line .tick { fill: var(--soft); stroke: none; font-size: 10.5px; }
+svg.line path.tick { stroke: var(--line); } svg.line .task { stroke: var(--card); stroke-width: .7; }
+svg.line text.in { fill: #fff; text-anchor: middle; pointer-events: none; }
 @media print { body { background: #fff; } section { break-inside: avoid; } }
 """
 
@@ -107,6 +112,8 @@ def _section(section: Section, name: str) -> str:
         parts.append(f"<ul>{''.join(f'<li>{_text(sentence)}</li>' for sentence in section.sentences)}</ul>")
     if section.bars is not None and section.bars.bars:
         parts.append(_figure(section.bars, section.title))
+    if section.line is not None:
+        parts.append(time_line_svg(section.line, section.title))
     if section.table is not None and section.table.rows:
         table = _table(section.table, section.title)
         folded = section.bars is not None and len(section.table.rows) >= _FOLDED_FROM

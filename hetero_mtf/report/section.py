@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from hetero_mtf.report.table import Table
+from hetero_mtf.report.time_line import TimeLine, time_line_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Section:
     table : None for none.
     bars : None for none; a terminal does not draw them.
     figures : (name, value) of what matters most.
+    line : a time line; None for none.
     """
 
     title: str
@@ -60,10 +62,11 @@ class Section:
     table: Table | None = None
     bars: Bars | None = None
     figures: tuple[tuple[str, str], ...] = ()
+    line: TimeLine | None = None
 
 
 def sections_text(sections: Sequence[Section]) -> str:
-    """Return sections for a terminal: title, figures, sentences and table of each.
+    """Return sections for a terminal: title, figures, sentences, table and time line of each.
 
     Parameters
     ----------
@@ -76,5 +79,6 @@ def sections_text(sections: Sequence[Section]) -> str:
         lines += section.sentences
         if section.table is not None and section.table.rows:
             lines += ["", dataclasses.replace(section.table, title="").text()]
+        lines += ["", *time_line_text(section.line)] if section.line is not None else []
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

@@ -163,14 +163,14 @@ def worth_table(plan: Plan) -> Table:
 
 
 def step_time_table(times: StepTimes) -> Table:
-    """Return seconds a step on each device alone, split equally and as planned, the ideal, and the efficiency reached.
+    """Return seconds a step on each device alone, split equally or simpler and as planned, the ideal, and the efficiency reached.
 
     Parameters
     ----------
     times : StepTimes.
     """
     rows = [_time_row(f"{entry.name} alone", entry, times) for entry in times.alone]
-    rows += [_time_row(entry.name, entry, times) for entry in (times.even, times.planned) if entry is not None]
+    rows += [_time_row(entry.name, entry, times) for entry in (times.even, *times.simpler, times.planned) if entry is not None]
     rows.append(_time_row("ideal", times.ideal, times))
     rows.append(("efficiency (ideal / planned)", _percent(times.efficiency(measured=False)), _percent(times.efficiency(measured=True)), ""))
     return Table(("one training step", "predicted", "measured", "times planned"), tuple(rows))

@@ -79,8 +79,8 @@ def test_what_binds_a_pipeline_is_sought_among_all_its_devices() -> None:
     typed = Plan.pipeline(GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], cluster_of(3), 8, microbatches=4)
     parts = tuple(DevicePart(typed.devices[d], 0.1, 0.0, waiting_s, 2**35) for d, waiting_s in zip(typed.used, (0.5, 0.5, 0.0)))
     found = titled(facts(Subject(dataclasses.replace(typed, predicted=Prediction(0.6, 0.2, 0.3, 0.1, parts)), unequal())))
-    assert found["What binds"].sentences[0].startswith("device worker:1 binds: it never waits")
-    assert typed.used == (0, 2, 1) and "memory host binds: 96.0 GiB are needed" in found["What binds"].sentences[1]
+    assert found["What binds"].sentences[2].startswith("device worker:1 binds: it never waits")
+    assert typed.used == (0, 2, 1) and "memory host binds: 96.0 GiB are needed" in found["What binds"].sentences[3]
 
 
 def test_the_ideal_and_the_equal_split_are_those_of_the_profile() -> None:

@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 
 from hetero_mtf.errors import DataError, HeteroError, PlanError
 from hetero_mtf.planning.plan import DevicePart, Plan
-from hetero_mtf.report.measured import Measured, median_and_spread
+from hetero_mtf.report.measured import Measured, MeasuredTask, measured_task, median_and_spread
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from tests.planning.networks import cluster_of, pair_net
 from tests.planning.spoiling import spoilt
 
 PLAN = Plan.filters(pair_net(), [2, 1], cluster_of(2), 8)
 PART = DevicePart("worker:0", 0.1, 0.02, 0.03)
+TASK = MeasuredTask("worker:1", 0, 0, "backward", 0.1, 0.3, 0.15)
 
 
 def measured(**changes: Any) -> Measured:
-    made = Measured(PLAN.digest, "filters", 8, PLAN.devices, 20, 0.15, 0.1, (0.2, 0.4), 0.3, (PART,))
+    made = Measured(PLAN.digest, "filters", 8, PLAN.devices, 20, 0.15, 0.1, (0.2, 0.4), 0.3, (PART,), (TASK,))
     return dataclasses.replace(made, **changes)
 
 
@@ -48,6 +49,10 @@ def test_times_of_another_run_are_refused() -> None:
         ({"alone_s": (1.0,)}, "alone_s: are 1, there are 2 devices"),
         ({"spread": -0.5}, "spread: is -0.5, must be zero or more"),
         ({"parts": (dataclasses.replace(PART, busy_s=-1.0),)}, r"parts\[0\].busy_s: is -1, must be zero or more"),
+        ({"tasks": (dataclasses.replace(TASK, stage=-1),)}, r"tasks\[0\].stage: is -1, must be at least 0"),
+        ({"tasks": (dataclasses.replace(TASK, step_pass="up"),)}, r"tasks\[0\].step_pass: is 'up', must be forward or backward"),
+        ({"tasks": (dataclasses.replace(TASK, busy_s=-1.0),)}, r"tasks\[0\].busy_s: is -1, must be zero or more"),
+        ({"tasks": (TASK, dataclasses.replace(TASK, end_s=0.0))}, r"tasks\[1\].end_s: is 0, must not be before 0.1"),
     ],
 )
 def test_times_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -80,6 +85,29 @@ def test_whatever_is_spoilt_in_a_file_is_one_sentence(tmp_path: pathlib.Path, da
         assert isinstance(Measured.load(tmp_path / "measured.json"), Measured)
     except HeteroError as fault:
         assert "train" in str(fault).rpartition("; ")[2]
+
+
+def test_a_file_without_tasks_is_read_as_ever(tmp_path: pathlib.Path) -> None:
+    measured(tasks=()).save(tmp_path / "measured.json")
+    document = json.loads((tmp_path / "measured.json").read_text())
+    del document["tasks"]
+    (tmp_path / "measured.json").write_text(json.dumps(document))
+    assert Measured.load(tmp_path / "measured.json") == measured(tasks=())
+
+
+def test_the_tasks_of_another_pipeline_are_refused() -> None:
+    typed = Plan.pipeline(pair_net(), ["first", "second"], [[0], [1]], [[1], [1]], cluster_of(2), 8, microbatches=2)
+    tasks = tuple(dataclasses.replace(TASK, stage=stage, microbatch=m) for stage in range(2) for m in range(2))
+    measured(strategy="pipeline", tasks=tasks).check(typed)
+    message = "x.json: traced were 2 stages with 1 microbatches, the plan has 2 stages with 2 microbatches; give the plan of that run"
+    with pytest.raises(PlanError, match=message):
+        measured(strategy="pipeline", tasks=tasks[::2]).check(typed, "x.json")
+
+
+def test_a_task_is_known_by_its_name_in_the_trace() -> None:
+    assert measured_task("worker:1", "stage0_backward0", 0.1, 0.3, 0.15) == TASK
+    with pytest.raises(DataError, match="a trace names the task 'update', which is not like stage0_forward3; report it with the plan"):
+        measured_task("worker:1", "update", 0.1, 0.3, 0.15)
 
 
 def test_a_comparison_adds_the_devices_alone_and_the_equal_split() -> None:

@@ -1,0 +1,211 @@
+"""What is said of a pipeline alone: its stages, its bottleneck, its bubble, and what it is worth beside simpler ones."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from hetero_mtf.planning.blocks import blocks
+from hetero_mtf.planning.cost import Costs
+from hetero_mtf.planning.group_stages import whole_stage
+from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, predict_pipeline
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan_prediction import pipeline_of
+from hetero_mtf.planning.records import Stage
+from hetero_mtf.planning.schedule import BACKWARD, FORWARD
+from hetero_mtf.planning.simulator import Entry, Simulation, ideal_bubble
+from hetero_mtf.planning.sizes import even
+from hetero_mtf.report.measured import Measured, MeasuredTask
+from hetero_mtf.report.pipeline_line import measured_line, placed, predicted_line
+from hetero_mtf.report.section import Section
+from hetero_mtf.report.step_time import StepTime
+from hetero_mtf.report.table import NOTHING, Table
+from hetero_mtf.report.time_line import KEY, named
+from hetero_mtf.units import seconds_text
+
+
+def stages_table(plan: Plan, simulation: Simulation | None = None) -> Table:
+    """Return the stages of a plan: their devices and layers and, where the step is simulated, seconds of a microbatch and idle time.
+
+    Parameters
+    ----------
+    plan : Plan.
+    simulation : its simulated step; None for nothing more than the plan says.
+    """
+    headings = ("stage", "devices", "layers", "from", "to")
+    rows = []
+    for at, stage in enumerate(plan.stages):
+        first, last = (entry.name or f"layer {entry.layer}" for entry in (stage.layouts[0], stage.layouts[-1]))
+        cells = [str(at), placed(plan, at), str(len(stage.layers)), first, last]
+        rows.append((*cells, *(_simulated(simulation, at) if simulation is not None else ())))
+    if simulation is None:
+        return Table(headings, tuple(rows), left=5)
+    more = ("forward", "backward", "sends on", "update", "busy", "idle", "in flight")
+    return Table((*headings, *more), tuple(rows), left=5)
+
+
+def stage_bindings(plan: Plan, simulation: Simulation, call_s: float = 0.0) -> tuple[str, ...]:
+    """Return which stage, or which transfer, the step of a pipeline hangs on, and how long its devices are idle.
+
+    Parameters
+    ----------
+    plan : Plan.
+    simulation : its simulated step.
+    call_s : predicted seconds to call the step, which are not simulated.
+
+    Notes
+    -----
+    The bottleneck is what works longest in a step: the devices of one stage, or of several where they have several, or the
+    transfers over one boundary, both ways.
+    """
+    seconds: dict[tuple[str, tuple[int, ...]], float] = collections.defaultdict(float)
+    stages_of: dict[tuple[int, ...], list[int]] = {}
+    for at, stage in enumerate(plan.stages):
+        stages_of.setdefault(tuple(sorted(stage.devices)), []).append(at)
+    alike = {at: tuple(found) for found in stages_of.values() for at in found}
+    for entry in (*simulation.tasks, *simulation.updates):
+        seconds["stage", alike[entry.stage]] += entry.end_s - entry.start_s
+    for entry in simulation.transfers:
+        seconds["boundary", (entry.stage, entry.stage + 1)] += entry.end_s - entry.start_s
+    (kind, numbers), most_s = max(seconds.items(), key=lambda item: item[1])
+    who = f"{named('stage', numbers)} on {placed(plan, numbers[0])}" if kind == "stage" else f"sending between {named('stage', numbers)}"
+    does = "is the bottleneck: it takes" if kind == "boundary" else "is the bottleneck: it works for"
+    does = "are the bottleneck: they work for" if kind == "stage" and len(numbers) > 1 else does
+    step_s = call_s + simulation.step_s
+    share = f", {most_s / step_s:.0%}" if step_s > 0 else ""
+    return f"{who} {does} {seconds_text(most_s)} of {seconds_text(step_s)}{share}", _bubble_text(plan, simulation)
+
+
+def pipeline_sections(plan: Plan, simulation: Simulation, measured: Measured | None = None) -> list[Section]:
+    """Return the stages of a pipeline and its time line, the measured one under the predicted one where a step was traced.
+
+    Parameters
+    ----------
+    plan : Plan.
+    simulation : its simulated step.
+    measured : times of a run by this plan; None if there was none.
+    """
+    told = "of one microbatch, the first: its forward and backward pass, and what is sent on and comes back; busy of the whole step"
+    found = [Section("Stages", (told,), stages_table(plan, simulation))]
+    tasks = measured.tasks if measured is not None else ()
+    whole_s = max(simulation.step_s, _lasted_s(tasks))
+    line = predicted_line(plan, simulation, whole_s)
+    if line is not None:
+        found.append(Section("Predicted time line", (KEY,), line=line))
+    return [*found, *traced_sections(plan, measured, simulation)]
+
+
+def traced_sections(plan: Plan, measured: Measured | None, simulation: Simulation | None = None) -> list[Section]:
+    """Return the time line of a traced step of a pipeline with its bubble; nothing if no task of one was traced.
+
+    Parameters
+    ----------
+    plan : Plan.
+    measured : times of a run by this plan; None if there was none.
+    simulation : the simulated step, on whose scale it is drawn; None for a scale of its own.
+    """
+    if measured is None or not measured.tasks:
+        return []
+    lasted_s = _lasted_s(measured.tasks)
+    sentences = [f"the tasks of one traced step took {seconds_text(lasted_s)}"]
+    if simulation is not None and simulation.passes_s > 0:
+        sentences[0] += f", {lasted_s / simulation.passes_s:.2f} times what was predicted ({seconds_text(simulation.passes_s)})"
+    beside = f", predicted {simulation.bubble:.0%}" if simulation is not None else ""
+    sentences.append(f"measured bubble {measured_bubble(measured.tasks):.0%}{beside}, ideal {_ideal(plan):.0%}")
+    line = measured_line(plan, measured.tasks, max(lasted_s, simulation.step_s if simulation is not None else 0.0))
+    return [Section("Measured time line", tuple(sentences), line=line)]
+
+
+def measured_bubble(tasks: Sequence[MeasuredTask]) -> float:
+    """Return the idle fraction of the devices between the first task's beginning and the last one's end.
+
+    Parameters
+    ----------
+    tasks : tasks of a traced step, at least one.
+
+    Examples
+    --------
+    >>> task = MeasuredTask("a", 0, 0, "forward", 1.0, 3.0, 1.5)
+    >>> measured_bubble([task, dataclasses.replace(task, device="b", start_s=3.0, end_s=4.0, busy_s=1.0)])
+    0.5833333333333333
+    """
+    lasted_s, devices = _lasted_s(tasks), {task.device for task in tasks}
+    busy_s = math.fsum(task.busy_s for task in tasks)
+    return max(0.0, 1 - busy_s / (len(devices) * lasted_s)) if lasted_s > 0 else 0.0
+
+
+def simpler_times(plan: Plan, costs: Costs) -> tuple[StepTime, ...]:
+    """Return the predicted steps of an equal cut and of the same stages without microbatches; nothing for what is no pipeline.
+
+    Parameters
+    ----------
+    plan : Plan.
+    costs : Costs of the profile.
+
+    Notes
+    -----
+    The equal cut has as many stages, of equally many blocks each, on the fastest devices, the fastest one first, each alone.
+    """
+    pipeline, found = pipeline_of(plan), []
+    if pipeline is None or len(pipeline.stages) < 2:
+        return ()
+    known = MicrobatchCosts(costs.profile, costs)
+    equal = _equal_stages(costs, len(pipeline.stages))
+    if equal:
+        schedule = "1f1b" if pipeline.schedule == "interleaved" else pipeline.schedule
+        cut = Pipeline(equal, pipeline.microbatches, schedule, pipeline.recompute)
+        found.append(StepTime(f"equal cut into {len(equal)} stages", predict_pipeline(known, cut)[0].step_s or None))
+    if pipeline.microbatches > 1:
+        whole = dataclasses.replace(pipeline, microbatches=1, depths=())
+        found.append(StepTime("same stages, no microbatches", predict_pipeline(known, whole)[0].step_s or None))
+    return tuple(found)
+
+
+def _equal_stages(costs: Costs, stages: int) -> tuple[Stage, ...]:
+    """Return the stages of the equal cut; nothing where blocks or TensorFlow devices are too few for it."""
+    chain, fastest = blocks(costs.graph), dict[str, int]()
+    for device in costs.by_speed:
+        fastest.setdefault(costs.profile.cluster.devices[device].tf_device, device)
+    if stages > min(len(chain), len(fastest)):
+        return ()
+    sizes, found, first = even(len(chain), stages).sizes, [], 0
+    for size, device in zip(sizes, fastest.values()):
+        found.append(whole_stage(costs, [layer for block in chain[first : first + size] for layer in block], device))
+        first += size
+    return tuple(found)
+
+
+def _simulated(simulation: Simulation, stage: int) -> tuple[str, ...]:
+    """Return the cells of a stage that its simulation gives."""
+    passes = [_first(simulation.tasks, stage, name) for name in (FORWARD, BACKWARD)]
+    sent = [_first(simulation.transfers, stage, name) for name in (FORWARD, BACKWARD)]
+    update_s = sum(entry.end_s - entry.start_s for entry in simulation.updates if entry.stage == stage)
+    busy_s = update_s + sum(entry.end_s - entry.start_s for entry in simulation.tasks if entry.stage == stage)
+    sends = seconds_text(sum(s for s in sent if s is not None)) if sent[0] is not None else NOTHING
+    spent = [seconds_text(s) if s is not None else NOTHING for s in passes]
+    share = f"{busy_s / simulation.step_s:.0%}" if simulation.step_s > 0 else NOTHING
+    idle = f"{simulation.bubbles[stage]:.0%}"
+    return (*spent, sends, seconds_text(update_s), share, idle, str(simulation.in_flight[stage]))
+
+
+def _first(entries: Sequence[Entry], stage: int, step_pass: str) -> float | None:
+    """Return the seconds of the first microbatch's entry; None if there is none."""
+    return next((e.end_s - e.start_s for e in entries if (e.stage, e.microbatch, e.step_pass) == (stage, 0, step_pass)), None)
+
+
+def _bubble_text(plan: Plan, simulation: Simulation) -> str:
+    even_stages = f"{len(plan.stages)} even stages and {plan.microbatches} microbatches"
+    idle = f"the bubble is {simulation.bubble:.0%}, so much of the passes its devices are idle"
+    return f"{idle}; with {even_stages} that send nothing it would be {_ideal(plan):.0%}"
+
+
+def _ideal(plan: Plan) -> float:
+    """Return the bubble of even stages; where devices have several, each counts for so many microbatches more."""
+    groups = len({tuple(sorted(stage.devices)) for stage in plan.stages})
+    return ideal_bubble(groups, plan.microbatches * len(plan.stages) // groups)
+
+
+def _lasted_s(tasks: Sequence[MeasuredTask]) -> float:
+    return max((task.end_s for task in tasks), default=0.0) - min((task.start_s for task in tasks), default=0.0)

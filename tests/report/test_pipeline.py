@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hetero_mtf.planning.cost import Costs
+from hetero_mtf.planning.pipeline import PipelineWish
+from hetero_mtf.planning.plan import Plan, Stage
+from hetero_mtf.planning.plan_prediction import predict_plan, time_line
+from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.simulator import Entry, Simulation, ideal_bubble
+from hetero_mtf.planning.strategies import plan
+from hetero_mtf.report.facts import Subject, facts, proven
+from hetero_mtf.report.measured import Measured, MeasuredTask
+from hetero_mtf.report.pipeline import measured_bubble, pipeline_sections, simpler_times, stage_bindings, stages_table
+from hetero_mtf.report.section import sections_text
+from hetero_mtf.units import seconds_text
+from tests.planning.networks import Net, cluster_of, pair_net, profile_of
+
+GRAPH = pair_net(24, 24, 24)
+
+
+def unequal() -> Profile:
+    return profile_of(GRAPH, [2e6, 1e6, 1e6], 1e-3, batch_size=8)
+
+
+def typed(schedule: str = "1f1b", **options: object) -> Plan:
+    made = Plan.pipeline(
+        GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], unequal().cluster, 8, microbatches=4, schedule=schedule
+    )
+    return dataclasses.replace(made, **options)  # type: ignore[arg-type]
+
+
+def simulated(made: Plan, profile: Profile | None = None) -> Simulation:
+    found = time_line(Costs(profile or unequal()), made)
+    assert found is not None
+    return found[1]
+
+
+def tasks_of(made: Plan, step: Simulation, slower: float = 2.0) -> tuple[MeasuredTask, ...]:
+    """Return the tasks of a step that took longer than predicted, each device busy for half of every task."""
+    return tuple(
+        MeasuredTask(
+            made.devices[d], e.stage, e.microbatch, e.step_pass, slower * e.start_s, slower * e.end_s, slower * (e.end_s - e.start_s) / 2
+        )
+        for e in step.tasks
+        for d in made.stages[e.stage].devices
+    )
+
+
+def measured(made: Plan, tasks: tuple[MeasuredTask, ...]) -> Measured:
+    return Measured(made.digest, made.strategy, 8, made.devices, 30, 1.0, tasks=tasks)
+
+
+def test_the_stages_are_listed_with_what_the_simulation_says_of_them() -> None:
+    made = typed()
+    step, table = simulated(made), stages_table(made, simulated(made))
+    assert stages_table(made).rows == (("0", "worker:0, worker:2", "2", "input", "first"), ("1", "worker:1", "3", "second", "head"))
+    assert table.headings[5:] == ("forward", "backward", "sends on", "update", "busy", "idle", "in flight")
+    forward = next(e for e in step.tasks if e.stage == 1)
+    sent = [e.end_s - e.start_s for e in step.transfers if e.microbatch == 0]
+    first, last = table.rows
+    assert last[5] == seconds_text(forward.end_s - forward.start_s) and first[7] == seconds_text(sum(sent)) and last[7] == "-"
+    assert (first[11], last[11]) == ("2", "1") and last[10] == f"{step.bubbles[1]:.0%}"
+
+
+def test_the_stage_that_works_longest_is_the_bottleneck() -> None:
+    made = typed()
+    step = simulated(made)
+    spent = sum(e.end_s - e.start_s for e in (*step.tasks, *step.updates) if e.stage == 1)
+    share = f"{seconds_text(spent)} of {seconds_text(step.step_s + 1.0)}, {spent / (step.step_s + 1.0):.0%}"
+    bottleneck, bubble = stage_bindings(made, step, call_s=1.0)
+    assert bottleneck == f"stage 1 on worker:1 is the bottleneck: it works for {share}"
+    ideal = f"{ideal_bubble(2, 4):.0%}"
+    assert bubble.startswith(f"the bubble is {step.bubble:.0%}, so much of the passes its devices are idle; with 2 even stages and 4")
+    assert bubble.endswith(f"microbatches that send nothing it would be {ideal}")
+
+
+def test_a_slow_link_is_the_bottleneck() -> None:
+    slow = profile_of(GRAPH, [2e9, 1e9, 1e9], 1e-3, bandwidth=1e5, batch_size=8)
+    assert stage_bindings(typed(), simulated(typed(), slow))[0].startswith("sending between stages 0 and 1 is the bottleneck: it takes ")
+
+
+def test_stages_that_share_a_device_are_its_work_together() -> None:
+    made = Plan.pipeline(
+        GRAPH, ["first", "second", "head"], [[1], [0], [1]], [[1]] * 3, unequal().cluster, 8, microbatches=2, schedule="interleaved"
+    )
+    entries = tuple(Entry(stage, 0, "forward", at, at + 0.6) for at, stage in enumerate((0, 2)))
+    step = Simulation(3.0, 3.0, (*entries, Entry(1, 0, "forward", 0.0, 1.0)), (), (), (0.0,) * 3, 0.5, (1,) * 3, (0.0,) * 3)
+    bottleneck, bubble = stage_bindings(made, step)
+    assert bottleneck == "stages 0 and 2 on worker:1 are the bottleneck: they work for 1.20 s of 3.00 s, 40%"
+    assert bubble.endswith(f"it would be {ideal_bubble(2, 3):.0%}")
+
+
+def test_the_measured_line_stands_under_the_predicted_one_on_its_scale() -> None:
+    made = typed()
+    step = simulated(made)
+    titles = [section.title for section in pipeline_sections(made, step)]
+    assert titles == ["Stages", "Predicted time line"]
+    _, predicted, traced = pipeline_sections(made, step, measured(made, tasks_of(made, step)))
+    assert predicted.line is not None and traced.line is not None and predicted.line.whole_s == traced.line.whole_s > step.step_s
+    lasted = f"took {seconds_text(2 * step.passes_s)}, 2.00 times what was predicted ({seconds_text(step.passes_s)})"
+    assert traced.sentences[0] == f"the tasks of one traced step {lasted}"
+    bubble = measured_bubble(tasks_of(made, step))
+    assert bubble == pytest.approx(1 - (1 - step.bubble) / 2)
+    assert traced.sentences[1] == f"measured bubble {bubble:.0%}, predicted {step.bubble:.0%}, ideal {ideal_bubble(2, 4):.0%}"
+
+
+def test_a_pipeline_is_explained_with_its_profile_and_without() -> None:
+    made = typed(predicted=predict_plan(Costs(unequal()), typed()))
+    run = measured(made, tasks_of(made, simulated(made)))
+    found = {section.title: section for section in facts(Subject(made, unequal(), run))}
+    assert list(found)[-4:] == ["Stages", "Predicted time line", "Measured time line", "Even split and ideal"]
+    assert "is the bottleneck" in found["What binds"].sentences[0]
+    assert "passes of several microbatches overlap" in found["Predicted step"].sentences[-1]
+    beside = found["Even split and ideal"].table
+    assert beside is not None
+    names = [row[0] for row in beside.rows]
+    assert names[4:7] == ["equal cut into 2 stages", "same stages, no microbatches", "planned (pipeline)"]
+    alone = {section.title: section for section in facts(Subject(made, None, run))}
+    assert "Predicted time line" not in alone and alone["Measured time line"].sentences[1].startswith("measured bubble ")
+    assert alone["Stages"].table == stages_table(made)
+    text = sections_text(tuple(found.values()))
+    assert text.count("worker:1, stage 1  ") == 2 and "f0--- forward pass of microbatch 0" in text
+
+
+def test_simpler_pipelines_are_the_equal_cut_on_the_fastest_devices_and_one_without_microbatches() -> None:
+    net = Net()
+    for at in range(4):
+        net.conv(f"conv{at}", 8)
+    profile = profile_of(net.graph(), [1e6, 3e6, 2e6], 1e-3, batch_size=8)
+    equal = Plan.pipeline(profile.graph, ["conv0", "conv2"], [[1], [2]], [[1], [1]], profile.cluster, 8, microbatches=4)
+    other = Plan.pipeline(profile.graph, ["conv0", "conv3"], [[1, 0], [2]], [[3, 1], [1]], profile.cluster, 8, microbatches=4)
+    cut, whole = simpler_times(other, Costs(profile))
+    expected = predict_plan(Costs(profile), equal)
+    once = predict_plan(Costs(profile), dataclasses.replace(other, microbatches=1))
+    assert expected is not None and once is not None
+    assert (cut.name, cut.predicted_s) == ("equal cut into 2 stages", pytest.approx(expected.step_s))
+    assert (whole.name, whole.predicted_s) == ("same stages, no microbatches", pytest.approx(once.step_s))
+    assert simpler_times(Plan.filters(profile.graph, [1, 1, 1], profile.cluster, 8), Costs(profile)) == ()
+
+
+def test_an_equal_cut_that_is_not_possible_is_left_out() -> None:
+    profile = profile_of(GRAPH, [1e6, 1e6], batch_size=8, same_device=True)
+    made = Plan.pipeline(GRAPH, ["first", "second"], [[0], [1]], [[1], [1]], cluster_of(2, same_device=True), 8, microbatches=2)
+    assert [time.name for time in simpler_times(made, Costs(profile))] == ["same stages, no microbatches"]
+
+
+def test_a_planned_pipeline_says_how_good_its_cuts_are() -> None:
+    made = plan(unequal(), strategy="pipeline", pipeline=PipelineWish(microbatches=4))
+    assert proven(made) == "cuts" and isinstance(made.stages[0], Stage)
+    assert facts(Subject(made, unequal()))[0].sentences[3].startswith("cuts: optimal, ")
+    assert proven(plan(unequal(), strategy="layers")) == "layouts"

@@ -14,8 +14,9 @@ from typing import Any
 from hetero_mtf.commands.options import OptimizerChoice
 from hetero_mtf.commands.preparation import Prepared
 from hetero_mtf.commands.subject import Subject
-from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.cost import Costs
 from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan_prediction import predict_plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.report.progress import progress
 from hetero_mtf.report.step_time import StepTime, StepTimes
@@ -100,7 +101,8 @@ def command_line(arguments: Sequence[str]) -> str:
 
 
 def _predicted_s(plan: Plan, profile: Profile | None) -> float | None:
-    return None if profile is None else predict(Costs(profile), plan.stages[0]).step_s
+    predicted = predict_plan(Costs(profile), plan) if profile is not None else None
+    return predicted.step_s if predicted is not None else None
 
 
 def _table(times: StepTimes, metrics: Mapping[str, float]) -> Table:

@@ -135,14 +135,23 @@ def _loaded(given: str | None, otherwise: str, load: Callable[[str], Loaded], ne
 def _otherwise(before: Plan, profile: Profile, asked: WhatIf) -> tuple[Section, ...]:
     from hetero_mtf.errors import PlanError
     from hetero_mtf.planning.cost import Costs
+    from hetero_mtf.planning.pipeline import PipelineWish
     from hetero_mtf.planning.plan_prediction import predict_plan
     from hetero_mtf.planning.strategies import plan_if
     from hetero_mtf.planning.what_if import supposed
     from hetero_mtf.report.before_after import before_after
 
     strategy = "auto" if before.alternatives else before.strategy
+    like = PipelineWish(schedule=_schedule(before), recompute=before.recompute) if before.strategy == "pipeline" else None
     now = predict_plan(Costs(profile), before)  # by the same rules as what is supposed
     if now is None:
         raise PlanError("stages that work one after another have no prediction to set another beside; give the plan another schedule")
-    after = plan_if(profile, asked, None, strategy, before.gradient_sync)
-    return before_after(dataclasses.replace(before, predicted=now), after, supposed(profile, asked))
+    after = plan_if(profile, asked, None, strategy, before.gradient_sync, like)
+    if_so = supposed(profile, asked)
+    kept = predict_plan(Costs(if_so), before) if before.pipelined else None
+    return before_after(dataclasses.replace(before, predicted=now), after, if_so, kept.step_s if kept is not None else None)
+
+
+def _schedule(plan: Plan) -> str:
+    """Return the schedule of a pipeline that a planner may be asked for."""
+    return plan.schedule if plan.schedule == "fill_drain" else "1f1b"

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetero_mtf.commands.options import BATCH_SIZE, GRADIENT_SYNCS, STRATEGIES, TYPED, Shares, arguments, cluster_option, model_options
+from hetero_mtf.commands.pipelining import PipelineAsked, Search, pipeline_options
 from hetero_mtf.commands.supposing import what_if, what_if_options
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.plan import Plan
+    from hetero_mtf.planning.profile import Profile
+    from hetero_mtf.planning.what_if import WhatIf
 
 
 @click.command()
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 @model_options(required=False)
 @click.option("--batch-size", type=click.IntRange(1), help=f"Samples a step.  [default: the profile's, or {BATCH_SIZE}]")
 @click.option("--extrapolate", is_flag=True, help="Let --batch-size be another than the profile was measured at.")
+@pipeline_options
 @what_if_options
 @click.option("-o", "--output", default="plan.json", metavar="FILE", help="The plan to write.")
 def command(
@@ -46,16 +50,20 @@ def command(
     memory: tuple[str, ...],
     bandwidth: str | None,
     output: str,
+    **pipeline: Any,
 ) -> None:
     """Plan from the file PROFILE, which needs neither the model nor its devices; or from --shares typed by hand.
 
     With --scale, --add-like, --memory, --bandwidth or --extrapolate the plan is for devices or a batch size that were not measured.
+    The options that begin with "Pipeline" go with --strategy pipeline, and with auto, which looks for a pipeline too.
     """
     from hetero_mtf.commands.model_file import load_model
     from hetero_mtf.commands.plan_report import plan_report
     from hetero_mtf.commands.target import check_target
 
     check_target(output)
+    stages = PipelineAsked(**pipeline)
+    stages.check(strategy, shares is not None, gradient_sync)
     asked = what_if(scale, add_like, memory, bandwidth, batch_size if extrapolate else None)
     if asked and profile is None:
         raise click.UsageError("what if needs a profile; --shares typed by hand suppose nothing")
@@ -71,17 +79,29 @@ def command(
     else:
         from hetero_mtf.commands.doubts import tell_doubts
         from hetero_mtf.planning.profile import Profile
-        from hetero_mtf.planning.strategies import plan, plan_if
 
         found = Profile.load(str(profile))
-        if asked:
-            made = plan_if(found, asked, batch_size, strategy, gradient_sync)
-        else:
-            made = plan(found, batch_size, strategy, gradient_sync=gradient_sync)
+        made = _planned(found, asked, batch_size, strategy, gradient_sync, stages)
         tell_doubts(found)
     made.save(output)
     click.echo(plan_report(made))
     click.echo(f"\nwritten to {output}")
+
+
+def _planned(
+    profile: Profile, asked: WhatIf, batch_size: int | None, strategy: str, gradient_sync: str, stages: PipelineAsked
+) -> Plan:
+    """Return the plan of a profile, with the picture of its search where that is wanted."""
+    from hetero_mtf.planning.strategies import PIPELINES_UP_TO, plan_if
+
+    few = len(profile.cluster.devices) <= PIPELINES_UP_TO
+    wanted = bool(stages.typed) or strategy == "pipeline" or (strategy == "auto" and few and gradient_sync == "all_reduce")
+    with Search() as search:
+        made = plan_if(profile, asked, batch_size, strategy, gradient_sync, stages.wish(search) if wanted else None)
+    if stages.convergence is not None:
+        search.draw(stages.convergence, made.microbatches)
+        click.echo(f"written to {stages.convergence}\n")
+    return made
 
 
 def _typed(network: Any, strategy: str, shares: tuple[float, ...], gradient_sync: str, cluster: str, batch_size: int) -> Plan:

@@ -6,6 +6,8 @@ import dataclasses
 
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.plan_text import proof_text, way_text
+from hetero_mtf.report.facts import proven
+from hetero_mtf.report.pipeline import stages_table
 from hetero_mtf.report.table import Table, alternatives_table, prediction_table, sizes_table, worth_table
 from hetero_mtf.units import seconds_text
 
@@ -21,6 +23,8 @@ def plan_report(plan: Plan) -> str:
     layouts = sizes_table(plan)
     supposed = "".join(f"\nSupposed, not measured: {clause}" for clause in plan.supposed)
     parts = [f"{head}\n{layouts.title}{supposed}", _untitled(layouts)]
+    if len(plan.stages) > 1:
+        parts.append(stages_table(plan).text())
     if plan.predicted is None:
         return "\n\n".join([*parts, "Nothing is predicted: the plan was typed by hand."])
     seconds = plan.predicted
@@ -29,7 +33,7 @@ def plan_report(plan: Plan) -> str:
     passes = ", ".join(f"{name} {seconds_text(value)}" for name, value in named.items())
     parts += [_untitled(prediction_table(plan)), f"Predicted step: {seconds_text(seconds.step_s)} ({passes})"]
     if plan.proof is not None:
-        parts.append(f"Layouts: {proof_text(plan.proof)}")
+        parts.append(f"{proven(plan).capitalize()}: {proof_text(plan.proof)}")
     if plan.alternatives:
         parts.append(alternatives_table(plan).text())
     if plan.worth:

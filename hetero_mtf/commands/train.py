@@ -154,12 +154,13 @@ def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int)
 def _measured(trainer: Any, plan: Plan, step_s: list[float], subject: Subject) -> Measured | None:
     """Return the times of a run whose state is saved; its parts are those of one more step, traced."""
     from hetero_mtf.planning.records import DevicePart
-    from hetero_mtf.report.measured import Measured, median_and_spread
+    from hetero_mtf.report.measured import Measured, measured_task, median_and_spread
 
     if not step_s:
         return None
     x, y = subject.data.x_train[: plan.batch_size], subject.data.y_train[: plan.batch_size]
     traced = trainer.trace_on_batch(x, y)
     parts = tuple(DevicePart(part.device, part.busy_s, part.sending_s, part.waiting_s) for part in traced.parts)
+    tasks = tuple(measured_task(task.device, task.task, task.start_s, task.end_s, task.busy_s) for task in traced.tasks)
     median_s, spread = median_and_spread(step_s)
-    return Measured(plan.digest, plan.strategy, plan.batch_size, plan.devices, len(step_s), median_s, spread, parts=parts)
+    return Measured(plan.digest, plan.strategy, plan.batch_size, plan.devices, len(step_s), median_s, spread, parts=parts, tasks=tasks)

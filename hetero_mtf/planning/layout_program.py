@@ -21,7 +21,7 @@ from hetero_mtf.planning.worker_memory import worker_bytes
 
 ROUNDS = 6  # of solving with other memory reserved, each in half of the time that is left
 WITHIN_GAP = 1e-2  # within memory, where to prove more takes long
-MILP_UP_TO = 100  # layers, above which the integer program finds nothing within memory in the time there is
+MILP_UP_TO = 100  # layers, above which the integer program finds nothing within memory where prices find nothing
 LARGEST_TABLE = 2_000_000  # entries, above which the program goes to the integer solver
 
 
@@ -94,9 +94,9 @@ def solve_within_memory(cost: LayoutCost, time_limit_s: float, known: Iterable[S
     Notes
     -----
     First by prices (`solve_priced`) where the network is not too entangled for tables; what they find counts if it is within a
-    hundredth of their bound, which holds for all plans that use these devices, or if there are more than a hundred layers. Else the
-    integer program has the second half of the time (`solve_milp`), and the better of both counts, with its own bound: that of the
-    integer program holds for plans which leave the bytes that it reserves (`_within_by_milp`).
+    hundredth of their bound, which holds for all plans that use these devices. Else the integer program has the second half of the
+    time (`solve_milp`), unless there are more than a hundred layers and prices found nothing; the better of both counts, with its own
+    bound: that of the integer program holds for plans which leave the bytes that it reserves (`_within_by_milp`).
     """
     costs, space = cost.costs, cost.space
     reserved = beside_bytes(costs, space)
@@ -104,16 +104,15 @@ def solve_within_memory(cost: LayoutCost, time_limit_s: float, known: Iterable[S
     if memory.never_fits or not fits_in_tables(cost):
         return None if memory.never_fits else _within_by_milp(cost, reserved, time_limit_s)
     end_s = time.monotonic() + time_limit_s
-    priced_s = time_limit_s if len(space.states) > MILP_UP_TO else time_limit_s / 2
     starts = [choice for stage in known if (choice := cost.choice_of(stage)) is not None]
-    priced = solve_priced(cost, memory, lambda choice: _short(cost, memory, choice, reserved), priced_s, starts)
+    priced = solve_priced(cost, memory, lambda choice: _short(cost, memory, choice, reserved), time_limit_s / 2, starts)
     if np.isinf(priced.bound):
         return None
     found = _solution(cost, MilpSolution(priced.choice, priced.bound, "time limit")) if priced.choice else None
     if found is not None and found.gap <= WITHIN_GAP:
         return dataclasses.replace(found, status="optimal")
-    if len(space.states) > MILP_UP_TO:
-        return found
+    if found is None and len(space.states) > MILP_UP_TO:
+        return None
     other = _within_by_milp(cost, reserved, max(0.0, end_s - time.monotonic()))
     return other if found is None or (other is not None and other.value <= found.value) else found
 

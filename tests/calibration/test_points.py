@@ -118,6 +118,13 @@ def test_a_squeeze_and_excitation_is_measured_and_its_reshape_is_free() -> None:
     assert "scale" in found and "reshape" not in found
 
 
+def test_of_a_batch_that_microbatches_can_be_made_of_an_eighth_is_measured() -> None:
+    graph = layer_graph(_chain())
+    assert _of(graph, points(graph, 64), "second", "batch") == [8, 32, 64] and _of(graph, points(graph, 64), "relu", "batch") == [8, 64]
+    assert _of(graph, points(graph, 64, coarse=True), "second", "batch") == [8, 64]
+    assert _of(graph, points(graph, 31), "second", "batch") == [8, 16, 31]
+
+
 def test_samples_are_measured_with_all_units_at_fractions_of_the_batch() -> None:
     graph = layer_graph(_chain())
     found = points(graph, BATCH)

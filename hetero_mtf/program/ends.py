@@ -48,7 +48,7 @@ class Fed:
         """
         if len(sizes) == 1:
             return [self]
-        x = zip(*(tf.split(tensor, list(sizes)) for tensor in self.x))
+        x = zip(*(_cut(tensor, sizes) for tensor in self.x))
         ends = zip(*(_split(end, sizes) for end in self.ends))
         return [Fed(*part) for part in zip(x, ends)]
 
@@ -56,11 +56,16 @@ class Fed:
 def _split(end: End | None, sizes: Sequence[int]) -> Sequence[End | None]:
     if end is None:
         return [None] * len(sizes)
-    return [End(y, weight, end.scale) for y, weight in zip(tf.split(end.y, list(sizes)), tf.split(end.weight, list(sizes)))]
+    return [End(y, weight, end.scale) for y, weight in zip(_cut(end.y, sizes), _cut(end.weight, sizes))]
+
+
+def _cut(tensor: tf.Tensor, sizes: Sequence[int]) -> list[tf.Tensor]:
+    with tf.device(tensor.device):
+        return tf.split(tensor, list(sizes))
 
 
 def placeholders(setting: Setting, batch: int, targets: Sequence[Target | None]) -> Fed:
-    """Return placeholders for a batch.
+    """Return placeholders for a batch, on the hosts of the stages that read them.
 
     Parameters
     ----------
@@ -68,13 +73,20 @@ def placeholders(setting: Setting, batch: int, targets: Sequence[Target | None])
     batch : samples in the batch.
     targets : (outputs,) form of each output's targets, None for one without; empty to predict.
     """
-    dtype, layers = tf.as_dtype(setting.graph.dtype), setting.graph.layers
-    x = tuple(placeholder(dtype, (batch, *layers[index].output_shape)) for index in setting.graph.inputs)
-    ends = [
-        None if part is None or target is None else _end(dtype, batch, target)
-        for part, target in zip(setting.objective, targets or [None] * len(setting.graph.outputs))
-    ]
-    return Fed(x, tuple(ends))
+    dtype, graph, x, ends = tf.as_dtype(setting.graph.dtype), setting.graph, [], []
+    for index in graph.inputs:
+        with tf.device(_host(setting, index)):
+            x.append(placeholder(dtype, (batch, *graph.layers[index].output_shape)))
+    for index, part, target in zip(graph.outputs, setting.objective, targets or [None] * len(graph.outputs)):
+        with tf.device(_host(setting, index)):
+            ends.append(None if part is None or target is None else _end(dtype, batch, target))
+    return Fed(tuple(x), tuple(ends))
+
+
+def _host(setting: Setting, layer: int) -> str:
+    """Return the CPU beside the first device of the stage that holds a layer."""
+    device = next(placed.devices[0] for placed in setting.stages if layer in placed.stage.layers)
+    return str(tf.DeviceSpec.from_string(device).replace(device_type="CPU", device_index=0).to_string())
 
 
 def _end(dtype: tf.DType, batch: int, target: Target) -> End:

@@ -18,6 +18,7 @@ from hetero_mtf.program.passes import task_name
 from hetero_mtf.runtime import step_trace
 from tests.program import small_nets as nets
 from tests.program.pipelines import Pipe, steps_for
+from tests.program.test_program import _accesses, _unordered
 
 KERNELS = {"Conv2D", "MatMul", "Conv2DBackpropInput", "Conv2DBackpropFilter", "BiasAddGrad", "ReluGrad", "TanhGrad"}
 TASK = re.compile(r"^train_8/(stage\d+_(?:forward|backward)\d+)/")
@@ -90,6 +91,16 @@ def test_no_task_waits_for_another_device_but_for_its_inputs(cluster: Any) -> No
     for end in ends:
         stages = {TASK.match(source.name)[1].split("_")[0] for source in end.control_inputs}  # type: ignore[index]
         assert len(stages) == 1
+
+
+@pytest.mark.parametrize("pipe", PIPES, ids=[pipe.schedule for pipe in PIPES])
+def test_every_slice_is_read_once_a_step_for_all_microbatches_and_before_it_is_written(pipe: Pipe, cluster: Any) -> None:
+    _, operations = _graph(pipe, cluster)
+    step = [operation for operation in operations if operation.name.startswith("train_8/")]
+    accesses = _accesses(step)
+    assert sum(bool(writes) for _, writes in accesses.values()) == 8, "kernels and biases of four layers"
+    assert all(len(reads) == 1 for reads, _ in accesses.values())
+    assert _unordered(step) == []
 
 
 def test_a_plan_of_one_stage_and_one_microbatch_has_no_turns(cluster: Any) -> None:

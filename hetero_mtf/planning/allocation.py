@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.chain import Allocation, ChainProblem, check_stages
-from hetero_mtf.planning.chain_bound import lower_bound
+from hetero_mtf.planning.chain_dual import dual_bound
 from hetero_mtf.planning.chain_exact import exact_allocation, exact_work
 from hetero_mtf.planning.chain_memory import impossible
 from hetero_mtf.planning.cuts import equal_cut, proportional_cut
@@ -120,7 +120,7 @@ def allocate(
             raise impossible(problem, stages, found.allocation, proven=False, cheap=cheap)
         allocation, before, history = found.allocation, found.value_before_polish, found.history
     value = problem.value(allocation)
-    bound, beside = _bound(problem, stages, value, cheap)
+    bound, beside = _bound(problem, stages, value, cheap, lambda: clock() >= end_s)
     status = "optimal" if bound >= value * (1 - 1e-9) else "heuristic"
     before = value if math.isnan(before) else before
     return Allocated(allocation, value, bound, _gap(value, bound), status, allocator, f"{why}; {beside}", before, history)
@@ -141,12 +141,12 @@ def _exact(problem: ChainProblem, stages: int | None, why: str, out_of_time: Cal
     return Allocated(found.answer, found.value, bound, _gap(found.value, bound), status, "exact", f"{why}; {beside}", found.value)
 
 
-def _bound(problem: ChainProblem, stages: int | None, value: float, cheap: bool) -> tuple[float, str]:
-    """Return the optimum where it is cheap, else a bound, and which of them it is."""
+def _bound(problem: ChainProblem, stages: int | None, value: float, cheap: bool, out_of_time: Callable[[], bool]) -> tuple[float, str]:
+    """Return the optimum where it is cheap, else a bound, and which of them it is; the optimum takes its time even where time is out."""
     if cheap:
         best = exact_allocation(problem, stages, known=value)
         return min(best.bound, value), "beside the exact optimum"
-    return min(lower_bound(problem, stages, value), value), "beside a lower bound"
+    return dual_bound(problem, stages, value, out_of_time=out_of_time), "beside a lower bound"
 
 
 def _gap(value: float, bound: float) -> float:

@@ -100,18 +100,6 @@ def fluid_bound(problem: ChainProblem, stages: int | None = None) -> float:
     return best
 
 
-def lower_bound(problem: ChainProblem, stages: int | None, value: float) -> float:
-    """Return the best bound there is of J in a time that suits large chains.
-
-    Parameters
-    ----------
-    problem : ChainProblem.
-    stages : number of stages; None for any.
-    value : a J that is reached, seconds.
-    """
-    return min(value, fluid_bound(problem, stages))
-
-
 def _least_sent_s(problem: ChainProblem) -> np.ndarray:
     """Return the (blocks + 1,) least seconds of a transfer at each cut between groups that share no device."""
     latency, per_byte = (2.0 * _apart(problem, links) for links in problem.links)

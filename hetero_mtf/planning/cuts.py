@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -140,7 +140,7 @@ def best_cut(
 
 
 def groups_in_order(problem: ChainProblem, stages: int | None = None) -> tuple[int, ...]:
-    """Return the first groups that share no device, as many as stages.
+    """Return the first groups that share no device, as many as stages; where that makes too few, the smallest groups first.
 
     Parameters
     ----------
@@ -153,14 +153,22 @@ def groups_in_order(problem: ChainProblem, stages: int | None = None) -> tuple[i
         If there cannot be so many stages.
     """
     check_stages(problem, stages)
-    used = 0
-    found: list[int] = []
-    for group, mask in enumerate(problem.masks):
-        if not mask & used:
-            used |= mask
-            found.append(group)
+    groups = range(len(problem.groups))
+    found = _apart(problem, groups)
+    if stages is not None and len(found) < stages:
+        found = _apart(problem, sorted(groups, key=lambda g: len(problem.groups[g])))
     check_stages(problem, stages, len(found))
     return tuple(found[: problem.blocks if stages is None else stages])
+
+
+def _apart(problem: ChainProblem, groups: Iterable[int]) -> list[int]:
+    used = 0
+    found: list[int] = []
+    for group in groups:
+        if not problem.masks[group] & used:
+            used |= problem.masks[group]
+            found.append(group)
+    return found
 
 
 def _allocation(sizes: Sequence[int], groups: tuple[int, ...]) -> Allocation:

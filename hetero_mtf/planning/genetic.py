@@ -11,7 +11,7 @@ from hetero_mtf.planning.cuts import best_cut
 from hetero_mtf.planning.genetic_search import Evolution, Search
 
 _FEW = 16  # stages, for which the usual evolution is enough
-_MANY_GENERATIONS = 2500
+_MANY = 4000  # generations
 Progress = Callable[[int, int, float], None]
 
 
@@ -70,12 +70,12 @@ def genetic_allocation(
     -----
     This project's reading of a genetic layer allocator. A genome is a permutation of the groups, of which the first have the stages,
     and the first block of each stage. Islands of `kept` allocations have `children` a generation: of one parent or two, changed by
-    shifting a cut or a run of cuts, exchanging, moving or replacing groups, merging or splitting stages, or by filling the stages
-    anew up to a limit. Stages that memory cannot hold give up blocks to their neighbours; what still breaks a limit is worse than
-    anything that does not. The best of old and new, no two of the same J, live on, so the best never gets worse. The equal and the
-    proportional cut are in the first population, so J is never above theirs where they fit; the exact optimum is not. Last, the
-    cuts are made the best for the order found (`cuts.best_cut`); J before that is kept too. Heuristic; O(rows * groups *
-    log(groups)) a generation.
+    shifting a cut or a run of cuts, exchanging, moving or replacing groups, merging or splitting stages, the longest one often, or
+    by filling the stages anew up to a limit. Stages that memory cannot hold give up blocks to their neighbours; what still breaks
+    a limit is worse than anything that does not. The best of old and new, no two of the same J, live on, so the best never gets
+    worse. The equal and the proportional cut are in the first population, so J is never above theirs where they fit; the exact
+    optimum is not. Last, the cuts are made the best for the order found (`cuts.best_cut`); J before that is kept too. Heuristic;
+    O(rows * groups * log(groups)) a generation.
 
     References
     ----------
@@ -109,4 +109,4 @@ def suited(problem: ChainProblem) -> Evolution:
     """
     if problem.most_stages <= _FEW:
         return Evolution()
-    return Evolution(generations=_MANY_GENERATIONS, stopping=_MANY_GENERATIONS, patience=400, refilling=0.5)
+    return Evolution(generations=_MANY, stopping=_MANY // 4, islands=1, kept=16, children=128, refilling=0.5)

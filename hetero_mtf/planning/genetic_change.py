@@ -9,6 +9,7 @@ import numpy as np
 from hetero_mtf.planning.genetic_population import Evaluation, Genomes
 
 _FINE = 3.5  # decades of the drawn distance to the present largest stage
+_LONGEST = 0.3  # of the changes are made to the longest stage
 _FAR = 0.45  # of the geometric number of blocks that a cut is shifted by
 
 
@@ -100,7 +101,7 @@ class Change:
     def shift(self, genomes: Genomes) -> Genomes:
         """Shift one cut by some blocks, as far as its stages have them."""
         starts = genomes.starts
-        rows, at, counts = self._stage(starts, 1)
+        rows, at, counts = self._stage(genomes, 1)
         far = self.rng.geometric(_FAR, len(rows)) * self._sign(len(rows))
         ends = np.where(at + 1 < counts, starts[rows, np.minimum(at + 1, starts.shape[1] - 1)], self.blocks)
         shifted = np.clip(starts[rows, at] + far, starts[rows, np.maximum(at - 1, 0)] + 1, np.maximum(ends - 1, 1))
@@ -110,8 +111,8 @@ class Change:
     def ripple(self, genomes: Genomes) -> Genomes:
         """Shift a run of cuts by one block: one stage gives a block, another far from it gets one."""
         starts = genomes.starts
-        rows, first, counts = self._stage(starts, 1)
-        _, last, _ = self._stage(starts, 1)
+        rows, first, counts = self._stage(genomes, 1)
+        _, last, _ = self._stage(genomes, 1)
         places = np.arange(starts.shape[1])
         run = (places >= np.minimum(first, last)[:, None]) & (places <= np.maximum(first, last)[:, None]) & (places < counts[:, None])
         shifted = np.clip(starts + self._sign(len(rows))[:, None], 1, self.blocks - 1)
@@ -120,22 +121,22 @@ class Change:
 
     def exchange(self, genomes: Genomes) -> Genomes:
         """Exchange two stages: only their groups, or the number of their blocks too."""
-        rows, one, _ = self._stage(genomes.starts)
-        _, other, _ = self._stage(genomes.starts)
+        rows, one, _ = self._stage(genomes)
+        _, other, _ = self._stage(genomes)
         taken = np.tile(np.arange(genomes.order.shape[1]), (len(rows), 1))
         taken[rows, one], taken[rows, other] = other, one
         return self._reordered(genomes, taken)
 
     def move(self, genomes: Genomes) -> Genomes:
         """Bring one stage to another place: only its group, or its number of blocks too."""
-        rows, one, _ = self._stage(genomes.starts)
-        _, other, _ = self._stage(genomes.starts)
+        rows, one, _ = self._stage(genomes)
+        _, other, _ = self._stage(genomes)
         return self._reordered(genomes, self._taken(genomes.order.shape[1], rows, one, other + np.where(other > one, 0.5, -0.5)))
 
     def replace(self, genomes: Genomes) -> Genomes:
         """Give one stage to a group that is not used; where all are, exchange two."""
         order = genomes.order
-        rows, at, counts = self._stage(genomes.starts)
+        rows, at, counts = self._stage(genomes)
         spare, drawn = order.shape[1] - counts, self.rng.random(len(rows))
         other = np.where(spare > 0, counts + (drawn * spare).astype(int), (drawn * counts).astype(int))
         order[rows, at], order[rows, other] = order[rows, other], order[rows, at]
@@ -144,7 +145,7 @@ class Change:
     def merge(self, genomes: Genomes) -> Genomes:
         """Give all blocks of one stage to the one before it, or the one behind it."""
         starts = genomes.starts
-        rows, at, counts = self._stage(starts)
+        rows, at, counts = self._stage(genomes)
         behind = np.minimum(at + 1, starts.shape[1] - 1)
         ends = np.where(at + 1 < counts, starts[rows, behind], self.blocks)
         forward = (self.rng.random(len(rows)) < 0.5) & (at + 1 < counts) | (at == 0)
@@ -157,7 +158,7 @@ class Change:
     def split(self, genomes: Genomes) -> Genomes:
         """Give a part of one stage to a group that is not used, before or behind it."""
         order, starts = genomes
-        rows, at, counts = self._stage(starts)
+        rows, at, counts = self._stage(genomes)
         ends = np.where(at + 1 < counts, starts[rows, np.minimum(at + 1, starts.shape[1] - 1)], self.blocks)
         held = ends - starts[rows, at]
         rows = np.flatnonzero((held > 1) & (counts < starts.shape[1]) & (counts < order.shape[1]))
@@ -186,10 +187,19 @@ class Change:
         key[rows, one] = place
         return np.argsort(key, axis=1)
 
-    def _stage(self, starts: np.ndarray, first: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return all rows, a stage of each from `first` on, and their numbers of stages."""
+    def _stage(self, genomes: Genomes, first: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return all rows, a stage of each from `first` on, often the one that takes longest, and their numbers of stages.
+
+        With `first` 1 the stage stands for the cut before it: that before or behind the longest stage.
+        """
+        starts = genomes.starts
         counts = (starts < self.blocks).sum(axis=1)
         drawn = first + (self.rng.random(len(starts)) * np.maximum(counts - first, 1)).astype(int)
+        often = np.flatnonzero(self.rng.random(len(starts)) < _LONGEST)
+        if len(often):
+            longest = self.evaluation.stage_s(genomes.rows(often)).argmax(axis=1)
+            aside = longest + first * (self.rng.random(len(often)) < 0.5)
+            drawn[often] = np.clip(aside, first, np.maximum(counts[often] - 1, first))
         return np.arange(len(starts)), np.minimum(drawn, starts.shape[1] - 1), counts
 
     def _sign(self, rows: int) -> np.ndarray:

@@ -79,9 +79,7 @@ class Evaluation:
     def worth(self, genomes: Genomes) -> Worth:
         """Return how good allocations are; they must be valid but for memory and the number of stages."""
         groups, starts = genomes.order[:, : self.width], genomes.starts
-        ends = self._ends(starts)
-        rows = groups * (self.blocks + 1)
-        seconds = self._until[rows + ends] - self._until[rows + starts]
+        seconds = self.stage_s(genomes)
         links = groups[:, :-1] * len(self._latency) + groups[:, 1:]
         cuts = starts[:, 1:]
         sent = self._latency.ravel()[links] + self.problem.cut_bytes[cuts] * self._per_byte.ravel()[links]
@@ -90,6 +88,11 @@ class Evaluation:
         score = seconds.sum(axis=1) + sent.sum(axis=1) + (self.problem.microbatches - 1) * largest
         broken = self.broken(genomes)
         return Worth(np.where(broken > 0, self.too_much * (1.0 + broken) + score, score), largest)
+
+    def stage_s(self, genomes: Genomes) -> np.ndarray:
+        """Return the (rows, most stages) seconds of each stage, 0 where there is none."""
+        rows = genomes.order[:, : self.width] * (self.blocks + 1)
+        return np.asarray(self._until[rows + self._ends(genomes.starts)] - self._until[rows + genomes.starts])
 
     def broken(self, genomes: Genomes) -> np.ndarray:
         """Return the (rows,) blocks that do not fit, and for each stage that is missing all blocks."""

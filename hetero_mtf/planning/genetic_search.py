@@ -34,8 +34,8 @@ class Evolution:
     crossing, refilling : parts of the children that have two parents; that are cut anew.
     """
 
-    generations: int = 400
-    stopping: int = 150
+    generations: int = 600
+    stopping: int = 250
     islands: int = 4
     kept: int = 24
     children: int = 96
@@ -121,6 +121,7 @@ class Search:
         def joined(old: np.ndarray, new: np.ndarray) -> np.ndarray:
             shape = (e.islands, -1, *old.shape[1:])
             return np.concatenate([old.reshape(shape), new.reshape(shape)], axis=1)
+
         scores = joined(self.score, score)
         by = np.argsort(scores, axis=1, kind="stable")
         ranked = np.take_along_axis(scores, by, axis=1)

@@ -12,7 +12,7 @@ import numpy as np
 from hetero_mtf.planning.chain import Allocation, ChainProblem
 from hetero_mtf.planning.chain_instances import drawn_chain
 
-SMALL = range(24)
+SMALL = range(16)
 
 
 def plain(seconds: list[list[float]], microbatches: int = 4, memory: float = math.inf) -> ChainProblem:

@@ -7,6 +7,7 @@ import pytest
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning import allocation as module
+from hetero_mtf.planning import chain_dual
 from hetero_mtf.planning.allocation import ALLOCATORS, allocate
 from hetero_mtf.planning.chain import check_allocation
 from hetero_mtf.planning.chain_exact import exact_allocation
@@ -38,7 +39,8 @@ def test_what_is_cheap_is_solved_exactly_and_what_is_not_has_a_lower_bound(monke
     assert found.bound <= exact_allocation(problem).value * (1 + 1e-9) and found.gap == found.value / found.bound - 1
 
 
-def test_more_devices_than_there_are_bits_are_no_difficulty() -> None:
+def test_more_devices_than_there_are_bits_are_no_difficulty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain_dual, "_MOST_ROUNDS", 100)
     problem = drawn_chain(0, 100, 70, 8)
     found = allocate(problem, evolution=Evolution(generations=5, islands=1))
     assert found.allocator == "genetic" and 0 < found.bound <= found.value

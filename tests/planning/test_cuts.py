@@ -38,6 +38,8 @@ def test_both_cuts_are_allocations_for_any_number_of_stages(seed: int) -> None:
 def test_groups_that_share_a_device_with_one_before_them_are_passed_over() -> None:
     problem = dataclasses.replace(plain([[1.0] * 4] * 3), groups=((0, 1), (1, 2), (2,)))
     assert groups_in_order(problem) == (0, 2)
+    assert groups_in_order(problem, 2) == (0, 2)
+    assert groups_in_order(dataclasses.replace(problem, groups=((0, 1, 2), (1,), (0, 2))), 2) == (1, 2)
     with pytest.raises(PlanError, match="3 stages cannot be made .* ask for 1 to 2"):
         groups_in_order(problem, 3)
 

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hetero_mtf.planning.chain_bound import fluid_bound
+from hetero_mtf.planning.chain_dual import dual_bound
+from hetero_mtf.planning.chain_exact import exact_allocation
+from hetero_mtf.planning.chain_instances import drawn_chain
+from tests.planning.chains import SMALL, plain, small
+
+
+@pytest.mark.parametrize("seed", SMALL)
+def test_no_optimum_is_below_the_bound(seed: int) -> None:
+    problem = small(seed)
+    for stages in (None, problem.most_stages):
+        best = exact_allocation(problem, stages).value
+        if best < math.inf:
+            bound = dual_bound(problem, stages, 1.1 * best, rounds=200)
+            assert min(1.1 * best, fluid_bound(problem, stages)) <= bound <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_nearer_than_if_work_could_flow(seed: int) -> None:
+    problem = drawn_chain(seed, 30, 6, 16)
+    best = exact_allocation(problem).value
+    fluid, dual = fluid_bound(problem), dual_bound(problem, None, 1.01 * best, rounds=500)
+    assert best - dual <= 0.7 * (best - fluid) and dual <= best * (1 + 1e-9)
+
+
+def test_more_rounds_are_never_worse_and_time_may_run_out() -> None:
+    problem = drawn_chain(0, 30, 6, 16)
+    value = 1.02 * exact_allocation(problem).value
+    bounds = [dual_bound(problem, None, value, rounds) for rounds in (0, 50, 200, 800)]
+    assert bounds == sorted(bounds) and bounds[0] == fluid_bound(problem)
+    assert dual_bound(problem, None, value, out_of_time=lambda: True) == fluid_bound(problem)
+
+
+def test_whole_blocks_count() -> None:
+    problem = plain([[1.0] * 3] * 2, microbatches=101)  # 2 and 1 blocks, though 1.5 each would do
+    assert fluid_bound(problem) == pytest.approx(3 + 150) and exact_allocation(problem).value == 203
+    assert dual_bound(problem, None, 210.0) == pytest.approx(203, rel=0.02)
+
+
+def test_no_bound_is_above_what_is_reached() -> None:
+    problem = plain([[1.0] * 6] * 3, microbatches=100)
+    assert dual_bound(problem, None, 204.0) == pytest.approx(204.0)

@@ -25,6 +25,8 @@ from hetero_mtf.report.table import NOTHING, Table
 from hetero_mtf.report.time_line import KEY, named
 from hetero_mtf.units import seconds_text
 
+NEAR = 3.0  # times the other; a time line that is longer than that has a scale of its own
+
 
 def stages_table(plan: Plan, simulation: Simulation | None = None) -> Table:
     """Return the stages of a plan: their devices and layers and, where the step is simulated, seconds of a microbatch and idle time.
@@ -90,8 +92,7 @@ def pipeline_sections(plan: Plan, simulation: Simulation, measured: Measured | N
     told = "of one microbatch, the first: its forward and backward pass, and what is sent on and comes back; busy of the whole step"
     found = [Section("Stages", (told,), stages_table(plan, simulation))]
     tasks = measured.tasks if measured is not None else ()
-    whole_s = max(simulation.step_s, _lasted_s(tasks))
-    line = predicted_line(plan, simulation, whole_s)
+    line = predicted_line(plan, simulation, _scale_s(simulation, _lasted_s(tasks)))
     if line is not None:
         found.append(Section("Predicted time line", (KEY,), line=line))
     return [*found, *traced_sections(plan, measured, simulation)]
@@ -104,7 +105,7 @@ def traced_sections(plan: Plan, measured: Measured | None, simulation: Simulatio
     ----------
     plan : Plan.
     measured : times of a run by this plan; None if there was none.
-    simulation : the simulated step, on whose scale it is drawn; None for a scale of its own.
+    simulation : the simulated step, on whose scale it is drawn unless one is far longer; None for a scale of its own.
     """
     if measured is None or not measured.tasks:
         return []
@@ -114,7 +115,7 @@ def traced_sections(plan: Plan, measured: Measured | None, simulation: Simulatio
         sentences[0] += f", {lasted_s / simulation.passes_s:.2f} times what was predicted ({seconds_text(simulation.passes_s)})"
     beside = f", predicted {simulation.bubble:.0%}" if simulation is not None else ""
     sentences.append(f"measured bubble {measured_bubble(measured.tasks):.0%}{beside}, ideal {_ideal(plan):.0%}")
-    line = measured_line(plan, measured.tasks, max(lasted_s, simulation.step_s if simulation is not None else 0.0))
+    line = measured_line(plan, measured.tasks, _scale_s(simulation, lasted_s) if simulation is not None else 0.0)
     return [Section("Measured time line", tuple(sentences), line=line)]
 
 
@@ -205,6 +206,12 @@ def _ideal(plan: Plan) -> float:
     """Return the bubble of even stages; where devices have several, each counts for so many microbatches more."""
     groups = len({tuple(sorted(stage.devices)) for stage in plan.stages})
     return ideal_bubble(groups, plan.microbatches * len(plan.stages) // groups)
+
+
+def _scale_s(simulation: Simulation, lasted_s: float) -> float:
+    """Return the seconds from edge to edge of both time lines; 0 where one would be a hairline beside the other."""
+    shorter, longer = sorted((simulation.step_s, lasted_s))
+    return longer if longer <= NEAR * shorter else 0.0
 
 
 def _lasted_s(tasks: Sequence[MeasuredTask]) -> float:

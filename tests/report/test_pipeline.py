@@ -102,6 +102,8 @@ def test_the_measured_line_stands_under_the_predicted_one_on_its_scale() -> None
     assert predicted.line is not None and traced.line is not None and predicted.line.whole_s == traced.line.whole_s > step.step_s
     lasted = f"took {seconds_text(2 * step.passes_s)}, 2.00 times what was predicted ({seconds_text(step.passes_s)})"
     assert traced.sentences[0] == f"the tasks of one traced step {lasted}"
+    far = pipeline_sections(made, step, measured(made, tasks_of(made, step, 5.0)))
+    assert [section.line.whole_s for section in far[1:] if section.line is not None] == [step.step_s, pytest.approx(5 * step.passes_s)]
     bubble = measured_bubble(tasks_of(made, step))
     assert bubble == pytest.approx(1 - (1 - step.bubble) / 2)
     assert traced.sentences[1] == f"measured bubble {bubble:.0%}, predicted {step.bubble:.0%}, ideal {ideal_bubble(2, 4):.0%}"

@@ -3,10 +3,13 @@
 import os
 import re
 import signal
+import warnings
 
 import numpy as np
 import pytest
 
+from hetero_mtf.planning.plan import Plan
+from hetero_mtf.report.measured import Measured
 from hetero_mtf.training.trainer import Trainer
 
 FLOAT64 = ["--dtype", "float64", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9", "--epochs", "2", "--seed", "5"]
@@ -112,3 +115,26 @@ def test_a_death_or_interruption_ends_in_one_sentence_and_leaves_nothing(start, 
     assert ("was killed by SIGKILL" if code == 1 else "hetero-mtf: interrupted") in told[0]
     assert processes.until(lambda: not any(processes.alive(child) for child in below))
     assert not [name for name in processes.control_groups() if int(name.split("-")[1]) in below]
+
+
+@pytest.mark.slow
+def test_a_pipeline_is_planned_trained_and_explained_with_its_measured_time_line(cli, model, folder, tmp_path):
+    cluster = ["--cluster", "emulate:1.0,0.5"]
+    data = ["--data", f"npz:{folder / 'data.npz'}"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a short budget is doubted
+        assert cli("calibrate", *model, *cluster, "--batch-size", "8", "--budget", "5", "-o", tmp_path / "profile.json").code == 0
+    asked = ["--strategy", "pipeline", "--stages", "2", "--microbatches", "4"]
+    assert cli("plan", tmp_path / "profile.json", *asked, "-o", tmp_path / "plan.json").code == 0
+    options = ["--plan", tmp_path / "plan.json", "--epochs", "2", "--measured", tmp_path / "measured.json", "--compare"]
+    trained = cli("train", *model, *data, *cluster, *options)
+    assert trained.code == 0 and "planned (pipeline)" in trained.out, trained
+    plan, found = Plan.load(tmp_path / "plan.json"), Measured.load(tmp_path / "measured.json")
+    found.check(plan)
+    worked = {(task.stage, task.microbatch, task.step_pass) for task in found.tasks}
+    assert worked == {(stage, m, step_pass) for stage in range(2) for m in range(4) for step_pass in ("forward", "backward")}
+    assert {task.device for task in found.tasks} == {plan.devices[device] for device in plan.used}
+    said = cli("explain", tmp_path / "plan.json", "--html", tmp_path / "page.html")
+    assert said.code == 0 and "\nPredicted time line\n" in said.out and "\nMeasured time line\n" in said.out, said
+    assert re.search(r"^measured bubble \d+%, predicted \d+%, ideal 20%$", said.out, re.MULTILINE)
+    assert (tmp_path / "page.html").read_text().count("<svg") == 2

@@ -59,8 +59,8 @@ def stage_bindings(plan: Plan, simulation: Simulation, call_s: float = 0.0) -> t
 
     Notes
     -----
-    The bottleneck is what works longest in a step: the devices of one stage, or of several where they have several, or the
-    transfers over one boundary, both ways.
+    The bottleneck is what is busy longest in a step: the devices of one stage, or of several where they have several, or the links
+    over one boundary, which are busy while anything is on its way over them, forth or back.
     """
     seconds: dict[tuple[str, tuple[int, ...]], float] = collections.defaultdict(float)
     stages_of: dict[tuple[int, ...], list[int]] = {}
@@ -69,11 +69,11 @@ def stage_bindings(plan: Plan, simulation: Simulation, call_s: float = 0.0) -> t
     alike = {at: tuple(found) for found in stages_of.values() for at in found}
     for entry in (*simulation.tasks, *simulation.updates):
         seconds["stage", alike[entry.stage]] += entry.end_s - entry.start_s
-    for entry in simulation.transfers:
-        seconds["boundary", (entry.stage, entry.stage + 1)] += entry.end_s - entry.start_s
+    for at in range(len(plan.stages) - 1):
+        seconds["boundary", (at, at + 1)] = _covered_s([entry for entry in simulation.transfers if entry.stage == at])
     (kind, numbers), most_s = max(seconds.items(), key=lambda item: item[1])
     who = f"{named('stage', numbers)} on {placed(plan, numbers[0])}" if kind == "stage" else f"sending between {named('stage', numbers)}"
-    does = "is the bottleneck: it takes" if kind == "boundary" else "is the bottleneck: it works for"
+    does = f"is the bottleneck: {'something is on its way' if kind == 'boundary' else 'it works'} for"
     does = "are the bottleneck: they work for" if kind == "stage" and len(numbers) > 1 else does
     step_s = call_s + simulation.step_s
     share = f", {most_s / step_s:.0%}" if step_s > 0 else ""
@@ -114,7 +114,9 @@ def traced_sections(plan: Plan, measured: Measured | None, simulation: Simulatio
     if simulation is not None and simulation.passes_s > 0:
         sentences[0] += f", {lasted_s / simulation.passes_s:.2f} times what was predicted ({seconds_text(simulation.passes_s)})"
     beside = f", predicted {simulation.bubble:.0%}" if simulation is not None else ""
+    told = "a bar lasts from a task's first operation to its last, also while it waits for its input; in the bubble only work counts"
     sentences.append(f"measured bubble {measured_bubble(measured.tasks):.0%}{beside}, ideal {_ideal(plan):.0%}")
+    sentences.append(told)
     line = measured_line(plan, measured.tasks, _scale_s(simulation, lasted_s) if simulation is not None else 0.0)
     return [Section("Measured time line", tuple(sentences), line=line)]
 
@@ -194,6 +196,15 @@ def _simulated(simulation: Simulation, stage: int) -> tuple[str, ...]:
 def _first(entries: Sequence[Entry], stage: int, step_pass: str) -> float | None:
     """Return the seconds of the first microbatch's entry; None if there is none."""
     return next((e.end_s - e.start_s for e in entries if (e.stage, e.microbatch, e.step_pass) == (stage, 0, step_pass)), None)
+
+
+def _covered_s(entries: Sequence[Entry]) -> float:
+    """Return the seconds in which there is at least one of some entries, which are in the order of their starts."""
+    total_s = reached_s = 0.0
+    for entry in entries:
+        total_s += max(0.0, entry.end_s - max(entry.start_s, reached_s))
+        reached_s = max(reached_s, entry.end_s)
+    return total_s
 
 
 def _bubble_text(plan: Plan, simulation: Simulation) -> str:

@@ -79,7 +79,15 @@ def test_the_stage_that_works_longest_is_the_bottleneck() -> None:
 
 def test_a_slow_link_is_the_bottleneck() -> None:
     slow = profile_of(GRAPH, [2e9, 1e9, 1e9], 1e-3, bandwidth=1e5, batch_size=8)
-    assert stage_bindings(typed(), simulated(typed(), slow))[0].startswith("sending between stages 0 and 1 is the bottleneck: it takes ")
+    told = stage_bindings(typed(), simulated(typed(), slow))[0]
+    assert told.startswith("sending between stages 0 and 1 is the bottleneck: something is on its way for ")
+    assert 50 < int(told.rpartition(", ")[2].rstrip("%")) <= 100
+
+
+def test_what_is_sent_both_ways_at_once_counts_once() -> None:
+    sent = (Entry(0, 0, "forward", 0.0, 2.0), Entry(0, 0, "backward", 1.0, 1.5), Entry(0, 1, "backward", 2.5, 3.0))
+    step = Simulation(4.0, 4.0, (Entry(0, 0, "forward", 0.0, 1.0),), sent, (), (0.0,) * 2, 0.5, (1,) * 2, (0.0,) * 2)
+    assert stage_bindings(typed(), step)[0].endswith("something is on its way for 2.50 s of 4.00 s, 62%")
 
 
 def test_stages_that_share_a_device_are_its_work_together() -> None:

@@ -17,6 +17,7 @@ from hetero_mtf.planning.layer_cost import Costs
 from hetero_mtf.planning.link_cost import link_lines
 from hetero_mtf.planning.microbatches import microbatch_sizes
 from hetero_mtf.planning.moves import output_of
+from hetero_mtf.planning.overlap import blended, overlaps
 from hetero_mtf.planning.pipeline_costs import PipelineCosts
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import DevicePart, Prediction, Stage
@@ -91,21 +92,31 @@ def predict_pipeline(costs: MicrobatchCosts, pipeline: Pipeline) -> tuple[Predic
     -----
     A stage takes as long as its slowest processor, by the rules of `predict`, its own collectives included. A tensor that is made in
     one stage and read in a later one is sent straight to it, and is charged to the boundary in front of the reader: latency and
-    the bytes that the busiest sender or receiver has, over the slowest of the links; so is its gradient. O(stages * microbatches).
+    the bytes that the busiest sender or receiver has, over the slowest of the links; so is its gradient. Where the profile knows what
+    a device takes while the others of its host rest, the part of a stage's work that overlaps with no other stage's, in the step as
+    simulated without this, takes so much. O(stages * microbatches).
     """
     sizes = microbatch_sizes(costs.profile.batch_size, pipeline.microbatches)
     parts = {size: [with_samples(stage, size) for stage in pipeline.stages] for size in set(sizes)}
-    found = {size: [stage_cost(costs.at(size), stage) for stage in stages] for size, stages in parts.items()}
     sent = {size: boundaries_s(costs.at(size), stages) for size, stages in parts.items()}
     held = [stage_bytes(costs.at(max(sizes)).profile, stage, pipeline.recompute) for stage in parts[max(sizes)]]
     placed = [stage.devices for stage in pipeline.stages]
     table = clock_table(pipeline.schedule, placed, len(sizes), pipeline.depths or None)
-    line = simulate(_costs(found, sent, held, sizes, pipeline.recompute), table, placed)
+    beside, alone = ({size: [stage_cost(costs.at(size), stage, b) for stage in p] for size, p in parts.items()} for b in (True, False))
+    found, line = beside, simulate(_costs(beside, sent, held, sizes, pipeline.recompute), table, placed)
+    if beside != alone:
+        shares = overlaps(line.tasks, [_hosts(costs.profile, stage) for stage in pipeline.stages])
+        found = {size: list(map(blended, beside[size], alone[size], shares.tolist())) for size in beside}
+        line = simulate(_costs(found, sent, held, sizes, pipeline.recompute), table, placed)
     called_s = call_s(costs.whole)
     forward_s = max(entry.end_s for entry in line.tasks if entry.step_pass == "forward")
     used = _parts(costs, pipeline, [found[size] for size in sizes], [sent[size] for size in sizes], held, line, called_s + line.step_s)
     step_s = called_s + line.step_s
     return Prediction(step_s, forward_s, line.passes_s - forward_s, line.step_s - line.passes_s, used, called_s), line
+
+
+def _hosts(profile: Profile, stage: Stage) -> frozenset[str]:
+    return frozenset(profile.cluster.devices[device].host for device in stage.devices)
 
 
 def boundaries_s(costs: Costs, stages: Sequence[Stage]) -> np.ndarray:
@@ -182,9 +193,7 @@ def _parts(
             sending[device] += over + sum(part.sending_s[place] for part in spent)
             held_bytes[device] += held[at].peak(line.in_flight[at])[place]
     names = costs.profile.cluster.devices
-    return tuple(
-        DevicePart(names[d].name, busy[d], sending[d], max(0.0, step_s - busy[d] - sending[d]), int(held_bytes[d])) for d in busy
-    )
+    return tuple(DevicePart(names[d].name, busy[d], sending[d], max(0.0, step_s - busy[d] - sending[d]), int(held_bytes[d])) for d in busy)
 
 
 def _passes(cost: StageCost, recompute: bool) -> list[Spent]:

@@ -47,19 +47,20 @@ class StageCost:
         return self.forward.seconds + self.backward.seconds
 
 
-def stage_cost(costs: Costs, stage: Stage) -> StageCost:
+def stage_cost(costs: Costs, stage: Stage, beside: bool = True) -> StageCost:
     """Return what a stage of a pipeline costs, by the rules of `predict`.
 
     Parameters
     ----------
     costs : Costs of a profile at the batch size of a microbatch.
     stage : Stage; the samples of its layouts sum to a microbatch.
+    beside : whether the other devices of the hosts are at work meanwhile.
 
     Notes
     -----
-    Transfers between stages are not in it. The other devices of the hosts are taken to be at work. O(layers * processors).
+    Transfers between stages are not in it. O(layers * processors).
     """
-    clocks = Clocks(costs, stage, beside=True)
+    clocks = Clocks(costs, stage, beside=beside)
     clocks.forward()
     forward = _spent(clocks)
     clocks.backward()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetero_mtf.planning.layer_cost import Costs
-from hetero_mtf.planning.layout import Arrangement, arrange, lay_out, splits_batch
+from hetero_mtf.planning.layout import Arrangement, arrange, splits_batch
 from hetero_mtf.planning.records import AXIS, LayerLayout, Stage
 from hetero_mtf.planning.search import Sizer
 from hetero_mtf.planning.sizes import proportional
@@ -105,8 +105,10 @@ class GroupStages:
         arrangement = self._arrangement(layers, form)
         if not arrangement.segments:
             return []
-        sizes = [self._sizer.units(segment, arrangement, devices) for segment in arrangement.segments]
-        return [_stage(layers, devices, [lay_out(graph, arrangement, sizes)[index] for index in layers])]
+        rows = {segment.layers[0]: self._sizer.units(segment, arrangement, devices) for segment in arrangement.segments}
+        sizes = {index: rows[segment.layers[0]] for segment in arrangement.segments for index in segment.layers}
+        layouts = [LayerLayout(i, graph.layers[i].name, arrangement.layouts[i], sizes.get(i, ())) for i in layers]
+        return [_stage(layers, devices, layouts)]
 
     def _arrangement(self, layers: tuple[int, ...], pairing: str) -> Arrangement:
         """Return the layouts of a run of layers; what comes from elsewhere arrives whole."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ from hetero_mtf.planning.records import Prediction, Stage
 from hetero_mtf.planning.schedule import least_depths
 from hetero_mtf.planning.simulator import Simulation
 from hetero_mtf.planning.stage_memory import stage_bytes
+from hetero_mtf.units import seconds_text
 
 MICROBATCHES = (2, 4, 8, 16)
 # Groups of several devices are considered among so many devices, all of them; among more, neighbours in speed.
@@ -72,7 +74,7 @@ class Pipelined:
     allocated: Allocated
 
 
-def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None) -> Pipelined:
+def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, below_s: float = math.inf) -> Pipelined:
     """Return the pipeline with the least predicted step.
 
     For each number of microbatches the blocks of the network and groups of devices make a `ChainProblem`, which an allocator solves
@@ -82,11 +84,12 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None) -> P
     ----------
     costs : MicrobatchCosts of a profile.
     wish : what it is asked to be; None for anything.
+    below_s : only pipelines whose step may take less are of interest, seconds.
 
     Raises
     ------
     NothingToSplitError
-        If the network has one block only, or the cluster one device.
+        If the network has one block only, or the cluster one device, or no pipeline can be below `below_s`.
     PlanError
         If no such pipeline is possible.
 
@@ -108,15 +111,36 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None) -> P
     if wish.microbatches is not None and not 1 <= wish.microbatches <= batch:
         raise PlanError(f"{wish.microbatches} microbatches cannot be made of a batch of {batch} samples; use from 1 to {batch}")
     counts = [wish.microbatches] if wish.microbatches is not None else [count for count in MICROBATCHES if count <= batch] or [batch]
-    found, faults = [], []
-    for count in counts:
+    best, faults = None, []
+    stages = [GroupStages(costs.at(-(-batch // count)), count, wish.recompute) for count in counts]
+    least = [_least_s(each, _groups(costs, devices)) for each in stages]
+    for least_s, each in sorted(zip(least, stages), key=lambda pair: pair[0]):
+        if least_s >= (below_s if best is None else best.prediction.step_s):
+            break
         try:
-            found.append(_pipelined(costs, wish, count, devices))
+            found = _pipelined(costs, wish, each, devices)
         except PlanError as fault:
             faults.append(fault)
-    if not found:
+        else:
+            best = found if best is None or found.prediction.step_s < best.prediction.step_s else best
+    if best is None and not faults:
+        raise NothingToSplitError(f"a pipeline takes {seconds_text(min(least))} a step at least; use another strategy")
+    if best is None:
         raise faults[0]
-    return min(found, key=lambda each: each.prediction.step_s)
+    return best
+
+
+def _least_s(stages: GroupStages, groups: Sequence[tuple[int, ...]]) -> float:
+    """Return seconds that J is not below if devices that share a block are together as fast as their speeds add up to.
+
+    The first microbatch takes at least W / r, the work over the speed of the fastest group; the slowest stage at least W over the speed
+    of all devices together, once more for each further microbatch.
+    """
+    alone = np.maximum([stages.alone(block) for block in blocks(stages.costs.graph)], 1e-15)
+    everyone = sorted({device for group in groups for device in group})
+    fastest = np.min([1 / (1 / alone[:, list(group)]).sum(axis=1) for group in groups], axis=0)
+    together = 1 / (1 / alone[:, everyone]).sum(axis=1)
+    return float(fastest.sum() + (stages.microbatches - 1) * together.sum())
 
 
 def chain_problem(stages: GroupStages, groups: Sequence[tuple[int, ...]], wish: PipelineWish) -> ChainProblem:
@@ -169,9 +193,8 @@ def _splits_batch(stage: Stage) -> bool:
     return any(entry.samples for entry in stage.layouts)
 
 
-def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, devices: Sequence[int]) -> Pipelined:
+def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, stages: GroupStages, devices: Sequence[int]) -> Pipelined:
     batch, graph = costs.profile.batch_size, costs.profile.graph
-    stages = GroupStages(costs.at(-(-batch // microbatches)), microbatches, wish.recompute)
     problem = chain_problem(stages, _groups(costs, devices), wish)
     chosen = _allocated(problem, wish)
     chain, allocation = blocks(graph), chosen.allocation
@@ -180,7 +203,7 @@ def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, de
     laid = [stages.best(run, problem.groups[group]) for run, group in zip(runs, allocation.groups)]
     depths = _depths(problem, chosen, [stages.seconds(cost) for _, cost in laid]) if wish.schedule == "1f1b" else ()
     whole: list[Stage] = [with_samples(stage, batch) for stage, _ in laid]
-    pipeline = Pipeline(tuple(whole), microbatches, wish.schedule, wish.recompute, depths)
+    pipeline = Pipeline(tuple(whole), stages.microbatches, wish.schedule, wish.recompute, depths)
     return Pipelined(pipeline, *predict_pipeline(costs, pipeline), chosen)
 
 

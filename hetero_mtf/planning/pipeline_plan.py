@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hetero_mtf.errors import PlanError
@@ -19,20 +20,21 @@ from hetero_mtf.units import bytes_text, seconds_text
 STRATEGY = "pipeline"
 
 
-def pipeline_plan(costs: MicrobatchCosts, wish: PipelineWish | None = None) -> Plan:
+def pipeline_plan(costs: MicrobatchCosts, wish: PipelineWish | None = None, below_s: float = math.inf) -> Plan:
     """Return the plan of the best pipeline that fits in memory.
 
     Parameters
     ----------
     costs : MicrobatchCosts of a profile.
     wish : what the pipeline is asked to be.
+    below_s : as for `best_pipeline`.
 
     Raises
     ------
     NothingToSplitError, PlanError, ProfileError
         As `best_pipeline`, and if the pipeline does not fit in memory.
     """
-    found = best_pipeline(costs, wish)
+    found = best_pipeline(costs, wish, below_s)
     lack = pool_lack(costs.profile, found.prediction.parts)
     if lack:
         raise PlanError(f"the plan by strategy {STRATEGY} {lack}; use more microbatches, recomputation or another strategy")

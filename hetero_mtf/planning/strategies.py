@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
@@ -186,13 +187,14 @@ def _fitting(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
 
 def _cheapest(costs: Costs, wish: PipelineWish | None) -> Plan:
     """Return the cheapest plan of all that fit; a pipeline where it is predicted to be faster, or nothing else fits."""
-    piped = _pipeline(costs, wish)
     try:
         best = _cheapest_of_one_stage(costs)
     except PlanError:
+        piped = _pipeline(costs, wish, math.inf)
         if isinstance(piped, Plan):
             return piped
         raise
+    piped = _pipeline(costs, wish, best.predicted.step_s if best.predicted is not None and wish is None else math.inf)
     if isinstance(piped, Alternative):
         return dataclasses.replace(best, alternatives=(*best.alternatives, piped))
     assert best.predicted is not None and piped.predicted is not None
@@ -203,13 +205,16 @@ def _cheapest(costs: Costs, wish: PipelineWish | None) -> Plan:
     return dataclasses.replace(piped, alternatives=(beaten, *best.alternatives))
 
 
-def _pipeline(costs: Costs, wish: PipelineWish | None) -> Plan | Alternative:
-    """Return the best pipeline, or why there is none; among many devices only one that is asked for is looked for."""
+def _pipeline(costs: Costs, wish: PipelineWish | None, below_s: float) -> Plan | Alternative:
+    """Return the best pipeline, or why there is none below some seconds a step.
+
+    Among many devices only one that is asked for is looked for.
+    """
     devices = len(costs.profile.cluster.devices)
     if wish is None and devices > PIPELINES_UP_TO:
         return Alternative(PIPELINE, None, f"not looked for among {devices} devices unless asked for")
     try:
-        return pipeline_plan(MicrobatchCosts(costs.profile, costs), wish)
+        return pipeline_plan(MicrobatchCosts(costs.profile, costs), wish, below_s)
     except (NothingToSplitError, PlanError) as fault:
         return Alternative(PIPELINE, None, str(fault).split(";")[0])
 

@@ -29,8 +29,9 @@ def test_cheap_links_make_auto_take_the_measured_split_and_say_what_lost() -> No
     assert made.strategy == "layers" and made.predicted is not None
     assert [other.strategy for other in made.alternatives] == ["single", "even", "filters", "batch", "hybrid", "grid", "pipeline"]
     by_name = {other.strategy: other for other in made.alternatives}
-    grid = by_name.pop("grid")
+    grid, pipeline = by_name.pop("grid"), by_name.pop("pipeline")
     assert grid.step_s is None and "needs at least 4 devices" in grid.reason
+    assert pipeline.step_s is None and "a pipeline takes" in pipeline.reason and "at least" in pipeline.reason
     for other in by_name.values():
         assert other.step_s is not None and other.step_s > made.predicted.step_s
         times = other.step_s / made.predicted.step_s

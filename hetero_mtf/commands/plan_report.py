@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.plan_text import proof_text, way_text
-from hetero_mtf.report.facts import proven
+from hetero_mtf.planning.plan_text import proof_text, proven, way_text
 from hetero_mtf.report.pipeline import stages_table
 from hetero_mtf.report.table import Table, alternatives_table, prediction_table, sizes_table, worth_table
 from hetero_mtf.units import seconds_text

@@ -31,11 +31,21 @@ def plan_text(plan: Plan) -> str:
     if plan.predicted is not None:
         lines += _prediction_lines(plan.predicted)
     if plan.proof is not None:
-        lines.append(f"Layouts: {proof_text(plan.proof)}")
+        lines.append(f"{proven(plan).capitalize()}: {proof_text(plan.proof)}")
     for other in plan.alternatives:
         lines.append(f"Not taken: {other.strategy}: {other.reason}")
     lines += [f"Device {worth.device}: {worth.reason}" for worth in plan.worth]
     return "\n".join(lines)
+
+
+def proven(plan: Plan) -> str:
+    """Return what the proof of a plan is of: its layouts, or the cuts of a pipeline.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    return "cuts" if len(plan.stages) > 1 else "layouts"
 
 
 def proof_text(proof: Proof) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.plan_prediction import predict_plan, time_line
-from hetero_mtf.planning.plan_text import proof_text, way_text
+from hetero_mtf.planning.plan_text import proof_text, proven, way_text
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import DeviceWorth, Prediction
 from hetero_mtf.planning.search import Candidate
@@ -161,16 +161,6 @@ def _heading(plan: Plan, doubts: Sequence[str]) -> Section:
     lines += [f"left out: {_named(idle)}"] if idle else []
     lines += [f"{proven(plan)}: {proof_text(plan.proof)}"] if plan.proof is not None else []
     return Section("Plan", (*lines, *(f"supposed, not measured: {clause}" for clause in plan.supposed), *doubts))
-
-
-def proven(plan: Plan) -> str:
-    """Return what the proof of a plan is of: its layouts, or the cuts of a pipeline.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
-    return "cuts" if len(plan.stages) > 1 else "layouts"
 
 
 def _named(names: list[str]) -> str:

@@ -8,10 +8,11 @@ from hetero_mtf.planning.cost import Costs
 from hetero_mtf.planning.pipeline import PipelineWish
 from hetero_mtf.planning.plan import Plan, Stage
 from hetero_mtf.planning.plan_prediction import predict_plan, time_line
+from hetero_mtf.planning.plan_text import proven
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.simulator import Entry, Simulation, ideal_bubble
 from hetero_mtf.planning.strategies import plan
-from hetero_mtf.report.facts import Subject, facts, proven
+from hetero_mtf.report.facts import Subject, facts
 from hetero_mtf.report.measured import Measured, MeasuredTask
 from hetero_mtf.report.pipeline import measured_bubble, pipeline_sections, simpler_times, stage_bindings, stages_table
 from hetero_mtf.report.section import sections_text
@@ -159,6 +160,6 @@ def test_an_equal_cut_that_is_not_possible_is_left_out() -> None:
 
 def test_a_planned_pipeline_says_how_good_its_cuts_are() -> None:
     made = plan(unequal(), strategy="pipeline", pipeline=PipelineWish(microbatches=4))
-    assert proven(made) == "cuts" and isinstance(made.stages[0], Stage)
+    assert proven(made) == "cuts" and "\nCuts: optimal, " in str(made) and isinstance(made.stages[0], Stage)
     assert facts(Subject(made, unequal()))[0].sentences[3].startswith("cuts: optimal, ")
     assert proven(plan(unequal(), strategy="layers")) == "layouts"

@@ -70,7 +70,7 @@ def stage_bindings(plan: Plan, simulation: Simulation, call_s: float = 0.0) -> t
     for entry in (*simulation.tasks, *simulation.updates):
         seconds["stage", alike[entry.stage]] += entry.end_s - entry.start_s
     for at in range(len(plan.stages) - 1):
-        seconds["boundary", (at, at + 1)] = _covered_s([entry for entry in simulation.transfers if entry.stage == at])
+        seconds["boundary", (at, at + 1)] = _covered_s([entry[-2:] for entry in simulation.transfers if entry.stage == at])
     (kind, numbers), most_s = max(seconds.items(), key=lambda item: item[1])
     who = f"{named('stage', numbers)} on {placed(plan, numbers[0])}" if kind == "stage" else f"sending between {named('stage', numbers)}"
     does = f"is the bottleneck: {'something is on its way' if kind == 'boundary' else 'it works'} for"
@@ -114,15 +114,18 @@ def traced_sections(plan: Plan, measured: Measured | None, simulation: Simulatio
     if simulation is not None and simulation.passes_s > 0:
         sentences[0] += f", {lasted_s / simulation.passes_s:.2f} times what was predicted ({seconds_text(simulation.passes_s)})"
     beside = f", predicted {simulation.bubble:.0%}" if simulation is not None else ""
-    told = "a bar lasts from a task's first operation to its last, also while it waits for its input; in the bubble only work counts"
-    sentences.append(f"measured bubble {measured_bubble(measured.tasks):.0%}{beside}, ideal {_ideal(plan):.0%}")
-    sentences.append(told)
+    between, inside = measured_bubble(measured.tasks)
+    gaps = f"{between:.0%} between the bars, {inside:.0%} with the gaps inside them"
+    sentences.append(f"measured bubble {gaps}{beside}, ideal {_ideal(plan):.0%}")
+    sentences.append("a bar lasts from a task's first operation to its last one, also while it waits for its input")
     line = measured_line(plan, measured.tasks, _scale_s(simulation, lasted_s) if simulation is not None else 0.0)
     return [Section("Measured time line", tuple(sentences), line=line)]
 
 
-def measured_bubble(tasks: Sequence[MeasuredTask]) -> float:
-    """Return the idle fraction of the devices between the first task's beginning and the last one's end.
+def measured_bubble(tasks: Sequence[MeasuredTask]) -> tuple[float, float]:
+    """Return the idle fractions of the devices between the first task's beginning and the last one's end.
+
+    First that in which no task of theirs had begun and not ended, then that in which they worked on no operation of a task.
 
     Parameters
     ----------
@@ -131,12 +134,18 @@ def measured_bubble(tasks: Sequence[MeasuredTask]) -> float:
     Examples
     --------
     >>> task = MeasuredTask("a", 0, 0, "forward", 1.0, 3.0, 1.5)
-    >>> measured_bubble([task, dataclasses.replace(task, device="b", start_s=3.0, end_s=4.0, busy_s=1.0)])
-    0.5833333333333333
+    >>> measured_bubble([task, dataclasses.replace(task, device="b", start_s=3.0, end_s=4.0, busy_s=0.75)])
+    (0.5, 0.625)
     """
-    lasted_s, devices = _lasted_s(tasks), {task.device for task in tasks}
-    busy_s = math.fsum(task.busy_s for task in tasks)
-    return max(0.0, 1 - busy_s / (len(devices) * lasted_s)) if lasted_s > 0 else 0.0
+    begun_s, lasted_s = min(task.start_s for task in tasks), _lasted_s(tasks)
+    of: dict[str, list[tuple[float, float]]] = collections.defaultdict(list)
+    for task in tasks:
+        of[task.device].append((task.start_s - begun_s, task.end_s - begun_s))
+    if lasted_s <= 0:
+        return 0.0, 0.0
+    spent = math.fsum(map(_covered_s, of.values())), math.fsum(task.busy_s for task in tasks)
+    between, inside = (max(0.0, 1 - seconds / (len(of) * lasted_s)) for seconds in spent)
+    return between, inside
 
 
 def simpler_times(plan: Plan, costs: Costs) -> tuple[StepTime, ...]:
@@ -198,12 +207,12 @@ def _first(entries: Sequence[Entry], stage: int, step_pass: str) -> float | None
     return next((e.end_s - e.start_s for e in entries if (e.stage, e.microbatch, e.step_pass) == (stage, 0, step_pass)), None)
 
 
-def _covered_s(entries: Sequence[Entry]) -> float:
-    """Return the seconds in which there is at least one of some entries, which are in the order of their starts."""
+def _covered_s(intervals: Sequence[tuple[float, float]]) -> float:
+    """Return the seconds that lie in at least one interval; none begins before 0."""
     total_s = reached_s = 0.0
-    for entry in entries:
-        total_s += max(0.0, entry.end_s - max(entry.start_s, reached_s))
-        reached_s = max(reached_s, entry.end_s)
+    for start_s, end_s in sorted(intervals):
+        total_s += max(0.0, end_s - max(start_s, reached_s))
+        reached_s = max(reached_s, end_s)
     return total_s
 
 

@@ -136,5 +136,6 @@ def test_a_pipeline_is_planned_trained_and_explained_with_its_measured_time_line
     assert {task.device for task in found.tasks} == {plan.devices[device] for device in plan.used}
     said = cli("explain", tmp_path / "plan.json", "--html", tmp_path / "page.html")
     assert said.code == 0 and "\nPredicted time line\n" in said.out and "\nMeasured time line\n" in said.out, said
-    assert re.search(r"^measured bubble \d+%, predicted \d+%, ideal 20%$", said.out, re.MULTILINE)
+    gaps = r"\d+% between the bars, \d+% with the gaps inside them"
+    assert re.search(rf"^measured bubble {gaps}, predicted \d+%, ideal 20%$", said.out, re.MULTILINE)
     assert (tmp_path / "page.html").read_text().count("<svg") == 2

@@ -114,8 +114,9 @@ def test_the_measured_line_stands_under_the_predicted_one_on_its_scale() -> None
     far = pipeline_sections(made, step, measured(made, tasks_of(made, step, 5.0)))
     assert [section.line.whole_s for section in far[1:] if section.line is not None] == [step.step_s, pytest.approx(5 * step.passes_s)]
     bubble = measured_bubble(tasks_of(made, step))
-    assert bubble == pytest.approx(1 - (1 - step.bubble) / 2)
-    assert traced.sentences[1] == f"measured bubble {bubble:.0%}, predicted {step.bubble:.0%}, ideal {ideal_bubble(2, 4):.0%}"
+    assert bubble == pytest.approx((step.bubble, 1 - (1 - step.bubble) / 2))
+    gaps = f"{bubble[0]:.0%} between the bars, {bubble[1]:.0%} with the gaps inside them"
+    assert traced.sentences[1] == f"measured bubble {gaps}, predicted {step.bubble:.0%}, ideal {ideal_bubble(2, 4):.0%}"
 
 
 def test_a_pipeline_is_explained_with_its_profile_and_without() -> None:

@@ -10,7 +10,7 @@ MEDIAN_ERROR, WORST_ERROR, REGRET = 0.10, 0.25, 0.05  # at most, of the claim
 SLOW = 2.0  # plans predicted to take this many times the best are not worth measuring
 
 
-def chosen(predicted_s: Mapping[str, float], automatic: str, most: int, least: int = 3) -> list[str]:
+def chosen(predicted_s: Mapping[str, float], automatic: str, most: int, least: int = 3, also: Sequence[str] = ()) -> list[str]:
     """Return the plans to measure: the automatic one first, then the others by their predictions.
 
     Parameters
@@ -19,14 +19,17 @@ def chosen(predicted_s: Mapping[str, float], automatic: str, most: int, least: i
     automatic : the plan that auto takes.
     most : plans to measure at most; "single" is among them, if there is one.
     least : plans to measure even if they are predicted to take more than `SLOW` times the best.
+    also : plans to measure whatever they are predicted to take, as far as there are such.
 
     Examples
     --------
     >>> chosen({"single": 1.9, "even": 2.5, "batch": 1.0, "filters": 1.1, "grid": 2.1}, "batch", most=4)
     ['batch', 'filters', 'single']
+    >>> chosen({"single": 1.0, "batch": 1.1, "pipeline": 1.4}, "single", most=2, also=["pipeline"])
+    ['single', 'pipeline']
     """
     ranked = sorted(predicted_s, key=lambda name: (name != automatic, predicted_s[name]))
-    must = [name for name in dict.fromkeys((automatic, "single")) if name in ranked]
+    must = [name for name in dict.fromkeys((automatic, "single", *also)) if name in ranked]
     fast = [name for name in ranked if name in must or predicted_s[name] <= SLOW * min(predicted_s.values())]
     slow = [name for name in ranked if name not in fast]
     taken = [*must, *(name for name in fast if name not in must)][:most]

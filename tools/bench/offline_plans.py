@@ -34,7 +34,7 @@ def plan_all(profile_path: str, folder: pathlib.Path) -> dict[str, Any]:
 
     profile = Profile.load(profile_path)
     predicted, none, seconds = {}, {}, {}
-    for strategy in ("auto", *STRATEGIES):
+    for strategy in ("auto", *STRATEGIES, "pipeline"):
         start_s = time.perf_counter()
         try:
             made = plan(profile, strategy=strategy)

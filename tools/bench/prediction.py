@@ -19,6 +19,7 @@ import pathlib
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -57,8 +58,16 @@ class Case:
         return f"{self.network}-{self.cluster.replace(',', '-')}"
 
 
-def run(case: Case, folder: pathlib.Path, pace: Pace, most: int) -> dict[str, Any]:
-    """Return what was predicted and measured of one case; profile, plans and predictions are left in the folder."""
+def run(case: Case, folder: pathlib.Path, pace: Pace, most: int, also: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what was predicted and measured of one case; profile, plans and predictions are left in the folder.
+
+    Parameters
+    ----------
+    case : what is measured.
+    folder : where files are left.
+    pace : how long to measure.
+    most, also : as for `chosen`.
+    """
     import hetero_mtf as hm
 
     task = Task(NETWORKS[case.network].make(), case.batch)
@@ -72,7 +81,8 @@ def run(case: Case, folder: pathlib.Path, pace: Pace, most: int) -> dict[str, An
         predictions = plan_apart(here / "profile.json", here)
         made = {name: hm.Plan.load(here / f"{name}.json") for name in predictions["predicted_s"]}
         same = distinct(made)
-        plans = {name: made[name] for name in chosen({name: made[name].predicted.step_s for name in same}, "auto", most)}
+        wanted = [name for name, others in same.items() if set(others) & set(also)]
+        plans = {name: made[name] for name in chosen({name: made[name].predicted.step_s for name in same}, "auto", most, also=wanted)}
         began = now()
         times = measure(task, plans, cluster, pace, {})
         method = cluster.method
@@ -128,6 +138,7 @@ def report(cases: list[dict[str, Any]]) -> str:
 @click.option("--steps", default=2, show_default=True, help="Steps of each plan in one round.")
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
 @click.option("--most", default=4, show_default=True, help="Plans of a case to measure at most.")
+@click.option("--strategy", "also", multiple=True, help="A strategy to measure whatever is predicted, such as pipeline.")
 @click.option("--folder", help="Where profiles, plans and predictions are left.  [default: a new folder for temporary files]")
 @click.option("--json", "path", help="File to write the figures to, after each case.")
 @click.option("--resume", is_flag=True, help="Keep the cases that are in the file already, and report them too.")
@@ -139,6 +150,7 @@ def main(
     steps: int,
     budget: float,
     most: int,
+    also: tuple[str, ...],
     folder: str | None,
     path: str | None,
     resume: bool,
@@ -154,7 +166,7 @@ def main(
         if dataclasses.astuple(case) in known:
             continue
         start_s = time.perf_counter()
-        done.append(run(case, place, Pace(rounds, steps, budget), most))
+        done.append(run(case, place, Pace(rounds, steps, budget), most, also))
         record(path, command, {"cases": done})
         click.echo(f"{case.name}: {time.perf_counter() - start_s:.0f} s", err=True)
     print(report(done))

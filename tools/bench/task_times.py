@@ -10,10 +10,39 @@ from typing import Any
 from hetero_mtf.planning.simulator import chain_s
 
 Tasks = Sequence[Mapping[str, Any]]
-"""Each with device, task (such as "stage0_forward3"), start_s, end_s and busy_s."""
+"""Each with device, task (such as "stage0_forward3"), start_s and end_s."""
 
 _NAME = re.compile(r"stage(\d+)_(forward|backward)(\d+)")
 PASSES = ("forward", "backward")
+
+
+def work_s(tasks: Tasks) -> list[float]:
+    """Return the seconds that a device is at work on each task: from its first operation to its last, but a forward pass from its input on.
+
+    The input of a forward pass is there when the forward pass of the stage before ends. What a limited device is stopped between two
+    short operations counts as work, which the seconds it is busy with operations leave out.
+
+    Parameters
+    ----------
+    tasks : of one step.
+
+    Examples
+    --------
+    >>> first = {"device": "d0", "task": "stage0_forward0", "start_s": 0.0, "end_s": 1.0}
+    >>> second = {"device": "d1", "task": "stage1_forward0", "start_s": 0.5, "end_s": 3.0}
+    >>> work_s([first, second])
+    [1.0, 2.0]
+    """
+    ends_s: dict[tuple[int, str, int], float] = {}
+    for entry in tasks:
+        key = _read(entry)
+        ends_s[key] = max(ends_s.get(key, 0.0), entry["end_s"])
+    found = []
+    for entry in tasks:
+        stage, step_pass, microbatch = _read(entry)
+        given_s = ends_s.get((stage - 1, "forward", microbatch), 0.0) if step_pass == "forward" else 0.0
+        found.append(entry["end_s"] - min(max(entry["start_s"], given_s), entry["end_s"]))
+    return found
 
 
 def stage_passes_s(tasks: Tasks) -> list[dict[str, float]]:
@@ -25,16 +54,16 @@ def stage_passes_s(tasks: Tasks) -> list[dict[str, float]]:
 
     Examples
     --------
-    >>> names = ("stage0_forward0", "stage0_forward1")
-    >>> stage_passes_s([{"device": "d0", "task": name, "busy_s": busy_s} for name, busy_s in zip(names, (1.0, 2.0))])
+    >>> lasted = (("stage0_forward0", 0.0, 1.0), ("stage0_forward1", 1.0, 3.0))
+    >>> stage_passes_s([{"device": "d0", "task": name, "start_s": start_s, "end_s": end_s} for name, start_s, end_s in lasted])
     [{'forward': 1.5, 'backward': 0.0}]
     """
     spent: dict[tuple[int, str, str], float] = {}
     microbatches = set()
-    for entry in tasks:
+    for entry, seconds in zip(tasks, work_s(tasks)):
         stage, step_pass, microbatch = _read(entry)
         key = stage, step_pass, str(entry["device"])
-        spent[key] = spent.get(key, 0.0) + entry["busy_s"]
+        spent[key] = spent.get(key, 0.0) + seconds
         microbatches.add(microbatch)
 
     def busiest_s(stage: int, step_pass: str) -> float:
@@ -45,7 +74,7 @@ def stage_passes_s(tasks: Tasks) -> list[dict[str, float]]:
 
 
 def bubble(tasks: Tasks) -> float:
-    """Return the part of the passes in which devices work on no task, mean over the devices that take part.
+    """Return the part of the passes in which devices are at work on no task, mean over the devices that take part.
 
     The passes last from the start of the first task to the end of the last one.
 
@@ -55,14 +84,14 @@ def bubble(tasks: Tasks) -> float:
 
     Examples
     --------
-    >>> first = {"device": "d0", "start_s": 0.0, "end_s": 1.0, "busy_s": 1.0}
-    >>> second = {"device": "d1", "start_s": 1.0, "end_s": 2.0, "busy_s": 0.5}
+    >>> first = {"device": "d0", "task": "stage0_forward0", "start_s": 0.0, "end_s": 1.0}
+    >>> second = {"device": "d1", "task": "stage1_forward0", "start_s": 1.0, "end_s": 2.0}
     >>> bubble([first, second])
-    0.625
+    0.5
     """
     lasted_s = float(max(entry["end_s"] for entry in tasks) - min(entry["start_s"] for entry in tasks))
-    busy_s, devices = float(sum(entry["busy_s"] for entry in tasks)), {entry["device"] for entry in tasks}
-    return 1 - busy_s / (len(devices) * lasted_s)
+    devices = {entry["device"] for entry in tasks}
+    return 1 - sum(work_s(tasks)) / (len(devices) * lasted_s)
 
 
 def measured_j(steps: Sequence[Tasks], transfer_s: Sequence[float], microbatches: int) -> float:
@@ -76,8 +105,9 @@ def measured_j(steps: Sequence[Tasks], transfer_s: Sequence[float], microbatches
 
     Examples
     --------
-    >>> step = [{"device": "d0", "task": "stage0_forward0", "busy_s": 1.0}, {"device": "d1", "task": "stage1_forward0", "busy_s": 2.0}]
-    >>> measured_j([step], [0.5], 3)
+    >>> first = {"device": "d0", "task": "stage0_forward0", "start_s": 0.0, "end_s": 1.0}
+    >>> second = {"device": "d1", "task": "stage1_forward0", "start_s": 1.0, "end_s": 3.0}
+    >>> measured_j([[first, second]], [0.5], 3)
     7.5
     """
     each = [[sum(passes.values()) for passes in stage_passes_s(tasks)] for tasks in steps]

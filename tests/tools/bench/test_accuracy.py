@@ -35,6 +35,11 @@ def test_slow_plans_are_measured_only_where_there_are_too_few_others() -> None:
     assert chosen({"single": 1.0}, "single", most=4) == ["single"]
 
 
+def test_a_plan_that_is_asked_for_is_measured_however_slow_it_is_predicted() -> None:
+    predicted = {"batch": 1.0, "filters": 1.1, "single": 1.5, "pipeline": 9.0}
+    assert chosen(predicted, "batch", most=3, also=["pipeline", "unknown"]) == ["batch", "single", "pipeline"]
+
+
 def test_plans_of_one_layout_are_one_plan() -> None:
     graph, cluster = pair_net(), cluster_of(2)
     single = hm.Plan.single(graph, 0, cluster, 4)

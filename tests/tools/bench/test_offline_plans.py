@@ -16,7 +16,7 @@ def test_every_strategy_plans_in_a_process_without_frameworks(tmp_path: pathlib.
     profile.save(tmp_path / "profile.json")
     found = plan_apart(tmp_path / "profile.json", tmp_path)
     assert found["frameworks_loaded"] == []
-    assert {*found["predicted_s"], *found["no_plan"]} == {"auto", *STRATEGIES}
+    assert {*found["predicted_s"], *found["no_plan"]} == {"auto", *STRATEGIES, "pipeline"}
     assert "grid" in found["no_plan"]
     for name, step_s in found["predicted_s"].items():
         assert hm.Plan.load(tmp_path / f"{name}.json").predicted.step_s == step_s

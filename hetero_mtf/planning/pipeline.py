@@ -15,10 +15,11 @@ from hetero_mtf.planning.blocks import blocks, crossing_bytes
 from hetero_mtf.planning.chain import ChainProblem
 from hetero_mtf.planning.genetic import Progress
 from hetero_mtf.planning.group_stages import GroupStages, whole_stage, with_samples
+from hetero_mtf.planning.layer_cost import Costs
 from hetero_mtf.planning.link_cost import link_lines
 from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.records import Prediction, Stage
-from hetero_mtf.planning.schedule import least_depths
+from hetero_mtf.planning.schedule import BACKWARD, FORWARD, least_depths
 from hetero_mtf.planning.simulator import Simulation
 from hetero_mtf.planning.stage_memory import stage_bytes
 from hetero_mtf.units import seconds_text
@@ -41,6 +42,7 @@ class PipelineWish:
     recompute : whether backward passes compute activations again.
     seed : of the genetic allocator.
     time_limit_s : seconds for each allocation; None for no limit.
+    groups : whether a stage may have several devices: any group of them among up to four, among more pairs of neighbours in speed.
     progress : as for `allocate`, at every number of microbatches anew.
     on_allocated : called with each chain problem and the allocator's answer, one for each number of microbatches.
     """
@@ -52,6 +54,7 @@ class PipelineWish:
     recompute: bool = False
     seed: int = 0
     time_limit_s: float | None = None
+    groups: bool = True
     progress: Progress | None = dataclasses.field(default=None, compare=False)
     on_allocated: Callable[[ChainProblem, Allocated], None] | None = dataclasses.field(default=None, compare=False)
 
@@ -112,35 +115,46 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, belo
         raise PlanError(f"{wish.microbatches} microbatches cannot be made of a batch of {batch} samples; use from 1 to {batch}")
     counts = [wish.microbatches] if wish.microbatches is not None else [count for count in MICROBATCHES if count <= batch] or [batch]
     best, faults = None, []
-    stages = [GroupStages(costs.at(-(-batch // count)), count, wish.recompute) for count in counts]
-    least = [_least_s(each, _groups(costs, devices)) for each in stages]
-    for least_s, each in sorted(zip(least, stages), key=lambda pair: pair[0]):
-        if least_s >= (below_s if best is None else best.prediction.step_s):
+    least = {count: _least_s(costs.whole, count, _groups(devices, wish)) for count in counts}
+    for count in sorted(counts, key=lambda count: least[count]):
+        if least[count] >= (below_s if best is None else best.prediction.step_s):
             break
         try:
-            found = _pipelined(costs, wish, each, devices)
+            found = _pipelined(costs, wish, count, devices)
         except PlanError as fault:
             faults.append(fault)
         else:
             best = found if best is None or found.prediction.step_s < best.prediction.step_s else best
     if best is None and not faults:
-        raise NothingToSplitError(f"a pipeline takes {seconds_text(min(least))} a step at least; use another strategy")
+        raise NothingToSplitError(f"a pipeline takes {seconds_text(min(least.values()))} a step at least; use another strategy")
     if best is None:
         raise faults[0]
     return best
 
 
-def _least_s(stages: GroupStages, groups: Sequence[tuple[int, ...]]) -> float:
+def _least_s(costs: Costs, microbatches: int, groups: Sequence[tuple[int, ...]]) -> float:
     """Return seconds that J is not below if devices that share a block are together as fast as their speeds add up to.
 
     The first microbatch takes at least W / r, the work over the speed of the fastest group; the slowest stage at least W over the speed
     of all devices together, once more for each further microbatch.
+
+    Parameters
+    ----------
+    costs : Costs at the whole batch.
+    microbatches : M.
+    groups : the groups that stages may have.
     """
-    alone = np.maximum([stages.alone(block) for block in blocks(stages.costs.graph)], 1e-15)
+    samples = -(-costs.profile.batch_size // microbatches)
+    alone = []
+    for block in blocks(costs.graph):
+        passes = [(layer, step_pass) for layer in block for step_pass in (FORWARD, BACKWARD)]
+        done = [entry for entry in passes if entry[1] == FORWARD or costs.trains_before[entry[0]]]
+        alone.append(sum((costs.rows(layer, "batch", step_pass)[:, samples] for layer, step_pass in done), np.full(1, 1e-15)))
+    seconds = np.array(alone)
     everyone = sorted({device for group in groups for device in group})
-    fastest = np.min([1 / (1 / alone[:, list(group)]).sum(axis=1) for group in groups], axis=0)
-    together = 1 / (1 / alone[:, everyone]).sum(axis=1)
-    return float(fastest.sum() + (stages.microbatches - 1) * together.sum())
+    fastest = np.min([1 / (1 / seconds[:, list(group)]).sum(axis=1) for group in groups], axis=0)
+    together = 1 / (1 / seconds[:, everyone]).sum(axis=1)
+    return float(fastest.sum() + (microbatches - 1) * together.sum())
 
 
 def chain_problem(stages: GroupStages, groups: Sequence[tuple[int, ...]], wish: PipelineWish) -> ChainProblem:
@@ -169,9 +183,11 @@ def chain_problem(stages: GroupStages, groups: Sequence[tuple[int, ...]], wish: 
     room = [max(0.0, free.get(device.pool, np.inf) - besides) for device in profile.cluster.devices]
     alone = np.array([stages.alone(block) for block in chain])
     several = [group for group in groups if len(group) > 1]
-    found = {(group, at): stages.best(block, group) for group in several for at, block in enumerate(chain)}
+    kinds: dict[tuple[tuple[int, ...], ...], int] = {}  # blocks of alike layers that read each other alike take alike
+    first_of = [kinds.setdefault(_kind(costs, block), at) for at, block in enumerate(chain)]
+    found = {(group, at): stages.best(chain[at], group) for group in several for at in sorted(set(first_of))}
     seconds = [
-        alone[:, group[0]] if len(group) == 1 else [stages.seconds(found[group, at][1]) for at in range(len(chain))]
+        alone[:, group[0]] if len(group) == 1 else [stages.seconds(found[group, at][1]) for at in first_of]
         for group in groups
     ]
     return ChainProblem(
@@ -185,17 +201,24 @@ def chain_problem(stages: GroupStages, groups: Sequence[tuple[int, ...]], wish: 
         memory_bytes=np.array(room),
         microbatches=stages.microbatches,
         schedule=wish.schedule,
-        whole_weights=tuple(len(group) > 1 and any(_splits_batch(found[group, at][0]) for at in range(len(chain))) for group in groups),
+        whole_weights=tuple(len(group) > 1 and any(_splits_batch(found[group, at][0]) for at in first_of) for group in groups),
     )
+
+
+def _kind(costs: Costs, block: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Return what is equal for blocks whose layers take the same time and read each other in the same way."""
+    layers = costs.graph.layers
+    return tuple((costs.alike[index], *(source - index for source in layers[index].inputs if source >= block[0])) for index in block)
 
 
 def _splits_batch(stage: Stage) -> bool:
     return any(entry.samples for entry in stage.layouts)
 
 
-def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, stages: GroupStages, devices: Sequence[int]) -> Pipelined:
+def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, devices: Sequence[int]) -> Pipelined:
     batch, graph = costs.profile.batch_size, costs.profile.graph
-    problem = chain_problem(stages, _groups(costs, devices), wish)
+    stages = GroupStages(costs.at(-(-batch // microbatches)), microbatches, wish.recompute)
+    problem = chain_problem(stages, _groups(devices, wish), wish)
     chosen = _allocated(problem, wish)
     chain, allocation = blocks(graph), chosen.allocation
     ends = (*allocation.cuts[1:], len(chain))
@@ -245,9 +268,11 @@ def _distinct(costs: MicrobatchCosts) -> list[int]:
     return list(first.values())
 
 
-def _groups(costs: MicrobatchCosts, devices: Sequence[int]) -> list[tuple[int, ...]]:
+def _groups(devices: Sequence[int], wish: PipelineWish) -> list[tuple[int, ...]]:
     """Return the groups that stages may have, the fastest devices first."""
     single = [(device,) for device in devices]
+    if not wish.groups:
+        return single
     if len(devices) <= ALL_GROUPS_UP_TO:
         return single + [tuple(sorted(c)) for size in range(2, len(devices)) for c in itertools.combinations(devices, size)]
     return single + [tuple(sorted(pair)) for pair in itertools.pairwise(devices)]

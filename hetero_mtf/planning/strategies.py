@@ -15,7 +15,7 @@ from hetero_mtf.planning.hybrid import best_hybrid
 from hetero_mtf.planning.layer_layouts import best_layers, proven
 from hetero_mtf.planning.link_cost import collective_rules
 from hetero_mtf.planning.memory import lack_of_memory, optimizer_name, short_bytes
-from hetero_mtf.planning.pipeline import PipelineWish
+from hetero_mtf.planning.pipeline import ALL_GROUPS_UP_TO, PipelineWish
 from hetero_mtf.planning.pipeline_plan import STRATEGY as PIPELINE
 from hetero_mtf.planning.pipeline_plan import pipeline_alternative, pipeline_plan
 from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts
@@ -213,6 +213,7 @@ def _pipeline(costs: Costs, wish: PipelineWish | None, below_s: float) -> Plan |
     devices = len(costs.profile.cluster.devices)
     if wish is None and devices > PIPELINES_UP_TO:
         return Alternative(PIPELINE, None, f"not looked for among {devices} devices unless asked for")
+    wish = wish or PipelineWish(groups=devices <= ALL_GROUPS_UP_TO)
     try:
         return pipeline_plan(MicrobatchCosts(costs.profile, costs), wish, below_s)
     except (NothingToSplitError, PlanError) as fault:

@@ -270,7 +270,7 @@ def _distinct(costs: MicrobatchCosts) -> list[int]:
 
 def _groups(devices: Sequence[int], wish: PipelineWish) -> list[tuple[int, ...]]:
     """Return the groups that stages may have, the fastest devices first."""
-    single = [(device,) for device in devices]
+    single: list[tuple[int, ...]] = [(device,) for device in devices]
     if not wish.groups:
         return single
     if len(devices) <= ALL_GROUPS_UP_TO:

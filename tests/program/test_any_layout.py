@@ -24,7 +24,7 @@ MESHES: list[drawing.Axes] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 25))])
 def test_layouts_drawn_at_random_give_the_numbers_of_one_device(seed: int) -> None:
     keras.config.set_floatx("float64")
     rng = np.random.default_rng(seed)

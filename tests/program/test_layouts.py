@@ -73,8 +73,12 @@ LAYOUTS = [
     _grid((1, 3), (1, 2), pairing="gather"),
 ]
 NETWORKS = [nets.convs, nets.pools, nets.norms, nets.residual, nets.branches, nets.rows_into_dense, nets.sequential, nets.partly_frozen]
-TABLE = [(network, layout) for network in NETWORKS for layout in LAYOUTS]
-table = pytest.mark.parametrize(("network", "layout"), TABLE, ids=[f"{n.__name__}, {lay.name}" for n, lay in TABLE])
+TABLE = [  # every other pair is left to the slow tests: each network is still under half the layouts, each layout over half the networks
+    pytest.param(network, layout, id=f"{network.__name__}, {layout.name}", marks=[pytest.mark.slow] if (row + column) % 2 else [])
+    for row, network in enumerate(NETWORKS)
+    for column, layout in enumerate(LAYOUTS)
+]
+table = pytest.mark.parametrize(("network", "layout"), TABLE)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -43,7 +43,7 @@ def _check(network: Network, meshes: list[drawing.Axes], seed: int) -> None:
     assert worst_error(expected, weights) <= 1e-8, plan
 
 
-@hypothesis.settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(NETWORKS, STAGES, st.integers(0, 2**16))
 def test_a_random_network_in_a_random_pipeline_gives_the_numbers_of_one_device(
     network: Network, meshes: list[drawing.Axes], seed: int

@@ -53,7 +53,7 @@ def test_a_random_network_in_a_random_pipeline_gives_the_numbers_of_one_device(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=20, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(NETWORKS, STAGES, st.integers(0, 2**16))
 def test_many_random_networks_in_random_pipelines_give_the_numbers_of_one_device(
     network: Network, meshes: list[drawing.Axes], seed: int

@@ -284,9 +284,20 @@ class Shortfall:
         return self.needed_bytes - self.free_bytes
 
     def __str__(self) -> str:
-        needs = f"needs {bytes_text(self.needed_bytes)} of memory {self.pool}, which has {bytes_text(self.free_bytes)} free"
         most = f"layer {self.layer} ({bytes_text(self.layer_bytes)} on {self.device})"
-        return f"{needs} and is {self.short_bytes} bytes short, most for {most}"
+        return f"{short_text(self.pool, self.needed_bytes, self.free_bytes)}, most for {most}"
+
+
+def short_text(pool: str, needed_bytes: int, free_bytes: int) -> str:
+    """Return what a pool lacks, for people.
+
+    Parameters
+    ----------
+    pool : its name.
+    needed_bytes, free_bytes : what is needed of it, and less that is free.
+    """
+    needs = f"needs {bytes_text(needed_bytes)} of memory {pool}, which has {bytes_text(free_bytes)} free"
+    return f"{needs} and is {needed_bytes - free_bytes} bytes short"
 
 
 def pool_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> dict[str, int]:

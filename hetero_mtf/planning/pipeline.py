@@ -17,6 +17,7 @@ from hetero_mtf.planning.genetic import Progress
 from hetero_mtf.planning.group_stages import GroupStages, whole_stage, with_samples
 from hetero_mtf.planning.layer_cost import Costs
 from hetero_mtf.planning.link_cost import link_lines
+from hetero_mtf.planning.microbatches import microbatch_sizes
 from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.records import Prediction, Stage
 from hetero_mtf.planning.schedule import BACKWARD, FORWARD, least_depths
@@ -108,19 +109,20 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, belo
     wish = wish or PipelineWish()
     graph, batch = costs.profile.graph, costs.profile.batch_size
     devices = _distinct(costs)
-    if len(blocks(graph)) < 2 or len(devices) < 2:
-        lack = f"the network has {len(blocks(graph))} blocks and the cluster {len(devices)} devices"
+    chain = blocks(graph)
+    if len(chain) < 2 or len(devices) < 2:
+        lack = f"the network has {len(chain)} blocks and the cluster {len(devices)} devices"
         raise NothingToSplitError(f"{lack}, and a pipeline needs two of each; use strategy filters or batch")
     if wish.microbatches is not None and not 1 <= wish.microbatches <= batch:
         raise PlanError(f"{wish.microbatches} microbatches cannot be made of a batch of {batch} samples; use from 1 to {batch}")
     counts = [wish.microbatches] if wish.microbatches is not None else [count for count in MICROBATCHES if count <= batch] or [batch]
-    best, faults = None, []
-    least = {count: _least_s(costs.whole, count, _groups(devices, wish)) for count in counts}
+    best, faults, groups = None, [], _groups(devices, wish)
+    least = {count: _least_s(costs.whole, count, groups) for count in counts}
     for count in sorted(counts, key=lambda count: least[count]):
         if least[count] >= (below_s if best is None else best.prediction.step_s):
             break
         try:
-            found = _pipelined(costs, wish, count, devices)
+            found = _pipelined(costs, wish, count, groups)
         except PlanError as fault:
             faults.append(fault)
         else:
@@ -144,7 +146,7 @@ def _least_s(costs: Costs, microbatches: int, groups: Sequence[tuple[int, ...]])
     microbatches : M.
     groups : the groups that stages may have.
     """
-    samples = -(-costs.profile.batch_size // microbatches)
+    samples = microbatch_sizes(costs.profile.batch_size, microbatches)[0]
     alone = []
     for block in blocks(costs.graph):
         passes = [(layer, step_pass) for layer in block for step_pass in (FORWARD, BACKWARD)]
@@ -215,15 +217,14 @@ def _splits_batch(stage: Stage) -> bool:
     return any(entry.samples for entry in stage.layouts)
 
 
-def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, devices: Sequence[int]) -> Pipelined:
+def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, groups: Sequence[tuple[int, ...]]) -> Pipelined:
     batch, graph = costs.profile.batch_size, costs.profile.graph
-    stages = GroupStages(costs.at(-(-batch // microbatches)), microbatches, wish.recompute)
-    problem = chain_problem(stages, _groups(devices, wish), wish)
+    stages = GroupStages(costs.at(microbatch_sizes(batch, microbatches)[0]), microbatches, wish.recompute)
+    problem = chain_problem(stages, groups, wish)
     chosen = _allocated(problem, wish)
-    chain, allocation = blocks(graph), chosen.allocation
-    ends = (*allocation.cuts[1:], len(chain))
-    runs = [tuple(itertools.chain(*chain[first:end])) for first, end in zip(allocation.cuts, ends)]
-    laid = [stages.best(run, problem.groups[group]) for run, group in zip(runs, allocation.groups)]
+    chain = blocks(graph)
+    runs = chosen.allocation.runs(len(chain))
+    laid = [stages.best(tuple(itertools.chain(*chain[first:end])), problem.groups[group]) for group, first, end in runs]
     depths = _depths(problem, chosen, [stages.seconds(cost) for _, cost in laid]) if wish.schedule == "1f1b" else ()
     whole: list[Stage] = [with_samples(stage, batch) for stage, _ in laid]
     pipeline = Pipeline(tuple(whole), stages.microbatches, wish.schedule, wish.recompute, depths)
@@ -252,10 +253,8 @@ def _depths(problem: ChainProblem, chosen: Allocated, stage_s: Sequence[float]) 
     wanted = tuple(min(problem.microbatches, depth) for depth in least_depths(stage_s, transfer_s.tolist()))
     usual = tuple(min(problem.microbatches, count - at) for at in range(count))
     deeper = tuple(map(max, wanted, usual))
-    for at, (group, first, end) in enumerate(chosen.allocation.runs(problem.blocks)):
-        parts, shares = problem.parts(group)
-        kept = shares * deeper[at] * problem.kept_bytes[first:end].sum()
-        if (parts * problem.fixed_bytes[first:end].sum() + kept > problem.memory_bytes[list(problem.groups[group])]).any():
+    for depth, (group, first, end) in zip(deeper, chosen.allocation.runs(problem.blocks)):
+        if (problem.needed_bytes(group, first, end, depth) > problem.memory_bytes[list(problem.groups[group])]).any():
             return usual
     return deeper
 

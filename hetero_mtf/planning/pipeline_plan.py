@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.blocks import blocks
+from hetero_mtf.planning.memory import short_text
 from hetero_mtf.planning.pipeline import Pipelined, PipelineWish, best_pipeline
 from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts
 from hetero_mtf.planning.plan import Plan
@@ -83,8 +84,7 @@ def pool_lack(profile: Profile, parts: Sequence[DevicePart]) -> str:
         if needed - pool.free_bytes > most:
             most = needed - pool.free_bytes
             largest = max(drawing, key=lambda part: part.memory_bytes)
-            has = f"needs {bytes_text(needed)} of memory {pool.name}, which has {bytes_text(pool.free_bytes)} free"
-            short = f"{has} and is {most} bytes short, most for {largest.device} ({bytes_text(largest.memory_bytes)})"
+            short = f"{short_text(pool.name, needed, pool.free_bytes)}, most for {largest.device} ({bytes_text(largest.memory_bytes)})"
     return short
 
 

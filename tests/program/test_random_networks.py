@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis
@@ -93,25 +94,39 @@ def _built(block: Block, x: Any) -> Any:
     }[block.kind]()
 
 
-def _check(network: Network, axes: drawing.Axes, seed: int) -> None:
+def check_drawn(network: Network, seed: int, draw: Callable[[Any, Any], hm.Plan], ours: frozenset[str]) -> None:
+    """Check that a network under a drawn plan gives the numbers of one device, and lies as the plan says.
+
+    Parameters
+    ----------
+    network : the network.
+    seed : of its weights, the data and the plan.
+    draw : random generator, LayerGraph -> plan.
+    ours : kinds of layers with masks or statistics that only the plan of one device, with the same microbatches, has too.
+    """
     keras.utils.set_random_seed(seed)
     model = network.build()
     rng = np.random.default_rng(seed)
     graph = layer_graph(model)
-    plan = drawing.plan(rng, graph, axes, BATCH)
-    x = [rng.normal(size=(n, *model.input_shape[1:])) for n in (BATCH, 2)]
+    plan = draw(rng, graph)
+    x = [rng.normal(size=(n, *model.input_shape[1:])) for n in (plan.batch_size, 2)]
     steps = Steps(x, [rng.integers(0, 3, len(batch)) for batch in x], [None, None])
     sgd = lambda: keras.optimizers.SGD(0.01, momentum=0.9)  # noqa: E731
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     with hm.Cluster.local(["cpu:0"] * len(plan.devices)) as cluster:
         losses, weights, placement = our_run(model, plan, cluster, sgd(), loss, steps)
-        if any(layer.kind == "Dropout" for layer in graph.layers):  # masks are ours: the oracle is the plan of one device
-            expected_losses, expected, _ = our_run(model, hm.Plan.single(model, 0, cluster, BATCH), cluster, sgd(), loss, steps)
+        if any(layer.kind in ours for layer in graph.layers):
+            one = dataclasses.replace(hm.Plan.single(model, 0, cluster, plan.batch_size), microbatches=plan.microbatches)
+            expected_losses, expected, _ = our_run(model, one, cluster, sgd(), loss, steps)
         else:
             expected_losses, expected = keras_run(model, sgd(), loss, steps)
     assert placement == expected_placement(graph, plan)
     assert np.abs(np.subtract(expected_losses, losses)).max() <= 1e-8, plan
     assert worst_error(expected, weights) <= 1e-8, plan
+
+
+def _check(network: Network, axes: drawing.Axes, seed: int) -> None:
+    check_drawn(network, seed, lambda rng, graph: drawing.plan(rng, graph, axes, BATCH), frozenset({"Dropout"}))
 
 
 @hypothesis.settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck))

@@ -30,6 +30,7 @@ import click
 from tools.bench.accuracy import error
 from tools.bench.measured import kept, markdown, record
 from tools.bench.networks import NETWORKS
+from tools.bench.prediction import Case as NetworkCase
 from tools.bench.side_by_side import Pace, Task, measure, parts_text
 from tools.bench.task_times import bubble, measured_j, stage_passes_s
 
@@ -43,20 +44,9 @@ BUBBLES = ("bubble predicted / measured / ideal", "stages' passes predicted ms",
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
-    """A network on a cluster.
+class Case(NetworkCase):
+    """A network on a cluster, and M microbatches of its pipelines."""
 
-    Parameters
-    ----------
-    network : key in `NETWORKS`.
-    cluster : shares of a core, as text.
-    batch : samples a step.
-    microbatches : M of the pipelines.
-    """
-
-    network: str
-    cluster: str
-    batch: int
     microbatches: int
 
 
@@ -209,7 +199,7 @@ def _passes_text(passes: list[dict[str, float]]) -> str:
 def _leave(folder: pathlib.Path | None, case: Case, profile: Any, plans: dict[str, Any]) -> None:
     if folder is None:
         return
-    here = folder / f"{case.network}-{case.cluster.replace(',', '-')}"
+    here = folder / case.name
     here.mkdir(parents=True, exist_ok=True)
     profile.save(here / "profile.json")
     for name, plan in plans.items():

@@ -10,13 +10,15 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
+from hetero_mtf.planning.allocation import Allocated
 from hetero_mtf.planning.blocks import blocks
-from hetero_mtf.planning.chain import Allocation
+from hetero_mtf.planning.chain import Allocation, ChainProblem
 from hetero_mtf.planning.group_stages import GroupStages, whole_stage, with_samples
-from hetero_mtf.planning.pipeline import PipelineWish, best_pipeline, chain_problem
+from hetero_mtf.planning.pipeline import PipelineWish, _depths, best_pipeline, chain_problem
 from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, boundaries_s, predict_pipeline
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.schedule import least_depths
 from hetero_mtf.planning.strategies import plan
 from tests.planning.networks import profile_of, residual_net
 
@@ -50,8 +52,9 @@ def test_on_single_devices_the_simulated_step_is_the_objective_and_the_end_of_th
     assert found.prediction.step_s == pytest.approx(found.simulation.step_s + found.prediction.call_s)
 
 
-def test_a_stage_on_one_device_costs_what_the_chain_problem_has(profile: Profile) -> None:
-    stages = GroupStages(MicrobatchCosts(profile).at(2), 4)
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_stage_on_one_device_costs_what_the_chain_problem_has(profile: Profile, recompute: bool) -> None:
+    stages = GroupStages(MicrobatchCosts(profile).at(2), 4, recompute)
     for block in blocks(profile.graph):
         alone = stages.alone(block)
         for device in range(3):
@@ -159,3 +162,21 @@ def test_whoever_asks_hears_every_generation_and_every_answer(profile: Profile) 
     assert sorted(count for count, _ in heard) == [2, 4, 8] and (found.pipeline.microbatches, found.allocated.value) in heard
     assert bars[0][0] == 1 and [generation for generation, _ in bars].count(1) == 3
     assert wish == PipelineWish(allocator="genetic", stages=2)
+
+
+def test_stages_are_as_deep_as_slow_links_ask_if_memory_allows() -> None:
+    slow = profile_of(residual_net(8), [1e6, 1e6], latency_s=0.3, batch_size=BATCH)
+    heard: list[tuple[ChainProblem, Allocated]] = []
+    wish = PipelineWish(microbatches=8, stages=2, groups=False, on_allocated=lambda *both: heard.append(both))
+    found = best_pipeline(MicrobatchCosts(slow), wish)
+    ((problem, chosen),) = heard
+    stages, transfers = problem.spent_s(chosen.allocation)
+    assert found.pipeline.depths == least_depths(stages.tolist(), transfers.tolist()) and found.pipeline.depths > (2, 1)
+    held = [float(problem.needed_bytes(group, first, end, 2 - at)[0]) for at, (group, first, end) in enumerate(_runs(problem, chosen))]
+    tight = np.zeros(2)
+    tight[[problem.groups[group][0] for group in chosen.allocation.groups]] = held
+    assert _depths(dataclasses.replace(problem, memory_bytes=tight), chosen, stages.tolist()) == (2, 1)
+
+
+def _runs(problem: ChainProblem, chosen: Allocated) -> list[tuple[int, int, int]]:
+    return chosen.allocation.runs(problem.blocks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.layers.activation import ELU, Activation, LeakyReLU, PReLU, ReLU, Softmax
+from hetero_mtf.layers.attention import Attention, ResidualWeight
 from hetero_mtf.layers.conv import Conv2D, Conv3D
 from hetero_mtf.layers.dense import Dense
 from hetero_mtf.layers.depthwise import DepthwiseConv2D, SeparableConv2D
@@ -71,6 +72,8 @@ KINDS: dict[str, LayerKind] = {
         Maximum(),
         Minimum(),
         Concatenate(),
+        Attention(),
+        ResidualWeight(),
     )
 }
 

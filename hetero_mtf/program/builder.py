@@ -16,6 +16,7 @@ from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.program.site import variable_key
 from hetero_mtf.program.value import Value
 from hetero_mtf.program.words.activation import ActivationWords
+from hetero_mtf.program.words.attention import AttentionWords
 from hetero_mtf.program.words.merge import MergeWords
 from hetero_mtf.program.words.mixing import MixingWords
 from hetero_mtf.program.words.norm import NormWords
@@ -42,7 +43,7 @@ class Border:
     batch: Any
 
 
-class Builder(MixingWords, SpaceWords, NormWords, SampleNormWords, ScalingWords, ActivationWords, MergeWords):
+class Builder(MixingWords, SpaceWords, NormWords, SampleNormWords, ScalingWords, ActivationWords, MergeWords, AttentionWords):
     """Builds one stage of a network on one mesh; parameters and attributes are those of `Site`."""
 
     def __init__(self, *arguments: Any) -> None:

@@ -41,14 +41,14 @@ def convolve(
     whole = [*space, *taps]
     name = f"conv{len(space)}d"
     if groups == 1 and set(dilation) <= {1}:
-        return _bilinear(name, _Direct(len(space), strides, padding), x, kernel, output, whole)
+        return bilinear(name, _Direct(len(space), strides, padding), x, kernel, output, whole)
 
     def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         pairs = zip(tf.split(value, groups, -1), tf.split(weights, groups, -1)) if groups > 1 else [(value, weights)]
         pieces = [tf.nn.convolution(v, w, list(strides), padding, dilations=list(dilation) or None) for v, w in pairs]
         return tf.concat(pieces, -1) if groups > 1 else pieces[0]
 
-    return _bilinear(name, _Derived(function), x, kernel, output, [*whole, *([channels_in, *kernel.shape.dims[-2:]] if groups > 1 else [])])
+    return bilinear(name, _Derived(function), x, kernel, output, [*whole, *([channels_in, *kernel.shape.dims[-2:]] if groups > 1 else [])])
 
 
 def convolve_transposed(
@@ -75,10 +75,10 @@ def convolve_transposed(
         outer = None if output_padding is None else tuple(output_padding)
         return keras.ops.conv_transpose(value, weights, tuple(strides), padding, outer, "channels_last")
 
-    return _bilinear(f"conv{len(space)}d_transposed", _Derived(function), x, kernel, output, [*space, *taps])
+    return bilinear(f"conv{len(space)}d_transposed", _Derived(function), x, kernel, output, [*space, *taps])
 
 
-class _Rule(Protocol):
+class Rule(Protocol):
     """A function that is linear in its input and in its kernel, and its gradients, on one processor."""
 
     def forward(self, p: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor: ...
@@ -123,7 +123,7 @@ class _Derived:
         return tf.ensure_shape(tf.gradients(self._function(value, nothing), nothing, dy)[0], p.shapes[0])
 
 
-def _bilinear(name: str, rule: _Rule, x: Tensor, kernel: Tensor, output: Any, whole: Sequence[Any]) -> Tensor:
+def bilinear(name: str, rule: Rule, x: Tensor, kernel: Tensor, output: Any, whole: Sequence[Any]) -> Tensor:
     """Return `rule` of `x` and `kernel`: the gradient of the input goes first, those of kernels one at a time.
 
     Each owes the sums over the dimensions that its result lacks.

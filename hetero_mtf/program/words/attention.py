@@ -1,0 +1,37 @@
+"""Words for attention."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations import attention, elementwise
+from hetero_mtf.program.site import Site
+from hetero_mtf.program.value import Value
+
+
+class AttentionWords(Site):
+    """Attention by scalar products, and weights of one number."""
+
+    def attend(self, query: Value, value: Value, key: Value, scale: str | None = None) -> Value:
+        """Return softmax(scale query key') value, the softmax over the positions of the keys.
+
+        Split values must be split alike: the scores are then partial sums, added up before the softmax.
+
+        Parameters
+        ----------
+        query, value, key : values of [batch, positions, channels].
+        scale : name of the layer's variable that the scores are multiplied by; None for no such.
+        """
+        batch, _, channels = query.tensor.shape.dims
+        keys = mtf.Dimension(f"keys{self.index}", key.tensor.shape.dims[1].size)
+        offered = mtf.reshape(key.tensor, mtf.Shape([batch, keys, channels]))
+        scores = attention.scores(query.tensor, offered)
+        scores = scores if scale is None else attention.times(scores, self.parameter(scale, []))
+        weights = elementwise.softmax(scores)
+        given = mtf.reshape(value.tensor, mtf.Shape([batch, keys, value.channels]))
+        return Value(attention.mean(weights, given), value.sizes)
+
+    def weigh(self, x: Value, weight: str) -> Value:
+        """Return `x` times the layer's variable `weight`, one number."""
+        return dataclasses.replace(x, tensor=attention.times(x.tensor, self.parameter(weight, [])), logits=None)

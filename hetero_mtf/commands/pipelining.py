@@ -16,26 +16,29 @@ if TYPE_CHECKING:
     from hetero_mtf.planning.allocation import Allocated
     from hetero_mtf.planning.chain import ChainProblem
     from hetero_mtf.planning.pipeline import PipelineWish
+    from hetero_mtf.planning.plan import Plan
     from hetero_mtf.report.progress import Advance
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 ALLOCATORS = ("auto", "exact", "genetic", "even", "proportional")
 SCHEDULES = ("1f1b", "fill_drain")
 STRATEGIES = ("auto", "pipeline")  # those that may make a pipeline
-_OPTIONS = ("allocator", "microbatches", "stages", "schedule", "recompute", "allocator_seed", "convergence")
+_OPTIONS = ("allocator", "microbatches", "stages", "replicas", "schedule", "recompute", "allocator_seed", "convergence")
 _ALLOCATOR = "Pipeline: what cuts it and places its stages; auto is exact where that is cheap, else genetic.  [default: auto]"
+_REPLICAS = "Pipeline: slices of each batch that go through devices of their own.  [default: as many as are best]"
 _RECOMPUTE = "Pipeline: compute activations again in backward passes, for less memory."
 _CONVERGENCE = "Pipeline: a picture of the genetic allocator's generations to write; .png, .svg or .pdf.  [makes the allocator genetic]"
 
 
 def pipeline_options(command: Command) -> Command:
-    """Add --allocator, --microbatches, --stages, --schedule, --recompute, --seed and --convergence."""
+    """Add --allocator, --microbatches, --stages, --replicas, --schedule, --recompute, --seed and --convergence."""
     count = click.IntRange(1)
     for option in (
         click.option("--convergence", metavar="FILE", help=_CONVERGENCE),
         click.option("--seed", "allocator_seed", type=click.IntRange(0), help="Pipeline: seed of the genetic allocator.  [default: 0]"),
         click.option("--recompute", is_flag=True, default=None, help=_RECOMPUTE),
         click.option("--schedule", type=click.Choice(SCHEDULES), help="Pipeline: order of its passes.  [default: 1f1b, which keeps least]"),
+        click.option("--replicas", type=count, help=_REPLICAS),
         click.option("--stages", type=count, help="Pipeline: number of stages.  [default: as many as are best]"),
         click.option("--microbatches", type=count, help="Pipeline: parts of a batch.  [default: the best of 2, 4, 8 and 16]"),
         click.option("--allocator", type=click.Choice(ALLOCATORS), help=_ALLOCATOR),
@@ -50,7 +53,7 @@ class PipelineAsked:
 
     Parameters
     ----------
-    allocator, microbatches, stages, schedule, recompute, allocator_seed, convergence : as they were typed.
+    allocator, microbatches, stages, replicas, schedule, recompute, allocator_seed, convergence : as they were typed.
 
     Raises
     ------
@@ -61,6 +64,7 @@ class PipelineAsked:
     allocator: str | None = None
     microbatches: int | None = None
     stages: int | None = None
+    replicas: int | None = None
     schedule: str | None = None
     recompute: bool | None = None
     allocator_seed: int | None = None
@@ -108,12 +112,13 @@ class PipelineAsked:
         if self.convergence is not None and self.allocator not in (None, "genetic"):
             raise PlanError(f"--convergence draws generations, of which the allocator {self.allocator} has none; add --allocator genetic")
 
-    def wish(self, search: Search) -> PipelineWish:
+    def wish(self, search: Search, groups: bool = True) -> PipelineWish:
         """Return what the planner is asked for.
 
         Parameters
         ----------
         search : what hears of the allocator.
+        groups : whether a stage may have several devices.
         """
         from hetero_mtf.planning.pipeline import PipelineWish
 
@@ -121,9 +126,11 @@ class PipelineAsked:
             allocator=self.allocator or ("auto" if self.convergence is None else "genetic"),
             microbatches=self.microbatches,
             stages=self.stages,
+            replicas=self.replicas,
             schedule=self.schedule or "1f1b",
             recompute=bool(self.recompute),
             seed=self.allocator_seed or 0,
+            groups=groups,
             progress=search.generation,
             on_allocated=search.allocated,
         )
@@ -136,11 +143,11 @@ class Search:
 
     Attributes
     ----------
-    found : number of microbatches -> the chain problem and the allocator's answer.
+    found : the chain problems and the allocator's answers.
     """
 
     def __init__(self) -> None:
-        self.found: dict[int, tuple[ChainProblem, Allocated]] = {}
+        self.found: list[tuple[ChainProblem, Allocated]] = []
         self._bar = contextlib.ExitStack()
         self._advance: Advance = lambda step: None
 
@@ -175,15 +182,15 @@ class Search:
         answer : the allocation.
         """
         self._bar.close()
-        self.found[problem.microbatches] = (problem, answer)
+        self.found.append((problem, answer))
 
-    def draw(self, path: str, microbatches: int) -> None:
+    def draw(self, path: str, plan: Plan) -> None:
         """Write the picture of the generations.
 
         Parameters
         ----------
         path : path of the picture.
-        microbatches : number of microbatches of the plan that was made.
+        plan : the plan that was made.
 
         Raises
         ------
@@ -193,7 +200,10 @@ class Search:
         from hetero_mtf.planning.cuts import equal_cut, proportional_cut
         from hetero_mtf.report.convergence import draw_convergence
 
-        problem, answer = self.found[microbatches]
+        assert plan.proof is not None
+        parts, replicas, value = plan.microbatches, max(len(plan.replicas), 1), plan.proof.value_s
+        same = [(p, a) for p, a in self.found if (p.microbatches, p.replicas, a.value) == (parts, replicas, value)]
+        problem, answer = same[0]
         stages = len(answer.allocation.cuts)
         cuts = [(name, make(problem, stages)) for name, make in (("equal cut", equal_cut), ("proportional cut", proportional_cut))]
         others = [(name, problem.value(cut)) for name, cut in cuts]

@@ -93,13 +93,16 @@ def _planned(
 ) -> Plan:
     """Return the plan of a profile, with the picture of its search where that is wanted."""
     from hetero_mtf.planning.strategies import PIPELINES_UP_TO, plan_if
+    from hetero_mtf.planning.teams import ALL_GROUPS_UP_TO
 
-    few = len(profile.cluster.devices) <= PIPELINES_UP_TO
+    devices = len(profile.cluster.devices)
+    few = devices <= PIPELINES_UP_TO
     wanted = bool(stages.typed) or strategy == "pipeline" or (strategy == "auto" and few and gradient_sync == "all_reduce")
     with Search() as search:
-        made = plan_if(profile, asked, batch_size, strategy, gradient_sync, stages.wish(search) if wanted else None)
+        groups = bool(stages.typed) or strategy == "pipeline" or devices <= ALL_GROUPS_UP_TO
+        made = plan_if(profile, asked, batch_size, strategy, gradient_sync, stages.wish(search, groups) if wanted else None)
     if stages.convergence is not None:
-        search.draw(stages.convergence, made.microbatches)
+        search.draw(stages.convergence, made)
         click.echo(f"written to {stages.convergence}\n")
     return made
 

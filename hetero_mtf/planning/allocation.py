@@ -17,7 +17,8 @@ from hetero_mtf.planning.genetic import Progress, genetic_allocation
 from hetero_mtf.planning.genetic_search import Evolution
 from hetero_mtf.units import bytes_text
 
-ALLOCATORS = ("auto", "exact", "genetic", "even", "proportional")
+YARDSTICKS = ("even", "proportional")
+ALLOCATORS = ("auto", "exact", "genetic", *YARDSTICKS)
 CHEAP = 4e6  # states of the dynamic program that take some tenths of a second for a bottleneck
 POSSIBLE = 2e8  # states that fit into the memory of a usual machine
 
@@ -107,7 +108,7 @@ def allocate(
         return _exact(problem, stages, why, lambda: clock() >= end_s)
     why = f"genetic, as {size} are many to solve exactly" if allocator == "auto" else f"{allocator}, as asked for"
     before, history = math.nan, tuple[float, ...]()
-    if allocator in ("even", "proportional"):
+    if allocator in YARDSTICKS:
         allocation = (equal_cut if allocator == "even" else proportional_cut)(problem, stages)
         if short := problem.shortfall_bytes(allocation):
             raise PlanError(f"the {allocator} cut is {bytes_text(short)} short on a device; use allocator exact or genetic")

@@ -39,6 +39,7 @@ class ChainProblem:
     shares : (groups,) for each group the part of the work that each of its devices has; empty for equal parts.
     whole_weights : (groups,) whether each device of a group holds the fixed bytes whole, as under a batch split; empty where the
         fixed bytes are split in proportion too, as under a filter split.
+    replicas : replicas of the pipeline; each has the devices at its place in every group, and sends to its own only.
 
     Raises
     ------
@@ -48,8 +49,8 @@ class ChainProblem:
     Notes
     -----
     Device d of a group holds part_d * fixed + share_d * in flight * kept bytes of its stage, part_d being 1 or share_d. Between two
-    groups, latency and seconds a byte are those of the worst link between a device of one and a device of the other: an upper bound
-    of what a transfer takes that sends only the pieces that intersect.
+    groups, latency and seconds a byte are those of the worst link between a device of one and a device of the other, in the same
+    replica: an upper bound of what a transfer takes that sends only the pieces that intersect.
 
     References
     ----------
@@ -77,6 +78,7 @@ class ChainProblem:
     schedule: str = "1f1b"
     shares: tuple[tuple[float, ...], ...] = ()
     whole_weights: tuple[bool, ...] = ()
+    replicas: int = 1
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -118,7 +120,13 @@ class ChainProblem:
     @functools.cached_property
     def links(self) -> tuple[np.ndarray, np.ndarray]:
         """(groups, groups) latency and seconds a byte of the worst link between two groups."""
-        return _worst(self.latency_s, self.groups), _worst(self.seconds_per_byte, self.groups)
+        return self._worst(self.latency_s), self._worst(self.seconds_per_byte)
+
+    def _worst(self, links: np.ndarray) -> np.ndarray:
+        if self.replicas == 1:
+            return _worst(links, self.groups)
+        rows = np.array(self.groups).T
+        return np.asarray(links[rows[:, :, None], rows[:, None, :]].max(axis=0))
 
     @functools.cached_property
     def cut_bytes(self) -> np.ndarray:
@@ -331,6 +339,8 @@ def _faults(problem: ChainProblem) -> list[str]:
     for at, group in enumerate(problem.groups):
         if not group:
             faults.append(f"group {at} has no device, and a stage needs at least one: leave the group out or give it a device")
+        elif problem.replicas > 1 and len(group) != problem.replicas:
+            faults.append(f"group {at} has {len(group)} devices, and {problem.replicas} replicas need one each")
         elif len(set(group)) < len(group) or not all(0 <= d < devices for d in group):
             faults.append(f"group {at} has devices {list(group)}, which must be different ones from 0 to {devices - 1}")
     if problem.microbatches < 1:

@@ -32,13 +32,14 @@ class GroupStages:
         self._sizer = Sizer(costs)
         self._arrangements: dict[tuple[tuple[int, ...], str], Arrangement] = {}
 
-    def best(self, layers: Sequence[int], devices: Sequence[int]) -> tuple[Stage, StageCost]:
+    def best(self, layers: Sequence[int], devices: Sequence[int], replicas: Sequence[int] = ()) -> tuple[Stage, StageCost]:
         """Return the stage whose microbatches take least on a group, and what it costs.
 
         Parameters
         ----------
         layers : indices of its layers, in order.
         devices : indices of the group's devices.
+        replicas : (devices,) samples of a batch that each device takes, which leaves nothing to choose; empty for any layout.
 
         Notes
         -----
@@ -46,6 +47,9 @@ class GroupStages:
         with the exact sizes of its segments; all devices of the group are kept, those without work too. O(forms * layers * devices).
         """
         run, group = tuple(layers), tuple(devices)
+        if replicas:
+            stage = self._by_samples(run, group, proportional(self.costs.profile.batch_size, replicas).sizes)
+            return stage, self.cost(stage)
         if len(group) == 1:
             stage = whole_stage(self.costs, run, group[0])
             return stage, self.cost(stage)
@@ -95,13 +99,7 @@ class GroupStages:
         graph = self.costs.graph
         if form == "batch":
             samples = self._sizer.samples(frozenset(layers), devices)
-            layouts = [
-                LayerLayout(index, graph.layers[index].name, "batch", samples=samples)
-                if splits_batch(graph.layers[index])
-                else LayerLayout(index, graph.layers[index].name, "replicated")
-                for index in layers
-            ]
-            return [_stage(layers, devices, layouts)] if min(samples) else []
+            return [self._by_samples(layers, devices, samples)] if min(samples) else []
         arrangement = self._arrangement(layers, form)
         if not arrangement.segments:
             return []
@@ -109,6 +107,16 @@ class GroupStages:
         sizes = {index: rows[segment.layers[0]] for segment in arrangement.segments for index in segment.layers}
         layouts = [LayerLayout(i, graph.layers[i].name, arrangement.layouts[i], sizes.get(i, ())) for i in layers]
         return [_stage(layers, devices, layouts)]
+
+    def _by_samples(self, layers: tuple[int, ...], devices: tuple[int, ...], samples: tuple[int, ...]) -> Stage:
+        graph = self.costs.graph
+        layouts = [
+            LayerLayout(index, graph.layers[index].name, "batch", samples=samples)
+            if splits_batch(graph.layers[index])
+            else LayerLayout(index, graph.layers[index].name, "replicated")
+            for index in layers
+        ]
+        return _stage(layers, devices, layouts)
 
     def _arrangement(self, layers: tuple[int, ...], pairing: str) -> Arrangement:
         """Return the layouts of a run of layers; what comes from elsewhere arrives whole."""
@@ -143,6 +151,18 @@ def with_samples(stage: Stage, samples: int) -> Stage:
         dataclasses.replace(entry, samples=proportional(samples, entry.samples).sizes) if entry.samples else entry
         for entry in stage.layouts
     ]
+    return dataclasses.replace(stage, layouts=tuple(layouts))
+
+
+def dealt(stage: Stage, samples: tuple[int, ...]) -> Stage:
+    """Return a stage with other samples wherever its batch is split.
+
+    Parameters
+    ----------
+    stage : Stage.
+    samples : (devices,) samples of each device.
+    """
+    layouts = [dataclasses.replace(entry, samples=samples) if entry.samples else entry for entry in stage.layouts]
     return dataclasses.replace(stage, layouts=tuple(layouts))
 
 

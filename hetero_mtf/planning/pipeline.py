@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
-from hetero_mtf.planning.allocation import Allocated, allocate
+from hetero_mtf.planning.allocation import YARDSTICKS, Allocated, allocate
 from hetero_mtf.planning.blocks import blocks, crossing_bytes
 from hetero_mtf.planning.chain import ChainProblem
 from hetero_mtf.planning.genetic import Progress
-from hetero_mtf.planning.group_stages import GroupStages, whole_stage, with_samples
+from hetero_mtf.planning.group_stages import GroupStages, dealt, whole_stage, with_samples
 from hetero_mtf.planning.layer_cost import Costs
 from hetero_mtf.planning.link_cost import link_lines
 from hetero_mtf.planning.microbatches import microbatch_sizes
@@ -23,11 +23,10 @@ from hetero_mtf.planning.records import Prediction, Stage
 from hetero_mtf.planning.schedule import BACKWARD, FORWARD, least_depths
 from hetero_mtf.planning.simulator import Simulation
 from hetero_mtf.planning.stage_memory import stage_bytes
+from hetero_mtf.planning.teams import MOST_REPLICAS, Teams, can_replicate, distinct, replicated_teams, resized, whole_teams
 from hetero_mtf.units import seconds_text
 
 MICROBATCHES = (2, 4, 8, 16)
-# Groups of several devices are considered among so many devices, all of them; among more, neighbours in speed.
-ALL_GROUPS_UP_TO = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +43,7 @@ class PipelineWish:
     seed : of the genetic allocator.
     time_limit_s : seconds for each allocation; None for no limit.
     groups : whether a stage may have several devices: any group of them among up to four, among more pairs of neighbours in speed.
+    replicas : number of replicas, 1 for none; None for the best number. Several need two devices each and `groups`.
     progress : as for `allocate`, at every number of microbatches anew.
     on_allocated : called with each chain problem and the allocator's answer, one for each number of microbatches.
     """
@@ -56,6 +56,7 @@ class PipelineWish:
     seed: int = 0
     time_limit_s: float | None = None
     groups: bool = True
+    replicas: int | None = None
     progress: Progress | None = dataclasses.field(default=None, compare=False)
     on_allocated: Callable[[ChainProblem, Allocated], None] | None = dataclasses.field(default=None, compare=False)
 
@@ -108,7 +109,7 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, belo
     """
     wish = wish or PipelineWish()
     graph, batch = costs.profile.graph, costs.profile.batch_size
-    devices = _distinct(costs)
+    devices = distinct(costs.whole)
     chain = blocks(graph)
     if len(chain) < 2 or len(devices) < 2:
         lack = f"the network has {len(chain)} blocks and the cluster {len(devices)} devices"
@@ -116,13 +117,17 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, belo
     if wish.microbatches is not None and not 1 <= wish.microbatches <= batch:
         raise PlanError(f"{wish.microbatches} microbatches cannot be made of a batch of {batch} samples; use from 1 to {batch}")
     counts = [wish.microbatches] if wish.microbatches is not None else [count for count in MICROBATCHES if count <= batch] or [batch]
-    best, faults, groups = None, [], _groups(devices, wish)
-    least = {count: _least_s(costs.whole, count, groups) for count in counts}
-    for count in sorted(counts, key=lambda count: least[count]):
-        if least[count] >= (below_s if best is None else best.prediction.step_s):
+    ways = [(count, teams) for teams in _teams(costs, wish, devices) for count in counts if batch // count >= len(teams.replicas)]
+    if not ways:
+        words = f"{counts[0]} microbatches of a batch of {batch} samples leave some of {wish.replicas} replicas none"
+        raise PlanError(f"{words}; ask for {batch // (wish.replicas or 1)} at most")
+    least = {way: _least_s(costs.whole, way[0], way[1].groups) for way in ways}
+    best, faults = None, []
+    for way in sorted(ways, key=lambda way: least[way]):
+        if least[way] >= (below_s if best is None else best.prediction.step_s):
             break
         try:
-            found = _pipelined(costs, wish, count, groups)
+            found = _pipelined(costs, wish, *way)
         except PlanError as fault:
             faults.append(fault)
         else:
@@ -132,6 +137,24 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, belo
     if best is None:
         raise faults[0]
     return best
+
+
+def _teams(costs: MicrobatchCosts, wish: PipelineWish, devices: Sequence[int]) -> list[Teams]:
+    """Return the groups that stages may have in each number of replicas that is asked for."""
+    most = len(devices) // max(2, wish.stages or 2)
+    possible = can_replicate(costs.whole, blocks(costs.profile.graph)) and wish.groups
+    if wish.replicas not in (None, 1) and not (possible and 1 <= wish.replicas <= most):
+        _refuse_replicas(wish, len(devices), most if possible else 1)
+    single = [whole_teams(devices, wish.groups)] if wish.replicas in (None, 1) else []
+    yardstick = wish.allocator in YARDSTICKS  # one replica, unless several are asked for
+    counts = range(2, 1 if yardstick else min(most, MOST_REPLICAS) + 1) if wish.replicas is None else [wish.replicas]
+    return single + [teams for count in counts if possible and count > 1 for teams in replicated_teams(costs.whole, devices, count)]
+
+
+def _refuse_replicas(wish: PipelineWish, devices: int, most: int) -> None:
+    stages = f"{wish.stages or 2} stages{'' if wish.stages else ' or more'}"
+    words = f"{wish.replicas} replicas of a pipeline of {stages} cannot be made of {devices} devices"
+    raise PlanError(f"{words}; ask for {f'{most} at most' if most > 1 else 'one replica'}")
 
 
 def _least_s(costs: Costs, microbatches: int, groups: Sequence[tuple[int, ...]]) -> float:
@@ -159,13 +182,13 @@ def _least_s(costs: Costs, microbatches: int, groups: Sequence[tuple[int, ...]])
     return float(fastest.sum() + (microbatches - 1) * together.sum())
 
 
-def chain_problem(stages: GroupStages, groups: Sequence[tuple[int, ...]], wish: PipelineWish) -> ChainProblem:
+def chain_problem(stages: GroupStages, teams: Teams, wish: PipelineWish) -> ChainProblem:
     """Return the problem of allocating a network's blocks to groups of devices.
 
     Parameters
     ----------
     stages : GroupStages at a microbatch.
-    groups : the groups, as indices of devices in the cluster.
+    teams : the groups that stages may have.
     wish : what the pipeline is asked to be.
 
     Raises
@@ -173,7 +196,7 @@ def chain_problem(stages: GroupStages, groups: Sequence[tuple[int, ...]], wish: 
     ProfileError
         If a link between two devices was not measured.
     """
-    costs, chain = stages.costs, blocks(stages.costs.graph)
+    costs, chain, groups = stages.costs, blocks(stages.costs.graph), teams.groups
     profile, first = costs.profile, groups[0][0]
     held = [stage_bytes(profile, whole_stage(costs, block, first), wish.recompute, costs.memory) for block in chain]
     besides = max(float((each.temporary + each.beside).max()) for each in held)
@@ -187,14 +210,14 @@ def chain_problem(stages: GroupStages, groups: Sequence[tuple[int, ...]], wish: 
     several = [group for group in groups if len(group) > 1]
     kinds: dict[tuple[tuple[int, ...], ...], int] = {}  # blocks of alike layers that read each other alike take alike
     first_of = [kinds.setdefault(_kind(costs, block), at) for at, block in enumerate(chain)]
-    found = {(group, at): stages.best(chain[at], group) for group in several for at in sorted(set(first_of))}
+    found = {(group, at): stages.best(chain[at], group, teams.replicas) for group in several for at in sorted(set(first_of))}
     seconds = [
         alone[:, group[0]] if len(group) == 1 else [stages.seconds(found[group, at][1]) for at in first_of]
         for group in groups
     ]
     return ChainProblem(
         seconds=np.array(seconds),
-        groups=tuple(groups),
+        groups=groups,
         sent_bytes=np.array(crossing_bytes(costs.graph), float) * profile.batch_size,
         latency_s=latency,
         seconds_per_byte=per_byte,
@@ -203,7 +226,9 @@ def chain_problem(stages: GroupStages, groups: Sequence[tuple[int, ...]], wish: 
         memory_bytes=np.array(room),
         microbatches=stages.microbatches,
         schedule=wish.schedule,
+        shares=(teams.replicas,) * len(groups) if teams.replicas else (),
         whole_weights=tuple(len(group) > 1 and any(_splits_batch(found[group, at][0]) for at in first_of) for group in groups),
+        replicas=max(len(teams.replicas), 1),
     )
 
 
@@ -217,17 +242,30 @@ def _splits_batch(stage: Stage) -> bool:
     return any(entry.samples for entry in stage.layouts)
 
 
-def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, groups: Sequence[tuple[int, ...]]) -> Pipelined:
+def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, teams: Teams) -> Pipelined:
+    """Return the best pipeline of some teams; replicas are dealt samples once more when their stages are known."""
+    found = _laid_out(costs, wish, microbatches, teams)
+    if not teams.replicas:
+        return found
+    at = costs.at(microbatch_sizes(costs.profile.batch_size, microbatches)[0])
+    better = resized(at, teams, [(stage.layers, stage.devices) for stage in found.pipeline.stages])
+    if better == teams:
+        return found
+    again = _laid_out(costs, wish, microbatches, better)
+    return min(found, again, key=lambda each: each.prediction.step_s)
+
+
+def _laid_out(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, teams: Teams) -> Pipelined:
     batch, graph = costs.profile.batch_size, costs.profile.graph
     stages = GroupStages(costs.at(microbatch_sizes(batch, microbatches)[0]), microbatches, wish.recompute)
-    problem = chain_problem(stages, groups, wish)
+    problem = chain_problem(stages, teams, wish)
     chosen = _allocated(problem, wish)
     chain = blocks(graph)
     runs = chosen.allocation.runs(len(chain))
-    laid = [stages.best(tuple(itertools.chain(*chain[first:end])), problem.groups[group]) for group, first, end in runs]
+    laid = [stages.best(tuple(itertools.chain(*chain[first:end])), problem.groups[group], teams.replicas) for group, first, end in runs]
     depths = _depths(problem, chosen, [stages.seconds(cost) for _, cost in laid]) if wish.schedule == "1f1b" else ()
-    whole: list[Stage] = [with_samples(stage, batch) for stage, _ in laid]
-    pipeline = Pipeline(tuple(whole), stages.microbatches, wish.schedule, wish.recompute, depths)
+    whole = tuple(dealt(stage, teams.replicas) if teams.replicas else with_samples(stage, batch) for stage, _ in laid)
+    pipeline = Pipeline(whole, stages.microbatches, wish.schedule, wish.recompute, depths, teams.replicas)
     return Pipelined(pipeline, *predict_pipeline(costs, pipeline), chosen)
 
 
@@ -257,21 +295,3 @@ def _depths(problem: ChainProblem, chosen: Allocated, stage_s: Sequence[float]) 
         if (problem.needed_bytes(group, first, end, depth) > problem.memory_bytes[list(problem.groups[group])]).any():
             return usual
     return deeper
-
-
-def _distinct(costs: MicrobatchCosts) -> list[int]:
-    """Return the fastest processor of each TensorFlow device: others on it would take turns with it."""
-    first: dict[str, int] = {}
-    for device in costs.whole.by_speed:
-        first.setdefault(costs.profile.cluster.devices[device].tf_device, device)
-    return list(first.values())
-
-
-def _groups(devices: Sequence[int], wish: PipelineWish) -> list[tuple[int, ...]]:
-    """Return the groups that stages may have, the fastest devices first."""
-    single: list[tuple[int, ...]] = [(device,) for device in devices]
-    if not wish.groups:
-        return single
-    if len(devices) <= ALL_GROUPS_UP_TO:
-        return single + [tuple(sorted(c)) for size in range(2, len(devices)) for c in itertools.combinations(devices, size)]
-    return single + [tuple(sorted(pair)) for pair in itertools.pairwise(devices)]

@@ -63,6 +63,7 @@ def made_plan(profile: Profile, found: Pipelined) -> Plan:
         recompute=way.recompute,
         predicted=found.prediction,
         proof=_proof(profile, found),
+        replicas=way.replicas,
         depths=way.depths,
     )
 
@@ -110,8 +111,9 @@ def pipeline_alternative(found: Plan, best_s: float, strategy: str) -> Alternati
 
 def _proof(profile: Profile, found: Pipelined) -> Proof:
     allocated, parts = found.allocated, found.pipeline.microbatches
+    replicas = f" in {len(found.pipeline.replicas)} replicas" if found.pipeline.replicas else ""
     space = (
-        f"cuts of {len(blocks(profile.graph))} blocks into stages on groups of devices at {parts} microbatches, by "
+        f"cuts of {len(blocks(profile.graph))} blocks into stages on groups of devices{replicas} at {parts} microbatches, by "
         f"J = sum of stages and transfers + {parts - 1} x the largest ({allocated.reason})"
     )
     return Proof(allocated.status, allocated.value, allocated.bound, allocated.gap, space)

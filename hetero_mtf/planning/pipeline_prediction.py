@@ -40,6 +40,7 @@ class Pipeline:
     schedule : "fill_drain", "1f1b" or "interleaved".
     recompute : whether backward passes compute activations again.
     depths : (stages,) microbatches in flight of each stage of "1f1b"; empty for S - s.
+    replicas : samples of a batch that each replica takes; empty for one replica.
     """
 
     stages: tuple[Stage, ...]
@@ -47,6 +48,7 @@ class Pipeline:
     schedule: str = "1f1b"
     recompute: bool = False
     depths: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()
 
 
 class MicrobatchCosts:
@@ -136,26 +138,44 @@ def boundaries_s(costs: Costs, stages: Sequence[Stage]) -> np.ndarray:
     found = np.zeros(len(stages) - 1)
     for layer, source, reader in transfers(costs.graph, stages):
         here, there = stages[source], stages[reader]
+        meeting, busiest = _pieces(costs.graph, layer, here, there)
         pairs = np.ix_(here.devices, there.devices)
-        slowest, furthest = float(per_byte[pairs].max()), float(latency[pairs].max())
+        slowest, furthest = float(per_byte[pairs][meeting].max()), float(latency[pairs][meeting].max())
         if np.isinf(slowest):
             names = [costs.profile.cluster.devices[stage.devices[0]].name for stage in (here, there)]
             raise ProfileError(f"the profile has no link between the stages of {names[0]} and {names[1]}; calibrate again")
-        whole = costs.profile.batch_size * output_bytes(costs.graph, layer)
-        found[reader - 1] += furthest + slowest * whole * _busiest(costs.graph, layer, here, there)
+        found[reader - 1] += furthest + slowest * costs.profile.batch_size * output_bytes(costs.graph, layer) * busiest
     return found
 
 
-def _busiest(graph: LayerGraph, layer: int, here: Stage, there: Stage) -> float:
-    """Return the part of a tensor that the busiest sender or receiver handles; a processor needs its samples of it, or all."""
-    reader = next(entry for entry in there.layouts if layer in graph.layers[entry.layer].inputs)
-    needed = np.array(reader.samples) / sum(reader.samples) if reader.samples else np.ones(len(there.devices))
+def _pieces(graph: LayerGraph, layer: int, here: Stage, there: Stage) -> tuple[np.ndarray, float]:
+    """Return which senders a reader has pieces from, and the part of the tensor that the busiest sender or reader handles.
+
+    A reader needs its samples with all channels; of what several senders hold alike, each sends as much.
+
+    Returns
+    -------
+    (senders, readers) array of bool, and the part, which is above 1 where a sender serves several readers.
+    """
     lying = output_of(next(entry for entry in here.layouts if entry.layer == layer))
-    held = np.full(len(here.devices), 1 / len(here.devices))  # of what is whole everywhere, each sends as much
-    for _, parts in lying.by_axis.values():
-        if len(parts) == len(held):
-            held = np.array(parts) / sum(parts)
-    return float(max(needed.max(), (held * needed.sum()).max()))
+    reading = next(entry for entry in there.layouts if layer in graph.layers[entry.layer].inputs)
+    channels = _held(here, lying.sizes, lying.axis)
+    held = _held(here, lying.samples, lying.batch_axis)
+    needed = _held(there, reading.samples, reading.batch_axis)
+    common = np.minimum(held[:, None, 1], needed[None, :, 1]) - np.maximum(held[:, None, 0], needed[None, :, 0])
+    sent = np.maximum(common, 0.0) * (channels[:, 1] - channels[:, 0])[:, None]
+    received = needed[:, 1] - needed[:, 0]
+    copies = np.divide(sent.sum(axis=0), received, out=np.ones(len(received)), where=received > 0)
+    return sent > 0, float(max(received.max(), (sent / copies).sum(axis=1).max()))
+
+
+def _held(stage: Stage, parts: Sequence[int], axis: str) -> np.ndarray:
+    """Return the (processors, 2) begin and end of each processor's part along a mesh axis, of 1; all of it where nothing is split."""
+    if not parts:
+        return np.tile([0.0, 1.0], (len(stage.devices), 1))
+    ends = np.concatenate([[0], np.cumsum(parts)]) / sum(parts)
+    places = np.array(stage.places(axis))
+    return np.stack([ends[places], ends[places + 1]], axis=1)
 
 
 def _costs(

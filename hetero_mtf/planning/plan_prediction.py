@@ -59,4 +59,4 @@ def pipeline_of(plan: Plan) -> Pipeline | None:
     if in_turn or not (plan.pipelined or plan.recompute):
         return None
     schedule = "1f1b" if plan.schedule == "synchronous" else plan.schedule
-    return Pipeline(plan.stages, plan.microbatches, schedule, plan.recompute, plan.depths)
+    return Pipeline(plan.stages, plan.microbatches, schedule, plan.recompute, plan.depths, plan.replicas)

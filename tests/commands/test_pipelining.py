@@ -55,6 +55,18 @@ def test_the_plan_is_the_pipeline_asked_for(cli, made, place):
     assert Plan.load(place / "out.json") == made[1]
 
 
+def test_replicas_are_planned_and_their_convergence_drawn(cli, tmp_path):
+    profile = profile_of(residual_net(8), [4e6, 3e6, 2e6, 1e6], 1e-4, batch_size=8)
+    profile = dataclasses.replace(profile, made=datetime.date.today().isoformat())
+    profile.save(tmp_path / "profile.json")
+    asked = [*ASKED, "--replicas", "2", "--convergence", tmp_path / "c.svg"]
+    said = cli("plan", tmp_path / "profile.json", *asked, "-o", tmp_path / "out.json")
+    assert (said.code, said.err) == (0, "") and (tmp_path / "c.svg").exists()
+    found = Plan.load(tmp_path / "out.json")
+    assert found == plan(profile, strategy="pipeline", pipeline=PipelineWish("genetic", 4, 2, replicas=2)) and len(found.replicas) == 2
+    assert re.search(r"replicas of \d and \d samples", said.out)
+
+
 def test_auto_takes_the_options_of_a_pipeline_too(cli, made, place):
     said = cli("plan", place / "profile.json", "--microbatches", "2", "-o", place / "out.json")
     assert said.code == 0 and Plan.load(place / "out.json") == plan(made[0], pipeline=PipelineWish(microbatches=2))

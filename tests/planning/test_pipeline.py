@@ -20,6 +20,7 @@ from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.schedule import least_depths
 from hetero_mtf.planning.strategies import plan
+from hetero_mtf.planning.teams import Teams
 from tests.planning.networks import profile_of, residual_net
 
 BATCH = 8
@@ -35,7 +36,7 @@ def test_the_pipeline_found_is_the_best_cut_of_all(profile: Profile) -> None:
     found = best_pipeline(costs, wish)
     stages, chain = GroupStages(costs.at(2), 4), blocks(profile.graph)
     groups = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
-    problem = chain_problem(stages, groups, wish)
+    problem = chain_problem(stages, Teams(tuple(groups)), wish)
     pairs = [(a, b) for a, b in itertools.permutations(range(6), 2) if set(groups[a]).isdisjoint(groups[b])]
     every = [problem.value(Allocation((0, cut), pair)) for cut in range(1, len(chain)) for pair in pairs]
     assert found.allocated.value == pytest.approx(min(every)) and found.allocated.status == "optimal"

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
-from hetero_mtf.data.array import Array
 from hetero_mtf.data.batch import Batch, add_class_weight, cast_batch, check_batch, check_class_weight
 from hetero_mtf.data.form import Form
-from hetero_mtf.data.source import BatchSource
-from hetero_mtf.errors import DataError
+from hetero_mtf.data.ordered_source import OrderedSource
 
 
-class ArraySource(BatchSource):
-    """Batches of arrays, the last of an epoch as short as it comes.
-
-    The order of an epoch depends on the seed and the epoch's number only, so it is the same however often training was
-    interrupted, and whatever the batch size was before.
+class ArraySource(OrderedSource):
+    """Batches of arrays.
 
     Parameters
     ----------
@@ -53,78 +46,11 @@ class ArraySource(BatchSource):
         dtype: str | None = None,
         form: Form | None = None,
     ) -> None:
-        super().__init__()
-        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-            raise DataError(f"batch_size is {batch_size!r}; use a whole number from 1")
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise DataError(f"seed is {seed!r}; use a whole number from 0")
-        self._data = check_batch(x, y, sample_weight, form=form)
-        if class_weight is not None:
-            self._data = add_class_weight(self._data, check_class_weight(class_weight))
-        self._batch_size = int(batch_size)
-        self._shuffle = bool(shuffle)
-        self._seed = int(seed)
+        data = check_batch(x, y, sample_weight, form=form)
+        super().__init__(data.size, batch_size, shuffle, seed)
+        self._data = data if class_weight is None else add_class_weight(data, check_class_weight(class_weight))
         self._dtype = dtype
 
-    @property
-    def samples(self) -> int:
-        """Samples in an epoch."""
-        return self._data.size
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Batches in a whole epoch, the short last one counted."""
-        return -(-self.samples // self._batch_size)
-
-    def order(self, epoch: int) -> Array:
-        """Return the order in which an epoch takes the samples.
-
-        Parameters
-        ----------
-        epoch : number of the epoch, from 0.
-
-        Returns
-        -------
-        (samples,) array of int, a permutation.
-        """
-        if not self._shuffle:
-            return np.arange(self.samples)
-        return np.random.default_rng([self._seed, epoch]).permutation(self.samples)
-
     def _prepare(self, epoch: int, batch: int, sample: int) -> Iterator[Batch]:
-        order = self.order(epoch)
-        for start in range(sample, self.samples, self._batch_size):
-            chosen = order[start : start + self._batch_size]
+        for chosen in self._batches(epoch, sample):
             yield cast_batch(self._data.taken(chosen), self._dtype)
-
-    def state(self) -> dict[str, Any]:
-        """Return the position as a JSON-able dict, with what decides the order."""
-        return {**super().state(), "samples": self.samples, "shuffle": self._shuffle, "seed": self._seed}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go to a position that `state` gave, and take over its seed; the batch size may differ.
-
-        Parameters
-        ----------
-        state : what `state()` returned.
-
-        Raises
-        ------
-        DataError
-            If it is damaged, or belongs to another kind of source or other data.
-        """
-        super().restore(state)
-        self._seed = state["seed"]
-
-    def _faults(self, state: Mapping[str, Any]) -> list[str]:
-        faults = super()._faults(state)
-        if state.get("samples") != self.samples:
-            faults.append(f"it is within {state.get('samples')!r} samples and there are {self.samples}")
-        elif not faults and state["sample"] > self.samples:
-            faults.append(f"sample is {state['sample']}, beyond the {self.samples} there are")
-        if state.get("shuffle") is not self._shuffle:
-            faults.append(f"shuffle was {state.get('shuffle')!r} and is {self._shuffle}")
-        seed = state.get("seed")
-        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-            faults.append(f"seed is {seed!r}, not a whole number from 0")
-        return faults

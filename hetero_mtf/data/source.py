@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
@@ -23,6 +24,8 @@ class BatchSource(abc.ABC):
     restored there gives an epoch without batches and then steps on. Leaving an iteration early loses nothing: the next one goes on
     where it stopped.
 
+    It counts how long whoever iterates has waited for batches: what the data cost beyond the time they were prepared in anyway.
+
     Close a source when done with it, or use it in a with-statement: its thread ends then.
     """
 
@@ -34,6 +37,18 @@ class BatchSource(abc.ABC):
         self._sample = 0
         self._feed: Feed | None = None
         self._closed = False
+        self._handed_over = 0
+        self._waited_s = 0.0
+
+    @property
+    def handed_over(self) -> int:
+        """Number of batches that were handed over since this source was made."""
+        return self._handed_over
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that were waited for those batches, all together."""
+        return self._waited_s
 
     @property
     def epoch(self) -> int:
@@ -58,15 +73,18 @@ class BatchSource(abc.ABC):
 
     def _hand_over(self, feed: Feed) -> Iterator[Batch]:
         while feed is self._feed:
+            asked_s = time.perf_counter()
             try:
                 batch = feed.next()
             except BaseException:
                 self._stop()
                 raise
+            self._waited_s += time.perf_counter() - asked_s
             if batch is None:
                 self._stop()
                 self._epoch, self._batch, self._sample = self._epoch + 1, 0, 0
                 return
+            self._handed_over += 1
             self._batch += 1
             self._sample += batch.size
             yield batch

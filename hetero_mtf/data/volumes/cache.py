@@ -1,0 +1,184 @@
+"""VolumeCache: decoded and preprocessed volumes on disk, made anew where their scans have changed."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import hashlib
+import os
+import pathlib
+import re
+import threading
+import time
+
+import numpy as np
+
+from hetero_mtf.data.array import Array
+from hetero_mtf.data.volumes.nifti import Volume
+from hetero_mtf.data.volumes.participants import Scan
+from hetero_mtf.data.volumes.preprocessing import Preprocessing
+from hetero_mtf.data.volumes.scan import read_scan
+from hetero_mtf.errors import DataError, HeteroError
+from hetero_mtf.json_file import read_json, replace_file, write_json
+
+KIND, VERSION = "volume", 1
+ABANDONED_S = 3600.0  # a file still being written after so long belongs to a process that was killed
+_NAMED = 80  # characters of a scan's key in a file's name
+
+
+class VolumeCache:
+    """Gives scans as arrays, from files of its own where it has them.
+
+    An entry is a .npy file of float32, mapped into memory rather than read, with a .json file beside it. Its name holds digests of the
+    scan's path, of the preprocessing, and of the size and time of change of the scan's file (and of its mask's), so a changed file or
+    choice never meets an old entry; an entry that a changed file has made stale is removed. Entries are written beside and renamed:
+    several processes and threads may use one folder. Where an entry cannot be written the volume is handed over all the same, and no
+    further one is tried. The folder may be deleted at any time.
+
+    Parameters
+    ----------
+    folder : where entries are kept, made if need be; None keeps none, so that every volume is decoded each time.
+    steps : the preprocessing.
+
+    Attributes
+    ----------
+    trouble : why entries are no longer written, "" while they are.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None, steps: Preprocessing) -> None:
+        self.folder = None if folder is None else pathlib.Path(folder)
+        self.steps = steps
+        self.trouble = ""
+        self._counts = collections.Counter[str]()
+        self._lock = threading.Lock()
+        if self.folder is not None:
+            self._remove_abandoned(self.folder)
+
+    def get(self, scan: Scan) -> Array:
+        """Return a scan as a network sees it, without its channel axis.
+
+        Parameters
+        ----------
+        scan : which.
+
+        Returns
+        -------
+        (D, H, W) array of float32, read-only where it is mapped from the cache.
+
+        Raises
+        ------
+        DataError
+            If its file cannot be used, as `read_scan`, or changes meanwhile.
+        """
+        state = _state(scan)
+        entry = self._entry(scan, state)
+        values = None if entry is None else self._values(entry)
+        if values is None:
+            return self._made(scan, state, entry).values
+        self._count("kept")
+        return values
+
+    def volume(self, scan: Scan) -> Volume:
+        """Return a scan as `get` does, with its affine and what was noted when it was decoded.
+
+        Parameters
+        ----------
+        scan : which.
+
+        Raises
+        ------
+        DataError
+            As `get`.
+        """
+        state = _state(scan)
+        entry = self._entry(scan, state)
+        values = None if entry is None else self._values(entry)
+        if entry is not None and values is not None:
+            with contextlib.suppress(HeteroError, KeyError, TypeError, ValueError):
+                document = read_json(entry.with_suffix(".json"), kind=KIND, version=VERSION)
+                affine = np.array(document["affine_mm"], np.float64).reshape(4, 4)
+                self._count("kept")
+                return Volume(values, affine, tuple(map(str, document["notes"])))
+        return self._made(scan, state, entry)
+
+    @property
+    def kept(self) -> int:
+        """Number of volumes that were found in the folder since this cache was opened."""
+        return self._counts["kept"]
+
+    @property
+    def decoded(self) -> int:
+        """Number of volumes that were decoded from their files since then."""
+        return self._counts["decoded"]
+
+    def _count(self, what: str) -> None:
+        with self._lock:
+            self._counts[what] += 1
+
+    def _made(self, scan: Scan, state: str, entry: pathlib.Path | None) -> Volume:
+        volume = read_scan(scan.path, self.steps, scan.mask)
+        self._count("decoded")
+        if _state(scan) != state:
+            raise DataError(f"{scan.path} was changed while it was read; start again when it is complete")
+        if entry is not None and not self.trouble:
+            self._keep(entry, volume)
+        return volume
+
+    def _keep(self, entry: pathlib.Path, volume: Volume) -> None:
+        try:
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            document = {"kind": KIND, "version": VERSION, "affine_mm": volume.affine.tolist(), "notes": list(volume.notes)}
+            write_json(entry.with_suffix(".json"), document)
+            with replace_file(entry) as file:
+                np.lib.format.write_array(file, volume.values, allow_pickle=False)
+        except (OSError, HeteroError) as fault:
+            self.trouble = f"decoded volumes are not kept from here on: {fault}"
+            return
+        for old in entry.parent.glob(f"{entry.stem.rpartition('_')[0]}_*"):
+            if old.stem != entry.stem:
+                with contextlib.suppress(OSError):
+                    old.unlink()
+
+    def _values(self, entry: pathlib.Path) -> Array | None:
+        """Return what an entry holds, None where there is none or it is damaged."""
+        try:
+            values: Array = np.load(entry, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            return None
+        return values if values.shape == self.steps.shape and values.dtype == np.float32 else None
+
+    def _entry(self, scan: Scan, state: str) -> pathlib.Path | None:
+        if self.folder is None:
+            return None
+        where = _digest(*(os.path.realpath(path) for path in _files(scan)))
+        name = re.sub(r"[^A-Za-z0-9_-]", "-", scan.key)[:_NAMED]
+        return self.folder / f"{name}_{where}_{self.steps.digest}_{state}.npy"
+
+    @staticmethod
+    def _remove_abandoned(folder: pathlib.Path) -> None:
+        for left in folder.glob(".*.*.????????????"):
+            with contextlib.suppress(OSError):
+                if time.time() - left.stat().st_mtime > ABANDONED_S:
+                    left.unlink()
+
+
+def _files(scan: Scan) -> tuple[pathlib.Path, ...]:
+    return (scan.path,) if scan.mask is None else (scan.path, scan.mask)
+
+
+def _state(scan: Scan) -> str:
+    """Return a digest of the size and the time of change of a scan's files."""
+    states = []
+    for path in _files(scan):
+        try:
+            found = os.stat(path)
+        except FileNotFoundError as fault:
+            raise DataError(f"{path} does not exist; correct the path in the table") from fault
+        except (OSError, ValueError) as fault:
+            raise DataError(f"cannot read {path}: {getattr(fault, 'strerror', None) or fault}; correct the path in the table") from fault
+        states.append(f"{found.st_size} {found.st_mtime_ns}")
+    return _digest(*states)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:12]

@@ -1,0 +1,59 @@
+"""Where decoded volumes are kept: beside the table, or else in the user's folder for caches."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import uuid
+from collections.abc import Mapping
+
+from hetero_mtf.errors import DataError
+
+BESIDE = ".hetero_mtf_cache"  # BIDS's validator passes over what begins with a dot
+
+
+def cache_folder(
+    table: str | os.PathLike[str], variables: Mapping[str, str], wanted: str | os.PathLike[str] | None = None
+) -> tuple[pathlib.Path, tuple[str, ...]]:
+    """Return a folder that can be written to, made if need be, and notes for the log.
+
+    Without a wish it lies beside the table, where there is room for scans and it moves with them; where that cannot be written to,
+    in the user's folder for caches.
+
+    Parameters
+    ----------
+    table : the table of participants.
+    variables : environment variables; XDG_CACHE_HOME and HOME say where caches go.
+    wanted : a folder the user asked for; nothing else is tried then.
+
+    Raises
+    ------
+    DataError
+        If none of them can be written to.
+    """
+    if wanted is not None:
+        reason = _refusal(pathlib.Path(wanted))
+        if reason:
+            raise DataError(f"the cache cannot be kept in {wanted}: {reason}; choose another folder, or train without a cache")
+        return pathlib.Path(wanted), ()
+    home = variables.get("XDG_CACHE_HOME") or (f"{variables['HOME']}/.cache" if variables.get("HOME") else "")
+    places = [pathlib.Path(table).parent / BESIDE, *([pathlib.Path(home) / "hetero_mtf" / "volumes"] if home else [])]
+    reasons: list[str] = []
+    for place in places:
+        reason = _refusal(place)
+        if not reason:
+            return place, tuple(f"{said}: the cache is kept in {place}" for said in reasons)
+        reasons.append(f"{place} cannot be written to ({reason})")
+    raise DataError(f"the cache can be kept nowhere: {'; '.join(reasons)}; name a folder for it, or train without a cache")
+
+
+def _refusal(folder: pathlib.Path) -> str:
+    """Return why a folder cannot be made or written to, "" if it can."""
+    trial = folder / f".trial.{uuid.uuid4().hex[:12]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        trial.touch(exist_ok=False)
+        trial.unlink()
+    except OSError as fault:
+        return fault.strerror or str(fault)
+    return ""

@@ -1,0 +1,157 @@
+"""The check before training: every row and every file looked at, one report of all that is wrong."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from hetero_mtf.data.volumes.cache import VolumeCache
+from hetero_mtf.data.volumes.fault import Fault, report
+from hetero_mtf.data.volumes.participants import Participants, Scan, class_faults, examine_table
+from hetero_mtf.errors import DataError
+
+WORKERS = 2
+_NOTES = 20  # different notes in a log
+
+
+@dataclasses.dataclass(frozen=True)
+class CohortOptions:
+    """How a table is taken.
+
+    Parameters
+    ----------
+    label : name of the column of labels.
+    labelled : whether every scan must have a label.
+    classes : the only labels allowed, in their order, as of a trained model; None takes those of the table.
+    skip_bad : whether rows and files with faults are left out; else one fault stops everything.
+    workers : threads that read files.
+    """
+
+    label: str = "diagnosis"
+    labelled: bool = True
+    classes: tuple[str, ...] | None = None
+    skip_bad: bool = False
+    workers: int = WORKERS
+
+
+@dataclasses.dataclass(frozen=True)
+class Cohort:
+    """Participants whose scans can all be used.
+
+    Parameters
+    ----------
+    participants : those without faults.
+    skipped : faults of the rows and files that were left out.
+    notes : key of a scan -> what was not plain about it.
+    """
+
+    participants: Participants
+    skipped: tuple[Fault, ...]
+    notes: Mapping[str, tuple[str, ...]]
+
+    def lines(self) -> tuple[str, ...]:
+        """Return what there is, what was left out and what was noted, for a log, one a line."""
+        scans = self.participants.scans
+        counts = collections.Counter(scan.label for scan in scans)
+        spread = ", ".join(f"{counts[name]} {name}" for name in self.participants.classes if counts[name])
+        first = f"{len(scans)} scans of {len(self.participants.ids)} participants{': ' + spread if spread else ''}"
+        left_out = [f"left out: {fault.text}" for fault in self.skipped]
+        found = collections.Counter(note for notes in self.notes.values() for note in notes)
+        noted = [f"{count} scan{'s' if count > 1 else ''}: {note}" for note, count in found.most_common(_NOTES)]
+        more = [f"and {len(found) - _NOTES} more kinds of notes"] if len(found) > _NOTES else []
+        return (first, *left_out, *noted, *more)
+
+
+def open_cohort(
+    path: str | os.PathLike[str],
+    cache: VolumeCache,
+    options: CohortOptions | None = None,
+    more: Callable[[Participants], Sequence[str]] | None = None,
+    advance: Callable[[str], None] | None = None,
+) -> Cohort:
+    """Return the scans of a table after reading each file once, which fills the cache.
+
+    Parameters
+    ----------
+    path : the table, as for `read_participants`.
+    cache : where volumes come from and are kept.
+    options : how to take the table; None for the defaults.
+    more : what else is to be in the report, such as the faults of a split: given the participants, those with faults included.
+    advance : told the key of every scan that was looked at, as by `hetero_mtf.report.progress`.
+
+    Raises
+    ------
+    DataError
+        With every fault of the table, of the files and of `more`, one a line; with `skip_bad` only where faults are left that leaving
+        out rows does not mend, such as an empty class.
+    """
+    wanted = CohortOptions() if options is None else options
+    participants, faults = examine_table(path, wanted.label, labelled=wanted.labelled, classes=wanted.classes)
+    found, notes = check_scans(participants, cache, wanted.workers, advance)
+    rows = sorted([*(fault for fault in faults if fault.line is not None), *found], key=lambda fault: fault.line or 0)
+    usable = participants.without({fault.line for fault in rows if fault.line is not None})
+    whole = [fault for fault in faults if fault.line is None]
+    whole += class_faults(participants, usable) if wanted.labelled and wanted.classes is None else []
+    whole += [] if usable.scans else [Fault("no scan can be used; mend the files above, or check the paths")]
+    whole += [] if more is None else [Fault(text) for text in more(participants)]
+    if whole or (rows and not wanted.skip_bad):
+        raise _report(participants, rows, whole, wanted.skip_bad)
+    kept = {scan.key: notes[scan.key] for scan in usable.scans if notes.get(scan.key)}
+    return Cohort(usable, tuple(rows), kept)
+
+
+def _report(participants: Participants, rows: Sequence[Fault], whole: Sequence[Fault], skip_bad: bool) -> DataError:
+    lines = len({fault.line for fault in rows})
+    remedy = "mend them"
+    if rows and not skip_bad and not whole:
+        remedy = f"mend them, or leave out {lines} row{'s' if lines > 1 else ''} with --skip-bad (skip_bad=True)"
+    elif rows and whole:
+        remedy = "mend them; leaving out the bad rows (--skip-bad) is not enough"
+    return report(f"{participants.path} with its scans", [*rows, *whole], remedy)
+
+
+def check_scans(
+    participants: Participants, cache: VolumeCache, workers: int = WORKERS, advance: Callable[[str], None] | None = None
+) -> tuple[list[Fault], dict[str, tuple[str, ...]]]:
+    """Return the faults of all files, and the notes on those without.
+
+    Parameters
+    ----------
+    participants : the scans.
+    cache : where volumes come from and are kept.
+    workers : threads that read.
+    advance : told the key of every scan that was looked at.
+
+    Raises
+    ------
+    DataError
+        If there are no threads to read with.
+    """
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise DataError(f"workers is {workers!r}; use a whole number from 1")
+    faults, notes = [], {}
+    pool = concurrent.futures.ThreadPoolExecutor(workers, "hetero_mtf check")
+    try:
+        for scan, found in zip(participants.scans, pool.map(lambda scan: _examined(scan, cache), participants.scans)):
+            if isinstance(found, Fault):
+                faults.append(found)
+            else:
+                notes[scan.key] = found
+            if advance is not None:
+                advance(scan.key)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return faults, notes
+
+
+def _examined(scan: Scan, cache: VolumeCache) -> Fault | tuple[str, ...]:
+    try:
+        return cache.volume(scan).notes
+    except DataError as fault:
+        return Fault(f"line {scan.line} ({scan.key}): {fault}", scan.line)
+    except Exception as fault:  # whatever a damaged file brings about: the report must name it
+        wrong = f"{scan.path} cannot be used ({type(fault).__name__}: {fault})"
+        return Fault(f"line {scan.line} ({scan.key}): {wrong}; convert it again", scan.line)

@@ -70,15 +70,20 @@ class Ring:
         move : Move.
         whole_bytes : n, bytes of the tensor along the move's axis.
         """
-        if move.kind == "all_gather":
-            held = np.array(move.before) / sum(move.before)
-            most = float(np.maximum((self.devices - 1) * held, 1 - held).max())
-            return self.sent_s(self.devices - 1, most * whole_bytes)
         if move.kind == "slice":
             return 0.0
-        held, wanted = (np.array(parts) / sum(parts) for parts in (move.before, move.after))
-        most = float(np.maximum(held * (1 - wanted), wanted * (1 - held)).max())
-        return self.sent_s(self.devices - 1, most * whole_bytes)
+        key = move.kind, move.before, move.after
+        if key not in self._busiest:
+            self._busiest[key] = self._most(move)
+        return self.sent_s(self.devices - 1, self._busiest[key] * whole_bytes)
+
+    def _most(self, move: Move) -> float:
+        """Return the part of a tensor that the busiest processor sends or receives in a move."""
+        held = np.array(move.before) / sum(move.before)
+        if move.kind == "all_gather":
+            return float(np.maximum((self.devices - 1) * held, 1 - held).max())
+        wanted = np.array(move.after) / sum(move.after)
+        return float(np.maximum(held * (1 - wanted), wanted * (1 - held)).max())
 
     def sent_s(self, messages: int, sent_bytes: float) -> float:
         """Return the seconds in which one processor sends some messages one after another.
@@ -99,11 +104,26 @@ class Ring:
         """
         if self.devices < 2:
             return 0.0
+        if whole_bytes not in self._summed:
+            self._summed[whole_bytes] = self._all_reduce_s(whole_bytes)
+        return self._summed[whole_bytes]
+
+    def _all_reduce_s(self, whole_bytes: float) -> float:
         if self.rules is None:
             return min(choice.seconds(whole_bytes) for choice in self._choices)
         rule = rule_for(self.rules, "all_reduce", whole_bytes)
         several = "butterfly" if whole_bytes <= BUTTERFLY_UP_TO_BYTES else "ring"
         return priced(rule or CollectiveRule("all_reduce", "exchange" if self.devices == 2 else several), self._pairs).seconds(whole_bytes)
+
+    @functools.cached_property
+    def _summed(self) -> dict[float, float]:
+        """Bytes -> seconds of an all-reduce, each found once."""
+        return {}
+
+    @functools.cached_property
+    def _busiest(self) -> dict[tuple[str, tuple[int, ...], tuple[int, ...]], float]:
+        """(kind, parts before, parts after) of a move -> the part that the busiest processor sends or receives, each found once."""
+        return {}
 
     @functools.cached_property
     def _pairs(self) -> PairLinks:

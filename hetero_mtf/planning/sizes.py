@@ -122,8 +122,8 @@ def minimise_maximum(
     From the least sizes allowed, m units at a time go to the device with the least t_d(u_d + m) among those below their most. As no
     t_d decreases, this takes the smallest of all values that can be taken; any other sizes take as many, so their largest is no
     smaller, and what the least sizes cost nobody can avoid. With a remainder this is done for every device that can take it. Exact
-    in O(devices * units) to tabulate plus O(units / m * log(devices)), times the devices where there is a remainder. A tie goes to
-    the earlier device. Tables with measurement noise are made non-decreasing by `non_decreasing` first.
+    in O(devices * units) to tabulate and to choose, the second times the devices where there is a remainder. A tie goes to the
+    earlier device. Tables with measurement noise are made non-decreasing by `non_decreasing` first.
 
     Examples
     --------
@@ -137,26 +137,29 @@ def minimise_maximum(
     _check_units(units)
     if len(curves) == 0:
         raise PlanError("there is no device to split over; name at least one device")
-    tables = [_table(curve, units, d) for d, curve in enumerate(curves)]
+    tables = _tables(curves, units)
     bounds = Bounds.of(len(tables), units, lower, upper, multiple)
     found = [_dealt(tables, units, least, most, multiple) for least, most in bounds.reaching(units)]
     value, sizes = min(found, key=lambda dealt: dealt[0])
     return Split(sizes, value, value, 0.0, "optimal")
 
 
-def _dealt(
-    tables: Sequence[Sequence[float]], units: int, least: Sequence[int], most: Sequence[int], multiple: int
-) -> tuple[float, tuple[int, ...]]:
-    """Return (largest seconds, sizes): from `least`, multiples go one by one to the device that they slow least."""
-    sizes = list(least)
-    heap = [(tables[d][size + multiple] if size < most[d] else math.inf, d) for d, size in enumerate(sizes)]
-    heapq.heapify(heap)
-    for _ in range((units - sum(sizes)) // multiple):
-        _, d = heap[0]
-        sizes[d] += multiple
-        following = tables[d][sizes[d] + multiple] if sizes[d] < most[d] else math.inf
-        heapq.heapreplace(heap, (following, d))
-    return max(table[size] for table, size in zip(tables, sizes)), tuple(sizes)
+def _dealt(tables: np.ndarray, units: int, least: Sequence[int], most: Sequence[int], multiple: int) -> tuple[float, tuple[int, ...]]:
+    """Return (largest seconds, sizes): from `least`, multiples go one by one to the device that they slow least.
+
+    So all that cost less than the last of them go; of those that cost as much as it, the earlier devices' go first.
+    """
+    sizes, left = list(least), (units - sum(least)) // multiple
+    if left:
+        following = [table[a + multiple : b + 1 : multiple] for table, a, b in zip(tables, least, most)]
+        last_s = np.partition(np.concatenate(following), left - 1)[left - 1]
+        cheaper = [int(seconds.searchsorted(last_s)) for seconds in following]
+        left -= sum(cheaper)
+        for d, (seconds, count) in enumerate(zip(following, cheaper)):
+            alike = min(left, int(seconds.searchsorted(last_s, "right")) - count)
+            sizes[d] += multiple * (count + alike)
+            left -= alike
+    return float(tables[np.arange(len(sizes)), sizes].max()), tuple(sizes)
 
 
 def non_decreasing(seconds: Sequence[float]) -> tuple[float, ...]:
@@ -305,17 +308,19 @@ def _yardstick(sizes: Sequence[int], units: int, shares: Sequence[float]) -> Spl
     return Split(tuple(sizes), value, bound, max(0.0, value / bound - 1), "heuristic")
 
 
-def _table(curve: CurveLike, units: int, device: int) -> list[float]:
-    if not callable(curve) and len(curve) < units + 1:
-        raise PlanError(f"the curve of device {device} ends at {len(curve) - 1} units and {units} are to be split; give {units + 1} values")
-    table = np.array([curve(u) for u in range(units + 1)] if callable(curve) else curve[: units + 1], dtype=float)
-    wrong = ~(np.isfinite(table) & (table >= 0))
+def _tables(curves: Sequence[CurveLike] | np.ndarray, units: int) -> np.ndarray:
+    """Return the (devices, units + 1) seconds of curves, checked."""
+    for device, curve in enumerate(curves):
+        if not callable(curve) and len(curve) < units + 1:
+            few = f"the curve of device {device} ends at {len(curve) - 1} units and {units} are to be split"
+            raise PlanError(f"{few}; give {units + 1} values")
+    tables = np.array([[c(u) for u in range(units + 1)] if callable(c) else c[: units + 1] for c in curves], dtype=float)
+    wrong, falls = ~(np.isfinite(tables) & (tables >= 0)), tables[:, 1:] < tables[:, :-1]
     if wrong.any():
-        u = int(np.argmax(wrong))
-        raise PlanError(f"the curve of device {device} gives {table[u]:g} s at {u} units; seconds must be finite and not negative")
-    falls = table[1:] < table[:-1]
+        device, u = map(int, np.argwhere(wrong)[0])
+        raise PlanError(f"the curve of device {device} gives {tables[device, u]:g} s at {u} units; seconds must be finite and not negative")
     if falls.any():
-        u = int(np.argmax(falls)) + 1
-        before = f"{table[u - 1]:g} s to {table[u]:g} s at {u} units"
-        raise PlanError(f"the curve of device {device} falls from {before}; make it non-decreasing first")
-    return [float(seconds) for seconds in table.tolist()]
+        device, u = map(int, np.argwhere(falls)[0])
+        fall = f"{tables[device, u]:g} s to {tables[device, u + 1]:g} s at {u + 1} units"
+        raise PlanError(f"the curve of device {device} falls from {fall}; make it non-decreasing first")
+    return tables

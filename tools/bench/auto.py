@@ -35,7 +35,7 @@ from tools.bench.side_by_side import Pace, Task, measure, parts_text
 
 EFFICIENCY, TIMES_AS_FAST = 0.90, 1.6  # at least, of the claim
 COMPARED = "vgg8"
-EQUAL = "our equal batches"
+EQUAL, EQUAL_FILTERS = "our equal batches", "our equal filters"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Question:
     shares : (devices,) share of a core of each.
     batch : samples a step.
     pace : how long to measure.
-    compared : whether equal batches, this project's and other libraries', take part.
+    equal : what equal splits of this project take part: EQUAL, EQUAL_FILTERS or both.
+    compared : whether equal batches of other libraries take part.
     torch_python : a Python with torch, or None to leave PyTorch out.
     """
 
@@ -56,6 +57,7 @@ class Question:
     shares: list[float]
     batch: int
     pace: Pace
+    equal: tuple[str, ...] = ()
     compared: bool = False
     torch_python: str | None = None
 
@@ -75,7 +77,8 @@ def run(question: Question) -> dict[str, Any]:
         profile = hm.calibrate(cluster, task.model, task.batch, optimizer=task.settings["optimizer"], budget_s=budget_s)
         automatic = hm.plan(profile)
         plans = {f"alone {d}": hm.Plan.single(task.model, d, cluster, task.batch) for d in range(count)}
-        plans |= {EQUAL: hm.Plan.batch(task.model, [1.0] * count, cluster, task.batch)} if question.compared else {}
+        split = {EQUAL: hm.Plan.batch, EQUAL_FILTERS: hm.Plan.filters}
+        plans |= {name: split[name](task.model, [1.0] * count, cluster, task.batch) for name in question.equal}
         times = measure(task, {**plans, "auto": automatic}, cluster, question.pace, others)
         names, method = [device.name for device in cluster.devices], cluster.method
     return {
@@ -103,7 +106,7 @@ def _conclusions(times: dict[str, Any], predicted: Any, devices: list[str]) -> d
         "predicted_parts": predicted_parts,
         "measured_parts": measured_parts,
         "lost": lost(measured_parts, alone_s, step_s),
-        "times_as_fast": {name: times[name]["measured_s"] / step_s for name in (MIRRORED, DDP, EQUAL) if name in times},
+        "times_as_fast": {name: times[name]["measured_s"] / step_s for name in (MIRRORED, DDP, EQUAL, EQUAL_FILTERS) if name in times},
     }
 
 
@@ -177,7 +180,7 @@ def main(
         print("\nParts are busy+sending+waiting of each device; what is lost is a part of the step and sums to 1 - efficiency.\n")
         found["efficiency"] = cases
     if part != "efficiency":
-        compared = run(Question(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, True, torch_python))
+        compared = run(Question(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, (EQUAL,), True, torch_python))
         record(path, command, found | {"comparison": compared})
         print(comparison_table(compared))
         print(f"\nauto takes {compared['automatic']}; efficiency {compared['efficiency']:.2f}.")

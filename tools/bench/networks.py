@@ -67,6 +67,13 @@ def volume() -> Any:
     return resnet10_3d()
 
 
+def resattnet18() -> Any:
+    """Return 3D-ResAttNet-18 on volumes of 48x48x48."""
+    from models.resattnet3d import resattnet18
+
+    return resattnet18(48)
+
+
 def alexnet() -> Any:
     """Return an AlexNet for 64x64 images with hidden dense layers of 2048, 14 million weights."""
     from models.alexnet import alexnet
@@ -80,6 +87,7 @@ NETWORKS = {
     "resnet18": Network("ResNet-18", resnet18, 32, 128),
     "volume": Network("3-D ResNet-10", volume, 16, 32),
     "alexnet": Network("AlexNet-like", alexnet, 64, 128),
+    "resattnet18": Network("3D-ResAttNet-18, 48x48x48", resattnet18, 8, 16),
     "vgg8": Network("VGG-8", vgg8, 64, 128),
     "resnet50": Network("residual net of 50 convolutions", resnet50, 32, 128),
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hetero_mtf.data.array_source import ArraySource
@@ -69,6 +70,22 @@ def batch_source(
         raise DataError(f"x is {'a dict' if packed else 'an array'} and y is missing; pass the labels as y")
     _refuse("an array", steps_per_epoch=steps_per_epoch)
     return ArraySource(x, y, sample_weight, batch_size, shuffle, seed, class_weight=class_weight, dtype=dtype, form=form)
+
+
+@contextlib.contextmanager
+def opened_source(x: Any, y: Any = None, **options: Any) -> Iterator[BatchSource]:
+    """Yield what `batch_source` returns and close it after the block, unless it was handed over as `x`: who made it closes it.
+
+    Parameters
+    ----------
+    x, y, options : as for `batch_source`.
+    """
+    source = batch_source(x, y, **options)
+    try:
+        yield source
+    finally:
+        if source is not x:
+            source.close()
 
 
 def _is_array(x: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.data.batch import Batch, check_batch
-from hetero_mtf.data.factory import batch_source
+from hetero_mtf.data.factory import opened_source
 from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import CheckpointError, DataError
@@ -159,7 +159,7 @@ class Trainer:
         -------
         (samples, ...) array, or several packed as the model's outputs.
         """
-        with batch_source(x, batch_size=self._batch_size(batch_size), shuffle=False, labels=False, form=self._form) as source:
+        with opened_source(x, batch_size=self._batch_size(batch_size), shuffle=False, labels=False, form=self._form) as source:
             found = [self._engine.predict(batches.samples(self._graph, batch.x)) for batch in source]
         return self._form.outputs.pack([np.concatenate(pieces) for pieces in zip(*found)])
 
@@ -177,7 +177,7 @@ class Trainer:
         self._keras.reset_metrics()
         means, found = Means(), dict[str, float]()
         options: dict[str, Any] = {"batch_size": self._batch_size(batch_size), "sample_weight": sample_weight, "shuffle": False}
-        with batch_source(x, y, form=self._form, **options) as source:
+        with opened_source(x, y, form=self._form, **options) as source:
             for batch in source:
                 losses, metrics = self._test(batch)
                 found = {**means.add(losses, batch.size), **metrics}
@@ -204,8 +204,8 @@ class Trainer:
 
         Parameters
         ----------
-        x, y : arrays, several packed as the model's inputs and outputs, or a generator, keras.utils.PyDataset or tf.data.Dataset of
-            batches as x.
+        x, y : arrays, several packed as the model's inputs and outputs, or a generator, keras.utils.PyDataset, tf.data.Dataset or
+            BatchSource of batches as x; a BatchSource stays open.
         validation_data : (x, y) or (x, y, sample_weight), or a stream that can be read every epoch.
         epochs : epochs in all.
         batch_size : samples a batch of arrays; None takes the plan's.
@@ -232,7 +232,7 @@ class Trainer:
         """
         if epochs < 1:
             raise DataError(f"epochs is {epochs}; train for at least 1")
-        source = batch_source(
+        with opened_source(
             x,
             y,
             batch_size=self._batch_size(batch_size),
@@ -242,8 +242,7 @@ class Trainer:
             seed=self._seed,
             steps_per_epoch=steps_per_epoch,
             form=self._form,
-        )
-        with source:
+        ) as source:
             return self._fit(source, validation_data, epochs, callbacks, verbose)
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.data import ArraySource, StreamSource, batch_source
+from hetero_mtf.data.factory import opened_source
 from hetero_mtf.errors import DataError
 
 X, Y = np.zeros((5, 2)), np.arange(5)
@@ -60,3 +61,14 @@ def test_a_tensor_dataset_with_labels_beside_it_is_refused() -> None:
 
     with pytest.raises(DataError, match="and y cannot go with it"):
         batch_source(tf.data.Dataset.from_tensors((X, Y)), Y)
+
+
+def test_a_source_that_was_made_for_the_block_is_closed_after_it_and_one_that_was_handed_over_is_not() -> None:
+    with opened_source(X, Y) as made:
+        pass
+    with pytest.raises(DataError, match="was closed"):
+        iter(made)
+    with ArraySource(X, Y) as own:
+        for _ in range(2):
+            with opened_source(own) as source:
+                assert source is own and sum(batch.size for batch in source) == 5

@@ -18,7 +18,8 @@ class Attention(LayerKind):
         softmax(s Q K') V,   the softmax over the positions of the keys.
 
     Positions are whole. Channels may be split where all three have as many: each processor has the products over its own channels,
-    which are partial sums of the scores Q K'; these are added up, and the output is split as the values are.
+    which are partial sums of the scores Q K'; these are added up, and the output is split as the values are. In the backward pass the
+    gradients of the weights of V are partial sums that are added up likewise.
     """
 
     keras_class = "Attention"
@@ -45,6 +46,12 @@ class Attention(LayerKind):
 
     def layouts(self, layer: Layer) -> frozenset[str]:
         return CHANNELWISE if layer.attributes["alike"] else REPLICATED
+
+    def needs(self, layer: Layer) -> frozenset[str]:
+        return frozenset({"input", "inner"} if layer.attributes["use_scale"] else {"input"})  # scaled queries
+
+    def scores(self, layer: Layer) -> int:
+        return layer.output_shape[0] * int(layer.attributes["keys"])
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         query, value, key = inputs if len(inputs) == 3 else (*inputs, inputs[1])

@@ -115,6 +115,14 @@ class LayerKind(abc.ABC):
         """
         return self.backward
 
+    def scores(self, layer: Layer) -> int:
+        """Return the elements a sample of what `layer` computes for every pair of positions, which no split of channels divides.
+
+        They are kept for the backward pass too. Where the layer is "split", each processor has partial sums of them, which are added
+        up in every pass.
+        """
+        return 0
+
     @abc.abstractmethod
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         """Return the layer's output, said in the words of the builder `b` (`hetero_mtf.program.builder.Builder`).

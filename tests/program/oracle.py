@@ -75,7 +75,7 @@ def _slice_shape(variable: Variable, layout: LayerLayout, at: int) -> tuple[int,
     if layout.layout == "row":
         if variable.name == "kernel":
             shape[-2] = shape[-2] * layout.sizes[at] // sum(layout.sizes)
-    elif layout.layout in ("column", "split"):
+    elif layout.layout in ("column", "split") and shape:
         shape[-1] = shape[-1] * layout.sizes[at] // sum(layout.sizes)
     return tuple(shape)
 

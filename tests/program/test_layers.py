@@ -12,6 +12,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.layers import kind_of, layer_graph
+from hetero_mtf.training.residual_weight import ResidualWeight
 from tests.program import drawing
 from tests.program.oracle import Placement, Steps, keras_run, our_run, worst_error
 from tests.program.small_nets import _scatter
@@ -96,9 +97,28 @@ def _flattened() -> keras.Model:
     return _scatter(keras.Model(i, L.Dense(3, name="head")(L.Dense(8, activation="tanh", name="hidden")(x))))
 
 
+def _attended(fewer: int = 1, **options: Any) -> Callable[[], keras.Model]:
+    """Return what builds a residual branch of attention, whose queries and keys may have fewer channels, and attention to itself."""
+
+    def build() -> keras.Model:
+        i = keras.Input(IMAGE)
+        x = L.Conv2D(6, 3, padding="same", name="second")(L.Conv2D(8, 2, padding="same", activation="tanh", name="first")(i))
+        names = (("query", 12 // fewer), ("value", 12), ("key", 12 // fewer))
+        parts = [L.Reshape((30, n), name=f"{name}s")(L.Conv2D(n, 1, name=name)(x)) for name, n in names]
+        y = L.Reshape((6, 5, 12))(L.Attention(name="attention", **options)(parts))
+        y = L.Conv2D(6, 1, name="back")(ResidualWeight(name="weight")(y))
+        x = L.Reshape((30, 6))(L.Add()([x, y]))
+        x = L.Attention(name="itself")([x, L.Dense(6, name="other")(x)])
+        return _scatter(keras.Model(i, L.Dense(3, name="head")(L.Flatten()(x))))
+
+    return build
+
+
 NETS: dict[str, Callable[[], keras.Model]] = {
     "squeeze and excite": _squeeze_excite,
     "merges": _merges,
+    "attention": _attended(),
+    "attention with a scale and fewer queries": _attended(3, use_scale=True),
     "features that stay split": _flattened,
     "depthwise": _image_net(lambda: L.DepthwiseConv2D(3, padding="same", activation="tanh", depthwise_regularizer="l2", name="depth")),
     "depthwise, strides, dilation": _image_net(
@@ -266,7 +286,7 @@ def _assert_in_force(model: keras.Model, plan: hm.Plan, placement: Placement) ->
                 assert len(whole) == devices
             elif layout.layout == "column" and variable.name == "depthwise_kernel":
                 assert len(whole) == devices
-            elif variable.shape[-1] > 1 and (not kind_of(layer).mixes or len(variable.shape) > 1):
+            elif variable.shape and variable.shape[-1] > 1 and (not kind_of(layer).mixes or len(variable.shape) > 1):
                 assert not whole or 0 in layout.sizes
 
 

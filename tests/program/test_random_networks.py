@@ -34,7 +34,7 @@ class Block:
 
 BLOCKS = st.builds(
     Block,
-    kind=st.sampled_from(["conv", "norm", "relu", "pool", "average", "add", "concatenate", "pad", "dropout", "frozen norm"]),
+    kind=st.sampled_from(["conv", "norm", "relu", "pool", "average", "add", "concatenate", "pad", "dropout", "frozen norm", "attention"]),
     filters=st.integers(1, 7),
     window=st.integers(1, 3),
     stride=st.integers(1, 2),
@@ -91,7 +91,16 @@ def _built(block: Block, x: Any) -> Any:
         "concatenate": lambda: layers.Concatenate()([conv(), layers.BatchNormalization()(conv())]),
         "pad": lambda: layers.ZeroPadding2D(((0, block.stride), (block.window, 0)))(x),
         "dropout": lambda: layers.Dropout(0.3)(x),
+        "attention": lambda: _attended(block.filters, x),
     }[block.kind]()
+
+
+def _attended(filters: int, x: Any) -> Any:
+    """Return attention of all places of `x` to all places of it."""
+    layers = keras.layers
+    height, width = x.shape[1:3]
+    query, value, key = (layers.Reshape((height * width, filters))(layers.Conv2D(filters, 1)(x)) for _ in range(3))
+    return layers.Reshape((height, width, filters))(layers.Attention(use_scale=filters % 2 == 0)([query, value, key]))
 
 
 def check_drawn(network: Network, seed: int, draw: Callable[[Any, Any], hm.Plan], ours: frozenset[str]) -> None:

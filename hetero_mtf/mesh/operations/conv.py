@@ -81,11 +81,11 @@ def convolve_transposed(
 class Rule(Protocol):
     """A function that is linear in its input and in its kernel, and its gradients, on one processor."""
 
-    def forward(self, p: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor: ...
+    def forward(self, p: Processor, x: tf.Tensor, kernel: tf.Tensor, /) -> tf.Tensor: ...
 
-    def input_gradient(self, p: Processor, weights: tf.Tensor, dy: tf.Tensor) -> tf.Tensor: ...
+    def input_gradient(self, p: Processor, kernel: tf.Tensor, dy: tf.Tensor, /) -> tf.Tensor: ...
 
-    def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor: ...
+    def kernel_gradient(self, p: Processor, x: tf.Tensor, dy: tf.Tensor, /) -> tf.Tensor: ...
 
 
 class _Direct:
@@ -127,6 +127,14 @@ def bilinear(name: str, rule: Rule, x: Tensor, kernel: Tensor, output: Any, whol
     """Return `rule` of `x` and `kernel`: the gradient of the input goes first, those of kernels one at a time.
 
     Each owes the sums over the dimensions that its result lacks.
+
+    Parameters
+    ----------
+    name : operation name.
+    rule : the function and its gradients on one processor.
+    x, kernel : mtf.Tensor.
+    output : mtf.Shape of the result.
+    whole : dimensions that the function needs whole.
     """
     everything = {d.name: d for shape in (x.shape, kernel.shape, output) for d in shape.dims}
     lacking = lambda shape: [d for n, d in everything.items() if n not in shape.dimension_names]  # noqa: E731

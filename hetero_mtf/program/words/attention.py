@@ -21,14 +21,13 @@ class AttentionWords(Site):
         Parameters
         ----------
         query, value, key : values of [batch, positions, channels].
-        scale : name of the layer's variable that the scores are multiplied by; None for no such.
+        scale : name of the layer's variable, one number, that queries are multiplied by, and so the scores; None for no such.
         """
         batch, _, channels = query.tensor.shape.dims
         keys = mtf.Dimension(f"keys{self.index}", key.tensor.shape.dims[1].size)
         offered = mtf.reshape(key.tensor, mtf.Shape([batch, keys, channels]))
-        scores = attention.scores(query.tensor, offered)
-        scores = scores if scale is None else attention.times(scores, self.parameter(scale, []))
-        weights = elementwise.softmax(scores)
+        asked = query.tensor if scale is None else attention.times(query.tensor, self.parameter(scale, []))
+        weights = elementwise.softmax(attention.scores(asked, offered))
         given = mtf.reshape(value.tensor, mtf.Shape([batch, keys, value.channels]))
         return Value(attention.mean(weights, given), value.sizes)
 

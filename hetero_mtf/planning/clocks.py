@@ -71,6 +71,7 @@ class Clocks:
             self.compute(entry, "forward")
             if entry.layout == "row":
                 self._all_reduce(entry.axis, self._held_as[entry.layer], self._bytes(entry.layer))
+            self._join_scores(entry)
             self._join_statistics(entry, forward=True)
         for index in self.costs.graph.outputs:
             if index in self._held_as:
@@ -83,6 +84,7 @@ class Clocks:
             if not self.costs.trains_before[entry.layer]:
                 continue
             self.compute(entry, "backward")
+            self._join_scores(entry)
             self._join_statistics(entry, forward=False)
             self._return_gradients(entry)
 
@@ -152,6 +154,13 @@ class Clocks:
             return self._ring(group).all_gather_s(apart * whole_bytes) if forward else self._ring(group).all_reduce_s(whole_bytes)
 
         self._meet(entry.batch_axis, seconds)
+
+    def _join_scores(self, entry: LayerLayout) -> None:
+        """Attention that is split by channels: an all-reduce of the scores forward, and of their gradients backward."""
+        whole_bytes = self.costs.memory.score_bytes[entry.layer]
+        if entry.layout == "split" and whole_bytes:
+            held = self._held_as[entry.layer]
+            self._all_reduce(entry.axis, Lying((), "", held.samples, held.batch_axis), whole_bytes)
 
     def _held(self, move: Move, group: np.ndarray) -> float:
         """Return the part of a tensor that the processors of a group, along the move's axis, hold together."""

@@ -30,15 +30,15 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce", memor
 
     Notes
     -----
-    Forward, a row ends in an all-reduce of its output, an input that lies otherwise than a layer wants it is moved once for all
-    that want it so (`moves`), a split output that leaves the network is gathered, and batch norm gathers the statistics of a
-    split batch. Backward, columns that read one input end in one all-reduce of its gradient where anything before them trains, every
-    move is made in reverse, and batch norm adds up two sums a channel. The gradients of weights whose layer splits the batch are added
-    up along its axis: TensorFlow starts each as soon as it is there, but sending takes a CPU's time from computing, so all their
-    bytes are charged, with the latency of one all-reduce and what each tensor adds to it (`Link.message_s`, to each other processor),
-    before the update. Butterfly mixing sends the weights to one partner
-    after it instead. Processors on one TensorFlow device take turns. Before all that the step is called and its batch handed over, as
-    long as the profile says (`call_s`). Loss, regularizers and metrics are not counted.
+    Forward, a row ends in an all-reduce of its output, an input that lies otherwise than a layer wants it is moved once for all that want
+    it so (`moves`), a split output that leaves the network is gathered, and batch norm gathers the statistics of a split batch, and
+    attention that is split adds its scores up. Backward, columns that read one input end in one all-reduce of its gradient where anything
+    before them trains, every move is made in reverse, batch norm adds up two sums a channel, and attention the gradients of its scores. The
+    gradients of weights whose layer splits the batch are added up along its axis: TensorFlow starts each as soon as it is there, but
+    sending takes a CPU's time from computing, so all their bytes are charged, with the latency of one all-reduce and what each tensor adds
+    to it (`Link.message_s`, to each other processor), before the update. Butterfly mixing sends the weights to one partner after it
+    instead. Processors on one TensorFlow device take turns. Before all that the step is called and its batch handed over, as long as the
+    profile says (`call_s`). Loss, regularizers and metrics are not counted.
     O(layers * devices).
     """
     clocks = Clocks(costs, stage)

@@ -184,7 +184,17 @@ class LayoutCost:
         index : index of the layer.
         lying : number of the lying of what is summed; its channels are whole.
         """
-        return self._all_reduce_s(self.output_bytes(index))
+        return self.reduce_s(self.output_bytes(index), lying)
+
+    def reduce_s(self, whole_bytes: float, lying: int) -> float:
+        """Return the seconds of an all-reduce of a tensor.
+
+        Parameters
+        ----------
+        whole_bytes : bytes of the whole tensor.
+        lying : number of its lying; its channels are whole.
+        """
+        return self._all_reduce_s(whole_bytes)
 
     def output_bytes(self, index: int) -> float:
         """Return the bytes of a layer's whole output."""
@@ -273,6 +283,8 @@ class LayoutCost:
         seconds = self._passes_s(index, state)
         if state[0] == "row":
             seconds += self.sum_s(index, self.held(state))
+        if state[0] == "split" and (score_bytes := self.costs.memory.score_bytes[index]):
+            seconds += (1 + self.costs.trains_before[index]) * self.reduce_s(score_bytes, self.left_as(self.held(state)))
         return seconds + self._batch_s(index, state)
 
     def _batch_s(self, index: int, state: State) -> float:

@@ -124,9 +124,8 @@ class GridCost(LayoutCost):
         there, back = self._brings[key]
         return there, back if trains else 0.0
 
-    def sum_s(self, index: int, lying: int) -> float:
-        """Return the seconds of an all-reduce along the rows of a layer's output, or of its gradient, as `LayoutCost`."""
-        whole_bytes = self.output_bytes(index)
+    def reduce_s(self, whole_bytes: float, lying: int) -> float:
+        """Return the seconds of an all-reduce of a tensor along the rows, as `LayoutCost`."""
         if (whole_bytes, lying) not in self._added:
             held = self._groups_of(self.lying(lying), FILTER_AXIS)
             self._added[whole_bytes, lying] = max(ring.all_reduce_s(part * whole_bytes) for part, rings in held for ring in rings)

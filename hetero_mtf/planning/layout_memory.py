@@ -101,6 +101,7 @@ class LayoutMemory:
             entry = entry_of(index, "", state)
             held = self._held.weights(entry, memory.weight_bytes)
             held = held + self._held.weights(entry, memory.gradient_bytes) if entry.samples else held
+            held = held + self._held.score_bytes(entry) if memory.trains[index] else held
             found.append(self._in(pool, held + tensors * self._held.moved_bytes(index, output_of(entry))))
         return np.array(found)
 

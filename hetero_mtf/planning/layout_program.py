@@ -55,7 +55,8 @@ def solve_layouts(cost: LayoutCost, time_limit_s: float = TIME_LIMIT_S) -> Layou
       the layer itself; a layer that splits its batch updates all its weights, on the slowest device;
     - the moves of its output to how its readers want it, one for all that want it alike, and the same way back for its gradient
       where anything before it trains; an output is gathered when it leaves the network;
-    - an all-reduce of a row's output, and one of the gradient that columns return to one input;
+    - an all-reduce of a row's output, of the scores of attention that is split by channels and of their gradients, and one of the
+      gradient that columns return to one input;
     - for a layer that splits its batch, an all-reduce of its gradients at the seconds a byte that all gradients of the network
       take in one piece, and for batch norm the gathering and summing of its statistics.
 

@@ -33,6 +33,7 @@ class Memory:
     gradient_bytes : (layers,) bytes of the gradients of its weights, likewise.
     kernel_bytes : (layers,) bytes of its largest convolution kernel.
     output_bytes : (layers,) bytes of a layer's whole output.
+    score_bytes : (layers,) bytes of what a layer computes for every pair of positions, see `LayerKind.scores`; mostly 0.
     trains : (layers,) whether a layer has a backward pass.
     needs : (layers,) what that needs, see `LayerKind.needs`.
     readers : (layers,) indices of the layers that read a layer.
@@ -54,6 +55,7 @@ class Memory:
         self.gradient_bytes = [graph.item_bytes * sum(v.size for v in held if v.trainable) for held in own]
         self.kernel_bytes = [graph.item_bytes * max((v.size for v in held if is_kernel(v.shape)), default=0) for held in own]
         self.output_bytes = [profile.batch_size * graph.item_bytes * math.prod(layer.output_shape) for layer in graph.layers]
+        self.score_bytes = [profile.batch_size * graph.item_bytes * kind_of(layer).scores(layer) for layer in graph.layers]
         self.readers: list[list[int]] = [[] for _ in graph.layers]
         for index, layer in enumerate(graph.layers):
             for source in dict.fromkeys(layer.inputs):
@@ -90,7 +92,7 @@ class StageMemory:
         """Return the (processors,) bytes that a layer keeps through a step; those of layers add up.
 
         Its weights and optimizer slots; their gradients, where the batch is split, as they wait for those of other devices; its output,
-        where a backward pass needs it; and the inputs that are brought to it and kept, in the layout it wants.
+        where a backward pass needs it, as its scores; and the inputs that are brought to it and kept, in the layout it wants.
 
         Parameters
         ----------
@@ -109,6 +111,8 @@ class StageMemory:
         tensors = self._is_kept(entry) + ("inner" in self.memory.needs[index] and self.memory.trains[index])
         if tensors:
             held = held + tensors * self.moved_bytes(index, output_of(entry))
+        if self.memory.trains[index]:
+            held = held + self.score_bytes(entry)
         for source in dict.fromkeys(self.memory.graph.layers[index].inputs):
             if self._brings(entry, source):
                 held = held + self.moved_bytes(source, input_of(entry))
@@ -134,11 +138,20 @@ class StageMemory:
         """
         return self._slices(self.memory.output_bytes[source], lying)
 
+    def score_bytes(self, entry: LayerLayout) -> np.ndarray:
+        """Return the (processors,) bytes of a layer's scores of the samples that lie there.
+
+        Parameters
+        ----------
+        entry : the layer's layout.
+        """
+        return self._slices(self.memory.score_bytes[entry.layer], Lying((), "", entry.samples, entry.batch_axis if entry.samples else ""))
+
     def temporary_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer's passes need besides: the larger of the forward and the backward pass.
 
-        Backward, the gradients of its output, of its inputs, and of its weights twice, as the next layer's are reckoned meanwhile;
-        forward, a row's partial sums, those of others, and their sum.
+        Backward, the gradients of its output, of its inputs, of its scores before and behind the softmax, and of its weights twice, as
+        the next layer's are reckoned meanwhile; forward, a row's partial sums, those of others, and their sum.
 
         Parameters
         ----------
@@ -148,7 +161,8 @@ class StageMemory:
         if not memory.trains[entry.layer] or "view" in memory.needs[entry.layer]:
             return np.zeros(self._processors)
         output = self.moved_bytes(entry.layer, output_of(entry))
-        held = output + (0.0 if entry.samples else 2 * self.weights(entry, memory.gradient_bytes))
+        held: np.ndarray = output + 2 * self.score_bytes(entry)
+        held = held + (0.0 if entry.samples else 2 * self.weights(entry, memory.gradient_bytes))
         for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
             if memory.trains[source]:
                 held = held + self.moved_bytes(source, input_of(entry))
@@ -162,7 +176,8 @@ class StageMemory:
         entry : the layer's layout.
         """
         memory, none = self.memory, np.zeros(self._processors)
-        found = [none, self.moved_bytes(entry.layer, output_of(entry)) if entry.layout == "row" else none]
+        found = [self.moved_bytes(entry.layer, output_of(entry)) if entry.layout == "row" else none]
+        found.append(self.score_bytes(entry) if entry.layout == "split" else none)
         for source in memory.graph.layers[entry.layer].inputs:
             summed = entry.layout == "column" and memory.trains[source]
             moved = source in self._layouts and output_of(self._layouts[source]) != input_of(entry)

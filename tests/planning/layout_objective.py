@@ -86,6 +86,9 @@ def collectives(costs: Costs, space: Space, entry: LayerLayout) -> float:
     layer = graph.layers[entry.layer]
     if entry.layout == "row":
         return ring.all_reduce_s(size(costs, entry.layer))
+    if entry.layout == "split" and layer.kind == "Attention":
+        scores = costs.profile.batch_size * layer.output_shape[0] * layer.attributes["keys"] * graph.item_bytes
+        return (1 + costs.trains_before[entry.layer]) * ring.all_reduce_s(scores)
     if entry.layout != "batch":
         return 0.0
     seconds = 0.0

@@ -21,6 +21,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "ReLU": {"max_value": None, "negative_slope": 0.0, "threshold": 0.0},
     "Concatenate": {"axis": -1},
     "GlobalAveragePooling2D": {"keepdims": False},
+    "Attention": {"use_scale": False},
     "Dropout": {"rate": 0.5, "seed": None, "noise_shape": None},
 }
 
@@ -68,6 +69,24 @@ def residual_net(filters: int = 8) -> LayerGraph:
     main = net.conv("block_b", filters)
     short = net.conv("shortcut", filters, [stem], kernel_size=[1, 1])
     net.add("Add", "sum", [main, short])
+    net.add("GlobalAveragePooling2D", "pool")
+    net.dense("head", 5)
+    return net.graph()
+
+
+def attention_net(channels: int = 8, fewer: int = 1) -> LayerGraph:
+    """Return a stem and a branch of attention over its 12 positions, whose queries and keys may have fewer channels, then a head."""
+    net = Net((4, 3, 2))
+    net.conv("first", channels)
+    stem = net.conv("second", channels)
+    parts = []
+    for name, filters in (("query", channels // fewer), ("value", channels), ("key", channels // fewer)):
+        net.conv(name, filters, [stem], kernel_size=[1, 1])
+        parts.append(net.add("Reshape", f"{name}_positions", target_shape=[12, filters]))
+    net.add("Attention", "attention", parts)
+    net.add("Reshape", "volume", target_shape=[4, 3, channels])
+    branch = net.add("hetero_mtf>ResidualWeight", "weight")
+    net.add("Add", "sum", [stem, branch])
     net.add("GlobalAveragePooling2D", "pool")
     net.dense("head", 5)
     return net.graph()

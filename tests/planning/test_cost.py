@@ -15,7 +15,7 @@ from hetero_mtf.planning.link_cost import ring
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import Prediction
-from tests.planning.networks import Net, frozen, pair_net, profile_of, residual_net
+from tests.planning.networks import Net, attention_net, frozen, pair_net, profile_of, residual_net
 
 BATCH = 4
 
@@ -93,6 +93,27 @@ def test_gathering_after_every_layer_gathers_each_column_once_and_reduces_its_in
     gathered = sum(bytes_of(graph, name) for name in ("first", "second")) / 2e6 + 0.6 * bytes_of(graph, "head") / 1e6
     reduced = 2 * sum(bytes_of(graph, name) for name in ("first", "flatten")) / 2e6
     assert found.parts[0].sending_s == pytest.approx(gathered + reduced)
+
+
+@pytest.mark.parametrize(("trains", "times"), [(True, 2), (False, 1)])
+def test_attention_that_is_split_adds_its_scores_up_forward_and_their_gradients_backward(trains: bool, times: int) -> None:
+    graph = attention_net() if trains else frozen(attention_net())
+    whole = next(i for i, layer in enumerate(graph.layers) if layer.kind == "Attention")
+    profile = profile_of(graph, [1e6, 1e6], latency_s=0.25, bandwidth=1e6)
+    stage = Plan.even(graph, profile.cluster, BATCH).stages[0]
+    assert stage.layouts[whole].layout == "split"
+    costs, without = Costs(profile), Costs(profile)
+    without.memory.score_bytes[whole] = 0
+    scores = 4 * BATCH * 12 * 12
+    more_s = predict(costs, stage).parts[0].sending_s - predict(without, stage).parts[0].sending_s
+    assert more_s == pytest.approx(times * (0.25 + scores / 1e6))
+
+
+def test_attention_whose_queries_have_fewer_channels_than_its_values_is_whole() -> None:
+    graph = attention_net(8, fewer=4)
+    profile = profile_of(graph, [1e6, 1e6])
+    layouts = {entry.name: entry.layout for entry in Plan.even(graph, profile.cluster, BATCH).stages[0].layouts}
+    assert [layouts[name] for name in ("query", "value", "attention", "weight")] == ["column", "column", "replicated", "replicated"]
 
 
 def test_a_frozen_network_sends_no_gradients_and_has_no_backward_pass() -> None:

@@ -10,18 +10,19 @@ from hetero_mtf.planning.layout_cost import LayoutCost
 from hetero_mtf.planning.layout_program import stage_of
 from hetero_mtf.planning.layout_space import entry_of, layout_space
 from tests.planning.layout_objective import drawn_graph, drawn_profile, objective
+from tests.planning.networks import attention_net
 
 
-def drawn(seed: int) -> tuple[np.random.Generator, LayoutCost]:
+def drawn(seed: int, attention: bool = False) -> tuple[np.random.Generator, LayoutCost]:
     rng = np.random.default_rng(seed)
-    graph = drawn_graph(rng, int(rng.integers(4, 14)))
+    graph = attention_net() if attention else drawn_graph(rng, int(rng.integers(4, 14)))
     costs = Costs(drawn_profile(rng, graph))
     return rng, LayoutCost(costs, layout_space(costs, tuple(range(len(costs.profile.cluster.devices)))))
 
 
-@pytest.mark.parametrize("seed", range(15))
-def test_factors_total_and_the_plan_itself_agree_on_the_objective(seed: int) -> None:
-    rng, cost = drawn(seed)
+@pytest.mark.parametrize(("seed", "attention"), [*((seed, False) for seed in range(15)), *((seed, True) for seed in range(5))])
+def test_factors_total_and_the_plan_itself_agree_on_the_objective(seed: int, attention: bool) -> None:
+    rng, cost = drawn(seed, attention)
     factors = cost.factors()
     for _ in range(20):
         choice = [int(rng.integers(len(states))) if rng.random() < 0.5 else 0 for states in cost.space.states]

@@ -9,6 +9,7 @@ from hetero_mtf.planning.layout_space import Space, entry_of, layout_space
 from hetero_mtf.planning.memory import StageMemory
 from hetero_mtf.planning.records import AXIS, Stage
 from tests.planning.layout_objective import drawn_graph, drawn_profile
+from tests.planning.networks import attention_net
 
 
 def held_bytes(costs: Costs, space: Space, choice: tuple[int, ...], temporaries: bool = True) -> np.ndarray:
@@ -20,10 +21,10 @@ def held_bytes(costs: Costs, space: Space, choice: tuple[int, ...], temporaries:
     return kept + largest if temporaries else kept
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(33))
 def test_what_layers_keep_is_to_the_byte_what_the_stage_keeps(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    graph = drawn_graph(rng, int(rng.integers(3, 12)))
+    graph = drawn_graph(rng, int(rng.integers(3, 12))) if seed < 30 else attention_net()
     costs = Costs(drawn_profile(rng, graph))
     space = layout_space(costs, tuple(range(len(costs.profile.cluster.devices))))
     memory = LayoutMemory(costs, space, {})

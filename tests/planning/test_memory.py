@@ -19,7 +19,7 @@ from hetero_mtf.planning.moves import output_of
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.worker_memory import RUNTIME_BYTES
-from tests.planning.networks import Net, cluster_of, frozen, pair_net, profile_of
+from tests.planning.networks import Net, attention_net, cluster_of, frozen, pair_net, profile_of
 
 GRAPH = pair_net()
 
@@ -95,6 +95,27 @@ def test_weights_that_two_calls_share_are_held_once() -> None:
 def test_a_tensor_that_no_backward_pass_needs_is_not_kept() -> None:
     held = [kept(profile_of(graph, [1e6]), Plan.single(graph, 0, cluster_of(1), 4))[0] for graph in (GRAPH, frozen(GRAPH))]
     assert held[1] == 4 * (WEIGHTS + 4 * 5) < held[0]
+
+
+def test_scores_of_all_pairs_of_positions_are_kept_whole_by_each_device_and_by_samples_where_the_batch_is_split() -> None:
+    graph = attention_net()
+    profile, index = profile_of(graph, [1e6, 1e6]), next(i for i, layer in enumerate(graph.layers) if layer.kind == "Attention")
+    scores, output = 4 * 4 * 12 * 12, 4 * 4 * 12 * 8
+    alone, split = scores + output, [scores + output * 3 / 4, scores + output / 4]  # the output is the residual weight's input
+    backward = 2 * scores + 4 * output  # gradients of the scores twice, of the output, and of the three inputs
+    expected = [
+        (Plan.single(graph, 0, profile.cluster, 4), [alone], [backward]),
+        (Plan.filters(graph, [3, 1], profile.cluster, 4), split, [2 * scores + 3 * output, 2 * scores + output]),
+        (Plan.batch(graph, [3, 1], profile.cluster, 4), [alone * 3 / 4, alone / 4], [backward * 3 / 4, backward / 4]),
+    ]
+    for plan, kept_bytes, temporary in expected:
+        held, entry = StageMemory(Memory(profile), plan.stages[0]), plan.stages[0].layouts[index]
+        assert held.layer_bytes(entry).tolist() == kept_bytes, plan.strategy
+        assert held.temporary_bytes(entry).tolist() == temporary, plan.strategy
+        assert held.in_flight_bytes(entry).tolist() == ([scores] * 2 if entry.layout == "split" else [0] * len(kept_bytes))
+    still = Memory(profile_of(frozen(graph), [1e6]))
+    plan = Plan.single(graph, 0, profile.cluster, 4)
+    assert StageMemory(still, plan.stages[0]).layer_bytes(plan.stages[0].layouts[index]).tolist() == [0]
 
 
 def test_an_input_that_is_brought_to_a_layer_is_kept_there_and_not_where_it_came_from() -> None:

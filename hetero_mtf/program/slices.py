@@ -16,6 +16,8 @@ from hetero_mtf.planning.worker_memory import TRANSFER_BYTES
 class SliceAccess:
     """Reads and writes whole values of sliced variables through a session.
 
+    A call makes all its operations before its first message: a session looks through its whole graph each time that has grown.
+
     Parameters
     ----------
     variables : the variables; those made later are seen too.
@@ -37,10 +39,10 @@ class SliceAccess:
         session : tf.compat.v1.Session on the variables' graph.
         names : names of variables that exist.
         """
+        fetches = {name: [self._read(name, p) for p in self._holders(name)] for name in names}
         found: dict[str, np.ndarray] = {}
         for group in self._groups(names):
-            fetches = {name: [self._read(name, p) for p in self._holders(name)] for name in group}
-            for name, pieces in session.run(fetches).items():
+            for name, pieces in session.run({name: fetches[name] for name in group}).items():
                 found[name] = self._join(name, pieces)
         return found
 
@@ -52,20 +54,17 @@ class SliceAccess:
         session : tf.compat.v1.Session on the variables' graph.
         values : name -> array with as many elements as the variable, in its order.
         """
+        made = {name: [self._write(name, p) for p in range(len(self.variables.layout(name)[3]))] for name in values}
         for group in self._groups(list(values)):
             feeds: dict[tf.Tensor, np.ndarray] = {}
-            writes: list[tf.Operation] = []
             for name in group:
-                self._feed(name, values[name], feeds, writes)
-            session.run(writes, feeds)
+                feeds.update(self._feeds(name, values[name], [placeholder for placeholder, _ in made[name]]))
+            session.run([write for name in group for _, write in made[name]], feeds)
 
-    def _feed(self, name: str, value: np.ndarray, feeds: dict[tf.Tensor, np.ndarray], writes: list[tf.Operation]) -> None:
-        shape, impl, _, handles = self.variables.layout(name)
+    def _feeds(self, name: str, value: np.ndarray, placeholders: Sequence[tf.Tensor]) -> dict[tf.Tensor, np.ndarray]:
+        shape, impl, _, _ = self.variables.layout(name)
         whole = np.reshape(value, shape.to_integer_list)
-        for pnum in range(len(handles)):
-            placeholder, write = self._write(name, pnum)
-            feeds[placeholder] = whole[_window(impl, shape, pnum)]
-            writes.append(write)
+        return {placeholder: whole[_window(impl, shape, pnum)] for pnum, placeholder in enumerate(placeholders)}
 
     def _groups(self, names: Sequence[str]) -> Iterator[list[str]]:
         group: list[str] = []

@@ -36,3 +36,23 @@ def test_what_is_written_is_read(axes: list, layout: dict, sizes: dict, limit: i
                 found = access.read(session, list(values))
                 for name, value in values.items():
                     np.testing.assert_array_equal(found[name], value * turn)
+
+
+@pytest.mark.parametrize("work", ["write", "read"])
+def test_the_graph_grows_before_the_first_message_and_not_with_each(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "TRANSFER_BYTES", 1)
+    values = {f"v{n}": np.zeros((4, 6)) for n in range(3)}
+    seen: list[int] = []
+    with tf.Graph().as_default() as graph:
+        variables = SliceVariables("growth")
+        for name in values:
+            variables.handles(name, shape(a=4, c=6), tf.float64, implementation([("p", 3)], {"c": "p"}, {"c": (4, 0, 2)}))
+        access = slices.SliceAccess(variables)
+        with tf.compat.v1.Session() as session:
+            access.write(session, values)
+            before = len(graph.get_operations())
+            run = session.run
+            session.run = lambda *given: (seen.append(len(graph.get_operations())), run(*given))[1]
+            fresh = slices.SliceAccess(variables)
+            fresh.write(session, values) if work == "write" else fresh.read(session, list(values))
+    assert len(seen) == 3 and before < seen[0] == seen[-1]

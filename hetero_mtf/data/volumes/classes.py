@@ -75,7 +75,7 @@ def spread_faults(
 
 
 def _empty_fault(column: str, name: str, lost: int) -> Fault:
-    why = f"none of its {lost} participants has a usable scan" if lost else "no row has it"
+    why = "no row has it" if not lost else f"its {lost} participant{'s have' if lost > 1 else ' has'} no usable scan"
     return Fault(f"{column}: class {name!r} is empty, {why}; mend its scans, or take the class out of the table")
 
 

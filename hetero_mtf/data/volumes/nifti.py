@@ -62,13 +62,13 @@ def read_nifti(path: pathlib.Path, volume: int | None = None) -> Volume:
         If the file is missing, cut off, damaged, no NIfTI, of other than three dimensions, holds no plain real numbers, or does not
         say where its voxels lie.
     """
-    with _opened(path) as image:
+    with _opened(path) as (image, mended):
         header = image.header
         taken, notes = _selection(path, header, volume)
         affine, said = _affine(path, header)
         with np.errstate(all="ignore"):
             values = np.asarray(image.dataobj[taken], np.float32)
-    return Volume(values, affine, (*notes, *said))
+    return Volume(values, affine, (*mended, *notes, *said))
 
 
 def read_grid(path: pathlib.Path) -> tuple[tuple[int, int, int], Array, Any]:
@@ -87,7 +87,7 @@ def read_grid(path: pathlib.Path) -> tuple[tuple[int, int, int], Array, Any]:
     DataError
         As `read_nifti`.
     """
-    with _opened(path, whole=False) as image:
+    with _opened(path, whole=False) as (image, _):
         _selection(path, image.header, 0)
         affine, _ = _affine(path, image.header)
         first = cast("tuple[int, int, int]", tuple(map(int, image.header.get_data_shape()[:3])))
@@ -95,15 +95,18 @@ def read_grid(path: pathlib.Path) -> tuple[tuple[int, int, int], Array, Any]:
 
 
 @contextlib.contextmanager
-def _opened(path: pathlib.Path, whole: bool = True) -> Iterator[Any]:
-    """Yield nibabel's image of a file; a packed one is read to its end after the block, where its checksum is."""
+def _opened(path: pathlib.Path, whole: bool = True) -> Iterator[tuple[Any, list[str]]]:
+    """Yield nibabel's image of a file and what it mended of the header; a packed file is read to its end after the block.
+
+    Its checksum is there.
+    """
     _check_name(path)
     packed = path.name.lower().endswith(".gz")
     try:
-        with open(path, "rb") as raw, _silent(), contextlib.ExitStack() as stack:
+        with open(path, "rb") as raw, _listening() as mended, contextlib.ExitStack() as stack:
             file = cast("BinaryIO", stack.enter_context(gzip.GzipFile(fileobj=raw)) if packed else raw)
             image = _image(path, file, os.fstat(raw.fileno()).st_size, packed)
-            yield image
+            yield image, mended
             while whole and packed and file.read(_PIECE_BYTES):
                 pass
     except DataError:
@@ -135,6 +138,10 @@ def _image(path: pathlib.Path, file: BinaryIO, size_bytes: int, packed: bool) ->
         raise DataError(f"{path} is empty; {_AGAIN}")
     kind = _kind(path, file, packed)
     file.seek(0)
+    written = kind.header_class.from_fileobj(file, check=False)
+    if int(written["sform_code"]) < 1 and not (np.abs(written["pixdim"][1:4]) > 0).all():
+        raise DataError(f"{path} has voxels of {_by(written['pixdim'][1:4])} mm; correct the voxel sizes in its header")
+    file.seek(0)
     image = kind.from_file_map({"image": nibabel.FileHolder(fileobj=file)}, mmap=False)
     shape, dtype = image.header.get_data_shape(), image.header.get_data_dtype()
     if not shape or min(shape) < 1:
@@ -142,7 +149,7 @@ def _image(path: pathlib.Path, file: BinaryIO, size_bytes: int, packed: bool) ->
     if dtype.kind not in "biuf":
         what = {"c": "complex numbers", "V": "colours, or other records,"}.get(dtype.kind, f"values of type {dtype}")
         raise DataError(f"{path} holds {what} and not one real number a voxel; convert it to a grey volume")
-    needed = int(image.header.get_data_offset()) + math.prod(map(int, shape)) * dtype.itemsize
+    needed = int(image.dataobj.offset) + math.prod(map(int, shape)) * dtype.itemsize
     room = size_bytes * (LARGEST_PACKING if packed else 1)
     if needed > room:
         is_there = f"the file has {size_bytes}{', packed' if packed else ''}"
@@ -185,7 +192,7 @@ def _selection(path: pathlib.Path, header: Any, volume: int | None) -> tuple[tup
 def _affine(path: pathlib.Path, header: Any) -> tuple[Array, list[str]]:
     """Return where voxels lie, in mm, and what had to be assumed for it."""
     notes = []
-    forms = {name: form for name, form in (("sform", header.get_sform(coded=True)), ("qform", _qform(path, header))) if form[1]}
+    forms = {name: form for name, form in (("sform", header.get_sform(coded=True)), ("qform", _qform(header))) if form[1]}
     affine = np.array(header.get_best_affine(), np.float64)
     if not forms:
         notes.append("the header says no orientation (sform and qform codes are 0): taken as nibabel does, left and right may be swapped")
@@ -201,10 +208,13 @@ def _affine(path: pathlib.Path, header: Any) -> tuple[Array, list[str]]:
     return affine, notes
 
 
-def _qform(path: pathlib.Path, header: Any) -> tuple[Any, int]:
-    if int(header["sform_code"]) > 0 and not np.all(np.asarray(header["pixdim"][1:4]) > 0):
-        return None, 0  # the quaternion needs voxel sizes; with an sform nobody needs the quaternion
-    return cast("tuple[Any, int]", header.get_qform(coded=True))
+def _qform(header: Any) -> tuple[Any, int]:
+    try:
+        return cast("tuple[Any, int]", header.get_qform(coded=True))
+    except ValueError:  # no quaternion of length one; with an sform nobody needs it
+        if int(header["sform_code"]) < 1:
+            raise
+        return None, 0
 
 
 def _apart_mm(one: Array, other: Array, shape: tuple[int, ...]) -> float:
@@ -223,8 +233,8 @@ def _check_affine(path: pathlib.Path, affine: Array) -> None:
         raise DataError(f"{path} has an affine whose axes lie in one plane; set its sform anew")
 
 
-class _Silence(logging.Filter):
-    """Keeps from the log what nibabel says of headers while this library reads them; it is in the notes and faults."""
+class _Listener(logging.Filter):
+    """Takes what nibabel logs of a header while this library reads it, to be said in notes rather than between other lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,20 +242,26 @@ class _Silence(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record goes into the log."""
-        return not getattr(self.here, "silent", False)
+        heard: list[str] | None = getattr(self.here, "heard", None)
+        if heard is None:
+            return True
+        if record.levelno >= logging.WARNING:
+            heard.append(f"header mended: {record.getMessage()}")
+        return False
 
 
-_SILENCE = _Silence()
+_LISTENER = _Listener()
 
 
 @contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    nibabel_logger.addFilter(_SILENCE)
-    _SILENCE.here.silent = True
+def _listening() -> Iterator[list[str]]:
+    """Yield the list that this thread's messages of nibabel go to within the block."""
+    nibabel_logger.addFilter(_LISTENER)
+    _LISTENER.here.heard = heard = list[str]()
     try:
-        yield
+        yield heard
     finally:
-        _SILENCE.here.silent = False
+        _LISTENER.here.heard = None
 
 
 def _by(values: Any) -> str:

@@ -129,5 +129,6 @@ def _columns(source: pathlib.Path, cells: Sequence[str]) -> tuple[str, ...]:
         raise DataError(f"{source} has the header {value_text(columns[0])}, without tabs; save the table with tabs between the cells")
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
-        raise DataError(f"{source} names the columns {', '.join(map(value_text, twice))} twice; give each its own name")
+        wrong = f"{source} names the column{'s' if len(twice) > 1 else ''} {', '.join(map(value_text, twice))} twice"
+        raise DataError(f"{wrong}; give each its own name")
     return tuple(columns)

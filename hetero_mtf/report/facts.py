@@ -138,7 +138,7 @@ def step_times(plan: Plan, costs: Costs, measured: Measured | None = None) -> St
     alone = tuple(StepTime(name, _alone_s(costs, d) or None, alone_s[d]) for d, name in enumerate(names))
     even_s = predict(costs, filter_stage(costs.graph, [1.0] * len(names), "pairs")).step_s
     even = StepTime("equal split", even_s or None, measured.even_s if measured is not None else None)
-    return StepTimes(alone, _planned(plan, measured), even, simpler_times(plan, costs))
+    return StepTimes(alone, _planned(plan, measured), even, simpler_times(plan, costs, measured))
 
 
 def _alone_s(costs: Costs, device: int) -> float:

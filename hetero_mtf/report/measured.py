@@ -7,7 +7,7 @@ import math
 import os
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import DataError, PlanError
@@ -86,6 +86,7 @@ class Measured:
     even_s : seconds a step of the equal split; None if not measured.
     parts : what each TensorFlow device did in one traced step; empty if none was traced.
     tasks : when each TensorFlow device computed which task of a pipeline in that step; empty where there is one stage and microbatch.
+    simpler_s : name -> seconds a step of what else a pipeline was compared with (`simpler_pipelines`); empty if not measured.
 
     Raises
     ------
@@ -104,6 +105,7 @@ class Measured:
     even_s: float | None = None
     parts: tuple[DevicePart, ...] = ()
     tasks: tuple[MeasuredTask, ...] = ()
+    simpler_s: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         faults = _faults(self)
@@ -129,7 +131,7 @@ class Measured:
             raise PlanError(f"{source}: traced were {mine}, the plan has {asked}; give the plan of that run or train by this one")
 
     def beside(self, times: StepTimes | None) -> Measured:
-        """Return the times with those of each device alone and of the equal split, taken in one comparison.
+        """Return the times with those of each device alone, of the equal split and of simpler plans, taken in one comparison.
 
         Parameters
         ----------
@@ -140,7 +142,9 @@ class Measured:
         alone_s = tuple(entry.measured_s for entry in times.alone if entry.measured_s is not None)
         even_s, planned_s = (entry.measured_s if entry is not None else None for entry in (times.even, times.planned))
         known = planned_s if planned_s is not None else self.step_s
-        return dataclasses.replace(self, alone_s=alone_s if len(alone_s) == len(self.devices) else (), even_s=even_s, step_s=known)
+        simpler_s = {entry.name: entry.measured_s for entry in times.simpler if entry.measured_s is not None}
+        alone_s = alone_s if len(alone_s) == len(self.devices) else ()
+        return dataclasses.replace(self, alone_s=alone_s, even_s=even_s, simpler_s=simpler_s, step_s=known)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the times to a JSON file in one piece.
@@ -201,6 +205,7 @@ def _faults(measured: Measured) -> list[Fault]:
     faults += [] if measured.devices else [Fault("devices", "are none, must name at least one")]
     named = {"step_s": measured.step_s, **{f"alone_s[{i}]": value for i, value in enumerate(measured.alone_s)}}
     named |= {} if measured.even_s is None else {"even_s": measured.even_s}
+    named |= {f"simpler_s.{name}": value for name, value in measured.simpler_s.items()}
     faults += [Fault(path, f"is {value:g}, must be finite and above zero") for path, value in named.items() if not 0 < value < math.inf]
     for index, part in enumerate(measured.parts):
         spent = {f"parts[{index}].{name}": getattr(part, name) for name in ("busy_s", "sending_s", "waiting_s")}

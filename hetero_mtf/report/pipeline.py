@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import math
 from collections.abc import Sequence
 
-from hetero_mtf.planning.blocks import blocks
 from hetero_mtf.planning.cost import Costs
-from hetero_mtf.planning.group_stages import whole_stage
-from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.plan_prediction import pipeline_of
-from hetero_mtf.planning.records import Stage
+from hetero_mtf.planning.plan_prediction import predict_plan
 from hetero_mtf.planning.schedule import BACKWARD, FORWARD
+from hetero_mtf.planning.simpler_pipelines import simpler_pipelines
 from hetero_mtf.planning.simulator import Entry, Simulation, ideal_bubble
-from hetero_mtf.planning.sizes import even
 from hetero_mtf.report.measured import Measured, MeasuredTask
 from hetero_mtf.report.pipeline_line import measured_line, placed, predicted_line
 from hetero_mtf.report.section import Section
@@ -133,6 +128,7 @@ def measured_bubble(tasks: Sequence[MeasuredTask]) -> tuple[float, float]:
 
     Examples
     --------
+    >>> import dataclasses
     >>> task = MeasuredTask("a", 0, 0, "forward", 1.0, 3.0, 1.5)
     >>> measured_bubble([task, dataclasses.replace(task, device="b", start_s=3.0, end_s=4.0, busy_s=0.75)])
     (0.5, 0.625)
@@ -148,45 +144,18 @@ def measured_bubble(tasks: Sequence[MeasuredTask]) -> tuple[float, float]:
     return between, inside
 
 
-def simpler_times(plan: Plan, costs: Costs) -> tuple[StepTime, ...]:
-    """Return the predicted steps of an equal cut and of the same stages without microbatches; nothing for what is no pipeline.
+def simpler_times(plan: Plan, costs: Costs, measured: Measured | None = None) -> tuple[StepTime, ...]:
+    """Return the steps of an equal cut and of the same stages without microbatches; nothing for what is no pipeline.
 
     Parameters
     ----------
     plan : Plan.
     costs : Costs of the profile.
-
-    Notes
-    -----
-    The equal cut has as many stages, of equally many blocks each, on the fastest devices, the fastest one first, each alone.
+    measured : times of a run by this plan; None if there was none.
     """
-    pipeline, found = pipeline_of(plan), []
-    if pipeline is None or len(pipeline.stages) < 2:
-        return ()
-    known = MicrobatchCosts(costs.profile, costs)
-    equal = _equal_stages(costs, len(pipeline.stages))
-    if equal:
-        schedule = "1f1b" if pipeline.schedule == "interleaved" else pipeline.schedule
-        cut = Pipeline(equal, pipeline.microbatches, schedule, pipeline.recompute)
-        found.append(StepTime(f"equal cut into {len(equal)} stages", predict_pipeline(known, cut)[0].step_s or None))
-    if pipeline.microbatches > 1:
-        whole = dataclasses.replace(pipeline, microbatches=1, depths=())
-        found.append(StepTime("same stages, no microbatches", predict_pipeline(known, whole)[0].step_s or None))
-    return tuple(found)
-
-
-def _equal_stages(costs: Costs, stages: int) -> tuple[Stage, ...]:
-    """Return the stages of the equal cut; nothing where blocks or TensorFlow devices are too few for it."""
-    chain, fastest = blocks(costs.graph), dict[str, int]()
-    for device in costs.by_speed:
-        fastest.setdefault(costs.profile.cluster.devices[device].tf_device, device)
-    if stages > min(len(chain), len(fastest)):
-        return ()
-    sizes, found, first = even(len(chain), stages).sizes, [], 0
-    for size, device in zip(sizes, fastest.values()):
-        found.append(whole_stage(costs, [layer for block in chain[first : first + size] for layer in block], device))
-        first += size
-    return tuple(found)
+    known = measured.simpler_s if measured is not None else {}
+    found = [(name, predict_plan(costs, simpler)) for name, simpler in simpler_pipelines(costs.graph, plan).items()]
+    return tuple(StepTime(name, (step.step_s or None) if step is not None else None, known.get(name)) for name, step in found)
 
 
 def _simulated(simulation: Simulation, stage: int) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ TASK = MeasuredTask("worker:1", 0, 0, "backward", 0.1, 0.3, 0.15)
 
 
 def measured(**changes: Any) -> Measured:
-    made = Measured(PLAN.digest, "filters", 8, PLAN.devices, 20, 0.15, 0.1, (0.2, 0.4), 0.3, (PART,), (TASK,))
+    made = Measured(PLAN.digest, "filters", 8, PLAN.devices, 20, 0.15, 0.1, (0.2, 0.4), 0.3, (PART,), (TASK,), {"equal cut": 0.5})
     return dataclasses.replace(made, **changes)
 
 
@@ -46,6 +46,7 @@ def test_times_of_another_run_are_refused() -> None:
         ({"devices": ()}, "devices: are none, must name at least one"),
         ({"step_s": 0.0}, "step_s: is 0, must be finite and above zero"),
         ({"even_s": -1.0}, "even_s: is -1, must be finite and above zero"),
+        ({"simpler_s": {"equal cut": 0.0}}, "simpler_s.equal cut: is 0, must be finite and above zero"),
         ({"alone_s": (1.0,)}, "alone_s: are 1, there are 2 devices"),
         ({"spread": -0.5}, "spread: is -0.5, must be zero or more"),
         ({"parts": (dataclasses.replace(PART, busy_s=-1.0),)}, r"parts\[0\].busy_s: is -1, must be zero or more"),
@@ -111,10 +112,10 @@ def test_a_task_is_known_by_its_name_in_the_trace() -> None:
 
 
 def test_a_comparison_adds_the_devices_alone_and_the_equal_split() -> None:
-    bare = measured(alone_s=(), even_s=None)
+    bare = measured(alone_s=(), even_s=None, simpler_s={})
     times = StepTimes((StepTime("a", None, 0.5), StepTime("b", None, 0.6)), StepTime("planned", None, 0.2), StepTime("even", None, 0.7))
-    both = bare.beside(times)
-    assert (both.alone_s, both.even_s, both.step_s) == ((0.5, 0.6), 0.7, 0.2)
+    both = bare.beside(dataclasses.replace(times, simpler=(StepTime("cut", None, 0.9), StepTime("whole", 0.8))))
+    assert (both.alone_s, both.even_s, both.simpler_s, both.step_s) == ((0.5, 0.6), 0.7, {"cut": 0.9}, 0.2)
     assert bare.beside(None) == bare
     partly = StepTimes((StepTime("a", None, 0.5), StepTime("b")), StepTime("planned"))
     assert bare.beside(partly) == bare

@@ -6,18 +6,20 @@ import pytest
 
 from hetero_mtf.planning.cost import Costs
 from hetero_mtf.planning.pipeline import PipelineWish
-from hetero_mtf.planning.plan import Plan, Stage
+from hetero_mtf.planning.plan import Plan, Prediction, Stage
 from hetero_mtf.planning.plan_prediction import predict_plan, time_line
 from hetero_mtf.planning.plan_text import proven
 from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.simpler_pipelines import simpler_pipelines
 from hetero_mtf.planning.simulator import Entry, Simulation, ideal_bubble
 from hetero_mtf.planning.strategies import plan
+from hetero_mtf.report import pipeline
 from hetero_mtf.report.facts import Subject, facts
 from hetero_mtf.report.measured import Measured, MeasuredTask
 from hetero_mtf.report.pipeline import measured_bubble, pipeline_sections, simpler_times, stage_bindings, stages_table
 from hetero_mtf.report.section import sections_text
 from hetero_mtf.units import seconds_text
-from tests.planning.networks import Net, cluster_of, pair_net, profile_of
+from tests.planning.networks import pair_net, profile_of
 
 GRAPH = pair_net(24, 24, 24)
 
@@ -137,26 +139,25 @@ def test_a_pipeline_is_explained_with_its_profile_and_without() -> None:
     assert text.count("worker:1, stage 1  ") == 2 and "f0--- forward pass of microbatch 0" in text
 
 
-def test_simpler_pipelines_are_the_equal_cut_on_the_fastest_devices_and_one_without_microbatches() -> None:
-    net = Net()
-    for at in range(4):
-        net.conv(f"conv{at}", 8)
-    profile = profile_of(net.graph(), [1e6, 3e6, 2e6], 1e-3, batch_size=8)
-    equal = Plan.pipeline(profile.graph, ["conv0", "conv2"], [[1], [2]], [[1], [1]], profile.cluster, 8, microbatches=4)
-    other = Plan.pipeline(profile.graph, ["conv0", "conv3"], [[1, 0], [2]], [[3, 1], [1]], profile.cluster, 8, microbatches=4)
-    cut, whole = simpler_times(other, Costs(profile))
-    expected = predict_plan(Costs(profile), equal)
-    once = predict_plan(Costs(profile), dataclasses.replace(other, microbatches=1))
-    assert expected is not None and once is not None
-    assert (cut.name, cut.predicted_s) == ("equal cut into 2 stages", pytest.approx(expected.step_s))
-    assert (whole.name, whole.predicted_s) == ("same stages, no microbatches", pytest.approx(once.step_s))
-    assert simpler_times(Plan.filters(profile.graph, [1, 1, 1], profile.cluster, 8), Costs(profile)) == ()
+def test_a_pipeline_is_set_beside_simpler_ones_predicted_and_measured() -> None:
+    made, costs = typed(), Costs(unequal())
+    simpler = simpler_pipelines(GRAPH, made)
+    expected = [predict_plan(costs, other) for other in simpler.values()]
+    times = simpler_times(made, costs)
+    assert [time.name for time in times] == list(simpler) == ["equal cut into 2 stages", "same stages, no microbatches"]
+    assert [time.predicted_s for time in times] == [step.step_s for step in expected if step is not None]
+    assert [time.measured_s for time in times] == [None, None]
+    run = dataclasses.replace(measured(made, ()), simpler_s={"equal cut into 2 stages": 7.0})
+    assert [time.measured_s for time in simpler_times(made, costs, run)] == [7.0, None]
+    assert simpler_times(Plan.filters(GRAPH, [1, 1, 1], unequal().cluster, 8), costs) == ()
+    rows = next(section.table for section in facts(Subject(made, unequal(), run)) if section.title == "Even split and ideal")
+    assert rows is not None and ("equal cut into 2 stages", "7.00 s") in {(row[0], row[2]) for row in rows.rows}
 
 
-def test_an_equal_cut_that_is_not_possible_is_left_out() -> None:
-    profile = profile_of(GRAPH, [1e6, 1e6], batch_size=8, same_device=True)
-    made = Plan.pipeline(GRAPH, ["first", "second"], [[0], [1]], [[1], [1]], cluster_of(2, same_device=True), 8, microbatches=2)
-    assert [time.name for time in simpler_times(made, Costs(profile))] == ["same stages, no microbatches"]
+def test_simpler_ones_that_take_no_time_or_that_nothing_predicts_are_not_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = iter([Prediction(0.0, 0.0, 0.0, 0.0, ()), None])
+    monkeypatch.setattr(pipeline, "predict_plan", lambda *given: next(steps))
+    assert [time.predicted_s for time in simpler_times(typed(), Costs(unequal()))] == [None, None]
 
 
 def test_a_planned_pipeline_says_how_good_its_cuts_are() -> None:

@@ -38,6 +38,10 @@ class DataError(HeteroError):
     """A data set is missing, truncated or of the wrong form."""
 
 
+class ReportError(DataError):
+    """A data set has several faults; its text has a line for each of them."""
+
+
 class CheckpointError(HeteroError):
     """A checkpoint cannot be written, read, or belongs to another network."""
 

@@ -86,7 +86,8 @@ def read_json(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[
         If the file is missing, not JSON, too large, of another kind or version, or names a key of an object twice.
     """
     source = pathlib.Path(path)
-    makers = {"profile": "calibrate", "measured": "train", "split": "train"}  # the other kinds are called like their command
+    # the other kinds are called like their command
+    makers = {"profile": "calibrate", "measured": "train", "split": "train", "data": "train"}
     remedy = f"make it again with hetero-mtf {makers.get(kind, kind)}"
     repeated = _Repeated()
     try:

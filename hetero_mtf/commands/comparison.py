@@ -1,4 +1,4 @@
-"""The table that tells what a plan is worth: a step on each device alone, split equally, as planned, and the ideal."""
+"""The table that tells what a plan is worth: a step on each device alone, split equally, simpler, as planned, and the ideal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hetero_mtf.commands.subject import Subject
 from hetero_mtf.planning.cost import Costs
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.plan_prediction import predict_plan
-from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.simpler_pipelines import simpler_pipelines
 from hetero_mtf.report.progress import progress
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from hetero_mtf.report.table import NOTHING, Table, step_time_table
@@ -55,32 +55,34 @@ def compare(subject: Subject, prepared: Prepared, cluster: Any, optimizer: Optim
     batch_size = prepared.plan.batch_size
     alone = [Plan.single(subject.graph, index, cluster, batch_size) for index in range(len(cluster.devices))]
     even = Plan.even(subject.graph, cluster, batch_size)
-    plans = {**{str(index): plan for index, plan in enumerate(alone)}, _EVEN: even, _PLANNED: prepared.plan}
-    x, y = subject.data.x_train[:batch_size], subject.data.y_train[:batch_size]
+    simpler = simpler_pipelines(subject.graph, prepared.plan)
+    plans = {**{str(index): plan for index, plan in enumerate(alone)}, _EVEN: even, **simpler, _PLANNED: prepared.plan}
+    x, y = subject.data.first(batch_size)
     with progress("comparing", len(plans) * (ROUNDS + 1)) as advance:
         found = time_plans(
             subject.model, plans, cluster, x, y, optimizer=optimizer.make(), loss=subject.loss, rounds=ROUNDS, steps=STEPS, done=advance
         )
     measured = {name: statistics.median(seconds) for name, seconds in found.items()}
     heading = f"{command_line(sys.argv)}\nMedians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples, the plans taking turns"
-    times = step_times(prepared, alone, even, measured)
+    times = step_times(prepared, alone, {_EVEN: even, **simpler}, measured)
     return Comparison(f"{heading}\n\n{_table(times, metrics).text()}", times)
 
 
-def step_times(prepared: Prepared, alone: Sequence[Plan], even: Plan, measured: Mapping[str, float]) -> StepTimes:
+def step_times(prepared: Prepared, alone: Sequence[Plan], others: Mapping[str, Plan], measured: Mapping[str, float]) -> StepTimes:
     """Return measured and predicted seconds side by side.
 
     Parameters
     ----------
     prepared : the plan and its profile; without a profile only the plan's own prediction is known.
     alone : (devices,) plans that train on one device.
-    even : the equal split.
-    measured : seconds a step by "0", "1", ..., "equal split" and "planned".
+    others : name -> plan: "equal split", and what else a pipeline is set beside.
+    measured : seconds a step by "0", "1", ..., the names of the others and "planned".
     """
-    profile, plan = prepared.profile, prepared.plan
-    devices = tuple(StepTime(plan.devices[i], _predicted_s(p, profile), measured[str(i)]) for i, p in enumerate(alone))
+    costs, plan = Costs(prepared.profile) if prepared.profile is not None else None, prepared.plan
+    devices = tuple(StepTime(plan.devices[i], _predicted_s(p, costs), measured[str(i)]) for i, p in enumerate(alone))
     planned = StepTime(f"planned ({plan.strategy})", plan.predicted.step_s if plan.predicted else None, measured[_PLANNED])
-    return StepTimes(devices, planned, StepTime(_EVEN, _predicted_s(even, profile), measured[_EVEN]))
+    even, *simpler = (StepTime(name, _predicted_s(other, costs), measured[name]) for name, other in others.items())
+    return StepTimes(devices, planned, even, tuple(simpler))
 
 
 def command_line(arguments: Sequence[str]) -> str:
@@ -100,9 +102,9 @@ def command_line(arguments: Sequence[str]) -> str:
     return shlex.join([*name, *arguments[1:]])
 
 
-def _predicted_s(plan: Plan, profile: Profile | None) -> float | None:
-    predicted = predict_plan(Costs(profile), plan) if profile is not None else None
-    return predicted.step_s if predicted is not None else None
+def _predicted_s(plan: Plan, costs: Costs | None) -> float | None:
+    predicted = predict_plan(costs, plan) if costs is not None else None
+    return (predicted.step_s or None) if predicted is not None else None
 
 
 def _table(times: StepTimes, metrics: Mapping[str, float]) -> Table:

@@ -11,9 +11,12 @@ from typing import Any
 import click
 import keras
 
+from hetero_mtf.data.source import BatchSource
 from hetero_mtf.report.progress import Advance, progress
 from hetero_mtf.training.timing import WARM_UP_STEPS
 from hetero_mtf.units import seconds_text
+
+_COLUMN = 12  # characters at least
 
 
 class Epochs(keras.callbacks.Callback):
@@ -25,7 +28,7 @@ class Epochs(keras.callbacks.Callback):
     ----------
     trainer : the Trainer.
     epochs : epochs in all.
-    batches : batches in a whole epoch.
+    source : what it is trained on, of known length.
     path : where to save, or None.
     every : steps between saves, or None for the end only.
 
@@ -35,16 +38,24 @@ class Epochs(keras.callbacks.Callback):
         may be short.
     """
 
-    def __init__(self, trainer: Any, epochs: int, batches: int, path: str | None, every: int | None) -> None:
+    def __init__(self, trainer: Any, epochs: int, source: BatchSource, path: str | None, every: int | None) -> None:
         super().__init__()
-        self._trainer, self._epochs, self._batches = trainer, epochs, batches
+        self._trainer, self._epochs, self._source = trainer, epochs, source
+        self._batches = source.batches_per_epoch or 1
+        self._trained_s, self._waited_s, self._waited_before_s = 0.0, 0.0, 0.0
         self._path, self._every = path, every
         self._bar = contextlib.ExitStack()
         self._advance: Advance = lambda step: None
-        self._columns: list[str] = []
+        self._columns, self._widths = list[str](), list[int]()
         self._steps, self._start_s = 0, 0.0
         self._warm_up, self._begin_s = WARM_UP_STEPS, 0.0
         self.step_s: list[float] = []
+
+    @property
+    def waiting(self) -> float | None:
+        """What part of the time of all steps but the first two was waited for their data, or None if there were no more."""
+        whole_s = self._trained_s + self._waited_s
+        return self._waited_s / whole_s if whole_s > 0 else None
 
     def __enter__(self) -> Epochs:
         return self
@@ -64,10 +75,13 @@ class Epochs(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
         """Count and time the step, and save if it is time."""
+        spent_s, waited_s = time.perf_counter() - self._begin_s, self._source.waited_s - self._waited_before_s
+        self._waited_before_s = self._source.waited_s
         if self._warm_up > 0:
             self._warm_up -= 1
-        elif self._trainer.step % self._batches:
-            self.step_s.append(time.perf_counter() - self._begin_s)
+        else:
+            self._trained_s, self._waited_s = self._trained_s + spent_s, self._waited_s + waited_s
+            self.step_s += [spent_s] if self._trainer.step % self._batches else []
         self._steps += 1
         self._advance(f"loss {logs['loss']:.4f}" if logs else "")
         if self._path is not None and self._every is not None and self._trainer.step % self._every == 0:
@@ -80,10 +94,11 @@ class Epochs(keras.callbacks.Callback):
             return
         if not self._columns:
             self._columns = sorted(logs, key=lambda name: (name != "loss", name))
-            click.echo(_row("epoch", "steps", [name.replace("_", " ") for name in self._columns], "time"))
+            self._widths = [max(_COLUMN, len(name) + 2) for name in self._columns]
+            click.echo(self._row("epoch", "steps", [name.replace("_", " ") for name in self._columns], "time"))
         numbers = [f"{logs[name]:.4f}" for name in self._columns]
         spent = seconds_text(time.monotonic() - self._start_s)
-        click.echo(_row(f"{epoch + 1}/{self._epochs}", f"{self._steps}/{self._batches}", numbers, spent))
+        click.echo(self._row(f"{epoch + 1}/{self._epochs}", f"{self._steps}/{self._batches}", numbers, spent))
 
     def on_train_end(self, logs: Any = None) -> None:
         """Save what has been reached, with the place to go on from."""
@@ -92,6 +107,6 @@ class Epochs(keras.callbacks.Callback):
         if not self._columns:
             click.echo(f"nothing was left to train: the checkpoint has reached epoch {self._epochs}")
 
-
-def _row(epoch: str, steps: str, numbers: list[str], spent: str) -> str:
-    return f"{epoch:>7}  {steps:>9}  {''.join(f'{number:>12}' for number in numbers)}  {spent:>10}"
+    def _row(self, epoch: str, steps: str, cells: list[str], spent: str) -> str:
+        wide = "".join(cell.rjust(width) for cell, width in zip(cells, self._widths))
+        return f"{epoch:>7}  {steps:>9}  {wide}  {spent:>10}"

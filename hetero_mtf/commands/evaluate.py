@@ -32,5 +32,5 @@ def command(
 
     subject = load_subject(model, model_arguments, dtype, data)
     with restored(subject.model, checkpoint, cluster, plan, batch_size, subject.loss, subject.metrics) as trainer:
-        metrics = trainer.evaluate(subject.data.x_test, subject.data.y_test, batch_size=batch_size)
+        metrics = trainer.evaluate(subject.data.testing(batch_size or trainer.plan.batch_size))
     click.echo(subject.metrics_text(metrics))

@@ -16,7 +16,7 @@ import click
 
 from hetero_mtf import __version__
 from hetero_mtf.commands.interruption import terminable
-from hetero_mtf.errors import HeteroError
+from hetero_mtf.errors import HeteroError, ReportError
 
 NAMES = ("devices", "calibrate", "plan", "train", "evaluate", "predict", "explain", "bench", "worker")
 FAILED, INTERRUPTED = 1, 130
@@ -93,6 +93,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         return fault.exit_code
     except BrokenPipeError:
         return _forget_output()
+    except ReportError as fault:
+        first, *more = str(fault).splitlines()
+        return _report(first, options, more)
     except HeteroError as fault:
         return _report(str(fault), options)
     except MemoryError as fault:
@@ -109,10 +112,15 @@ def main() -> None:
     sys.exit(run())
 
 
-def _report(text: str, options: Options) -> int:
+def _report(text: str, options: Options, more: Sequence[str] = ()) -> int:
+    """Say what went wrong: one sentence, and more lines below it if there are any."""
     if options.traceback:
         traceback.print_exc()
-    return _say(text, FAILED)
+    code = _say(text, FAILED)
+    with contextlib.suppress(OSError):
+        for line in more:
+            click.echo(f"  {' '.join(line.split())}", err=True)
+    return code
 
 
 def _say(text: str, code: int) -> int:

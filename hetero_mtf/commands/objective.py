@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hetero_mtf.data.dataset import Dataset
+from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.graph.records import Layer, LayerGraph
 
 _SQUASHING = ("softmax", "sigmoid")
 
 
-def loss_of(data: Dataset, graph: LayerGraph) -> Any:
+def loss_of(data: LabelledData, graph: LayerGraph) -> Any:
     """Return the Keras loss to train with.
 
     Class numbers are trained with sparse categorical cross-entropy, one-hot labels with categorical cross-entropy, two classes
@@ -27,14 +27,14 @@ def loss_of(data: Dataset, graph: LayerGraph) -> Any:
     losses, logits = keras.losses, _last_activation(graph) not in _SQUASHING
     if not data.classes:
         return losses.MeanSquaredError()
-    if data.y_train.ndim > 1 and data.y_train.shape[1] > 1:
+    if data.label_shape and data.label_shape[0] > 1:
         return losses.CategoricalCrossentropy(from_logits=logits)
     if _end(graph).output_shape == (1,) and data.classes == 2:
         return losses.BinaryCrossentropy(from_logits=logits)
     return losses.SparseCategoricalCrossentropy(from_logits=logits)
 
 
-def metrics_of(data: Dataset, graph: LayerGraph) -> list[Any]:
+def metrics_of(data: LabelledData, graph: LayerGraph) -> list[Any]:
     """Return the metrics to count: accuracy where there are classes, else the mean absolute error.
 
     Parameters

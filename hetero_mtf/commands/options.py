@@ -59,6 +59,26 @@ class Shares(click.ParamType):
             self.fail(f"{value!r} is not a list of numbers such as 70,25,5", parameter, context)
 
 
+class Three(click.ParamType):
+    """Three numbers with commas between, or one for all three axes."""
+
+    name = "number or number,number,number"
+
+    def __init__(self, kind: type[int] | type[float]) -> None:
+        self._kind = kind
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[Any, ...]:
+        """Return the three numbers."""
+        try:
+            found = tuple(self._kind(part) for part in str(value).split(","))
+        except ValueError:
+            found = ()
+        if len(found) not in (1, 3):
+            what = "whole numbers, such as 64 or 48,56,48" if self._kind is int else "numbers, such as 2 or 1,1,1.5"
+            self.fail(f"{value!r} is neither one nor three {what}", parameter, context)
+        return found * (3 // len(found))
+
+
 @dataclasses.dataclass(frozen=True)
 class OptimizerChoice:
     """An optimizer as the command line says it.
@@ -94,23 +114,29 @@ def cluster_option(command: Command) -> Command:
     return click.option("--cluster", default="local", metavar="CLUSTER", help=f"The devices: {forms}.")(command)
 
 
-def model_options(required: bool = True) -> Callable[[Command], Command]:
-    """Return a decorator that adds --model, --model-arg and --dtype."""
+def model_options(required: bool = True, dtype: str | None = "float32") -> Callable[[Command], Command]:
+    """Return a decorator that adds --model, --model-arg and --dtype.
+
+    Parameters
+    ----------
+    required : whether --model must be given.
+    dtype : default of --dtype.
+    """
 
     def add(command: Command) -> Command:
-        dtype = click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", help="Float type of the model.")
+        kind = click.option("--dtype", type=click.Choice(["float32", "float64"]), default=dtype, help="Float type of the model.")
         text = "An argument of the model's function, the value a Python literal; may be repeated."
         argument = click.option("--model-arg", "model_arguments", type=Argument(), multiple=True, help=text)
         form = "FILE.py:function | package.module:function"
         model = click.option("--model", required=required, metavar="MODEL", help=f"The function that returns the Keras model: {form}.")
-        return model(argument(dtype(command)))
+        return model(argument(kind(command)))
 
     return add
 
 
 def data_option(command: Command) -> Command:
     """Add --data."""
-    forms = "digits | mnist:DIR | cifar10:DIR | npz:FILE | synthetic[:HxWxC:CLASSES:COUNT]"
+    forms = "digits | mnist:DIR | cifar10:DIR | npz:FILE | nifti:TABLE.tsv | synthetic[:HxWxC:CLASSES:COUNT]"
     return click.option("--data", required=True, metavar="DATA", help=f"The data set: {forms}.")(command)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import pathlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.commands.model_file import load_model
 from hetero_mtf.commands.objective import loss_of, metrics_of
-from hetero_mtf.data.dataset import Dataset
+from hetero_mtf.commands.stored import Stored, data_path
+from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.named import load
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
@@ -24,11 +26,13 @@ class Subject:
     model : Keras model.
     graph : its LayerGraph.
     data : the data set.
+    stored : what has to be stored with the trained network, None if nothing.
     """
 
     model: Any
     graph: LayerGraph
-    data: Dataset
+    data: LabelledData
+    stored: Stored | None = None
 
     @property
     def loss(self) -> Any:
@@ -48,7 +52,27 @@ class Subject:
         metrics : name -> value over the test samples.
         """
         found = ", ".join(f"test {name.replace('_', ' ')} {value:.4f}" for name, value in metrics.items())
-        return f"{found} over {len(self.data.x_test)} samples of {self.data.name}"
+        return f"{found} over {self.data.counts['test']} samples of {self.data.name}"
+
+
+    def store(self, beside: Sequence[str]) -> tuple[pathlib.Path, ...]:
+        """Write what has to be stored beside files of the training, and return the paths.
+
+        Parameters
+        ----------
+        beside : the files.
+
+        Raises
+        ------
+        HeteroError
+            If it cannot be written.
+        """
+        if self.stored is None:
+            return ()
+        paths = tuple(dict.fromkeys(map(data_path, beside)))
+        for path in paths:
+            self.stored.save(path)
+        return paths
 
 
 def load_subject(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str, data: str, seed: int = 0) -> Subject:
@@ -65,9 +89,26 @@ def load_subject(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str,
         If one of them cannot be had, or the model holds what is not supported.
     """
     found = load(data, dtype=dtype)
+    network, graph = load_network(model, arguments, dtype, found.name, seed)
+    return Subject(network, graph, found)
+
+
+def load_network(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str, data: str, seed: int = 0) -> tuple[Any, LayerGraph]:
+    """Return a model for a data set, and its LayerGraph.
+
+    Parameters
+    ----------
+    model, arguments, dtype, seed : as for `load_model`.
+    data : name of the data set, for messages.
+
+    Raises
+    ------
+    HeteroError
+        If it cannot be had, holds what is not supported, or has several inputs or outputs.
+    """
     network = load_model(model, dict(arguments), dtype, seed)
     graph = layer_graph(network)
     if len(graph.inputs) > 1 or len(graph.outputs) > 1:
         ends = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
-        raise UnsupportedError(f"{model} has {ends} and the data set {found.name} one of each; train it in Python, with hm.Trainer")
-    return Subject(network, graph, found)
+        raise UnsupportedError(f"{model} has {ends} and the data set {data} one of each; train it in Python, with hm.Trainer")
+    return network, graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,18 @@ import click
 
 from hetero_mtf.commands import options as shared
 from hetero_mtf.commands.options import OptimizerChoice
+from hetero_mtf.commands.volume_options import BATCH_SIZE, VolumeOptions, default_batch_size, is_volumes, volume_options
 
 if TYPE_CHECKING:
+    from hetero_mtf.commands.epochs import Epochs
     from hetero_mtf.commands.preparation import Prepared
     from hetero_mtf.commands.subject import Subject
+    from hetero_mtf.data.labelled import LabelledData
     from hetero_mtf.planning.plan import Plan
     from hetero_mtf.report.measured import Measured
+    from hetero_mtf.training.trainer import Trainer
+
+SIZES = f"{shared.BATCH_SIZE}, of volumes {BATCH_SIZE}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +50,7 @@ class Run:
     seed: int
     compare: bool
     measured: str | None = None
+    volumes: VolumeOptions = VolumeOptions()
 
     def __post_init__(self) -> None:
         if self.plan is not None and self.profile is not None:
@@ -53,6 +61,7 @@ class Run:
             raise click.UsageError(f"--output is {self.output!r}; Keras wants a name that ends in .keras")
         if self.output is not None and self.save is not None and os.path.realpath(self.output) == os.path.realpath(self.save):
             raise click.UsageError("--save and --output name the same file; the model would take the place of the state")
+        self.volumes.check_data(self.data)
 
     @property
     def measured_file(self) -> str | None:
@@ -76,7 +85,7 @@ class Run:
 @click.option("--profile", metavar="FILE", help="A profile to plan from. Without it and --plan the devices are measured first.")
 @click.option("--strategy", type=click.Choice(shared.STRATEGIES), default="auto", help="How to plan where there is no --plan.")
 @click.option("--epochs", type=click.IntRange(1), default=5, help="Epochs in all, those before a --resume counted.")
-@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a step.  [default: the plan's, or {shared.BATCH_SIZE}]")
+@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a step.  [default: the plan's, or {SIZES}]")
 @shared.optimizer_options
 @shared.learning_rate_option
 @shared.budget_option
@@ -86,28 +95,34 @@ class Run:
 @click.option("--output", metavar="FILE.keras", help="Where to save the trained Keras model.")
 @shared.seed_option
 @click.option("--measured", metavar="FILE", help="Where to write measured step times, for explain.  [default: beside what is saved]")
+@volume_options
 @click.option("--compare", is_flag=True, help="Then time a step alone on each device, split equally and as planned, and print a table.")
 def command(**options: Any) -> None:
     """Train a Keras model and print its test metrics.
 
     Without --plan or --profile the devices are measured and a plan is made first; both are saved beside the file of --save or
     --output, or else in the working directory as train-profile.json and train-plan.json. So are the measured times of its steps.
+
+    Volumes (--data nifti:TABLE) come from a table of tab-separated columns participant_id, path and the labels', and where wanted
+    session and mask. Every file is read before anything else, all faults are listed at once, and what evaluate and predict need to
+    know is stored beside the state: state-data.json beside state.npz.
     """
-    run = Run(**options)
+    run = Run(volumes=VolumeOptions.taken(options), **options)
     from hetero_mtf.commands.target import check_target
 
     choice = run.choice
-    for path in (run.save, run.output, run.measured):
+    for path in (run.save, run.output, run.measured, run.volumes.split):
         check_target(path)
-    from hetero_mtf.commands.subject import load_subject
-
-    subject = load_subject(run.model, run.model_arguments, run.dtype, run.data, run.seed)
+    subject = _subject(run)
+    for line in subject.data.lines:
+        click.echo(line)
     from hetero_mtf.commands.preparation import Wanted, prepare
     from hetero_mtf.runtime.cluster import Cluster
     from hetero_mtf.training.checkpoint import load_state
 
     seed = run.seed if run.resume is None else load_state(run.resume).seed  # refuses a file that cannot be read, before the work
-    wanted = Wanted(run.plan, run.profile, run.strategy, run.batch_size, run.budget, run.save or run.output or "train")
+    default = default_batch_size(run.data) if run.plan is None and run.profile is None else None
+    wanted = Wanted(run.plan, run.profile, run.strategy, run.batch_size or default, run.budget, run.save or run.output or "train")
     with Cluster.parse(run.cluster) as live:
         prepared = prepare(wanted, live, subject.model, subject.graph, choice)
         metrics, measured = _train(run, subject, prepared, live, seed)
@@ -123,9 +138,22 @@ def command(**options: Any) -> None:
         click.echo(f"saved {run.measured_file}")
 
 
+def _subject(run: Run) -> Subject:
+    from hetero_mtf.commands.subject import load_network, load_subject
+
+    if not is_volumes(run.data):
+        return load_subject(run.model, run.model_arguments, run.dtype, run.data, run.seed)
+    from hetero_mtf.commands.stored import load_stored
+    from hetero_mtf.commands.volume_subject import Made, subject_to_train, table_of
+
+    table_of(run.data)
+    before = None if run.resume is None else load_stored(run.resume)
+    network = load_network(run.model, run.model_arguments, run.dtype, run.data, run.seed)
+    return subject_to_train(network, Made(run.model, run.model_arguments, run.dtype), run.data, run.volumes, before)
+
+
 def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int) -> tuple[dict[str, float], Measured | None]:
     """Train, save, and return the test metrics and, if they are wanted, the measured times."""
-    from hetero_mtf.commands.epochs import Epochs
     from hetero_mtf.commands.plan_report import plan_report
     from hetero_mtf.commands.target import save_model
     from hetero_mtf.training.trainer import Trainer
@@ -137,18 +165,32 @@ def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int)
         if run.resume is not None:
             trainer.restore(run.resume)
             click.echo(f"going on after step {trainer.step} of {run.resume}")
-        batches = -(-len(data.x_train) // plan.batch_size)
-        with Epochs(trainer, run.epochs, batches, run.save, run.save_every) as epochs:
-            trainer.fit(data.x_train, data.y_train, epochs=run.epochs, callbacks=[epochs])
-        metrics = trainer.evaluate(data.x_test, data.y_test)
+        epochs = _fit(run, data, trainer, seed)
+        with data.testing(plan.batch_size) as source:
+            metrics = trainer.evaluate(source)
         click.echo(subject.metrics_text(metrics))
         if run.output is not None:
             save_model(run.output, trainer.to_keras())
         measured = _measured(trainer, plan, epochs.step_s, subject) if run.measured_file is not None else None
-    for path in (run.save, run.output):
-        if path is not None:
-            click.echo(f"saved {path}")
+    saved = [path for path in (run.save, run.output) if path is not None]
+    for path in (*saved, *subject.store(saved)):
+        click.echo(f"saved {path}")
     return metrics, measured
+
+
+def _fit(run: Run, data: LabelledData, trainer: Trainer, seed: int) -> Epochs:
+    """Train, and return what was seen meanwhile."""
+    from hetero_mtf.commands.epochs import Epochs
+
+    size = trainer.plan.batch_size
+    with contextlib.ExitStack() as stack:
+        source = stack.enter_context(data.training(size, seed))
+        validation = stack.enter_context(data.testing(size, "validation")) if data.counts.get("validation") else None
+        epochs = stack.enter_context(Epochs(trainer, run.epochs, source, run.save, run.save_every))
+        trainer.fit(source, validation_data=validation, epochs=run.epochs, callbacks=[epochs])
+    if epochs.waiting is not None:
+        click.echo(f"waiting for data took {epochs.waiting:.1%} of the steps")
+    return epochs
 
 
 def _measured(trainer: Any, plan: Plan, step_s: list[float], subject: Subject) -> Measured | None:
@@ -158,8 +200,7 @@ def _measured(trainer: Any, plan: Plan, step_s: list[float], subject: Subject) -
 
     if not step_s:
         return None
-    x, y = subject.data.x_train[: plan.batch_size], subject.data.y_train[: plan.batch_size]
-    traced = trainer.trace_on_batch(x, y)
+    traced = trainer.trace_on_batch(*subject.data.first(plan.batch_size))
     parts = tuple(DevicePart(part.device, part.busy_s, part.sending_s, part.waiting_s) for part in traced.parts)
     tasks = tuple(measured_task(task.device, task.task, task.start_s, task.end_s, task.busy_s) for task in traced.tasks)
     median_s, spread = median_and_spread(step_s)

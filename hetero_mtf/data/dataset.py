@@ -7,6 +7,8 @@ import dataclasses
 import numpy as np
 
 from hetero_mtf.data.array import Array
+from hetero_mtf.data.array_source import ArraySource
+from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.errors import DataError
 
 HELD_OUT_FRACTION = 0.2
@@ -14,7 +16,7 @@ HOLD_OUT_SEED = 0
 
 
 @dataclasses.dataclass(frozen=True)
-class Dataset:
+class Dataset(LabelledData):
     """A data set in memory.
 
     Parameters
@@ -52,6 +54,34 @@ class Dataset:
             faults.append(f"a label has shape {self.y_train.shape[1:]} in y_train and {self.y_test.shape[1:]} in y_test")
         if faults:
             raise DataError(f"data set {self.name} does not fit together: {'; '.join(faults)}; mend the files it comes from")
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of a sample, its channels last."""
+        return tuple(self.x_train.shape[1:])
+
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        """Shape of a label; () for class numbers."""
+        return tuple(self.y_train.shape[1:])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Samples of each part."""
+        return {"train": len(self.x_train), "test": len(self.x_test)}
+
+    def training(self, batch_size: int, seed: int = 0) -> ArraySource:
+        """Return batches to train on, as `LabelledData.training`."""
+        return ArraySource(self.x_train, self.y_train, None, batch_size, seed=seed)
+
+    def testing(self, batch_size: int, part: str = "test") -> ArraySource:
+        """Return batches of a part, as `LabelledData.testing`."""
+        x, y = {"train": (self.x_train, self.y_train), "test": (self.x_test, self.y_test)}[part]
+        return ArraySource(x, y, None, batch_size, shuffle=False)
+
+    def first(self, count: int) -> tuple[Array, Array]:
+        """Return the first samples to train on, as `LabelledData.first`."""
+        return self.x_train[:count], self.y_train[:count]
 
 
 def count_classes(*labels: Array) -> int:

@@ -21,6 +21,7 @@ FORMS: dict[str, tuple[str, Loader]] = {
     "synthetic": ("synthetic or synthetic:HxWxC:CLASSES:COUNT", load_synthetic),
 }
 PLACED = ("mnist", "cifar10", "npz")
+VOLUMES = "nifti"
 
 
 def load(name: str, *, dtype: str = "float32") -> Dataset:
@@ -45,8 +46,11 @@ def load(name: str, *, dtype: str = "float32") -> Dataset:
     if dtype not in ("float32", "float64"):
         raise DataError(f"data of type {dtype!r} cannot be loaded; use float32 or float64")
     kind, colon, place = name.partition(":")
+    if kind == VOLUMES:
+        raise DataError(f"{name!r} is a table of scans, which are not read at once; open it with hetero_mtf.data.volumes.open_volumes")
     if kind not in FORMS:
-        raise DataError(f"there is no data set {name!r}; use one of {', '.join(form for form, _ in FORMS.values())}")
+        forms = ", ".join(form for form, _ in FORMS.values())
+        raise DataError(f"there is no data set {name!r}; use one of {forms}, {VOLUMES}:TABLE")
     form, loader = FORMS[kind]
     if (kind in PLACED and not place) or (kind == "digits" and colon) or (colon and not place):
         raise DataError(f"data set {name!r} is not complete or says too much; write {form}")

@@ -38,6 +38,8 @@ from hetero_mtf.data.volumes.nifti import Volume
 from hetero_mtf.data.volumes.participants import Participants, Scan, read_participants
 from hetero_mtf.data.volumes.preprocessing import Preprocessing
 from hetero_mtf.data.volumes.scan import read_scan, to_scan_space
+from hetero_mtf.data.volumes.split_choice import SplitChoice
+from hetero_mtf.data.volumes.volume_data import VolumeData, VolumeRequest, open_volumes
 from hetero_mtf.data.volumes.volume_source import VolumeSource
 
 __all__ = [
@@ -48,12 +50,16 @@ __all__ = [
     "Participants",
     "Preprocessing",
     "Scan",
+    "SplitChoice",
     "Volume",
     "VolumeCache",
+    "VolumeData",
+    "VolumeRequest",
     "VolumeSource",
     "cache_folder",
     "check_scans",
     "open_cohort",
+    "open_volumes",
     "read_participants",
     "read_scan",
     "to_scan_space",

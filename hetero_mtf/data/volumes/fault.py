@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from hetero_mtf.errors import DataError
+from hetero_mtf.errors import ReportError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Fault:
     line: int | None = None
 
 
-def report(subject: str, faults: Sequence[Fault], remedy: str) -> DataError:
+def report(subject: str, faults: Sequence[Fault], remedy: str) -> ReportError:
     """Return the error that names every fault, one a line.
 
     Parameters
@@ -38,4 +38,4 @@ def report(subject: str, faults: Sequence[Fault], remedy: str) -> DataError:
       line 3: path is missing; write it
     """
     count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
-    return DataError("\n  ".join([f"{subject} has {count}; {remedy}:", *(fault.text for fault in faults)]))
+    return ReportError("\n  ".join([f"{subject} has {count}; {remedy}:", *(fault.text for fault in faults)]))

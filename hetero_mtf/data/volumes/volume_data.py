@@ -1,0 +1,167 @@
+"""VolumeData: the scans of a table as data to train on and test with, read when their turn comes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hetero_mtf.data.array import Array
+from hetero_mtf.data.labelled import LabelledData
+from hetero_mtf.data.volumes.augmentation import Augmentation
+from hetero_mtf.data.volumes.cache import VolumeCache
+from hetero_mtf.data.volumes.check import Cohort, CohortOptions, open_cohort
+from hetero_mtf.data.volumes.leaks import leak_line
+from hetero_mtf.data.volumes.participants import Participants
+from hetero_mtf.data.volumes.record import VolumeRecord
+from hetero_mtf.data.volumes.split_check import split_notes
+from hetero_mtf.data.volumes.split_choice import KnownSplit, SplitChoice
+from hetero_mtf.data.volumes.splits import Split
+from hetero_mtf.data.volumes.volume_source import WORKERS, VolumeSource
+from hetero_mtf.errors import DataError
+
+
+@dataclasses.dataclass(frozen=True)
+class VolumeData(LabelledData):
+    """Scans in parts by participant.
+
+    Parameters
+    ----------
+    name : what it was asked for by, such as "nifti:participants.tsv".
+    classes : number of classes.
+    participants : the scans that can be used.
+    split : who is in which part.
+    cache : gives the scans' arrays.
+    augmentation : of the training part.
+    said : what has to be said of them, the leak check last.
+    workers : threads that decode.
+    dtype : "float32" or "float64", of the samples.
+    """
+
+    name: str
+    classes: int
+    participants: Participants
+    split: Split
+    cache: VolumeCache
+    augmentation: Augmentation = Augmentation()
+    said: tuple[str, ...] = ()
+    workers: int = WORKERS
+    dtype: str = "float32"
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of a sample: voxels along each axis, and one channel."""
+        return (*self.cache.steps.shape, 1)
+
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        """Shape of a label: a class number's."""
+        return ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Scans of each part."""
+        return {name: len(self.participants.part(ids).scans) for name, ids in self.split.parts.items()}
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What has to be said before anything is done with them."""
+        return self.said
+
+    @property
+    def record(self) -> VolumeRecord:
+        """What has to be kept with a network that is trained on them."""
+        table = os.path.abspath(self.participants.path)
+        classes = self.participants.classes
+        return VolumeRecord(table, self.participants.label_column, classes, self.cache.steps, self.augmentation, self.split)
+
+    def part(self, name: str) -> Participants:
+        """Return the scans of a part.
+
+        Parameters
+        ----------
+        name : "train", "validation" or "test".
+
+        Raises
+        ------
+        DataError
+            If the split has no such part.
+        """
+        parts = self.split.parts
+        if name not in parts:
+            raise DataError(f"the split has no {name} part, it has {', '.join(parts)}; name one of them")
+        return self.participants.part(parts[name])
+
+    def training(self, batch_size: int, seed: int = 0) -> VolumeSource:
+        """Return batches to train on, as `LabelledData.training`."""
+        chosen, changes = self.part("train"), self.augmentation
+        return VolumeSource(chosen, self.cache, batch_size, seed=seed, augmentation=changes, workers=self.workers, dtype=self.dtype)
+
+    def testing(self, batch_size: int, part: str = "test") -> VolumeSource:
+        """Return batches of a part, as `LabelledData.testing`."""
+        return VolumeSource(self.part(part), self.cache, batch_size, shuffle=False, workers=self.workers, dtype=self.dtype)
+
+    def first(self, count: int) -> tuple[Array, Array]:
+        """Return the first scans to train on, as `LabelledData.first`."""
+        chosen = self.part("train")
+        chosen = dataclasses.replace(chosen, scans=chosen.scans[:count])
+        return np.stack([self.cache.get(scan)[..., None] for scan in chosen.scans]).astype(self.dtype), chosen.y
+
+
+@dataclasses.dataclass(frozen=True)
+class VolumeRequest:
+    """What is asked of the volumes of a table.
+
+    Parameters
+    ----------
+    table : path of the table.
+    cache : where volumes come from and are kept.
+    cohort : how the table is taken.
+    choice : how the split is found.
+    augmentation : of the training part.
+    dtype : "float32" or "float64".
+    """
+
+    table: str
+    cache: VolumeCache
+    cohort: CohortOptions
+    choice: SplitChoice | KnownSplit
+    augmentation: Augmentation = Augmentation()
+    dtype: str = "float32"
+
+
+def open_volumes(request: VolumeRequest, notes: Sequence[str] = (), advance: Callable[[str], None] | None = None) -> VolumeData:
+    """Return the scans of a table in parts, after every file was read once.
+
+    Parameters
+    ----------
+    request : what is asked for.
+    notes : what else is to be said of them.
+    advance : told the key of every scan that was looked at.
+
+    Raises
+    ------
+    DataError
+        With every fault of the table, the files and the split's file, one a line; or if no split can be drawn.
+    """
+    choice, everybody = request.choice, list[Participants]()
+
+    def split_faults(participants: Participants) -> list[str]:
+        everybody.append(participants)
+        return choice.faults(participants)
+
+    cohort = open_cohort(request.table, request.cache, request.cohort, split_faults, advance)
+    split = choice.split(everybody[0], cohort.participants)
+    said = (*notes, *_lines(cohort, request), *split_notes(split, cohort.participants), leak_line(split, cohort.participants))
+    classes, workers = len(cohort.participants.classes), request.cohort.workers
+    name = f"nifti:{request.table}"
+    return VolumeData(name, classes, cohort.participants, split, request.cache, request.augmentation, said, workers, request.dtype)
+
+
+def _lines(cohort: Cohort, request: VolumeRequest) -> tuple[str, ...]:
+    trouble = [request.cache.trouble] if request.cache.trouble else []
+    steps = [f"scans: {line}" for line in request.cache.steps.lines()]
+    changes = [f"augmentation: {line}" for line in request.augmentation.lines()]
+    return (*cohort.lines(), *trouble, *steps, *changes)

@@ -38,8 +38,9 @@ def broken_cohort(folder: pathlib.Path) -> pathlib.Path:
     (folder / "other.nii").write_bytes(gzip.compress(b"x" * 500))
     rows = [("sub-01", "AD", "good1.nii.gz"), ("sub-02", "AD", "good2.nii.gz"), ("sub-03", "NC", "good3.nii.gz")]
     rows += [("sub-04", "NC", "good4.nii.gz"), ("sub-05", "AD", "text.nii.gz"), ("sub-06", "AD", "cut.nii.gz")]
-    rows += [("sub-07", "NC", "four.nii"), ("sub-08", "NC", "flat.nii"), ("sub-09", "NC", "nan.nii"), ("sub-10", "NC", "constant.nii"), ("sub-11", "AD", "missing.nii")]
-    rows += [("sub-12", "AD", "other.nii"), ("sub-01", "AD", "good1.nii.gz"), ("sub-13", "n/a", "mute.nii.gz")]
+    rows += [("sub-07", "NC", "four.nii"), ("sub-08", "NC", "flat.nii"), ("sub-09", "NC", "nan.nii")]
+    rows += [("sub-10", "NC", "constant.nii"), ("sub-11", "AD", "missing.nii"), ("sub-12", "AD", "other.nii")]
+    rows += [("sub-01", "AD", "good1.nii.gz"), ("sub-13", "n/a", "mute.nii.gz")]
     return write_table(folder, *rows)
 
 

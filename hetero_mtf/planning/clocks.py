@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -12,8 +13,26 @@ from hetero_mtf.planning.link_cost import Ring
 from hetero_mtf.planning.moves import Lying, Move, input_of, moves, output_of
 from hetero_mtf.planning.records import LayerLayout, Stage
 
-_Seconds = Callable[[np.ndarray], float]  # of a collective among the processors of a group
 _Brought = tuple[int, Lying]  # a layer whose output was moved, and how it lies then
+
+
+@dataclasses.dataclass(frozen=True)
+class _Groups:
+    """The groups in which the processors along an axis meet.
+
+    Parameters
+    ----------
+    size : processors of a group.
+    firsts : (groups,) the first processor of each.
+    rings : (groups,) the links among them.
+    now, sending : the clocks of all processors, seen as (groups by outer axes, size, groups by inner axes).
+    """
+
+    size: int
+    firsts: list[int]
+    rings: list[Ring]
+    now: np.ndarray
+    sending: np.ndarray
 
 
 class Clocks:
@@ -42,17 +61,26 @@ class Clocks:
         self.entries = {entry.layer: entry for entry in stage.layouts}
         self.places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
         self._brought: dict[_Brought, int] = {}
-        self._rings: dict[bytes, Ring] = {}
-        self._grouped: dict[str, list[np.ndarray]] = {}
+        self._along: dict[str, _Groups] = {}
+        self._parts: dict[tuple[str, Lying], list[float]] = {}
         self._first_column: dict[tuple[int, str, Lying], int] = {}
-        for entry in stage.layouts:
-            for source in costs.graph.layers[entry.layer].inputs if entry.layout == "column" else ():
-                self._first_column.setdefault((source, entry.axis, input_of(entry)), entry.layer)
         names = [costs.profile.cluster.devices[d].tf_device for d in stage.devices]
         found, self._turns = np.unique(names, return_inverse=True)
         self._alone = len(found) == len(names)
-        self._held_as = {entry.layer: output_of(entry) for entry in stage.layouts}
-        self._wanted_as = {entry.layer: input_of(entry) for entry in stage.layouts}
+        self._held_as: dict[int, Lying] = {}
+        self._wanted_as: dict[int, Lying] = {}
+        self._lay_down()
+
+    def _lay_down(self) -> None:
+        """Note how each layer's output lies and how it wants its inputs, once for all that are laid out alike."""
+        known: dict[tuple[object, ...], tuple[Lying, Lying]] = {}
+        for entry in self.stage.layouts:
+            lies = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis
+            if lies not in known:
+                known[lies] = output_of(entry), input_of(entry)
+            self._held_as[entry.layer], self._wanted_as[entry.layer] = held, wanted = known[lies]
+            for source in self.costs.graph.layers[entry.layer].inputs if entry.layout == "column" else ():
+                self._first_column.setdefault((source, entry.axis, wanted), entry.layer)
 
     def compute(self, entry: LayerLayout, step_pass: str) -> None:
         """Let every processor compute its part of a layer; those on one TensorFlow device take turns."""
@@ -91,23 +119,21 @@ class Clocks:
     def add_gradients_up(self) -> None:
         """Add the gradients of the weights up over the processors that share the batch."""
         for axis in self._batch_axes():
-            self._meet(axis, self._summing_s(self._weight_bytes(axis), self._messages_s(axis)))
+            along, messages_s = self._groups(axis), self._messages_s(axis)
+            held = self._weight_bytes(axis)[along.firsts].tolist()
+            self._meet(axis, [ring.all_reduce_s(n) + (along.size - 1) * messages_s for ring, n in zip(along.rings, held)])
 
     def mix_weights(self) -> None:
         """Send the weights to a partner and receive its own."""
         for axis in self._batch_axes():
-            self._meet(axis, self._mixing_s(self._weight_bytes(axis)))
-
-    def _summing_s(self, held_bytes: np.ndarray, messages_s: float) -> _Seconds:
-        return lambda group: self._ring(group).all_reduce_s(held_bytes[group[0]]) + (len(group) - 1) * messages_s
+            along = self._groups(axis)
+            held = self._weight_bytes(axis)[along.firsts].tolist()
+            self._meet(axis, [ring.sent_s(1, n) for ring, n in zip(along.rings, held)])
 
     def _messages_s(self, axis: str) -> float:
         """Return the seconds of handing the gradients of all weights to one other processor, their bytes left out."""
         layers = [entry.layer for entry in self.stage.layouts if entry.samples and entry.batch_axis == axis]
         return self.costs.message_s * sum(map(self.costs.summed_tensors, layers))
-
-    def _mixing_s(self, held_bytes: np.ndarray) -> _Seconds:
-        return lambda group: self._ring(group).sent_s(1, held_bytes[group[0]])
 
     def _batch_axes(self) -> list[str]:
         return sorted({entry.batch_axis for entry in self.stage.layouts if entry.samples})
@@ -133,12 +159,11 @@ class Clocks:
 
     def _make(self, move: Move, layer: int) -> None:
         if move.kind != "slice":
-            whole_bytes = self._bytes(layer)
-            self._meet(move.axis, lambda group: self._ring(group).move_s(move, self._held(move, group) * whole_bytes))
+            held = self._held_bytes(move.axis, move.lying, self._bytes(layer))
+            self._meet(move.axis, [ring.move_s(move, n) for ring, n in held])
 
     def _all_reduce(self, axis: str, lying: Lying, whole_bytes: float) -> None:
-        here = Move("all_reduce", axis, lying, (), ())
-        self._meet(axis, lambda group: self._ring(group).all_reduce_s(self._held(here, group) * whole_bytes))
+        self._meet(axis, [ring.all_reduce_s(n) for ring, n in self._held_bytes(axis, lying, whole_bytes)])
 
     def _join_statistics(self, entry: LayerLayout, forward: bool) -> None:
         """Batch norm over a split batch: an all-gather of two numbers a channel and processor forward, an all-reduce of them backward."""
@@ -147,13 +172,8 @@ class Clocks:
             return
         statistics, apart = 2 * layer.units * self.costs.graph.item_bytes, len(entry.samples)
         lying = Lying(entry.sizes, entry.axis if entry.sizes else "")
-        here = Move("all_gather", entry.batch_axis, lying, (), ())
-
-        def seconds(group: np.ndarray) -> float:
-            whole_bytes = self._held(here, group) * statistics
-            return self._ring(group).all_gather_s(apart * whole_bytes) if forward else self._ring(group).all_reduce_s(whole_bytes)
-
-        self._meet(entry.batch_axis, seconds)
+        held = self._held_bytes(entry.batch_axis, lying, statistics)
+        self._meet(entry.batch_axis, [ring.all_gather_s(apart * n) if forward else ring.all_reduce_s(n) for ring, n in held])
 
     def _join_scores(self, entry: LayerLayout) -> None:
         """Attention that is split by channels: an all-reduce of the scores forward, and of their gradients backward."""
@@ -162,22 +182,30 @@ class Clocks:
             held = self._held_as[entry.layer]
             self._all_reduce(entry.axis, Lying((), "", held.samples, held.batch_axis), whole_bytes)
 
-    def _held(self, move: Move, group: np.ndarray) -> float:
-        """Return the part of a tensor that the processors of a group, along the move's axis, hold together."""
+    def _held_bytes(self, axis: str, lying: Lying, whole_bytes: float) -> list[tuple[Ring, float]]:
+        """Return, for each group of processors along an axis, their links and the bytes of a tensor that they hold together."""
+        along = self._groups(axis)
+        if len(self.places) < 2:
+            return [(ring, whole_bytes) for ring in along.rings]
+        if (axis, lying) not in self._parts:
+            self._parts[axis, lying] = [self._part(axis, lying, first) for first in along.firsts]
+        return [(ring, part * whole_bytes) for ring, part in zip(along.rings, self._parts[axis, lying])]
+
+    def _part(self, axis: str, lying: Lying, first: int) -> float:
+        """Return the part of a tensor that the group along an axis with a given first processor holds together."""
         part = 1.0
-        for axis, (_, parts) in move.lying.by_axis.items():
-            if axis != move.axis:
-                part *= parts[int(self.places[axis][group[0]])] / sum(parts)
+        for other, (_, parts) in lying.by_axis.items():
+            if other != axis:
+                part *= parts[int(self.places[other][first])] / sum(parts)
         return part
 
     def _weight_bytes(self, axis: str) -> np.ndarray:
         """Return the bytes of the weights that train on each processor, in the layers that split their batch along an axis."""
-        held = np.zeros(len(self.now))
+        held, weights = np.zeros(len(self.now)), self.costs.memory.gradient_bytes
         for entry in self.stage.layouts:
-            if entry.samples and entry.batch_axis == axis and self.costs.graph.owner(entry.layer) == entry.layer:
-                weights = sum(v.size for v in self.costs.graph.layers[entry.layer].variables if v.trainable)
+            if entry.samples and entry.batch_axis == axis and weights[entry.layer]:
                 part = self._parts_of(entry.sizes, entry.axis) / sum(entry.sizes) if entry.sizes else 1.0
-                held += part * (weights * self.costs.graph.item_bytes)
+                held += part * weights[entry.layer]
         return held
 
     def _bytes(self, layer: int) -> float:
@@ -185,28 +213,28 @@ class Clocks:
         graph = self.costs.graph
         return self.costs.profile.batch_size * math.prod(graph.layers[layer].output_shape) * graph.item_bytes
 
-    def _groups(self, axis: str) -> list[np.ndarray]:
-        """Return the processors in groups that differ in their place on one axis only."""
-        if axis not in self._grouped:
-            others = [places for name, places in self.places.items() if name != axis]
-            groups: dict[tuple[int, ...], list[int]] = {}
-            for at in range(len(self.now)):
-                groups.setdefault(tuple(int(places[at]) for places in others), []).append(at)
-            self._grouped[axis] = [np.array(group) for group in groups.values()]
-        return self._grouped[axis]
+    def _groups(self, axis: str) -> _Groups:
+        """Return the processors in groups that differ in their place on one axis only; none where nobody meets on it."""
+        if axis not in self._along:
+            size, inner = dict(self.stage.axes).get(axis, 1), 1
+            for name, extent in reversed(self.stage.axes):
+                if name == axis:
+                    break
+                inner *= extent
+            at = np.arange(len(self.now)).reshape(-1, size, inner)
+            groups = np.swapaxes(at, 1, 2).reshape(-1, size).tolist() if size > 1 else []
+            rings = [self.costs.ring(tuple(self.stage.devices[at] for at in group)) for group in groups]
+            now, sending = (clocks.reshape(-1, size, inner) for clocks in (self.now, self.sending))
+            self._along[axis] = _Groups(size, [group[0] for group in groups], rings, now, sending)
+        return self._along[axis]
 
-    def _ring(self, group: np.ndarray) -> Ring:
-        key = group.tobytes()
-        if key not in self._rings:
-            self._rings[key] = self.costs.ring(tuple(self.devices[group].tolist()))
-        return self._rings[key]
-
-    def _meet(self, axis: str, seconds: _Seconds) -> None:
-        """Let the processors along an axis meet and send for so many seconds."""
-        for group in self._groups(axis):
-            if len(group) < 2:
-                continue
-            sending_s = seconds(group)
-            all_or_some = slice(None) if len(group) == len(self.now) else group
-            self.sending[all_or_some] += sending_s
-            self.now[all_or_some] = self.now[all_or_some].max() + sending_s
+    def _meet(self, axis: str, seconds: Sequence[float]) -> None:
+        """Let the processors along an axis meet and each group send for so many seconds."""
+        along = self._groups(axis)
+        if len(seconds) == 1:
+            along.sending[:] += seconds[0]
+            along.now[:] = along.now.max() + seconds[0]
+        elif seconds:
+            sending_s = np.reshape(seconds, (len(along.now), 1, -1))
+            along.sending[:] += sending_s
+            along.now[:] = along.now.max(axis=1, keepdims=True) + sending_s

@@ -63,7 +63,7 @@ def best_grid(costs: Costs) -> Candidate:
     def candidate(choice: Choice) -> Candidate:
         arrangement = arrange(costs.graph, choice.form, choice.whole)
         grid = _Grid(tables, arrangement, np.reshape(choice.devices, (choice.rows, -1)).tolist())
-        stages = grid.stages(1)[-1:] if choice.whole else grid.stages(0 if large else ROUNDS)
+        stages = [grid.resized()] if choice.whole else grid.stages(0 if large else ROUNDS)
         made[choice] = [Candidate(stage, predict(costs, stage, memory=False)) for stage in stages]
         return min(made[choice], key=lambda c: c.prediction.step_s)
 
@@ -134,12 +134,22 @@ def _alone_s(costs: Costs) -> np.ndarray:
 
 
 class _Tables:
-    """Seconds by units and by samples, each added up once."""
+    """Seconds by units and by samples, each added up once, and sizes that were found by them.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+
+    Attributes
+    ----------
+    sized : what `_Grid` found: (members of a segment, samples of the rows, devices of the mesh) -> units of the columns.
+    """
 
     def __init__(self, costs: Costs) -> None:
         self.costs = costs
         self._by_units: dict[tuple[tuple[tuple[int, str], ...], int, int], np.ndarray] = {}
         self._by_samples: dict[tuple[int, str, int, int], np.ndarray] = {}
+        self.sized: dict[tuple[object, ...], tuple[int, ...]] = {}
 
     def by_units(self, members: tuple[tuple[int, str], ...], device: int, samples: int) -> np.ndarray:
         """Return the seconds of a segment's (layer, layout) for every number of units on a device with so many samples."""
@@ -154,8 +164,11 @@ class _Tables:
         return self._by_units[key]
 
     def by_samples(self, layer: int, layout: str, device: int, size: int) -> np.ndarray:
-        """Return the seconds of a layer's passes for every number of samples on a device with so many units."""
-        key = (self.costs.alike[layer], layout, device, size)
+        """Return the seconds of a layer's passes for every number of samples on a device with so many units.
+
+        A layer stands for those that take the same time: it is the first of them.
+        """
+        key = layer, layout, device, size
         if key not in self._by_samples:
             passes = PASSES[: 2 if self.costs.trains_before[layer] else 1]
             found = [
@@ -171,52 +184,66 @@ class _Grid:
 
     def __init__(self, tables: _Tables, arrangement: Arrangement, devices: Grid) -> None:
         self.tables, self.costs, self.arrangement, self.devices = tables, tables.costs, arrangement, devices
-        self._sized: dict[tuple[tuple[tuple[int, str], ...], tuple[int, ...]], tuple[int, ...]] = {}
-        self.of_layer = {layer: at for at, segment in enumerate(arrangement.segments) for layer in segment.layers}
+        self._mesh = tuple(map(tuple, devices))
+        alike, layouts, segments = self.costs.alike, arrangement.layouts, arrangement.segments
+        self._members = [tuple(sorted((alike[layer], layouts[layer]) for layer in segment.layers)) for segment in segments]
+        of_layer = {layer: at for at, segment in enumerate(segments) for layer in segment.layers}
+        self._split = [(alike[layer], layouts[layer], at) for layer, at in of_layer.items()]
+        layers = self.costs.graph.layers
+        self._whole = [at for at, layer in enumerate(layers) if at not in of_layer and splits_batch(layer)]
 
     def stages(self, rounds: int) -> list[Stage]:
         """Return the stage of every round."""
-        speeds = 1 / np.maximum(_alone_s(self.costs)[np.array(self.devices)], 1e-12)
-        samples = proportional(self.costs.profile.batch_size, speeds.sum(axis=1).tolist()).sizes
-        sizes = [proportional(segment.units, speeds.sum(axis=0).tolist()).sizes for segment in self.arrangement.segments]
+        samples, sizes = self._by_speed()
         found = [self._stage(samples, sizes)]
         for _ in range(rounds):
-            sizes = [self._sizes(at, samples) for at in range(len(sizes))]
+            sizes = self._sizes(samples)
             samples = self._samples(sizes)
             found.append(self._stage(samples, sizes))
             if found[-1] == found[-2]:
                 return found[:-1]
         return found
 
+    def resized(self) -> Stage:
+        """Return the stage of the first round."""
+        sizes = self._sizes(self._by_speed()[0])
+        return self._stage(self._samples(sizes), sizes)
+
+    def _by_speed(self) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+        """Return the samples and the sizes of each segment in proportion to speed."""
+        speeds = 1 / np.maximum(_alone_s(self.costs)[np.array(self.devices)], 1e-12)
+        by_row, by_column = speeds.sum(axis=1).tolist(), speeds.sum(axis=0).tolist()
+        units = [segment.units for segment in self.arrangement.segments]
+        found = {count: proportional(count, by_column).sizes for count in dict.fromkeys(units)}
+        return proportional(self.costs.profile.batch_size, by_row).sizes, [found[count] for count in units]
+
     def _stage(self, samples: Sequence[int], sizes: Sequence[Sequence[int]]) -> Stage:
         return grid_stage(self.costs.graph, samples, self.arrangement, sizes, self.devices)
 
-    def _sizes(self, segment: int, samples: Sequence[int]) -> tuple[int, ...]:
-        """Return the units of each column that minimise the slowest device's seconds in a segment."""
-        layers = self.arrangement.segments[segment].layers
-        members = tuple(sorted((self.costs.alike[layer], self.arrangement.layouts[layer]) for layer in layers))
-        key = (members, tuple(samples))
-        if key not in self._sized:
-            tables = [
-                np.max([self.tables.by_units(members, device, count) for device, count in zip(column, samples)], axis=0)
-                for column in zip(*self.devices)
-            ]
-            self._sized[key] = minimise_maximum(tables, self.arrangement.segments[segment].units).sizes
-        return self._sized[key]
+    def _sizes(self, samples: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Return the units of each column that minimise the slowest device's seconds, for each segment."""
+        found = self.tables.sized
+        keys = [(members, samples, self._mesh) for members in self._members]
+        for key, segment in zip(keys, self.arrangement.segments):
+            if key not in found:
+                columns = [self._column_s(key[0], column, samples) for column in zip(*self.devices)]
+                found[key] = minimise_maximum(columns, segment.units).sizes
+        return [found[key] for key in keys]
+
+    def _column_s(self, members: tuple[tuple[int, str], ...], column: Sequence[int], samples: Sequence[int]) -> np.ndarray:
+        """Return the seconds of the slowest device of a column for every number of units of a segment."""
+        found: np.ndarray = np.max([self.tables.by_units(members, device, count) for device, count in zip(column, samples)], axis=0)
+        return found
 
     def _samples(self, sizes: Sequence[Sequence[int]]) -> tuple[int, ...]:
         """Return the samples of each row that minimise the slowest device's seconds in the network."""
-        tables = []
-        for row in self.devices:
-            found = [self._network_s(device, [segment[column] for segment in sizes]) for column, device in enumerate(row)]
-            tables.append(np.max(found, axis=0).tolist())
+        columns = list(zip(*sizes)) or [()] * len(self.devices[0])
+        tables = [np.max([self._network_s(device, column) for device, column in zip(row, columns)], axis=0) for row in self.devices]
         return minimise_maximum(tables, self.costs.profile.batch_size).sizes
 
     def _network_s(self, device: int, sizes: Sequence[int]) -> np.ndarray:
         """Return the seconds of the network for every number of samples on a device with so many units of each segment."""
-        layers = self.costs.graph.layers
-        whole = [at for at, layer in enumerate(layers) if at not in self.of_layer and splits_batch(layer)]
-        total = np.array(self.costs.batch_table(whole, device))
-        for layer, segment in self.of_layer.items():
-            total += self.tables.by_samples(layer, self.arrangement.layouts[layer], device, sizes[segment])
+        found = [self.costs.batch_table(self._whole, device)]
+        found += [self.tables.by_samples(layer, layout, device, sizes[segment]) for layer, layout, segment in self._split]
+        total: np.ndarray = np.sum(found, axis=0)
         return total

@@ -38,6 +38,7 @@ class Memory:
     needs : (layers,) what that needs, see `LayerKind.needs`.
     readers : (layers,) indices of the layers that read a layer.
     keeps_input : (layers,) whether a layer's backward pass, or that of what reads its input through it, needs its inputs.
+    known : what `stage_memory_bytes` found, stage -> (processors,) bytes.
 
     Notes
     -----
@@ -47,6 +48,7 @@ class Memory:
     def __init__(self, profile: Profile) -> None:
         graph = profile.graph
         self.graph = graph
+        self.known: dict[Stage, tuple[int, ...]] = {}
         self.trains = trains_before(graph)
         self.needs = [kind_of(layer).needs(layer) for layer in graph.layers]
         copies = 1 + _SLOTS.get(optimizer_name(profile.optimizer), 2)
@@ -86,6 +88,7 @@ class StageMemory:
         self._layouts = {entry.layer: entry for entry in stage.layouts}
         self._places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
         self._processors = len(stage.devices)
+        self._nothing = np.zeros(self._processors)
         self._shares: dict[Lying, np.ndarray] = {}
 
     def layer_bytes(self, entry: LayerLayout) -> np.ndarray:
@@ -159,7 +162,7 @@ class StageMemory:
         """
         memory = self.memory
         if not memory.trains[entry.layer] or "view" in memory.needs[entry.layer]:
-            return np.zeros(self._processors)
+            return self._nothing
         output = self.moved_bytes(entry.layer, output_of(entry))
         held: np.ndarray = output + 2 * self.score_bytes(entry)
         held = held + (0.0 if entry.samples else 2 * self.weights(entry, memory.gradient_bytes))
@@ -203,7 +206,9 @@ class StageMemory:
         return all(reader not in self._layouts or input_of(self._layouts[reader]) != wanted for reader in before)
 
     def _slices(self, whole_bytes: float, lying: Lying) -> np.ndarray:
-        """Return the bytes of each processor's slice of a tensor."""
+        """Return the bytes of each processor's slice of a tensor; not to be written to."""
+        if not whole_bytes:
+            return self._nothing
         if lying not in self._shares:
             share = np.ones(self._processors)
             for axis, (_, parts) in lying.by_axis.items():
@@ -256,6 +261,12 @@ def stage_memory_bytes(profile: Profile, stage: Stage, memory: Memory | None = N
     (`tools/bench/memory.py`). O(layers * devices).
     """
     memory = memory or Memory(profile)
+    if stage not in memory.known:
+        memory.known[stage] = _stage_bytes(profile, stage, memory)
+    return memory.known[stage]
+
+
+def _stage_bytes(profile: Profile, stage: Stage, memory: Memory) -> tuple[int, ...]:
     held, processors = StageMemory(memory, stage), len(stage.devices)
     kept, weights, waiting = np.zeros(processors), np.zeros(processors), np.zeros(processors)
     temporary, largest, kernel, moved = (np.zeros(processors) for _ in range(4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -202,17 +201,20 @@ def grid_stage(graph: LayerGraph, samples: Sequence[int], arrangement: Arrangeme
         return sized_stage(graph, arrangement, sizes, devices[rows[0]], devices[rows[0]][columns[0]])
     if len(columns) < 2:
         return batch_stage(graph, samples, [row[columns[0]] for row in devices])
-    flat = lay_out(graph, arrangement, [tuple(row[at] for at in columns) for row in sizes])
-    kept = tuple(samples[at] for at in rows)
-    layouts = tuple(_on_grid(entry, kept) if splits_batch(graph.layers[entry.layer]) else entry for entry in flat)
+    kept = [tuple(row[at] for at in columns) for row in sizes]
+    of_layer = {layer: row for segment, row in zip(arrangement.segments, kept) for layer in segment.layers}
+    shared = tuple(samples[at] for at in rows)
+    layouts = tuple(_on_grid(graph, index, layout, of_layer.get(index, ()), shared) for index, layout in enumerate(arrangement.layouts))
     axes = ((BATCH_AXIS, len(rows)), (FILTER_AXIS, len(columns)))
     return Stage(tuple(range(len(graph.layers))), tuple(devices[row][column] for row in rows for column in columns), axes, layouts)
 
 
-def _on_grid(entry: LayerLayout, samples: tuple[int, ...]) -> LayerLayout:
-    layout = "batch" if entry.layout == "replicated" else entry.layout
-    axis = FILTER_AXIS if entry.sizes else AXIS
-    return dataclasses.replace(entry, layout=layout, axis=axis, samples=samples, batch_axis=BATCH_AXIS)
+def _on_grid(graph: LayerGraph, index: int, layout: str, sizes: tuple[int, ...], samples: tuple[int, ...]) -> LayerLayout:
+    layer = graph.layers[index]
+    if not splits_batch(layer):
+        return LayerLayout(index, layer.name, layout, sizes)
+    split = "batch" if layout == "replicated" else layout
+    return LayerLayout(index, layer.name, split, sizes, FILTER_AXIS if sizes else AXIS, samples, BATCH_AXIS)
 
 
 def grid_of(rows: int, columns: int, names: Sequence[str]) -> Grid:

@@ -7,6 +7,10 @@ import keras
 import numpy as np
 import pytest
 
+import hetero_mtf as hm
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.blocks import blocks
+from hetero_mtf.planning.generated import Figures, Network, generated_profile
 from models.resattnet3d import resattnet18, resattnet34, resattnet_small
 from models.volume import resnet18_3d
 
@@ -43,6 +47,17 @@ def test_at_first_the_attention_changes_nothing() -> None:
     behind = keras.Model(model.input, model.get_layer("attention2_add").output)
     x = np.random.default_rng(0).normal(size=(2, 16, 16, 16, 1)).astype(np.float32)
     np.testing.assert_array_equal(before.predict(x, verbose=0), behind.predict(x, verbose=0))
+
+
+def test_blocks_of_a_pipeline_end_behind_sums_and_every_strategy_finds_a_plan() -> None:
+    graph = layer_graph(resattnet18(48))
+    ends = [graph.layers[block[-1]].name for block in blocks(graph)]
+    sums = [layer.name for layer in graph.layers if layer.kind == "Add"]
+    assert [name for name in ends if not name.endswith("relu2")] == ["start", "start_norm", "start_relu", *sums, "mean", "logits"]
+    profile = generated_profile(graph, [Figures(5e10), Figures(2.5e10)], 8, Network(devices_per_host=1))
+    made = hm.plan(profile)
+    assert {"single", "even", "filters", "batch", "layers", "pipeline"} <= {other.strategy for other in made.alternatives} | {made.strategy}
+    assert made.alternatives[0].step_s is not None and made.predicted.step_s <= min(o.step_s for o in made.alternatives if o.step_s)
 
 
 def test_scores_begin_with_a_variance_of_about_one() -> None:

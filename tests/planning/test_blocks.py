@@ -8,7 +8,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import make_layer
 from hetero_mtf.planning.blocks import blocks, crossing, crossing_bytes, leading_inputs, output_bytes, shared_spans
 from hetero_mtf.planning.layout import shared
-from tests.planning.networks import Net, pair_net, residual_net
+from tests.planning.networks import Net, attention_net, pair_net, residual_net
 
 
 def names(graph: LayerGraph) -> list[list[str]]:
@@ -130,3 +130,9 @@ def test_blocks_are_what_their_words_say(reads: list[list[int]]) -> None:
     assert [block[0] for block in found] == [0, *(end for end, _ in cuts)]
     assert crossing(graph) == tuple(layer for _, layer in cuts)
     assert not shared(graph)
+
+
+def test_a_branch_of_attention_is_a_block_with_the_sum_around_it() -> None:
+    found = names(attention_net())
+    assert [block[-1] for block in found] == ["first", "second", "sum", "pool", "head"]
+    assert {"query", "value", "key", "attention", "weight"} < set(found[2])

@@ -63,6 +63,13 @@ def test_cropping_and_padding_keep_the_middle() -> None:
     assert fit.notes == ("cropped by 4 x 0 x 0 voxels", "padded by 0 x 0 x 4 voxels")
 
 
+def test_of_an_odd_number_of_voxels_too_many_one_more_goes_at_the_beginning_and_is_added_at_the_end() -> None:
+    values = np.arange(5.0 * 4 * 4).reshape(5, 4, 4).astype(np.float32)
+    made = fitted(values, fit_grid(values.shape, np.eye(4), Preprocessing((4, 5, 4))), 1, outside=-1)
+    np.testing.assert_array_equal(made[:, :4], values[1:])
+    assert (made[:, 4] == -1).all()
+
+
 @pytest.mark.parametrize("stored", CODES)
 @pytest.mark.parametrize("spacing", [(1.0, 1.5, 3.0), (2.0, 2.0, 2.0)])
 @pytest.mark.parametrize("degrees", [0.0, 0.04, 11.0])

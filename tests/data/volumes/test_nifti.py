@@ -241,11 +241,13 @@ def test_axes_in_one_plane_are_refused(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize(("unit", "factor"), [("meter", 1000.0), ("micron", 0.001), ("mm", 1.0), ("unknown", 1.0)])
 def test_units_of_the_header_become_millimetres(tmp_path: pathlib.Path, unit: str, factor: float) -> None:
-    image = nibabel.Nifti1Image(numbers(), np.diag([2 / factor] * 3 + [1]))
+    placed = AFFINE.copy()
+    placed[:3, 3] = (10, -20, 30)
+    image = nibabel.Nifti1Image(numbers(), np.diag([1 / factor] * 3 + [1]) @ placed)
     image.header.set_xyzt_units(unit)
     nibabel.save(image, tmp_path / "a.nii")
     volume = read_nifti(tmp_path / "a.nii")
-    np.testing.assert_allclose(volume.affine, AFFINE, rtol=1e-6)
+    np.testing.assert_allclose(volume.affine, placed, rtol=1e-6)
     assert bool(volume.notes) == (factor != 1)
 
 

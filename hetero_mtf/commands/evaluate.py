@@ -1,36 +1,126 @@
-"""`hetero-mtf evaluate`: test metrics of a checkpoint."""
+"""`hetero-mtf evaluate`: metrics of a checkpoint on samples it was not trained on."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hetero_mtf.commands import options as shared
+from hetero_mtf.commands.volume_options import SIZES, VolumeOptions, default_batch_size, is_volumes, reading_options
+
+if TYPE_CHECKING:
+    from hetero_mtf.commands.subject import Subject
+    from hetero_mtf.report.scores import Scores
+
+PARTS = ("train", "validation", "test")
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """The options of the command, by their names on the command line."""
+
+    model: str | None
+    model_arguments: tuple[tuple[str, Any], ...]
+    dtype: str | None
+    data: str
+    checkpoint: str
+    cluster: str = "local"
+    plan: str | None = None
+    batch_size: int | None = None
+    part: str = "test"
+    positive: str | None = None
+    json: str | None = None
+    volumes: VolumeOptions = VolumeOptions()
+
+    def __post_init__(self) -> None:
+        self.volumes.check_data(self.data)
+        if is_volumes(self.data):
+            return
+        if self.model is None:
+            raise click.UsageError("--model is missing; only what was trained on nifti:TABLE is stored with its model")
+        for name in ("positive", "json"):
+            if getattr(self, name) is not None:
+                raise click.UsageError(f"--{name} goes with --data nifti:TABLE only")
+        if self.part == "validation":
+            raise click.UsageError("--part validation goes with --data nifti:TABLE only")
 
 
 @click.command()
-@shared.model_options()
+@shared.model_options(required=False, dtype=None)
 @shared.data_option
 @click.option("--checkpoint", required=True, metavar="FILE", help="What hetero-mtf train --save wrote.")
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")
-@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a batch.  [default: the plan's, or {shared.BATCH_SIZE}]")
-def command(
-    model: str,
-    model_arguments: tuple[tuple[str, Any], ...],
-    dtype: str,
-    data: str,
-    checkpoint: str,
-    cluster: str,
-    plan: str | None,
-    batch_size: int | None,
-) -> None:
-    """Print the test metrics of a trained model."""
+@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a batch.  [default: the plan's, or {SIZES}]")
+@click.option("--part", type=click.Choice(PARTS), default="test", help="The samples to look at.")
+@click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one not named as healthy]")
+@click.option("--json", metavar="FILE", help="Volumes: where to write the scores.")
+@reading_options
+def command(**options: Any) -> None:
+    """Print the test metrics of a trained model.
+
+    Of volumes (--data nifti:TABLE): accuracy, balanced accuracy, sensitivity, specificity and the area under the ROC curve, each with
+    its confidence interval, over the test part of the split that is stored with the checkpoint. So are the model, the classes and
+    the preprocessing, so --model need not be given.
+    """
+    asked = Evaluation(volumes=VolumeOptions.taken(options), **options)
+    from hetero_mtf.commands.target import check_target
+
+    check_target(asked.json)
+    if is_volumes(asked.data):
+        evaluate_volumes(asked)
+        return
     from hetero_mtf.commands.restored import restored
     from hetero_mtf.commands.subject import load_subject
 
-    subject = load_subject(model, model_arguments, dtype, data)
-    with restored(subject.model, checkpoint, cluster, plan, batch_size, subject.loss, subject.metrics) as trainer:
-        metrics = trainer.evaluate(subject.data.testing(batch_size or trainer.plan.batch_size))
-    click.echo(subject.metrics_text(metrics))
+    subject = load_subject(asked.model or "", asked.model_arguments, asked.dtype or "float32", asked.data)
+    with restored(subject.model, asked.checkpoint, asked.cluster, asked.plan, asked.batch_size, subject.loss, subject.metrics) as trainer:
+        with subject.data.testing(asked.batch_size or trainer.plan.batch_size, asked.part) as source:
+            metrics = trainer.evaluate(source)
+    click.echo(subject.metrics_text(metrics, asked.part))
+
+
+def evaluate_volumes(asked: Evaluation) -> Scores:
+    """Print and return the scores of a trained network over a part of the volumes it was trained with.
+
+    Parameters
+    ----------
+    asked : what the command line says.
+
+    Raises
+    ------
+    HeteroError
+        If something cannot be read or does not fit.
+    """
+    from hetero_mtf.commands.stored import load_stored
+    from hetero_mtf.commands.volume_subject import Made, trained_subject
+    from hetero_mtf.json_file import write_json
+
+    made = Made(asked.model, asked.model_arguments, asked.dtype)
+    if asked.positive is not None:
+        load_stored(asked.checkpoint).check_classes((asked.positive,), "--positive")
+    subject = trained_subject(made, asked.data, asked.volumes, asked.checkpoint)
+    for line in subject.data.lines:
+        click.echo(line)
+    found = _scores(asked, subject)
+    click.echo(f"\n{found.table().text()}\n\n{found.confusion_table().text()}")
+    if asked.json is not None:
+        write_json(asked.json, {"kind": "scores", "version": 1, "checkpoint": asked.checkpoint, "part": asked.part, **found.document()})
+        click.echo(f"saved {asked.json}")
+    return found
+
+
+def _scores(asked: Evaluation, subject: Subject) -> Scores:
+    from hetero_mtf.commands.predictions import predicted
+    from hetero_mtf.commands.restored import restored
+    from hetero_mtf.data.volumes.volume_data import VolumeData
+
+    data = subject.data
+    assert isinstance(data, VolumeData)
+    chosen = data.part(asked.part)
+    size = asked.batch_size or (default_batch_size(asked.data) if asked.plan is None else None)
+    with restored(subject.model, asked.checkpoint, asked.cluster, asked.plan, size, subject.loss) as trainer:
+        found = predicted(trainer, subject.graph, chosen, data.cache, data.workers, (asked.part,) * len(chosen.scans))
+    return found.scores(positive=asked.positive)

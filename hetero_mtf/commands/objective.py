@@ -24,7 +24,7 @@ def loss_of(data: LabelledData, graph: LayerGraph) -> Any:
     """
     import keras
 
-    losses, logits = keras.losses, _last_activation(graph) not in _SQUASHING
+    losses, logits = keras.losses, last_activation(graph) not in _SQUASHING
     if not data.classes:
         return losses.MeanSquaredError()
     if data.label_shape and data.label_shape[0] > 1:
@@ -46,9 +46,32 @@ def metrics_of(data: LabelledData, graph: LayerGraph) -> list[Any]:
     if not data.classes:
         return [keras.metrics.MeanAbsoluteError(name="mean_absolute_error")]
     if _end(graph).output_shape == (1,) and data.classes == 2:
-        threshold = 0.5 if _last_activation(graph) in _SQUASHING else 0.0
+        threshold = 0.5 if last_activation(graph) in _SQUASHING else 0.0
         return [keras.metrics.BinaryAccuracy(name="accuracy", threshold=threshold)]
     return ["accuracy"]
+
+
+def probabilities_of(outputs: Any, classes: int, graph: LayerGraph) -> Any:
+    """Return what the outputs of a classifier say as probabilities, in float64.
+
+    Parameters
+    ----------
+    outputs : (samples, classes) array as it leaves the network, or (samples, 1) of the second of two classes.
+    classes : number of classes.
+    graph : LayerGraph of the model.
+
+    Returns
+    -------
+    (samples, classes) array of float64.
+    """
+    import numpy as np
+    from scipy import special
+
+    values, squashed = np.asarray(outputs, np.float64), last_activation(graph) in _SQUASHING
+    if values.shape[1] == 1 and classes == 2:
+        second = values if squashed else special.expit(values)
+        return np.concatenate([1.0 - second, second], axis=1)
+    return values / values.sum(axis=1, keepdims=True) if squashed else special.softmax(values, axis=1)
 
 
 def _end(graph: LayerGraph) -> Layer:
@@ -56,7 +79,7 @@ def _end(graph: LayerGraph) -> Layer:
     return graph.layers[graph.outputs[0]]
 
 
-def _last_activation(graph: LayerGraph) -> str:
+def last_activation(graph: LayerGraph) -> str:
     """Return what the output goes through: the name of the last layer's activation, or "softmax" for a Softmax layer."""
     layer = _end(graph)
     return "softmax" if layer.kind == "Softmax" else str(layer.attributes.get("activation", ""))

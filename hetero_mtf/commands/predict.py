@@ -1,7 +1,8 @@
-"""`hetero-mtf predict`: outputs of a trained model for given samples."""
+"""`hetero-mtf predict`: outputs of a trained model for given samples or scans."""
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import zipfile
 import zlib
@@ -11,52 +12,110 @@ from typing import Any
 import click
 
 from hetero_mtf.commands import options as shared
+from hetero_mtf.commands.volume_options import SIZES, VolumeOptions, is_volumes, reading_options
 from hetero_mtf.errors import DataError
 
 NAMES = ("x", "x_test")
 REMEDY = "write it again with numpy.savez(file, x=...)"
 
 
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The options of the command, by their names on the command line."""
+
+    model: str | None
+    model_arguments: tuple[tuple[str, Any], ...]
+    dtype: str | None
+    source: str | None
+    data: str | None
+    checkpoint: str
+    cluster: str
+    plan: str | None
+    batch_size: int | None
+    output: str | None
+    positive: str | None
+    grad_cam: str | None
+    grad_cam_layer: str | None
+    grad_cam_class: tuple[str, ...]
+    participant: tuple[str, ...]
+    volumes: VolumeOptions
+
+    def __post_init__(self) -> None:
+        if (self.source is None) == (self.data is None):
+            raise click.UsageError("give one of --input npz:FILE and --data nifti:TABLE")
+        if self.data is not None and not is_volumes(self.data):
+            raise click.UsageError(f"--data is {self.data!r}; write nifti:TABLE, or --input npz:FILE")
+        self.volumes.check_data(self.data or "")
+        if self.data is None and self.model is None:
+            raise click.UsageError("--model is missing; only what was trained on nifti:TABLE is stored with its model")
+        if self.data is None and (self.grad_cam is not None or self.positive is not None):
+            raise click.UsageError("--grad-cam and --positive go with --data nifti:TABLE only")
+        if self.grad_cam is None and (self.grad_cam_layer or self.grad_cam_class or self.participant):
+            raise click.UsageError("--grad-cam-layer, --grad-cam-class and --participant go with --grad-cam DIR")
+
+    @property
+    def target(self) -> str:
+        """The file to write."""
+        return self.output or ("predictions.npz" if self.data is None else "predictions.tsv")
+
+
 @click.command()
-@shared.model_options()
-@click.option("--input", "source", required=True, metavar="npz:FILE", help="An .npz file with the samples as x or x_test, or by input.")
+@shared.model_options(required=False, dtype=None)
+@click.option("--input", "source", metavar="npz:FILE", help="An .npz file with the samples as x or x_test, or by input.")
+@click.option("--data", metavar="nifti:TABLE", help="Instead of --input: a table of scans, as for train; labels are not needed.")
 @click.option("--checkpoint", required=True, metavar="FILE", help="What hetero-mtf train --save wrote.")
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")
-@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a batch.  [default: the plan's, or {shared.BATCH_SIZE}]")
-@click.option("-o", "--output", default="predictions.npz", metavar="FILE", help="The .npz file to write: y, or by output.")
-def command(
-    model: str,
-    model_arguments: tuple[tuple[str, Any], ...],
-    dtype: str,
-    source: str,
-    checkpoint: str,
-    cluster: str,
-    plan: str | None,
-    batch_size: int | None,
-    output: str,
-) -> None:
-    """Compute the outputs of a trained model, as they leave its last layer."""
-    from hetero_mtf.commands.target import check_target, save_arrays
+@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a batch.  [default: the plan's, or {SIZES}]")
+@click.option("-o", "--output", metavar="FILE", help="What to write.  [default: predictions.npz, or predictions.tsv of volumes]")
+@click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one not named as healthy]")
+@click.option("--grad-cam", metavar="DIR", help="Volumes: draw what the network looked at, as NIfTI on each scan's grid and as PNG.")
+@click.option("--grad-cam-layer", metavar="NAME", help="The layer to look at.  [default: the last on the last convolution's grid]")
+@click.option("--grad-cam-class", metavar="CLASS", multiple=True, help="The class to draw; may be repeated.  [default: the predicted one]")
+@click.option("--participant", metavar="ID", multiple=True, help="Whose scans to draw; may be repeated.  [default: all]")
+@reading_options
+def command(**options: Any) -> None:
+    """Compute the outputs of a trained model, as they leave its last layer; of volumes, the probabilities of the classes.
 
-    check_target(output)
-    path = check_source(source)
+    Of volumes (--data nifti:TABLE) the model, the classes and the preprocessing are those that are stored with the checkpoint. The
+    table that is written has a line a scan; where the truth is known, the scores over the scans that were not trained on are printed.
+    """
+    asked = Prediction(volumes=VolumeOptions.taken(options), **options)
+    from hetero_mtf.commands.target import check_target
+
+    check_target(asked.target)
+    if asked.data is None:
+        _predict_arrays(asked)
+        return
+    from hetero_mtf.commands.volume_predict import Asked, Maps, predict_volumes
+    from hetero_mtf.commands.volume_subject import Made
+
+    maps = None if asked.grad_cam is None else Maps(asked.grad_cam, asked.grad_cam_layer, asked.grad_cam_class, asked.participant)
+    made = Made(asked.model, asked.model_arguments, asked.dtype)
+    settings = (asked.cluster, asked.plan, asked.batch_size, asked.positive, maps, asked.volumes)
+    predict_volumes(Asked(asked.data, asked.checkpoint, asked.target, made, *settings))
+
+
+def _predict_arrays(asked: Prediction) -> None:
+    from hetero_mtf.commands.target import save_arrays
+
+    path = check_source(asked.source or "")
     from hetero_mtf.commands.model_file import load_model
     from hetero_mtf.commands.restored import restored
     from hetero_mtf.graph.reader import read_wiring
 
-    network = load_model(model, shared.arguments(model_arguments), dtype)
+    network = load_model(asked.model or "", shared.arguments(asked.model_arguments), asked.dtype or "float32")
     wiring = read_wiring(network)
     inputs, outputs = wiring.input_structure, wiring.output_structure
     samples = read_samples(path) if inputs.count == 1 else {name: read_samples(path, (name,)) for name in inputs.names}
-    with restored(network, checkpoint, cluster, plan, batch_size, "mse") as trainer:
-        found = trainer.predict(inputs.pack([samples]) if inputs.count == 1 else samples, batch_size=batch_size)
+    with restored(network, asked.checkpoint, asked.cluster, asked.plan, asked.batch_size, "mse") as trainer:
+        found = trainer.predict(inputs.pack([samples]) if inputs.count == 1 else samples, batch_size=asked.batch_size)
     names = ("y",) if outputs.count == 1 else outputs.names
     if len(set(names)) < len(names):  # an output that is given twice
         names = tuple(f"y{number}" for number in range(len(names)))
     arrays = dict(zip(names, outputs.flatten(found, "y")))
-    save_arrays(output, arrays)
-    click.echo(f"{output}: {', '.join(f'{name} of shape {array.shape}' for name, array in arrays.items())}")
+    save_arrays(asked.target, arrays)
+    click.echo(f"{asked.target}: {', '.join(f'{name} of shape {array.shape}' for name, array in arrays.items())}")
 
 
 def check_source(source: str) -> pathlib.Path:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from hetero_mtf.commands.options import Argument
+from hetero_mtf.commands.quiet import load_tensorflow
 from hetero_mtf.data.volumes.record import VolumeRecord
-from hetero_mtf.errors import CheckpointError, HeteroError
+from hetero_mtf.errors import CheckpointError, DataError, HeteroError
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.planning.reading import Fault, listed, read_fields
 
@@ -49,6 +50,23 @@ class Stored:
             If it cannot be written.
         """
         write_json(path, {"kind": KIND, "version": VERSION, **dataclasses.asdict(self)})
+
+    def check_classes(self, names: Sequence[str], option: str) -> None:
+        """Refuse names that are no classes of the network.
+
+        Parameters
+        ----------
+        names : as the user typed them.
+        option : behind which option, for the message.
+
+        Raises
+        ------
+        DataError
+            If one is no class.
+        """
+        unknown = [name for name in names if name not in self.data.classes]
+        if unknown:
+            raise DataError(f"{option} {', '.join(unknown)} is no class of the model; it has {', '.join(self.data.classes)}")
 
     @property
     def arguments(self) -> tuple[tuple[str, Any], ...]:
@@ -99,6 +117,7 @@ def load_stored(checkpoint: str | os.PathLike[str]) -> Stored:
     HeteroError
         If there is no such file, or it is damaged, or of another network than the checkpoint.
     """
+    load_tensorflow()
     from hetero_mtf.training.checkpoint import load_state
 
     path, digest = data_path(checkpoint), load_state(checkpoint).digest

@@ -44,15 +44,16 @@ class Subject:
         """The Keras metrics that go with them."""
         return metrics_of(self.data, self.graph)
 
-    def metrics_text(self, metrics: Mapping[str, float]) -> str:
-        """Return test metrics as a sentence.
+    def metrics_text(self, metrics: Mapping[str, float], part: str = "test") -> str:
+        """Return metrics as a sentence.
 
         Parameters
         ----------
-        metrics : name -> value over the test samples.
+        metrics : name -> value over the samples.
+        part : the part they are of.
         """
-        found = ", ".join(f"test {name.replace('_', ' ')} {value:.4f}" for name, value in metrics.items())
-        return f"{found} over {self.data.counts['test']} samples of {self.data.name}"
+        found = ", ".join(f"{part} {name.replace('_', ' ')} {value:.4f}" for name, value in metrics.items())
+        return f"{found} over {self.data.counts[part]} samples of {self.data.name}"
 
 
     def store(self, beside: Sequence[str]) -> tuple[pathlib.Path, ...]:

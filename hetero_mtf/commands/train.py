@@ -11,7 +11,7 @@ import click
 
 from hetero_mtf.commands import options as shared
 from hetero_mtf.commands.options import OptimizerChoice
-from hetero_mtf.commands.volume_options import BATCH_SIZE, VolumeOptions, default_batch_size, is_volumes, volume_options
+from hetero_mtf.commands.volume_options import SIZES, VolumeOptions, default_batch_size, is_volumes, volume_options
 
 if TYPE_CHECKING:
     from hetero_mtf.commands.epochs import Epochs
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hetero_mtf.planning.plan import Plan
     from hetero_mtf.report.measured import Measured
     from hetero_mtf.training.trainer import Trainer
-
-SIZES = f"{shared.BATCH_SIZE}, of volumes {BATCH_SIZE}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from hetero_mtf.commands.options import Command, FiniteRange, Three
 
 CHANNELS = 1
 BATCH_SIZE = 4  # scans a step; of images 64 are no more
+SIZES = f"{options.BATCH_SIZE}, of volumes {BATCH_SIZE}"
 _NORMALISATIONS = ("zscore", "minmax", "percentile", "none")
 _MASKS = ("none", "nonzero", "otsu", "table")
 

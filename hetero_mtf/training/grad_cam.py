@@ -1,0 +1,122 @@
+"""Grad-CAM: where in a volume a trained network finds what speaks for a class.
+
+Selvaraju, Cogswell, Das, Vedantam, Parikh, Batra, "Grad-CAM: visual explanations from deep networks via gradient-based localization",
+ICCV 2017: the channels of the last convolution are weighted by the mean gradient of the class's score, and what is positive in their sum
+is the map. It is as coarse as that convolution's grid, and says what the network looked at, not whether it was right to.
+
+Ours: the layer is the last one on the last convolution's grid, so that in a residual network the shortcut and the activation count too;
+where a network ends in softmax or sigmoid, the score is the logarithm of the probability or of the odds, as what comes before it cannot
+be had; the map is spread over the volume cell by cell, linearly between their middles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from scipy import ndimage
+
+from hetero_mtf.errors import UnsupportedError
+
+_POOLS = ("Pooling", "UpSampling", "Padding", "Cropping")  # in names of layers whose output is no map of their own
+
+
+class GradCam:
+    """Maps of a Keras model on volumes.
+
+    Parameters
+    ----------
+    model : keras.Model from (samples, D, H, W, channels) to (samples, classes), or (samples, 1) for the second of two classes.
+    activation : what its output has been through: "softmax", "sigmoid", or anything else for scores.
+    layer : name of the layer to look at; None takes the last one on the last convolution's grid.
+
+    Attributes
+    ----------
+    layer : name of the layer.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no such layer, or its output is no volume.
+    """
+
+    def __init__(self, model: Any, activation: str = "", layer: str | None = None) -> None:
+        volumes = [found for found in model.layers if _is_volume(found)]
+        names = [found.name for found in volumes]
+        if layer is not None and layer not in names:
+            raise UnsupportedError(f"{layer!r} is no layer whose output is a volume; there are {', '.join(names) or 'none'}")
+        self.layer: str = layer or _last(volumes, model.name)
+        self._activation = activation
+        self._both = keras.Model(model.inputs, [model.get_layer(self.layer).output, model.outputs[0]])
+
+    def map(self, x: np.ndarray, number: int) -> np.ndarray:
+        """Return what speaks for a class in a volume.
+
+        Parameters
+        ----------
+        x : (D, H, W, channels) array, as the network takes it.
+        number : class number.
+
+        Returns
+        -------
+        (D, H, W) array of float32, 0 to 1; 0 everywhere where nothing speaks for the class.
+        """
+        given = tf.convert_to_tensor(x[None], self._both.inputs[0].dtype)
+        with tf.GradientTape() as tape:
+            tape.watch(given)  # so that all that follows is recorded, the layer's output too
+            maps, outputs = self._both(given, training=False)
+            score = self._score(outputs[0], number)
+        weights = tf.reduce_mean(tape.gradient(score, maps), axis=(1, 2, 3), keepdims=True)
+        found = np.maximum(tf.reduce_sum(weights * maps, axis=-1)[0].numpy(), 0.0).astype(np.float32)
+        largest = float(found.max())
+        return spread(found / largest if largest > 0 else found, x.shape[:3])
+
+    def _score(self, output: Any, number: int) -> Any:
+        """Return what the network says for a class, before it is squashed."""
+        if output.shape[0] == 1:  # one output tells two classes apart
+            p = output[0]
+            said = tf.math.log(p) - tf.math.log1p(-p) if self._activation == "sigmoid" else p
+            return said if number == 1 else -said
+        return tf.math.log(output[number]) if self._activation in ("softmax", "sigmoid") else output[number]
+
+
+def spread(cells: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return a coarse volume on a finer grid that covers the same space.
+
+    Parameters
+    ----------
+    cells : (d, h, w) array; each cell covers as much of the result as any other.
+    shape : (3,) voxels of the result.
+
+    Returns
+    -------
+    (D, H, W) array of the cells' type, linear between the middles of cells, and beyond the outermost as these.
+
+    Examples
+    --------
+    >>> spread(np.arange(2.0).reshape(2, 1, 1), (4, 1, 1)).ravel().tolist()
+    [0.0, 0.25, 0.75, 1.0]
+    """
+    ends = [(np.arange(fine) + 0.5) * coarse / fine - 0.5 for fine, coarse in zip(shape, cells.shape)]
+    found: np.ndarray = ndimage.map_coordinates(cells, np.meshgrid(*ends, indexing="ij"), order=1, mode="nearest")
+    return found
+
+
+def _is_volume(layer: Any) -> bool:
+    output = getattr(layer, "output", None)
+    return output is not None and not isinstance(output, (list, tuple, dict)) and len(output.shape) == 5
+
+
+def _last(volumes: list[Any], model: str) -> str:
+    """Return the name of the last layer on the grid of the last convolution."""
+    grids = [found.output.shape[1:4] for found in volumes if "Conv" in type(found).__name__]
+    if not grids:
+        raise UnsupportedError(f"{model} has no convolution of volumes whose maps could be drawn; name a layer with --grad-cam-layer")
+    alike = [found.name for found in volumes if found.output.shape[1:4] == grids[-1] and not _pools(found)]
+    return str(alike[-1])
+
+
+def _pools(layer: Any) -> bool:
+    return any(word in type(layer).__name__ for word in _POOLS)

@@ -44,6 +44,7 @@ class PipelineWish:
     time_limit_s : seconds for each allocation; None for no limit.
     groups : whether a stage may have several devices: any group of them among up to four, among more pairs of neighbours in speed.
     replicas : number of replicas, 1 for none; None for the best number. Several need two devices each and `groups`.
+    devices : indices of the devices that may be used; None for all.
     progress : as for `allocate`, at every number of microbatches anew.
     on_allocated : called with each chain problem and the allocator's answer, one for each number of microbatches.
     """
@@ -57,6 +58,7 @@ class PipelineWish:
     time_limit_s: float | None = None
     groups: bool = True
     replicas: int | None = None
+    devices: tuple[int, ...] | None = None
     progress: Progress | None = dataclasses.field(default=None, compare=False)
     on_allocated: Callable[[ChainProblem, Allocated], None] | None = dataclasses.field(default=None, compare=False)
 
@@ -109,7 +111,7 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, belo
     """
     wish = wish or PipelineWish()
     graph, batch = costs.profile.graph, costs.profile.batch_size
-    devices = distinct(costs.whole)
+    devices = [device for device in distinct(costs.whole) if wish.devices is None or device in wish.devices]
     chain = blocks(graph)
     if len(chain) < 2 or len(devices) < 2:
         lack = f"the network has {len(chain)} blocks and the cluster {len(devices)} devices"

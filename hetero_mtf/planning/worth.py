@@ -38,14 +38,24 @@ def device_worth(costs: Costs, chosen: Candidate, others: Iterable[Candidate] = 
     units) a device.
     """
     used = chosen.stage.devices
-    inside, outside = ([d for d in costs.by_speed if (d in used) == wanted] for wanted in (True, False))
-    if len(costs.by_speed) > LOOKED_AT_UP_TO:
-        inside, outside = inside[-SLOWEST:], outside[:SLOWEST]
+    inside, outside = looked_at(costs, used)
     known = list(others)
     resizer = _resizer(costs, chosen, known)
     found = {device: _without(costs, resizer, chosen, known, device) for device in inside if len(used) > 1}
     found.update({device: _with(costs, resizer, chosen, known, device) for device in outside})
     return tuple(worth for _, worth in sorted(found.items()) if worth is not None)
+
+
+def looked_at(costs: Costs, used: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the devices a plan uses and those it does not, the fastest first; of more than eight only the next to go or to come.
+
+    Parameters
+    ----------
+    costs : Costs of the profile.
+    used : indices of the devices that the plan uses.
+    """
+    inside, outside = ([d for d in costs.by_speed if (d in used) == wanted] for wanted in (True, False))
+    return (inside[-SLOWEST:], outside[:SLOWEST]) if len(costs.by_speed) > LOOKED_AT_UP_TO else (inside, outside)
 
 
 def without_hindrances(costs: Costs, chosen: Candidate) -> Candidate:
@@ -167,7 +177,18 @@ def _without(costs: Costs, resizer: Resizer | None, chosen: Candidate, others: S
         if resizer is None:
             return None
         return DeviceWorth(name, True, None, f"no plan without {name} was found that fits in memory")
-    step_s = min(steps)
+    return worth_without(name, min(steps), best_s)
+
+
+def worth_without(name: str, step_s: float, best_s: float) -> DeviceWorth:
+    """Return what a device that a plan uses is worth.
+
+    Parameters
+    ----------
+    name : name of the device.
+    step_s : predicted seconds of a step without it.
+    best_s : predicted seconds of a step of the plan.
+    """
     times = step_s / best_s if best_s > 0 else 1.0
     if times < 1 + WORTH_FROM:
         change = f"costs {times - 1:.1%}" if times > 1.0005 else "costs nothing" if times > 0.9995 else f"saves {1 - times:.1%}"
@@ -180,7 +201,18 @@ def _with(costs: Costs, resizer: Resizer | None, chosen: Candidate, others: Sequ
     steps = [c.prediction.step_s for c in [*made, *others] if device in c.stage.devices]
     if not steps:
         return None
-    name, step_s, best_s = costs.profile.cluster.devices[device].name, min(steps), chosen.prediction.step_s
+    return worth_with(costs.profile.cluster.devices[device].name, min(steps), chosen.prediction.step_s)
+
+
+def worth_with(name: str, step_s: float, best_s: float) -> DeviceWorth:
+    """Return what a device that a plan does not use would be worth.
+
+    Parameters
+    ----------
+    name : name of the device.
+    step_s : predicted seconds of a step with it.
+    best_s : predicted seconds of a step of the plan.
+    """
     times = step_s / best_s if best_s > 0 else 1.0
     if abs(times - 1) < WORTH_FROM:
         change = f"costs {times - 1:.1%}" if times > 1.0005 else "gains nothing" if times > 0.9995 else f"gains only {1 - times:.1%}"

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Sequence
 
 from hetero_mtf.planning.cost import Costs, predict
+from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts
+from hetero_mtf.planning.pipeline_worth import pipeline_worth
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.plan_prediction import predict_plan, time_line
 from hetero_mtf.planning.plan_text import proof_text, proven, way_text
@@ -43,8 +45,7 @@ class Subject:
 
     Parameters
     ----------
-    plan : Plan; without a prediction of its own it gets that of the profile, and so with what its devices are worth, which is not
-        asked of a pipeline.
+    plan : Plan; without a prediction of its own it gets that of the profile, and so with what its devices are worth.
     profile : what it was made from; None if it is not at hand.
     measured : times of a run by this plan; None if there was none.
     doubts : what speaks against the profile (`validity.profile_doubts`).
@@ -67,8 +68,7 @@ class Subject:
             self.measured.check(self.plan)
         if self.plan.predicted is None and self.costs is not None:
             object.__setattr__(self, "plan", dataclasses.replace(self.plan, predicted=predict_plan(self.costs, self.plan)))
-        asked = self.plan.gradient_sync == "all_reduce" and not self.plan.pipelined
-        if self.costs is not None and not self.plan.worth and asked:
+        if self.costs is not None and not self.plan.worth:
             object.__setattr__(self, "plan", dataclasses.replace(self.plan, worth=_worth(self.plan, self.costs)))
 
     @functools.cached_property
@@ -117,8 +117,12 @@ def _staged(subject: Subject) -> list[Section]:
 
 
 def _worth(plan: Plan, costs: Costs) -> tuple[DeviceWorth, ...]:
-    """Return what each device is worth to a plan that does not say so itself."""
-    return device_worth(costs, Candidate(plan.stages[0], predict(costs, plan.stages[0])))
+    """Return what each device is worth to a plan that does not say so itself; nothing for one that is not predicted."""
+    if plan.predicted is None or plan.gradient_sync != "all_reduce":
+        return ()
+    if len(plan.stages) > 1:
+        return pipeline_worth(MicrobatchCosts(costs.profile, costs), plan)
+    return () if plan.pipelined else device_worth(costs, Candidate(plan.stages[0], predict(costs, plan.stages[0])))
 
 
 def step_times(plan: Plan, costs: Costs, measured: Measured | None = None) -> StepTimes:

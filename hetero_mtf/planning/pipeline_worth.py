@@ -84,9 +84,15 @@ class _Search:
 
     def _best(self, devices: Sequence[int]) -> Iterator[tuple[float, frozenset[int]]]:
         """Yield the seconds and the devices of the best pipeline, if there is one that fits."""
-        plan, groups = self.plan, len(devices) <= ALL_GROUPS_UP_TO
-        options = {"microbatches": plan.microbatches, "schedule": self._schedule, "recompute": plan.recompute}
-        wish = PipelineWish(groups=groups, replicas=None if plan.replicas else 1, devices=tuple(devices), **options)
+        plan = self.plan
+        wish = PipelineWish(
+            microbatches=plan.microbatches,
+            schedule=self._schedule,
+            recompute=plan.recompute,
+            groups=len(devices) <= ALL_GROUPS_UP_TO,
+            replicas=None if plan.replicas else 1,
+            devices=tuple(devices),
+        )
         try:
             found = best_pipeline(self.costs, wish)
         except (NothingToSplitError, PlanError):

@@ -125,7 +125,8 @@ def test_a_pipeline_is_explained_with_its_profile_and_without() -> None:
     made = typed(predicted=predict_plan(Costs(unequal()), typed()))
     run = measured(made, tasks_of(made, simulated(made)))
     found = {section.title: section for section in facts(Subject(made, unequal(), run))}
-    assert list(found)[-4:] == ["Stages", "Predicted time line", "Measured time line", "Even split and ideal"]
+    last = ["Stages", "Predicted time line", "Measured time line", "Even split and ideal", "Is each device worth using?"]
+    assert list(found)[-5:] == last
     assert "is the bottleneck" in found["What binds"].sentences[0]
     assert "passes of several microbatches overlap" in found["Predicted step"].sentences[-1]
     beside = found["Even split and ideal"].table

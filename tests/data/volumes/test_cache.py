@@ -83,6 +83,13 @@ def test_other_steps_paths_and_masks_have_entries_of_their_own(tmp_path: pathlib
     assert (made.ravel()[:301] == 0).all() and made.ravel()[301:].all() and len(entries(folder)) == 8
 
 
+def test_one_scan_has_an_entry_for_each_choice_of_steps(scan: Scan, folder: pathlib.Path) -> None:
+    for _ in range(2):
+        assert VolumeCache(folder, STEPS).get(scan).max() == numbers().max()
+        assert VolumeCache(folder, dataclasses.replace(STEPS, normalisation="minmax")).get(scan).max() == 1
+    assert len(entries(folder)) == 4
+
+
 def test_a_link_that_leads_elsewhere_is_noticed(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
     stamp = (10**18, 10**18)
     for seed in (1, 2):

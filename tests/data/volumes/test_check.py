@@ -125,6 +125,17 @@ def test_notes_are_counted_and_the_rare_ones_left_out_of_the_log(tmp_path: pathl
     assert cohort.lines()[1:] == ("3 scans: turned from LAS to RAS", "and 1 more kinds of notes")
 
 
+def test_sessions_of_one_participant_have_notes_of_their_own(tmp_path: pathlib.Path) -> None:
+    rows = []
+    for number in range(4):
+        write_scan(tmp_path / f"{number}.nii", affine=np.diag([-2.0 if number else 2.0, 2, 2, 1]), seed=number)
+        rows.append((str(number // 2), str(number % 2), "AD", f"{number}.nii"))
+    table = write_table(tmp_path, *rows, header=("participant_id", "session", "diagnosis", "path"))
+    cohort = open_cohort(table, cache_of(tmp_path), CohortOptions(classes=("AD",)))
+    assert list(cohort.notes) == ["sub-0_ses-1", "sub-1_ses-0", "sub-1_ses-1"]
+    assert cohort.lines() == ("4 scans of 2 participants: 4 AD", "3 scans: turned from LAS to RAS")
+
+
 def test_an_error_nobody_thought_of_is_a_fault_with_the_files_name(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: VolumeCache, scan: object) -> None:
         raise KeyError("surprise")

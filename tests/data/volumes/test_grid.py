@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nibabel import orientations, processing
+from scipy import ndimage
 
 from hetero_mtf.data.volumes import Preprocessing
 from hetero_mtf.data.volumes.grid import fit_grid, fitted
@@ -115,6 +116,26 @@ def test_a_coarser_grid_is_smoothed_and_a_mask_is_not() -> None:
     fit = fit_grid(values.shape, np.eye(4), Preprocessing((8, 8, 8), (4, 4, 4)))
     assert abs(fitted(values.astype(np.float32), fit, 1) - 0.5).max() < 0.01
     assert set(np.unique(fitted(values.astype(np.float32), fit, 0))) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("factors", [(3.0, 1.0, 1.0), (2.5, 2.0, 4.0)])
+def test_the_smoothing_is_a_gaussian_of_half_the_surplus_along_each_axis(factors: tuple[float, ...]) -> None:
+    values = np.random.default_rng(3).normal(size=(21, 22, 23)).astype(np.float32)
+    stored, own = turned(values, np.eye(4), "PSR")
+    fit = fit_grid(stored.shape, own, Preprocessing((4, 4, 4), factors))
+    smoothed = ndimage.gaussian_filter(values, [(factor - 1) / 2 for factor in factors], mode="nearest")
+    expected = processing.resample_from_to(nibabel.Nifti1Image(smoothed, np.eye(4)), (fit.shape, fit.affine), order=1)
+    np.testing.assert_allclose(fitted(stored, fit, 1), expected.get_fdata(), atol=1e-4)
+
+
+def test_an_oblique_scan_is_resampled_even_at_its_own_spacing() -> None:
+    affine = rotated(np.diag([2.0, 2.0, 2.5, 1.0]), 25)
+    for spacing in (None, (2.0, 2.0, 2.5)):
+        fit = fit_grid((15, 15, 15), affine, Preprocessing((6, 6, 6), spacing))
+        made = fitted(ramp(affine, (15, 15, 15)), fit, 1)
+        np.testing.assert_allclose(fit.affine[:3, :3], np.diag([2, 2, 2.5]), atol=1e-9)
+        assert_ramp(made, fit.affine, np.isfinite(made))
+        assert not fit.exact and np.isfinite(made).all()
 
 
 def test_a_spacing_that_is_the_scans_own_but_for_rounding_takes_its_very_voxels() -> None:

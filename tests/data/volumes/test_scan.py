@@ -124,6 +124,29 @@ def test_a_map_of_a_file_with_several_volumes_is_one_volume_and_in_millimetres(t
     assert back.header.get_xyzt_units()[0] == "mm" and back.header.get_zooms() == (2, 2, 2)
 
 
+@pytest.mark.parametrize(("sform", "qform"), [(4, 0), (0, 2), (0, 0), (1, 1)])
+def test_a_map_says_in_which_space_it_lies_as_its_scan_does(tmp_path: pathlib.Path, sform: int, qform: int) -> None:
+    image = nibabel.Nifti1Image(numbers(), oblique())
+    image.set_sform(oblique(), sform)
+    image.set_qform(oblique(), qform)
+    nibabel.save(image, tmp_path / "a.nii")
+    volume = read_scan(tmp_path / "a.nii", Preprocessing(SHAPE))
+    back = to_scan_space(volume.values, volume.affine, tmp_path / "a.nii")
+    own = nibabel.load(tmp_path / "a.nii").affine
+    assert int(back.header["sform_code"]) == (sform or qform or 1) and int(back.header["qform_code"]) == (qform or sform or 1)
+    np.testing.assert_allclose(back.get_sform(), own, atol=1e-4)
+    np.testing.assert_allclose(back.get_qform(), own, atol=1e-4)
+
+
+def test_the_share_of_nan_is_the_steps_own(tmp_path: pathlib.Path) -> None:
+    values = numbers().astype(np.float32)
+    values[0, 0, 0] = np.nan
+    path = write_scan(tmp_path / "a.nii", values)
+    assert read_scan(path, Preprocessing(SHAPE, nan_share=0.002)).notes
+    with pytest.raises(DataError, match=r"NaN or infinite values in 1 of 720 voxels \(0.1%, allowed are 0.0%\)"):
+        read_scan(path, Preprocessing(SHAPE, nan_share=0.0))
+
+
 def test_a_map_beyond_the_result_is_zero_and_a_map_must_be_a_volume(tmp_path: pathlib.Path) -> None:
     path = write_scan(tmp_path / "a.nii")
     volume = read_scan(path, Preprocessing((4, 9, 10), **PLAIN))

@@ -83,6 +83,14 @@ def test_epochs_and_scans_are_augmented_differently(cohort: Participants, cache:
     assert noise.std(axis=(1, 2, 3)).all() and not np.allclose(noise[0], noise[1])
 
 
+def test_another_seed_augments_otherwise(cohort: Participants, cache: VolumeCache) -> None:
+    made = []
+    for seed in (0, 1, 0):
+        with VolumeSource(cohort, cache, 7, shuffle=False, seed=seed, augmentation=Augmentation(noise=0.1)) as source:
+            made.append(next(iter(source)).x)
+    assert np.array_equal(made[0], made[2]) and not np.allclose(made[0], made[1])
+
+
 def test_the_flip_is_between_left_and_right_whatever_the_orientation(cohort: Participants) -> None:
     cache = VolumeCache(None, Preprocessing((10, 9, 8), orientation="SAR", normalisation="none"))
     with VolumeSource(cohort, cache, 7, shuffle=False, augmentation=Augmentation(flip=True)) as source:

@@ -70,7 +70,7 @@ class VolumeCache:
         DataError
             If its file cannot be used, as `read_scan`, or changes meanwhile.
         """
-        state = _state(scan)
+        state = self._state(scan)
         entry = self._entry(scan, state)
         values = None if entry is None else self._values(entry)
         if values is None:
@@ -90,7 +90,7 @@ class VolumeCache:
         DataError
             As `get`.
         """
-        state = _state(scan)
+        state = self._state(scan)
         entry = self._entry(scan, state)
         values = None if entry is None else self._values(entry)
         if entry is not None and values is not None:
@@ -118,7 +118,7 @@ class VolumeCache:
     def _made(self, scan: Scan, state: str, entry: pathlib.Path | None) -> Volume:
         volume = read_scan(scan.path, self.steps, scan.mask)
         self._count("decoded")
-        if _state(scan) != state:
+        if self._state(scan) != state:
             raise DataError(f"{scan.path} was changed while it was read; start again when it is complete")
         if entry is not None and not self.trouble:
             self._keep(entry, volume)
@@ -150,9 +150,27 @@ class VolumeCache:
     def _entry(self, scan: Scan, state: str) -> pathlib.Path | None:
         if self.folder is None:
             return None
-        where = _digest(*(os.path.realpath(path) for path in _files(scan)))
+        where = _digest(*(os.path.realpath(path) for path in self._files(scan)))
         name = re.sub(r"[^A-Za-z0-9_-]", "-", scan.key)[:_NAMED]
         return self.folder / f"{name}_{where}_{self.steps.digest}_{state}.npy"
+
+    def _files(self, scan: Scan) -> tuple[pathlib.Path, ...]:
+        """Return the files that a volume is made of; a mask that is not wanted need not even be there."""
+        return (scan.path,) if scan.mask is None or self.steps.mask != "table" else (scan.path, scan.mask)
+
+    def _state(self, scan: Scan) -> str:
+        """Return a digest of the size and the time of change of a scan's files."""
+        states = []
+        for path in self._files(scan):
+            try:
+                found = os.stat(path)
+            except FileNotFoundError as fault:
+                raise DataError(f"{path} does not exist; correct the path in the table") from fault
+            except (OSError, ValueError) as fault:
+                reason = getattr(fault, "strerror", None) or fault
+                raise DataError(f"cannot read {path}: {reason}; correct the path in the table") from fault
+            states.append(f"{found.st_size} {found.st_mtime_ns}")
+        return _digest(*states)
 
     @staticmethod
     def _remove_abandoned(folder: pathlib.Path) -> None:
@@ -160,24 +178,6 @@ class VolumeCache:
             with contextlib.suppress(OSError):
                 if time.time() - left.stat().st_mtime > ABANDONED_S:
                     left.unlink()
-
-
-def _files(scan: Scan) -> tuple[pathlib.Path, ...]:
-    return (scan.path,) if scan.mask is None else (scan.path, scan.mask)
-
-
-def _state(scan: Scan) -> str:
-    """Return a digest of the size and the time of change of a scan's files."""
-    states = []
-    for path in _files(scan):
-        try:
-            found = os.stat(path)
-        except FileNotFoundError as fault:
-            raise DataError(f"{path} does not exist; correct the path in the table") from fault
-        except (OSError, ValueError) as fault:
-            raise DataError(f"cannot read {path}: {getattr(fault, 'strerror', None) or fault}; correct the path in the table") from fault
-        states.append(f"{found.st_size} {found.st_mtime_ns}")
-    return _digest(*states)
 
 
 def _digest(*parts: str) -> str:

@@ -28,6 +28,7 @@ class Fit:
     shape : (3,) voxels of the result.
     linear, offset : (3, 3) and (3,) arrays: indices of the result to indices of the turned scan.
     affine : (4, 4) array of the result, in mm.
+    extent : (3,) array, how many voxels of the result the scan spans along its axes.
     exact : whether the result's voxels are voxels of the scan, so that nothing is interpolated.
     notes : what is done.
     """
@@ -37,6 +38,7 @@ class Fit:
     linear: Array
     offset: Array
     affine: Array
+    extent: Array
     exact: bool
     notes: tuple[str, ...]
 
@@ -70,7 +72,9 @@ def fit_grid(shape: Sequence[int], affine: Array, steps: Preprocessing) -> Fit:
     result[:3, :3], result[:3, 3] = axes * wanted, turned[:3, :3] @ offset + turned[:3, 3]
     notes = [] if exact else [f"resampled from {_by(sizes)} to {_by(wanted)} mm"]
     notes += [] if straight else [f"oblique by {np.degrees(tilt):.3g} degrees: resampled along the scanner's axes"]
-    return Fit(ornt, steps.shape, linear, offset, result, exact, (*_turn_note(affine, steps), *notes, *_edge_notes(middle, linear, steps)))
+    extent = (2 * middle + 1) / np.linalg.norm(linear, axis=0)
+    every = (*_turn_note(affine, steps), *notes, *_edge_notes(extent, steps))
+    return Fit(ornt, steps.shape, linear, offset, result, extent, exact, every)
 
 
 def _turn_note(affine: Array, steps: Preprocessing) -> list[str]:
@@ -78,10 +82,9 @@ def _turn_note(affine: Array, steps: Preprocessing) -> list[str]:
     return [] if codes == steps.orientation else [f"turned from {codes} to {steps.orientation}"]
 
 
-def _edge_notes(middle: Array, linear: Array, steps: Preprocessing) -> list[str]:
+def _edge_notes(extent: Array, steps: Preprocessing) -> list[str]:
     """Return how far the result falls short of the scan and goes beyond it, in voxels of the result on both sides together."""
-    had = (2 * middle + 1) / np.linalg.norm(linear, axis=0)
-    over = np.round(np.array(steps.shape) - had).astype(int)
+    over = np.round(np.array(steps.shape) - extent).astype(int)
     cropped = [f"cropped by {_by(np.maximum(-over, 0))} voxels"] if (over < 0).any() else []
     return cropped + ([f"padded by {_by(np.maximum(over, 0))} voxels"] if (over > 0).any() else [])
 

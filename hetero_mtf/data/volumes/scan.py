@@ -17,6 +17,8 @@ from hetero_mtf.data.volumes.nifti import Volume, read_grid, read_nifti
 from hetero_mtf.data.volumes.preprocessing import Preprocessing
 from hetero_mtf.errors import DataError
 
+LEAST_EXTENT = 2  # voxels; below, a scan is a few dots, and the unit in its header wrong
+
 
 def read_scan(path: str | os.PathLike[str], steps: Preprocessing, mask: str | os.PathLike[str] | None = None) -> Volume:
     """Return a scan as a network sees it.
@@ -40,6 +42,9 @@ def read_scan(path: str | os.PathLike[str], steps: Preprocessing, mask: str | os
     volume = read_nifti(source, steps.volume)
     values, replaced = without_nan(volume.values, steps.nan_share, str(source))
     fit = fit_grid(values.shape, volume.affine, steps)
+    if fit.extent.min() < LEAST_EXTENT:
+        spans = " x ".join(f"{voxels:.2g}" for voxels in fit.extent)
+        raise DataError(f"{source} spans {spans} voxels of the wanted spacing; correct the voxel sizes in its header, or the spacing")
     result = fitted(values, fit, steps.interpolation)
     inside = np.isfinite(result)
     kept = _mask(source, values, volume.affine, steps, mask)

@@ -83,6 +83,13 @@ def test_other_steps_paths_and_masks_have_entries_of_their_own(tmp_path: pathlib
     assert (made.ravel()[:301] == 0).all() and made.ravel()[301:].all() and len(entries(folder)) == 8
 
 
+def test_a_mask_that_is_not_wanted_need_not_be_there(scan: Scan, folder: pathlib.Path) -> None:
+    masked = scan_of(scan.path, scan.path.parent / "no.nii")
+    np.testing.assert_array_equal(VolumeCache(folder, STEPS).get(masked), numbers())
+    with pytest.raises(DataError, match="no.nii does not exist"):
+        VolumeCache(folder, dataclasses.replace(STEPS, mask="table")).get(masked)
+
+
 def test_one_scan_has_an_entry_for_each_choice_of_steps(scan: Scan, folder: pathlib.Path) -> None:
     for _ in range(2):
         assert VolumeCache(folder, STEPS).get(scan).max() == numbers().max()

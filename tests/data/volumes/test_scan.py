@@ -138,6 +138,12 @@ def test_a_map_says_in_which_space_it_lies_as_its_scan_does(tmp_path: pathlib.Pa
     np.testing.assert_allclose(back.get_qform(), own, atol=1e-4)
 
 
+def test_a_scan_of_a_few_voxels_of_the_result_is_refused(tmp_path: pathlib.Path) -> None:
+    path = write_scan(tmp_path / "a.nii", affine=np.diag([0.001, 0.5, 0.5, 1]))
+    with pytest.raises(DataError, match="a.nii spans 0.008 x 4.5 x 5 voxels of the wanted spacing; correct the voxel sizes"):
+        read_scan(path, Preprocessing(SHAPE, (1, 1, 1)))
+
+
 def test_the_share_of_nan_is_the_steps_own(tmp_path: pathlib.Path) -> None:
     values = numbers().astype(np.float32)
     values[0, 0, 0] = np.nan

@@ -163,6 +163,7 @@ def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int)
         if run.resume is not None:
             trainer.restore(run.resume)
             click.echo(f"going on after step {trainer.step} of {run.resume}")
+        stored = subject.store([path for path in (run.save, run.output) if path is not None])  # --save-every saves before the end
         epochs = _fit(run, data, trainer, seed)
         with data.testing(plan.batch_size) as source:
             metrics = trainer.evaluate(source)
@@ -170,9 +171,9 @@ def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int)
         if run.output is not None:
             save_model(run.output, trainer.to_keras())
         measured = _measured(trainer, plan, epochs.step_s, subject) if run.measured_file is not None else None
-    saved = [path for path in (run.save, run.output) if path is not None]
-    for path in (*saved, *subject.store(saved)):
-        click.echo(f"saved {path}")
+    for path in (run.save, run.output, *stored):
+        if path is not None:
+            click.echo(f"saved {path}")
     return metrics, measured
 
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from hetero_mtf.commands.objective import loss_of, metrics_of
+from hetero_mtf.commands.objective import loss_of, metrics_of, probabilities_of
 from hetero_mtf.data import Dataset
 from hetero_mtf.layers import layer_graph
 
@@ -53,3 +53,16 @@ def test_an_output_may_be_that_of_a_nested_model():
     labels = np.arange(3)
     loss = loss_of(Dataset("d", labels[:, None], labels, labels[:, None], labels, 3), layer_graph(model))
     assert not loss.get_config()["from_logits"]
+
+
+def _probabilities(outputs, units, activation):
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, keras.layers.Dense(units, activation=activation)(inputs))
+    return probabilities_of(np.array(outputs, np.float32), max(2, units), layer_graph(model)).round(4).tolist()
+
+
+def test_outputs_become_probabilities_however_a_network_ends():
+    assert _probabilities([[0.0, np.log(3)]], 2, None) == [[0.25, 0.75]]
+    assert _probabilities([[0.25, 0.75]], 2, "softmax") == [[0.25, 0.75]]
+    assert _probabilities([[np.log(3)]], 1, None) == [[0.25, 0.75]]
+    assert _probabilities([[0.75]], 1, "sigmoid") == [[0.25, 0.75]]

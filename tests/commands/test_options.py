@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from hetero_mtf.commands.options import Argument, FiniteRange, OptimizerChoice, Shares
+from hetero_mtf.commands.options import Argument, FiniteRange, OptimizerChoice, Shares, Three
 
 
 def test_an_argument_of_a_model_is_a_python_literal():
@@ -28,6 +28,13 @@ def test_shares_are_numbers_with_commas_between():
     assert Shares().convert("70,25,5", None, None) == (70.0, 25.0, 5.0)
     with pytest.raises(click.BadParameter, match="'70;25' is not a list of numbers such as 70,25,5"):
         Shares().convert("70;25", None, None)
+
+
+def test_three_numbers_are_three_or_one_for_all():
+    assert Three(int).convert("48,56,40", None, None) == (48, 56, 40) and Three(float).convert("1.5", None, None) == (1.5, 1.5, 1.5)
+    for kind, text, wanted in ((int, "1.5", "whole numbers, such as 64"), (float, "1,2", "numbers, such as 2 or"), (float, "", "numbers")):
+        with pytest.raises(click.BadParameter, match=f"is neither one nor three {wanted}"):
+            Three(kind).convert(text, None, None)
 
 
 def test_an_optimizer_starts_from_keras_s_learning_rate_and_takes_a_given_one():

@@ -35,3 +35,15 @@ def test_holding_out_works_without_classes_and_with_a_class_of_one() -> None:
     for y in (np.linspace(0, 1, 10), np.array([0] * 9 + [1]), np.zeros((10, 3)), np.arange(10)):
         kept, held = hold_out(y)
         assert (len(kept), len(held)) == (8, 2)
+
+
+def test_arrays_are_handed_over_in_batches_by_part() -> None:
+    data = Dataset("z", np.arange(10.0).reshape(5, 2), np.arange(5), np.zeros((3, 2)), np.ones(3, int), 5)
+    assert (data.sample_shape, data.label_shape, data.counts, data.lines) == ((2,), (), {"train": 5, "test": 3}, ())
+    with data.training(2, seed=1) as source:
+        labels = [batch.y.tolist() for batch in source]
+    assert [len(part) for part in labels] == [2, 2, 1] and sorted(sum(labels, [])) == [0, 1, 2, 3, 4] and sum(labels, []) != [0, 1, 2, 3, 4]
+    with data.testing(2) as tested, data.testing(5, "train") as trained:
+        assert [batch.y.tolist() for batch in tested] == [[1, 1], [1]] and [batch.y.tolist() for batch in trained] == [[0, 1, 2, 3, 4]]
+    x, y = data.first(2)
+    assert x.tolist() == [[0, 1], [2, 3]] and y.tolist() == [0, 1]

@@ -11,6 +11,8 @@ from hetero_mtf.errors import DataError
     [
         ("imagenet", r"there is no data set 'imagenet'; use one of digits, mnist:DIR, cifar10:DIR, npz:FILE, synthetic or synthetic:HxWxC"),
         ("", r"there is no data set ''; use one of"),
+        ("imagenet", r"CLASSES:COUNT, nifti:TABLE"),
+        ("nifti:people.tsv", r"'nifti:people.tsv' is a table of scans, which are not read at once; open it with .*open_volumes"),
         ("mnist", r"data set 'mnist' is not complete or says too much; write mnist:DIR"),
         ("cifar10:", r"data set 'cifar10:' is not complete or says too much; write cifar10:DIR"),
         ("npz", r"write npz:FILE"),

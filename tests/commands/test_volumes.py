@@ -1,0 +1,300 @@
+"""Scans from files to predictions, by the command line."""
+
+import csv
+import json
+import re
+
+import nibabel
+import numpy as np
+import pytest
+
+from hetero_mtf.commands.evaluate import Evaluation, evaluate_volumes
+from hetero_mtf.commands.predictions import Predictions
+from tests.commands.volume_cohorts import AXES, MODEL, write_corners, write_faulty
+
+TEST_PART = 4  # of twelve
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a model file, a cohort, a plan and what a training saved."""
+    from hetero_mtf.commands import main
+
+    folder = tmp_path_factory.mktemp("volumes")
+    (folder / "net3d.py").write_text(MODEL)
+    write_corners(folder / "cohort")
+    typed = ["--shares", "2,1", "--cluster", "local:cpu:0,cpu:0", "--batch-size", "4", "-o", folder / "plan.json"]
+    assert main.run(list(map(str, ["plan", "--model", f"{folder / 'net3d.py'}:net", *typed]))) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table(place):
+    """--data's value."""
+    return f"nifti:{place / 'cohort' / 'participants.tsv'}"
+
+
+@pytest.fixture(scope="module")
+def training(place, table):
+    """What `train` is called with, by two processors of this process."""
+    subject = ["train", "--data", table, "--model", f"{place / 'net3d.py'}:net", "--cluster", "local:cpu:0,cpu:0"]
+    return [*subject, "--plan", place / "plan.json", "--optimizer", "adam", "--learning-rate", "0.01", "--test-fraction", "0.34"]
+
+
+@pytest.fixture(scope="module")
+def trained(place, training):
+    """The checkpoint of a training, and what was printed."""
+    import contextlib
+    import io
+
+    from hetero_mtf.commands import main
+
+    state, said = place / "state.npz", io.StringIO()
+    options = ["--epochs", "6", "--validation-fraction", "0.2", "--shift", "1", "--noise", "0.1", "--save", state]
+    with contextlib.redirect_stdout(said):
+        assert main.run(list(map(str, [*training, *options]))) == 0
+    return state, said.getvalue()
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def test_training_tells_what_was_done_and_stores_it(trained):
+    state, said = trained
+    assert "12 scans of 12 participants: 6 AD, 6 NC" in said and "scans: axes turned to RAS" in said
+    assert "augmentation: shifted by up to 1 voxels along each axis" in said
+    assert "leak check passed: no participant and no scan is in two parts (train 6 participants" in said
+    assert re.search(r"epoch +steps +loss +accuracy +val accuracy +val loss +time\n +1/6 +2/2 ", said)
+    assert re.search(r"^waiting for data took \d+\.\d% of the steps$", said, re.MULTILINE)
+    assert f"saved {state.with_name('state-data.json')}" in said
+    stored = json.loads(state.with_name("state-data.json").read_text())
+    assert stored["data"]["classes"] == ["AD", "NC"] and stored["data"]["preprocessing"]["normalisation"] == "zscore"
+    assert len(stored["data"]["split"]["test"]) == TEST_PART and stored["data"]["augmentation"]["noise"] == 0.1
+
+
+def test_a_checkpoint_and_the_table_are_enough_to_evaluate(cli, trained, table, tmp_path):
+    state, said = trained
+    found = cli("evaluate", "--data", table, "--checkpoint", state, "--cluster", "local:cpu:0", "--json", tmp_path / "scores.json")
+    assert found.code == 0 and "leak check passed" in found.out, found
+    accuracy = float(re.search(r"^test loss .*test accuracy (\S+) over 4 samples", said, re.MULTILINE)[1])
+    document = json.loads((tmp_path / "scores.json").read_text())
+    assert document["scores"]["accuracy"]["value"] == accuracy and document["positive"] == "AD"
+    for name in ("accuracy", "balanced accuracy", r"sensitivity \(AD\)", r"specificity \(AD\)", r"ROC AUC \(AD\)"):
+        assert re.search(rf"^{name} +\d\.\d\d\d +\d\.\d\d\d to \d\.\d\d\d ", found.out, re.MULTILINE)
+
+
+def test_a_part_and_the_positive_class_can_be_chosen(trained, table):
+    asked = {"data": table, "checkpoint": str(trained[0]), "cluster": "local:cpu:0", "positive": "NC"}
+    counts = {part: evaluate_volumes(Evaluation(None, (), None, part=part, **asked)).samples for part in ("train", "validation")}
+    assert counts == {"train": 6, "validation": 2}
+
+
+def test_every_scan_gets_probabilities_and_those_not_trained_on_are_scored(cli, trained, table, tmp_path):
+    state, out = trained[0], tmp_path / "p.tsv"
+    found = cli("predict", "--data", table, "--checkpoint", state, "--cluster", "local:cpu:0", "-o", out)
+    assert found.code == 0 and f"{out}: 12 scans, probabilities of AD, NC" in found.out, found
+    assert "leak check: 8 of 12 scans are of participants that were trained on or chosen by, and are not scored" in found.out
+    assert "Scores of 4 predictions" in found.out
+    rows = rows_of(out)
+    assert list(rows[0]) == ["participant_id", "session", "probability_AD", "probability_NC", "predicted", "true", "part"]
+    assert [row["participant_id"] for row in rows] == [f"sub-{n:02d}" for n in range(12)] and {row["session"] for row in rows} == {"n/a"}
+    assert all(abs(float(row["probability_AD"]) + float(row["probability_NC"]) - 1) < 1e-6 for row in rows)
+    assert all(row["predicted"] == max(("AD", "NC"), key=lambda name: float(row[f"probability_{name}"])) for row in rows)
+    assert sum(row["part"] == "test" for row in rows) == TEST_PART
+
+
+def test_a_table_without_labels_is_predicted_and_not_scored(cli, trained, place, table, tmp_path):
+    bare = place / "cohort" / "bare.tsv"
+    bare.write_text("participant_id\tpath\n" + "".join(f"new-{n}\t{n}.nii.gz\n" for n in range(3)))
+    found = cli("predict", "--data", f"nifti:{bare}", "--checkpoint", trained[0], "--cluster", "local:cpu:0", "-o", tmp_path / "p.tsv")
+    assert found.code == 0 and "no scores: there is no scan of a known class that was not trained on" in found.out, found
+    assert "leak check: this is not the table that was trained with" in found.out
+    assert [row["true"] for row in rows_of(tmp_path / "p.tsv")] == ["n/a"] * 3
+    whole = cli("predict", "--data", table, "--checkpoint", trained[0], "--cluster", "local:cpu:0", "-o", tmp_path / "all.tsv")
+    few, all_of_them = ([row["probability_AD"] for row in rows_of(tmp_path / name)] for name in ("p.tsv", "all.tsv"))
+    assert whole.code == 0 and few == all_of_them[:3]
+
+
+def test_a_map_lies_in_the_scan_s_own_space_where_the_classes_differ(cli, place, training, table, tmp_path):
+    bright = [f"{place / 'net3d.py'}:bright" if str(word).endswith(":net") else word for word in training]
+    plan = ["--shares", "1", "--cluster", "local:cpu:0", "--batch-size", "4", "-o", tmp_path / "plan.json"]
+    assert cli("plan", *bright[3:5], *plan).code == 0
+    fixed = ["--learning-rate", "1e-9", "--epochs", "1", "--plan", tmp_path / "plan.json", "--cluster", "local:cpu:0"]
+    assert cli(*bright, *fixed, "--save", tmp_path / "state.npz").code == 0
+    options = ["--cluster", "local:cpu:0", "-o", tmp_path / "p.tsv", "--grad-cam", tmp_path / "maps"]
+    chosen = [word for number in range(0, 2 * len(AXES), 2) for word in ("--participant", f"sub-{number:02d}")]
+    found = cli("predict", "--data", table, "--checkpoint", tmp_path / "state.npz", *options, *chosen)
+    assert found.code == 0 and f"4 maps of layer above in {tmp_path / 'maps'}" in found.out, found
+    for number, axes in zip(range(0, 2 * len(AXES), 2), AXES):
+        scan = nibabel.load(place / "cohort" / f"{number}.nii.gz")
+        heat = nibabel.load(tmp_path / "maps" / f"sub-{number:02d}_gradcam-AD.nii.gz")
+        assert nibabel.aff2axcodes(heat.affine) == tuple(axes) and heat.shape == scan.shape
+        np.testing.assert_allclose(heat.affine, scan.affine)
+        values = nibabel.as_closest_canonical(heat).get_fdata()
+        assert values[:4, :4, :4].min() > 0.2 and values[5:].max() == values[:, 5:].max() == values[:, :, 5:].max() == 0
+        assert (tmp_path / "maps" / f"sub-{number:02d}_gradcam-AD.png").stat().st_size > 1000
+    nothing = cli("predict", "--data", table, "--checkpoint", tmp_path / "state.npz", *options, *chosen[:2], "--grad-cam-class", "NC")
+    assert "1 of them are 0 everywhere: nothing in that layer speaks for that class" in nothing.out, nothing
+
+
+def test_every_fault_of_a_cohort_and_its_split_is_in_one_report(cli, place, training, tmp_path):
+    path, split = write_faulty(tmp_path), tmp_path / "split.json"
+    parts = {"train": ["sub-00", "sub-01", "sub-02", "sub-03"], "test": ["sub-03", "sub-04", "sub-99"]}
+    split.write_text(json.dumps({"kind": "split", "version": 1, **parts}))
+    given = [f"nifti:{path}" if word == training[2] else word for word in training if word not in ("--test-fraction", "0.34")]
+    said = cli(*given, "--split", split, "--save", tmp_path / "state.npz")
+    assert said.code == 1 and said.out == "" and "Traceback" not in said.err
+    first, *faults = said.err.splitlines()
+    assert re.fullmatch(rf"hetero-mtf: {re.escape(str(path))} with its scans has {len(faults)} faults; mend them; .*:", first)
+    assert all(fault.startswith("  ") for fault in faults)
+    wanted = {
+        "bad gzip": r"line 6 \(sub-04\): .*gzip.nii.gz is cut off",
+        "wrong dimensions": r"line 7 \(sub-05\): .*slice.nii has the shape 8 x 8, a slice and not a volume",
+        "NaN": r"line 8 \(sub-06\): .*nan.nii.*NaN",
+        "missing file": r"line 9 \(sub-07\): .*gone.nii does not exist",
+        "duplicate subject": r"line 10 \(sub-00\): line 2 is of the same participant and session",
+        "label that occurs once": r"'MCI'",
+        "class that is empty": r"'FTD'",
+        "no label": r"line 13 \(sub-10\): diagnosis is 'n/a', which stands for unknown",
+        "in two parts": r"split.json: sub-03 is in the train part and in the test part",
+        "not in the table": r"split.json: test part: sub-99 is not in the table",
+    }
+    missing = [name for name, pattern in wanted.items() if not any(re.search(pattern, fault) for fault in faults)]
+    assert not missing, said.err
+    assert not (tmp_path / "state.npz").exists()
+
+
+def test_bad_rows_are_left_out_only_where_that_is_asked_for(cli, place, training, tmp_path):
+    path = write_corners(tmp_path / "cohort")
+    (tmp_path / "cohort" / "11.nii.gz").write_bytes(b"\x1f\x8b no")
+    given = [f"nifti:{path}" if word == training[2] else word for word in training]
+    refused = cli(*given, "--epochs", "1")
+    assert refused.code == 1 and "has 1 fault; mend them, or leave out 1 row with --skip-bad" in refused.err, refused
+    done = cli(*given, "--epochs", "1", "--skip-bad", "--save", tmp_path / "state.npz")
+    assert done.code == 0 and "left out: line 13 (sub-11)" in done.out and "11 scans of 11 participants" in done.out, done
+    again = cli("evaluate", "--data", f"nifti:{path}", "--checkpoint", tmp_path / "state.npz", "--cluster", "local:cpu:0", "--skip-bad")
+    assert again.code == 0, again
+
+
+def test_a_split_is_saved_used_again_and_does_not_follow_the_seed(cli, training, tmp_path):
+    options = ["--epochs", "1", "--split", tmp_path / "split.json"]
+    first = cli(*training, *options, "--seed", "1")
+    drawn = (tmp_path / "split.json").read_bytes()
+    second = cli(*training, *options, "--seed", "2")
+    assert first.code == second.code == 0 and (tmp_path / "split.json").read_bytes() == drawn
+    line = next(line for line in first.out.splitlines() if line.startswith("leak check"))
+    assert line in second.out
+    other = cli(*training, *options, "--split-seed", "3")
+    assert other.code == 1 and "split.json: its seed is 0 and 3 was asked for; leave the option out" in other.err
+
+
+def test_each_fold_is_tested_on_once(cli, training, tmp_path):
+    folds = [word for word in training if word not in ("--test-fraction", "0.34")]
+    tested = []
+    for fold in ("1", "2", "3"):
+        saved = tmp_path / f"{fold}.json"
+        assert cli(*folds, "--epochs", "1", "--folds", "3", "--fold", fold, "--split", saved).code == 0
+        tested += json.loads(saved.read_text())["test"]
+    assert sorted(tested) == [f"sub-{n:02d}" for n in range(12)]
+
+
+def test_a_scan_under_two_names_stops_training_if_it_leaks(cli, training, tmp_path):
+    path = write_corners(tmp_path / "cohort")
+    for number in range(2, 12, 2):
+        (tmp_path / "cohort" / f"{number}.nii.gz").write_bytes((tmp_path / "cohort" / "0.nii.gz").read_bytes())
+    said = cli(*[f"nifti:{path}" if word == training[2] else word for word in training])
+    assert said.code == 1 and "leak check FAILED" in said.err and "are the same file, byte for byte" in said.err, said
+
+
+def test_training_on_scans_goes_on_as_if_it_had_not_been_interrupted(cli, training, tmp_path, monkeypatch):
+    from hetero_mtf.training.trainer import Trainer
+
+    options = [*training, "--shift", "1", "--flip", "--epochs", "2"]
+    straight = cli(*options, "--save", tmp_path / "whole.npz")
+    save = Trainer.save
+
+    def save_and_end(self, path):
+        save(self, path)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "save", save_and_end)
+        assert cli(*options, "--save", tmp_path / "part.npz", "--save-every", "3").code == 130
+    resumed = cli(*options, "--resume", tmp_path / "part.npz")
+    assert resumed.code == 1 and "--test-fraction cannot change the split" in resumed.err, resumed
+    bare = [word for word in options if word not in ("--test-fraction", "0.34")]
+    other = cli(*bare, "--resume", tmp_path / "part.npz", "--mask", "otsu")
+    assert "training cannot go on with other data: mask was none and is otsu; give the options of the first run" in other.sentence
+    resumed = cli(*bare, "--resume", tmp_path / "part.npz")
+    test_line = lambda said: re.search(r"^test loss .*$", said.out, re.MULTILINE)[0]  # noqa: E731
+    assert resumed.code == 0 and "going on after step 3" in resumed.out and test_line(resumed) == test_line(straight), resumed
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--shape", "16"], "the model takes volumes of 8 x 8 x 8 voxels and --shape says 16 x 16 x 16; leave --shape out, or make"),
+        (["--model-arg", "channels=2"], r"samples of shape \(8, 8, 8, 2\) and a scan is \(depth, height, width, 1\); give a 3-D network"),
+        (["--model-arg", "classes=3"], r"gives outputs of shape \(3,\) and the table has 2 classes \(AD, NC\); make it for so many"),
+        (["--orientation", "XYZ"], "orientation is 'XYZ'; give one letter each"),
+        (["--label", "group"], "lacks the column 'group': .* name the labels' column with --label"),
+        (["--test-fraction", "0.6", "--validation-fraction", "0.5"], "a test part of 0.6 and a validation part of 0.5 leave nobody"),
+        (["--data", "nifti:none.tsv"], "there is no table none.tsv; check the path behind nifti:"),
+        (["--data", "nifti:"], "data set 'nifti:' names no table; write nifti:participants.tsv"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_measured(cli, training, options, message):
+    assert re.search(message, cli(*training, *options).sentence)
+
+
+def test_a_network_of_pictures_is_refused(cli, place, training):
+    flat = [f"{place / 'net3d.py'}:flat" if str(word).endswith(":net") else word for word in training]
+    assert "takes samples of shape (8, 8, 1) and a scan is" in cli(*flat).sentence
+
+
+def test_options_of_volumes_go_with_volumes_only(cli, subject, training, table, trained):
+    assert cli("train", *subject, "--flip", "--label", "group").code == 2
+    for options in (["--cache", "x", "--no-cache"], ["--folds", "3"], ["--shape", "1,2"], ["--spacing", "a"]):
+        assert cli(*training, *options).code == 2
+    for options in ([], ["--data", "digits"], ["--data", table, "--input", "npz:x"], ["--data", table, "--participant", "sub-01"]):
+        assert cli("predict", "--checkpoint", trained[0], *options).code == 2
+    for options in (["--json", "x"], ["--positive", "AD"], ["--part", "validation"], ["--skip-bad"]):
+        assert cli("evaluate", "--checkpoint", trained[0], *subject, *options).code == 2
+    assert cli("evaluate", "--checkpoint", trained[0], "--data", "digits").code == 2
+    assert cli("predict", "--checkpoint", trained[0], "--input", "npz:x").code == 2
+
+
+def test_what_does_not_fit_a_checkpoint_is_refused(cli, trained, table, place, tmp_path):
+    base = ["--data", table, "--cluster", "local:cpu:0", "--checkpoint"]
+    other = cli("evaluate", *base, trained[0], "--model-arg", "filters=5")
+    assert re.search(r"net, filters=5 has a network with digest \w+, what was trained \(.*net\) had \w+; give the --model", other.sentence)
+    assert "--positive MCI is no class of the model; it has AD, NC" in cli("evaluate", *base, trained[0], "--positive", "MCI").sentence
+    alone = tmp_path / "alone.npz"
+    alone.write_bytes(trained[0].read_bytes())
+    assert "there is no" in cli("predict", *base, alone).sentence and "keep both files together" in cli("predict", *base, alone).sentence
+    maps = ["--grad-cam", tmp_path / "maps", "-o", tmp_path / "p.tsv"]
+    assert "--grad-cam-class X is no class" in cli("predict", *base, trained[0], *maps, "--grad-cam-class", "X").sentence
+    layer = cli("predict", *base, trained[0], *maps, "--grad-cam-layer", "head")
+    assert re.search("'head' is no layer whose output is a volume; there are .*first, pool, second", layer.sentence)
+    assert "--participant sub-77 is not among the scans" in cli("predict", *base, trained[0], *maps, "--participant", "sub-77").sentence
+    (tmp_path / "file").write_text("")
+    in_file = ["-o", tmp_path / "p.tsv", "--grad-cam", tmp_path / "file"]
+    assert "name another with --grad-cam" in cli("predict", *base, trained[0], *in_file).sentence
+    assert not (tmp_path / "p.tsv").exists()
+
+
+def test_a_part_that_the_split_lacks_is_named(cli, training, table, tmp_path):
+    assert cli(*training, "--epochs", "1", "--save", tmp_path / "s.npz").code == 0
+    said = cli("evaluate", "--data", table, "--checkpoint", tmp_path / "s.npz", "--cluster", "local:cpu:0", "--part", "validation")
+    assert "the split has no validation part, it has train, test; name one of them" in said.sentence
+
+
+def test_scans_that_were_trained_on_are_not_fresh(trained):
+    from hetero_mtf.data.volumes import Participants, Scan
+
+    scans = tuple(Scan(f"sub-{n}", None, label, None) for n, label in enumerate(("AD", "NC", "AD", "MCI", None)))
+    people = Participants("t", scans, "diagnosis", ("AD", "NC"))
+    found = Predictions(people, np.eye(2)[[0, 1, 0, 0, 0]], ("train", "test", "n/a", "test", "test"))
+    assert found.fresh == [1, 2] and found.scores(found.fresh).samples == 2

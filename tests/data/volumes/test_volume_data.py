@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from hetero_mtf.data.labelled import LabelledData
+from hetero_mtf.data.volumes import (
+    Augmentation,
+    CohortOptions,
+    Preprocessing,
+    SplitChoice,
+    VolumeCache,
+    VolumeData,
+    VolumeRequest,
+    open_volumes,
+)
+from hetero_mtf.data.volumes.record import VolumeRecord
+from hetero_mtf.errors import DataError
+from hetero_mtf.planning.reading import read_value
+from tests.data.volumes.nifti_files import SHAPE, write_cohort
+
+
+def opened(folder: pathlib.Path, **changes) -> VolumeData:
+    table = write_cohort(folder, 10)
+    request = VolumeRequest(str(table), VolumeCache(folder / "cache", Preprocessing(SHAPE)), CohortOptions(), SplitChoice())
+    return open_volumes(dataclasses.replace(request, **changes), ("a note",))
+
+
+def test_scans_are_data_with_parts(tmp_path: pathlib.Path) -> None:
+    data = opened(tmp_path, choice=SplitChoice(validation=0.2))
+    assert isinstance(data, LabelledData) and data.classes == 2 and data.name == f"nifti:{tmp_path / 'participants.tsv'}"
+    assert data.sample_shape == (*SHAPE, 1) and data.label_shape == () and data.counts == {"train": 6, "validation": 2, "test": 2}
+    with data.training(4, seed=1) as source:
+        assert [batch.x.shape for batch in source] == [(4, *SHAPE, 1), (2, *SHAPE, 1)]
+    with data.testing(4, "validation") as source:
+        (batch,) = source
+        assert batch.y.tolist() == data.part("validation").y.tolist()
+
+
+def test_what_is_said_ends_with_the_leak_check(tmp_path: pathlib.Path) -> None:
+    said = opened(tmp_path, augmentation=Augmentation(flip=True)).lines
+    assert said[0] == "a note" and said[1] == "10 scans of 10 participants: 5 AD, 5 NC"
+    assert "augmentation: left and right exchanged in half of the volumes" in said and said[-1].startswith("leak check passed")
+
+
+def test_the_first_samples_are_those_trained_on_as_they_are(tmp_path: pathlib.Path) -> None:
+    data = opened(tmp_path, augmentation=Augmentation(noise=1.0), dtype="float64")
+    x, y = data.first(3)
+    assert x.dtype == np.float64 and x.shape == (3, *SHAPE, 1) and y.tolist() == data.part("train").y[:3].tolist()
+    np.testing.assert_array_equal(x[0, ..., 0], data.cache.get(data.part("train").scans[0]))
+    assert len(data.first(100)[0]) == 8
+
+
+def test_what_is_kept_survives_json_and_knows_its_parts(tmp_path: pathlib.Path) -> None:
+    data, faults = opened(tmp_path), []
+    read = read_value(VolumeRecord, json.loads(json.dumps(dataclasses.asdict(data.record))), "", faults)
+    assert read == data.record and not faults
+    assert read.part(data.split.test[0]) == "test" and read.part("sub-77") == "none" and read.is_of(data.participants)
+    assert not read.is_of(dataclasses.replace(data.participants, path=tmp_path / "other.tsv"))
+
+
+def test_a_part_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(DataError, match="the split has no validation part, it has train, test; name one of them"):
+        opened(tmp_path).testing(2, "validation")
+
+
+def test_a_cache_that_cannot_be_written_is_said(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = opened(tmp_path, cache=VolumeCache(tmp_path / "file" / "cache", Preprocessing(SHAPE))).lines
+    assert any(line.startswith("decoded volumes are not kept from here on") for line in said)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.schedule import BACKWARD, FORWARD, Table
+from hetero_mtf.planning.schedule import BACKWARD, FORWARD, Table, kept
 
 Numbers = Sequence[float] | Sequence[Sequence[float]] | np.ndarray
 
@@ -28,7 +28,8 @@ class PipelineCosts:
     kept_bytes : (stages,) or (stages, microbatches) bytes of what a microbatch in flight keeps for its backward pass, the
         stage's input included; empty for none.
     input_bytes : the same of the stage's input alone, which is all that recomputation keeps; empty for none.
-    recompute : the forward pass is done again before the backward pass, instead of keeping what it made.
+    recompute : the forward pass is done again before the backward pass, instead of keeping what it made, unless the one follows the
+        other at once (`schedule.kept`).
     shared_links : the two directions of a link take turns; otherwise it serves one transfer in each direction at a time.
     """
 
@@ -59,15 +60,20 @@ class CheckedCosts:
             )
         between = self.stages - 1
         forward, backward = self._rows(costs, "forward_s", self.stages), self._rows(costs, "backward_s", self.stages)
-        if costs.recompute:
-            backward = [[f + b for f, b in zip(*rows)] for rows in zip(forward, backward)]
+        places = itertools.product(range(self.stages), range(self.microbatches))
+        self.again = frozenset(places) - kept(tasks, devices) if costs.recompute else frozenset()
+        for stage, microbatch in self.again:
+            backward[stage][microbatch] += forward[stage][microbatch]
         self.own_s = {FORWARD: forward, BACKWARD: backward}
         sent = self._rows(costs, "send_forward_s", between), self._rows(costs, "send_backward_s", between)
         self.sent_s = dict(zip((FORWARD, BACKWARD), sent))
         self.update_s = [row[0] for row in self._rows(costs, "update_s", self.stages)]
         self.fixed_bytes = [row[0] for row in self._rows(costs, "fixed_bytes", self.stages)]
         self.needed_bytes = self._rows(costs, "kept_bytes", self.stages)
-        self.kept_bytes = self._rows(costs, "input_bytes", self.stages) if costs.recompute else self.needed_bytes
+        self.kept_bytes = [list(row) for row in self.needed_bytes]
+        inputs = self._rows(costs, "input_bytes", self.stages)
+        for stage, microbatch in self.again:
+            self.kept_bytes[stage][microbatch] = inputs[stage][microbatch]
         self.shared_links = costs.shared_links
 
     def _rows(self, costs: PipelineCosts, name: str, places: int) -> list[list[float]]:

@@ -208,7 +208,8 @@ def _parts(
     for at, stage in enumerate(pipeline.stages):
         over = sum(float(row[at - 1]) if at else 0.0 for row in sent) + sum(float(row[at]) if at < last else 0.0 for row in sent)
         for place, device in enumerate(stage.devices):
-            spent = [part for costs_of in found for part in _passes(costs_of[at], pipeline.recompute)] + [found[0][at].finish]
+            spent = [part for m, costs_of in enumerate(found) for part in _passes(costs_of[at], (at, m) in line.again)]
+            spent.append(found[0][at].finish)
             busy[device] += sum(part.busy_s[place] for part in spent)
             sending[device] += over + sum(part.sending_s[place] for part in spent)
             held_bytes[device] += held[at].peak(line.in_flight[at])[place]
@@ -216,5 +217,5 @@ def _parts(
     return tuple(DevicePart(names[d].name, busy[d], sending[d], max(0.0, step_s - busy[d] - sending[d]), int(held_bytes[d])) for d in busy)
 
 
-def _passes(cost: StageCost, recompute: bool) -> list[Spent]:
-    return [cost.forward, cost.backward, *([cost.forward] if recompute else [])]
+def _passes(cost: StageCost, again: bool) -> list[Spent]:
+    return [cost.forward, cost.backward, *([cost.forward] if again else [])]

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hetero_mtf.errors import PlanError
@@ -164,6 +164,32 @@ def in_flight(table: Table) -> tuple[int, ...]:
         held[stage] += 1 if step_pass == FORWARD else -1
         most[stage] = max(most[stage], held[stage])
     return tuple(most)
+
+
+def kept(tasks: Iterable[Task], devices: Sequence[Sequence[int]]) -> frozenset[tuple[int, int]]:
+    """Return the (stage, microbatch) whose activations are kept where others are computed again, as that would save no memory.
+
+    They are those whose backward pass is the next task of all their devices after the forward pass: nothing is kept beside them.
+
+    Parameters
+    ----------
+    tasks : the tasks of a step, in an order that every device keeps.
+    devices : (stages,) devices of each stage.
+
+    Examples
+    --------
+    >>> table = clock_table("1f1b", [[0], [1]], 3)
+    >>> sorted(kept(itertools.chain(*table), [[0], [1]]))
+    [(1, 0), (1, 1), (1, 2)]
+    """
+    found: set[tuple[int, int]] = set()
+    latest: dict[int, Task] = {}
+    for task in tasks:
+        stage, microbatch, step_pass = task
+        if step_pass == BACKWARD and all(latest.get(device) == Task(stage, microbatch, FORWARD) for device in devices[stage]):
+            found.add((stage, microbatch))
+        latest.update(dict.fromkeys(devices[stage], task))
+    return frozenset(found)
 
 
 def clock_text(table: Table) -> str:

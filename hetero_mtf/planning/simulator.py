@@ -72,6 +72,7 @@ class Simulation:
     bubble : the same over all devices.
     in_flight : (stages,) most microbatches in flight.
     peak_bytes : (stages,) most bytes at once on a device of the stage, its other stages included.
+    again : the (stage, microbatch) whose forward pass is done again before its backward pass.
     """
 
     step_s: float
@@ -83,6 +84,7 @@ class Simulation:
     bubble: float
     in_flight: tuple[int, ...]
     peak_bytes: tuple[float, ...]
+    again: frozenset[tuple[int, int]] = frozenset()
 
 
 def ideal_bubble(stages: int, microbatches: int) -> float:
@@ -173,6 +175,7 @@ def simulate(costs: PipelineCosts, table: Table, devices: Sequence[Sequence[int]
         bubble=sum(idle.values()) / len(idle),
         in_flight=in_flight(table),
         peak_bytes=_peaks(checked, line.orders, placed),
+        again=checked.again,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hetero_mtf.planning.schedule import BACKWARD, FORWARD, Task, clock_table
+from collections.abc import Sequence
+
+from hetero_mtf.planning.schedule import BACKWARD, FORWARD, Task, clock_table, kept
 from hetero_mtf.program.setting import Setting
 
 
@@ -29,3 +31,17 @@ def task_order(setting: Setting, microbatches: int, training: bool) -> list[Task
         ]
     devices = [placed.stage.devices for placed in setting.stages]
     return [task for tick in clock_table(setting.schedule, devices, microbatches, setting.depths or None) for task in tick]
+
+
+def computed_again(setting: Setting, order: Sequence[Task]) -> frozenset[tuple[int, int]]:
+    """Return the (stage, microbatch) whose backward passes compute activations again; none where all activations are kept.
+
+    Parameters
+    ----------
+    setting : stages, and whether activations are computed again.
+    order : the tasks of a step.
+    """
+    if not setting.recompute:
+        return frozenset()
+    backward = {(task.stage, task.microbatch) for task in order if task.step_pass == BACKWARD}
+    return frozenset(backward) - kept(order, [placed.stage.devices for placed in setting.stages])

@@ -59,6 +59,7 @@ class Passes:
     parts : (microbatches,) what each microbatch comes in.
     training : whether batch statistics and dropout are in force.
     step : () int32 tf.Tensor, number of the step.
+    again : the (stage, microbatch) whose backward passes compute activations again.
 
     Attributes
     ----------
@@ -68,8 +69,10 @@ class Passes:
     gradients : (layer index, variable name) -> gradient of the whole loss without penalties, of variables that it depends on.
     """
 
-    def __init__(self, setting: Setting, parts: Sequence[Fed], training: bool, step: tf.Tensor) -> None:
-        self.setting, self.parts = setting, parts
+    def __init__(
+        self, setting: Setting, parts: Sequence[Fed], training: bool, step: tf.Tensor, again: frozenset[tuple[int, int]] = frozenset()
+    ) -> None:
+        self.setting, self.parts, self._again = setting, parts, again
         self.graph = mtf.Graph()
         self.builders = [self._builder(number, training, step) for number in range(len(setting.stages))]
         self.turns: list[Turn] = []
@@ -140,7 +143,7 @@ class Passes:
 
     def _backward(self, stage: int, microbatch: int) -> None:
         first = self._passes.pop((stage, microbatch))
-        made = self._made_again(first, microbatch) if self.setting.recompute else first
+        made = self._made_again(first, microbatch) if (stage, microbatch) in self._again else first
         ys, grad_ys = self._seeds(made, {first.values[i].tensor: made.values[i].tensor for i in first.builder.layers})
         sources = list(dict.fromkeys(first.values[i].tensor for i in sorted(first.sources) if self.setting.graph.layers[i].inputs))
         trained = {key: p.value for key, p in made.builder.parameters.items() if self.setting.is_trainable(*key)}

@@ -16,7 +16,7 @@ from hetero_mtf.planning.microbatches import microbatch_sizes
 from hetero_mtf.program.ends import End, placeholder, placeholders
 from hetero_mtf.program.feed import Target
 from hetero_mtf.program.learning import learning, penalties
-from hetero_mtf.program.order import task_order
+from hetero_mtf.program.order import computed_again, task_order
 from hetero_mtf.program.passes import Passes
 from hetero_mtf.program.setting import Setting
 from hetero_mtf.program.site import slot_key
@@ -69,8 +69,9 @@ def build_program(setting: Setting, mode: str, batch: int, targets: Sequence[Tar
     with tf.name_scope(f"{mode}_{batch}"):
         fed, step = placeholders(setting, batch, targets), placeholder(tf.int32, ())
         sizes = microbatch_sizes(batch, setting.microbatches) if training else (batch,)
-        passes = Passes(setting, fed.microbatches(sizes), training, step)
-        for task in task_order(setting, len(sizes), training):
+        order = task_order(setting, len(sizes), training)
+        passes = Passes(setting, fed.microbatches(sizes), training, step, computed_again(setting, order))
+        for task in order:
             passes.run(task)
         for stage in range(len(setting.stages)):
             passes.begin("update", stage)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.schedule import BACKWARD, FORWARD, SCHEDULES, Table, Task, clock_table, in_flight, least_depths
+from hetero_mtf.planning.schedule import BACKWARD, FORWARD, SCHEDULES, Table, Task, clock_table, in_flight, kept, least_depths
 
 groups = st.lists(st.integers(0, 4), min_size=1, max_size=3, unique=True)
 anywhere = st.lists(groups, min_size=1, max_size=9)
@@ -98,6 +98,20 @@ def test_depths_are_kept_and_cost_no_ticks_where_they_are_enough(depths: list[in
 def test_counting_transfers_as_stages_costs_no_ticks(stages: int, microbatches: int) -> None:
     table = clock_table("1f1b", apart(stages), microbatches, [2 * (stages - stage) - 1 for stage in range(stages)])
     assert len(table) == 2 * (microbatches + stages - 1)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@given(counts)
+def test_activations_are_kept_where_the_backward_pass_is_the_next_task_of_every_device(schedule: str, microbatches: int) -> None:
+    devices = [[0, 1], [2], [0, 3], [2]] if schedule == "interleaved" else apart(3)
+    tasks = list(itertools.chain(*clock_table(schedule, devices, microbatches)))
+    expected = set()
+    for stage, microbatch in itertools.product(range(len(devices)), range(microbatches)):
+        order = {device: [task for task in tasks if device in devices[task.stage]] for device in devices[stage]}
+        places = {device: mine.index(Task(stage, microbatch, FORWARD)) + 1 for device, mine in order.items()}
+        if all(order[device][at] == Task(stage, microbatch, BACKWARD) for device, at in places.items()):
+            expected.add((stage, microbatch))
+    assert kept(tasks, devices) == expected and {(len(devices) - 1, microbatches - 1)} <= expected
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.schedule import BACKWARD, FORWARD, SCHEDULES, Table, Task, clock_table, in_flight, least_depths
+from hetero_mtf.planning.schedule import BACKWARD, FORWARD, SCHEDULES, Table, Task, clock_table, in_flight, kept, least_depths
 from hetero_mtf.planning.simulator import Entry, PipelineCosts, Simulation, chain_s, ideal_bubble, passes_s, simulate
 
 seeds, counts = st.integers(0, 10**6), st.integers(1, 10)
@@ -237,12 +237,17 @@ def test_a_device_keeps_what_its_microbatches_in_flight_keep(stages: int, microb
     assert found.peak_bytes == tuple(100.0 + kept for kept in each)
 
 
-def test_recomputation_takes_the_forward_pass_twice() -> None:
-    costs = drawn(3, alike=False)
-    again = dataclasses.replace(costs, recompute=True)
-    written = dataclasses.replace(costs, backward_s=np.add(costs.forward_s, costs.backward_s))
-    table = table_of("1f1b", costs, 5)
-    assert simulate(again, table) == simulate(written, table)
+@pytest.mark.parametrize("schedule", ["1f1b", "fill_drain"])
+def test_recomputation_takes_the_forward_pass_twice_unless_the_backward_pass_follows_it_at_once(schedule: str) -> None:
+    costs, table = drawn(3, alike=False), table_of(schedule, drawn(3, alike=False), 5)
+    again = simulate(dataclasses.replace(costs, recompute=True), table)
+    stages = len(costs.forward_s)
+    assert again.again == frozenset(itertools.product(range(stages), range(5))) - kept(itertools.chain(*table), apart(stages))
+    backward = np.repeat(np.asarray(costs.backward_s)[:, None], 5, axis=1)
+    for stage, microbatch in again.again:
+        backward[stage, microbatch] += costs.forward_s[stage]
+    assert dataclasses.replace(again, again=frozenset()) == simulate(dataclasses.replace(costs, backward_s=backward), table)
+    assert again.step_s > simulate(costs, table).step_s
 
 
 def test_stages_on_one_device_share_its_memory_at_each_moment_and_unequal_microbatches_keep_their_own() -> None:

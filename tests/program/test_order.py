@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +14,12 @@ import tensorflow as tf
 
 import hetero_mtf as hm
 from hetero_mtf.mesh.turns import END
+from hetero_mtf.planning.pipeline_costs import PipelineCosts
 from hetero_mtf.planning.schedule import clock_table
+from hetero_mtf.planning.simulator import simulate
+from hetero_mtf.program.order import computed_again, task_order
 from hetero_mtf.program.passes import task_name
+from hetero_mtf.program.setting import PlacedStage
 from hetero_mtf.runtime import step_trace
 from tests.program import small_nets as nets
 from tests.program.pipelines import Pipe, steps_for
@@ -128,7 +133,24 @@ def test_forward_passes_run_once_more_where_activations_are_computed_again(
         trainer.trace_on_batch(steps.x[0], steps.y[0])
     nodes = {node.node_name for entry in seen[0].dev_stats for node in entry.node_stats}
     convolutions = [name for name in nodes if TASK.match(name) and name.endswith("/Conv2D")]
-    assert len(convolutions) == 2 * 4 * (2 if recompute else 1), "two convolutions, four microbatches"
+    assert len(convolutions) == 2 * (4 + 3 * recompute), "two convolutions; the last of four microbatches comes back at once"
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "interleaved", "synchronous"])
+def test_what_the_simulator_says_is_computed_again_is_what_the_program_computes_again(schedule: str, cluster: Any) -> None:
+    turns = schedule == "interleaved"
+    starts, devices = ("first", "second", "hidden"), ((0,), (1,), (0 if turns else 2,))
+    plan = Pipe(starts, devices, ((1,),) * 3, schedule=schedule, recompute=True).plan(nets.convs(), cluster)
+    stages = tuple(PlacedStage(stage, ("/cpu:0",)) for stage in plan.stages)
+    setting: Any = types.SimpleNamespace(stages=stages, schedule=schedule, recompute=True, depths=())
+    found = computed_again(setting, task_order(setting, 4, True))
+    if schedule == "synchronous":
+        assert found == frozenset()
+        return
+    costs = PipelineCosts([1.0] * 3, [2.0] * 3, recompute=True)
+    assert found == simulate(costs, clock_table(schedule, devices, 4), devices).again and (0, 0) in found and (2, 3) not in found
+    setting.recompute = False
+    assert computed_again(setting, task_order(setting, 4, True)) == frozenset()
 
 
 @pytest.mark.slow

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetero_mtf.commands.options import BATCH_SIZE
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.runtime.cluster import Cluster
-from hetero_mtf.training.checkpoint import load_state
-from hetero_mtf.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from hetero_mtf.training.trainer import Trainer
 
 
 @contextlib.contextmanager
@@ -33,6 +32,11 @@ def restored(
     HeteroError
         If a file cannot be read, or does not fit the model or the cluster.
     """
+    from hetero_mtf.planning.plan import Plan
+    from hetero_mtf.runtime.cluster import Cluster
+    from hetero_mtf.training.checkpoint import load_state
+    from hetero_mtf.training.trainer import Trainer
+
     optimizer = load_state(checkpoint).optimizer
     plan = None if plan_file is None else Plan.load(plan_file)
     with Cluster.parse(cluster) as live:

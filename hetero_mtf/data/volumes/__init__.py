@@ -1,32 +1,53 @@
 """MRI volumes: from a table of participants and NIfTI files to batches.
 
-How to use it, from the table to a trained network:
+The way of a scan: `read_participants` lists it, `open_cohort` checks it with all others and names every fault in one report, a
+`VolumeCache` decodes it once by a `Preprocessing`, and a `VolumeSource` hands it over in batches that `Trainer.fit`, `evaluate` and
+`predict` take. `read_scan` gives one scan with its affine, and `to_scan_space` brings a map on its grid back into the file's own space.
 
-    from hetero_mtf.data.volumes import (
-        Augmentation, CohortOptions, Preprocessing, VolumeCache, VolumeSource, cache_folder, open_cohort, read_scan, to_scan_space
-    )
-    from hetero_mtf.devices import environment
+Examples
+--------
+A cohort of four, here of noise:
 
-    steps = Preprocessing((64, 64, 64), spacing_mm=(3, 3, 3), normalisation="zscore", mask="otsu")
-    folder, notes = cache_folder("data/participants.tsv", environment.variables())     # or VolumeCache(None, steps): no cache
-    cache = VolumeCache(folder, steps)
-    cohort = open_cohort("data/participants.tsv", cache, CohortOptions(label="diagnosis", skip_bad=False))
-    for line in (*notes, *steps.lines(), *cohort.lines()):
-        print(line)                                                                     # cache.trouble says why the cache stopped, or ""
-    everybody = cohort.participants                                                     # .scans, .ids, .classes, .y
-    train, test = everybody.part(["sub-01", "sub-02"]), everybody.part(["sub-03"])      # by subject, as a split says
+>>> import pathlib, tempfile
+>>> import nibabel, numpy as np
+>>> folder = tempfile.TemporaryDirectory()
+>>> table = pathlib.Path(folder.name) / "participants.tsv"
+>>> rows = ["participant_id\\tdiagnosis\\tpath"]
+>>> for number, diagnosis in enumerate(["AD", "NC", "AD", "NC"]):
+...     values = np.random.default_rng(number).normal(size=(20, 24, 22)).astype(np.float32)
+...     nibabel.save(nibabel.Nifti1Image(values, np.diag([-2, 2, 2, 1])), table.parent / f"{number}.nii.gz")
+...     rows.append(f"sub-{number}\\t{diagnosis}\\t{number}.nii.gz")
+>>> count = table.write_text("\\n".join(rows))
 
-    source = VolumeSource(train, cache, batch_size=4, seed=0, augmentation=Augmentation(flip=True, shift_voxels=2, noise=0.05))
-    trainer.fit(source, epochs=10, validation_data=VolumeSource(test, cache, batch_size=4, shuffle=False))
-    print(source.waited_s, source.handed_over)                                          # seconds waited for batches, and how many
-    outputs = trainer.predict(VolumeSource(test, cache, batch_size=4, shuffle=False, labels=False))      # rows in the order of test.scans
+Without a cache use `VolumeCache(None, steps)`; `CohortOptions` says how the table is taken: which column, whether bad scans are left out.
 
-    json.dumps(steps.to_json()); Preprocessing.from_json(...)                           # to store with the model
-    volume = read_scan(scan.path, steps, scan.mask)                                     # values (D, H, W), affine, notes
-    nibabel.save(to_scan_space(heat, volume.affine, scan.path), "heat.nii.gz")          # heat: (D, H, W), on the grid of volume
+>>> steps = Preprocessing((12, 12, 12), spacing_mm=(3, 3, 3))
+>>> place, notes = cache_folder(table, {})
+>>> cache = VolumeCache(place, steps)
+>>> cohort = open_cohort(table, cache, CohortOptions(label="diagnosis"))
+>>> print("\\n".join(cohort.lines()))
+4 scans of 4 participants: 2 AD, 2 NC
+4 scans: turned from LAS to RAS
+4 scans: resampled from 2 x 2 x 2 to 3 x 3 x 3 mm
+4 scans: cropped by 1 x 4 x 3 voxels
 
-`open_cohort` raises one DataError with every fault of the table and of the files (and of a split, by `more=`), one a line.
-For evaluating and predicting: CohortOptions(classes=the trained model's, labelled=True or False).
+Parts are taken by participant. To train, shuffle and augment; to test and to predict, take the table's order.
+
+>>> train, test = cohort.participants.part(["sub-0", "sub-1"]), cohort.participants.part(["sub-2", "sub-3"])
+>>> source = VolumeSource(train, cache, batch_size=2, seed=0, augmentation=Augmentation(flip=True, shift_voxels=1, noise=0.05))
+>>> with source, VolumeSource(test, cache, batch_size=2, shuffle=False) as held_out:
+...     [(batch.x.shape, sorted(batch.y.tolist())) for batch in source], [batch.y.tolist() for batch in held_out]
+([((2, 12, 12, 12, 1), [0, 1])], [[0, 1]])
+>>> source.handed_over, source.waited_s < 60
+(1, True)
+
+A map on the network's grid, such as what it looked at, laid over the scan; and the steps as they are stored with a model:
+
+>>> scan = test.scans[0]
+>>> heat = to_scan_space(np.ones((12, 12, 12)), cache.volume(scan).affine, scan.path)
+>>> heat.shape, Preprocessing.from_json(steps.to_json()) == steps
+((20, 24, 22), True)
+>>> folder.cleanup()
 """
 
 from hetero_mtf.data.volumes.augmentation import Augmentation

@@ -200,12 +200,21 @@ def _affine(path: pathlib.Path, header: Any) -> tuple[Array, list[str]]:
         apart_mm = _apart_mm(forms["sform"][0], forms["qform"][0], header.get_data_shape()[:3])
         if apart_mm > FORM_TOLERANCE_MM:
             notes.append(f"sform and qform differ by up to {apart_mm:.3g} mm: sform taken")
-    unit = header.get_xyzt_units()[0]
+    unit = _unit(header)
+    if unit == "":
+        notes.append("the header's unit is none that NIfTI knows: taken as mm")
     if unit in _MM:
         affine[:3] *= _MM[unit]
         notes.append(f"the header's unit is {unit}: turned into mm")
     _check_affine(path, affine)
     return affine, notes
+
+
+def _unit(header: Any) -> str:
+    try:
+        return str(header.get_xyzt_units()[0])
+    except KeyError:
+        return ""
 
 
 def _qform(header: Any) -> tuple[Any, int]:

@@ -15,7 +15,7 @@ from hetero_mtf.data.volumes.nifti import read_grid, read_nifti
 from hetero_mtf.errors import DataError
 from tests.data.volumes.nifti_files import AFFINE, SHAPE, numbers, write_scan
 
-DIM, DATATYPE, PIXDIM, SLOPE, QFORM_CODE, SFORM = 40, 70, 76, 112, 252, 280  # bytes into a NIfTI-1 header
+DIM, PIXDIM, SLOPE, UNITS, QFORM_CODE, SFORM = 40, 76, 112, 123, 252, 280  # bytes into a NIfTI-1 header
 
 
 def refused(path: pathlib.Path, **options) -> str:
@@ -249,6 +249,12 @@ def test_units_of_the_header_become_millimetres(tmp_path: pathlib.Path, unit: st
     volume = read_nifti(tmp_path / "a.nii")
     np.testing.assert_allclose(volume.affine, placed, rtol=1e-6)
     assert bool(volume.notes) == (factor != 1)
+
+
+def test_a_unit_nobody_knows_is_noted(tmp_path: pathlib.Path) -> None:
+    volume = read_nifti(patched(write_scan(tmp_path / "a.nii"), (UNITS, "<B", (7,))))
+    assert volume.notes == ("the header's unit is none that NIfTI knows: taken as mm",)
+    np.testing.assert_allclose(volume.affine, AFFINE)
 
 
 def test_what_nibabel_mends_of_a_header_is_noted_and_not_logged(

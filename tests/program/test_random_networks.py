@@ -96,8 +96,9 @@ def _built(block: Block, x: Any) -> Any:
 
 
 def _attended(filters: int, x: Any) -> Any:
-    """Return attention of all places of `x` to all places of it."""
+    """Return attention of all places of `x` to all places of it; of two at least, as Keras warns of a softmax of one."""
     layers = keras.layers
+    x = layers.ZeroPadding2D(((0, 0), (0, 1)))(x) if x.shape[1] * x.shape[2] == 1 else x
     height, width = x.shape[1:3]
     query, value, key = (layers.Reshape((height * width, filters))(layers.Conv2D(filters, 1)(x)) for _ in range(3))
     return layers.Reshape((height, width, filters))(layers.Attention(use_scale=filters % 2 == 0)([query, value, key]))

@@ -57,11 +57,13 @@ class Cohort:
         scans = self.participants.scans
         counts = collections.Counter(scan.label for scan in scans)
         spread = ", ".join(f"{counts[name]} {name}" for name in self.participants.classes if counts[name])
-        first = f"{len(scans)} scans of {len(self.participants.ids)} participants{': ' + spread if spread else ''}"
+        people = len(self.participants.ids)
+        count = f"{len(scans)} scan{'s' if len(scans) != 1 else ''} of {people} participant{'s' if people != 1 else ''}"
+        first = f"{count}: {spread}" if spread else count
         left_out = [f"left out: {fault.text}" for fault in self.skipped]
         found = collections.Counter(note for notes in self.notes.values() for note in notes)
         noted = [f"{count} scan{'s' if count > 1 else ''}: {note}" for note, count in found.most_common(_NOTES)]
-        more = [f"and {len(found) - _NOTES} more kinds of notes"] if len(found) > _NOTES else []
+        more = [f"and {len(found) - _NOTES} more kind{'s' if len(found) > _NOTES + 1 else ''} of notes"] if len(found) > _NOTES else []
         return (first, *left_out, *noted, *more)
 
 

@@ -111,7 +111,7 @@ def test_to_predict_neither_labels_nor_several_classes_are_needed(tmp_path: path
     write_scan(tmp_path / "a.nii")
     table = write_table(tmp_path, ("1", "a.nii"), header=("participant_id", "path"))
     cohort = open_cohort(table, cache_of(tmp_path), CohortOptions(labelled=False, classes=("AD", "NC")))
-    assert cohort.participants.classes == ("AD", "NC") and cohort.lines() == ("1 scans of 1 participants",)
+    assert cohort.participants.classes == ("AD", "NC") and cohort.lines() == ("1 scan of 1 participant",)
 
 
 def test_notes_are_counted_and_the_rare_ones_left_out_of_the_log(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_notes_are_counted_and_the_rare_ones_left_out_of_the_log(tmp_path: pathl
     cohort = open_cohort(table, cache_of(tmp_path))
     assert cohort.lines()[1:] == ("3 scans: turned from LAS to RAS", "1 scan: turned from RPS to RAS")
     monkeypatch.setattr(check, "_NOTES", 1)
-    assert cohort.lines()[1:] == ("3 scans: turned from LAS to RAS", "and 1 more kinds of notes")
+    assert cohort.lines()[1:] == ("3 scans: turned from LAS to RAS", "and 1 more kind of notes")
 
 
 def test_sessions_of_one_participant_have_notes_of_their_own(tmp_path: pathlib.Path) -> None:

@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 
 from tests.program import drawing
-from tests.program.test_random_networks import NETWORKS, Network, check_drawn
+from tests.program.test_random_networks import ATTENDED, NETWORKS, Network, check_drawn
 
 BATCH = 5
 MESHES: list[drawing.Axes] = [(("devices", 1),), (("devices", 2),), (("devices", 3),), (("b", 2), ("f", 2)), (("f", 2), ("b", 2))]
@@ -30,7 +30,7 @@ def test_a_random_network_in_a_random_pipeline_gives_the_numbers_of_one_device(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @hypothesis.settings(max_examples=20, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
-@hypothesis.given(NETWORKS, STAGES, st.integers(0, 2**16))
+@hypothesis.given(ATTENDED, STAGES, st.integers(0, 2**16))
 def test_many_random_networks_in_random_pipelines_give_the_numbers_of_one_device(
     network: Network, meshes: list[drawing.Axes], seed: int
 ) -> None:

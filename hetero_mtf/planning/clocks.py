@@ -13,8 +13,6 @@ from hetero_mtf.planning.link_cost import Ring
 from hetero_mtf.planning.moves import Lying, Move, input_of, moves, output_of
 from hetero_mtf.planning.records import LayerLayout, Stage
 
-_Brought = tuple[int, Lying]  # a layer whose output was moved, and how it lies then
-
 
 @dataclasses.dataclass(frozen=True)
 class _Groups:
@@ -60,31 +58,40 @@ class Clocks:
         self.now, self.busy, self.sending = (np.zeros(len(stage.devices)) for _ in range(3))
         self.entries = {entry.layer: entry for entry in stage.layouts}
         self.places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
-        self._brought: dict[_Brought, int] = {}
+        self._brought: set[tuple[int, Lying]] = set()  # layers whose outputs were moved, and how they lie then
+        self._brings: set[tuple[int, int]] = set()  # such layers, and the reader that they were moved for
+        self._returns: set[tuple[int, int]] = set()  # layers, and the first of the columns that want their outputs alike
         self._along: dict[str, _Groups] = {}
         self._parts: dict[tuple[str, Lying], list[float]] = {}
-        self._first_column: dict[tuple[int, str, Lying], int] = {}
         names = [costs.profile.cluster.devices[d].tf_device for d in stage.devices]
         found, self._turns = np.unique(names, return_inverse=True)
         self._alone = len(found) == len(names)
         self._held_as: dict[int, Lying] = {}
         self._wanted_as: dict[int, Lying] = {}
+        self._spent: dict[int, dict[str, np.ndarray]] = {}
         self._lay_down()
 
     def _lay_down(self) -> None:
-        """Note how each layer's output lies and how it wants its inputs, once for all that are laid out alike."""
-        known: dict[tuple[object, ...], tuple[Lying, Lying]] = {}
+        """Note how each layer lies, wants its inputs and what its passes take, once for all that are laid out alike."""
+        known: dict[tuple[object, ...], tuple[Lying, Lying, int]] = {}
+        same: dict[Lying, Lying] = {}
+        columns: set[tuple[int, str, Lying]] = set()
         for entry in self.stage.layouts:
             lies = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis
             if lies not in known:
-                known[lies] = output_of(entry), input_of(entry)
-            self._held_as[entry.layer], self._wanted_as[entry.layer] = held, wanted = known[lies]
+                held, wanted = (same.setdefault(lying, lying) for lying in (output_of(entry), input_of(entry)))
+                known[lies] = held, wanted, self.costs.way_of(entry, self.stage, self.beside)
+            self._held_as[entry.layer], self._wanted_as[entry.layer], way = known[lies]
+            self._spent[entry.layer] = self.costs.passes_on(entry, self.stage, way, self.beside)
             for source in self.costs.graph.layers[entry.layer].inputs if entry.layout == "column" else ():
-                self._first_column.setdefault((source, entry.axis, wanted), entry.layer)
+                column = source, entry.axis, self._wanted_as[entry.layer]
+                if column not in columns:
+                    columns.add(column)
+                    self._returns.add((source, entry.layer))
 
     def compute(self, entry: LayerLayout, step_pass: str) -> None:
         """Let every processor compute its part of a layer; those on one TensorFlow device take turns."""
-        spent = self.costs.spent_on(entry, self.stage, step_pass, self.beside)
+        spent = self._spent[entry.layer][step_pass]
         self.busy += spent
         self.now += spent if self._alone else np.bincount(self._turns, spent)[self._turns]
 
@@ -99,8 +106,9 @@ class Clocks:
             self.compute(entry, "forward")
             if entry.layout == "row":
                 self._all_reduce(entry.axis, self._held_as[entry.layer], self._bytes(entry.layer))
-            self._join_scores(entry)
-            self._join_statistics(entry, forward=True)
+            if entry.layer in self.costs.joining:
+                self._join_scores(entry)
+                self._join_statistics(entry, forward=True)
         for index in self.costs.graph.outputs:
             if index in self._held_as:
                 lying = self._held_as[index]
@@ -112,8 +120,9 @@ class Clocks:
             if not self.costs.trains_before[entry.layer]:
                 continue
             self.compute(entry, "backward")
-            self._join_scores(entry)
-            self._join_statistics(entry, forward=False)
+            if entry.layer in self.costs.joining:
+                self._join_scores(entry)
+                self._join_statistics(entry, forward=False)
             self._return_gradients(entry)
 
     def add_gradients_up(self) -> None:
@@ -141,9 +150,9 @@ class Clocks:
     def _return_gradients(self, entry: LayerLayout) -> None:
         sources = [s for s in self.costs.graph.layers[entry.layer].inputs if self.costs.trains_before[s]]
         for source in dict.fromkeys(sources):
-            if self._first_column.get((source, entry.axis, self._wanted_as[entry.layer])) == entry.layer:
+            if (source, entry.layer) in self._returns:
                 self._all_reduce(entry.axis, self._wanted_as[entry.layer], self._bytes(source))
-            if self._brought.get((source, self._wanted_as[entry.layer])) == entry.layer:
+            if (source, entry.layer) in self._brings:
                 for move in reversed(moves(self._held_as[source], self._wanted_as[entry.layer])):
                     self._make(move.reverse, source)
 
@@ -151,9 +160,10 @@ class Clocks:
         """Move the outputs of some layers to where `reader` wants them, unless an earlier reader did."""
         for source in sources:
             held = self._held_as.get(source, wanted)
-            if held == wanted or (source, wanted) in self._brought:
+            if held is wanted or held == wanted or (source, wanted) in self._brought:
                 continue
-            self._brought[source, wanted] = reader
+            self._brought.add((source, wanted))
+            self._brings.add((source, reader))
             for move in moves(held, wanted):
                 self._make(move, source)
 
@@ -233,8 +243,8 @@ class Clocks:
         along = self._groups(axis)
         if len(seconds) == 1:
             along.sending[:] += seconds[0]
-            along.now[:] = along.now.max() + seconds[0]
+            along.now[:] = np.maximum.reduce(self.now) + seconds[0]
         elif seconds:
             sending_s = np.reshape(seconds, (len(along.now), 1, -1))
             along.sending[:] += sending_s
-            along.now[:] = along.now.max(axis=1, keepdims=True) + sending_s
+            along.now[:] = np.maximum.reduce(along.now, axis=1, keepdims=True) + sending_s

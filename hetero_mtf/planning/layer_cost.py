@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -25,7 +26,7 @@ _DIMENSIONS = {
     "replicated": ("whole", "output", "input"),
 }
 ALONE = "alone"  # the dimension of curves measured while the other devices of the host rested
-_KEPT = 50_000  # seconds of layers laid out in some way that are kept
+_KEPT = 20_000  # layers laid out in some way whose seconds are kept
 _ANY = ("output", "input", "whole")  # an update takes time in proportion to the weights, whichever way they are cut
 
 
@@ -42,6 +43,7 @@ class Costs:
     trains_before : (layers,) whether each layer's output needs a gradient, see `layout.trains_before`.
     alike : (layers,) index of the first layer that takes the same time, see `profile.alike`; such layers share their tables.
     memory : Memory of the profile.
+    joining : the layers within which devices may meet: batch norm, and what has scores.
     message_s : seconds of each tensor that is sent at the same time as others, over the link where that takes longest.
     kept : what strategies found before and may take up again, by name.
     """
@@ -55,8 +57,12 @@ class Costs:
         self.message_s = max((link.message_s for link in (*profile.cluster.links, *profile.links)), default=0.0)
         self.kept: dict[str, object] = {}
         self.memory = Memory(profile)
+        scores = enumerate(self.memory.score_bytes)
+        self.joining = {i for i, held in scores if held or self.graph.layers[i].kind == "BatchNormalization"}
         self._sums: dict[object, np.ndarray] = {}
-        self._spent: dict[object, np.ndarray] = {}
+        self._ways: dict[object, int] = {}
+        self._numbers = itertools.count()
+        self._spent: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         self._rows: dict[tuple[int, str, str], np.ndarray] = {}
         self._parts: dict[tuple[int, str], np.ndarray] = {}
         self._alone: dict[tuple[int, str], np.ndarray] = {}
@@ -207,15 +213,38 @@ class Costs:
         -------
         (processors,) array of float, seconds; not to be written to.
         """
-        lies = entry.sizes, entry.axis, entry.samples, entry.batch_axis
-        key = self.alike[entry.layer], entry.layout, lies, stage.devices, stage.axes, step_pass, beside
+        return self.passes_on(entry, stage, self.way_of(entry, stage, beside), beside)[step_pass]
+
+    def way_of(self, entry: LayerLayout, stage: Stage, beside: bool = False) -> int:
+        """Return the number of the way in which a layer lies on a stage, equal for all layers that lie so.
+
+        Parameters
+        ----------
+        entry, stage, beside : as for `spent_on`.
+        """
+        if len(self._spent) >= _KEPT:
+            self._spent.clear()
+            self._ways.clear()
+        lies = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis, stage.devices, stage.axes, beside
+        if lies not in self._ways:
+            self._ways[lies] = next(self._numbers)
+        return self._ways[lies]
+
+    def passes_on(self, entry: LayerLayout, stage: Stage, way: int, beside: bool = False) -> dict[str, np.ndarray]:
+        """Return what `spent_on` returns for every pass.
+
+        Parameters
+        ----------
+        entry, stage, beside : as for `spent_on`.
+        way : its number from `way_of`.
+        """
+        key = self.alike[entry.layer], way
         if key not in self._spent:
-            if len(self._spent) >= _KEPT:
-                self._spent.clear()
             places = _parts_of(stage, entry.sizes, entry.axis), _parts_of(stage, entry.samples, entry.batch_axis)
-            found = self.spent(entry, np.array(stage.devices), *places, step_pass)
+            found = {step_pass: self.spent(entry, np.array(stage.devices), *places, step_pass) for step_pass in PASSES}
             if self._some_alone and not beside:
-                found = found * np.where(self.undisturbed(stage.devices), self.alone_part(entry.layer, step_pass)[list(stage.devices)], 1.0)
+                alone, devices = self.undisturbed(stage.devices), list(stage.devices)
+                found = {each: found[each] * np.where(alone, self.alone_part(entry.layer, each)[devices], 1.0) for each in PASSES}
             self._spent[key] = found
         return self._spent[key]
 

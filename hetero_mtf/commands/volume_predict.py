@@ -140,7 +140,8 @@ def draw_maps(
                 written.append(path)
                 silent += not heat.any()
             advance(scan.key)
-    click.echo(f"{len(written)} maps of layer {cam.layer} in {maps.folder}, as NIfTI on each scan's own grid and as pictures")
+    count = f"{len(written)} map{'s' if len(written) > 1 else ''}"
+    click.echo(f"{count} of layer {cam.layer} in {maps.folder}, as NIfTI on each scan's own grid and as pictures")
     if silent:
         click.echo(f"{silent} of them are 0 everywhere: nothing in that layer speaks for that class")
     return written

@@ -13,7 +13,7 @@ from hetero_mtf.json_file import replace_file
 
 # name of the slice, the axis it is cut across, the axes along the picture's width and height, what is at its left and right
 _VIEWS = (("axial", 2, 0, 1, "LR"), ("coronal", 1, 0, 2, "LR"), ("sagittal", 0, 1, 2, "PA"))
-_FAINT = 0.1  # heat below is left out, for the scan to be seen
+_OPAQUE = 0.7  # of the heat at its largest; less where it is less, for the scan to be seen
 _DOTS = 120  # an inch
 
 
@@ -52,7 +52,8 @@ def save_slices(
         one, other = (np.take(volume, at[across], across).T for volume in (values, over))
         aspect = float(sizes_mm[tall] / sizes_mm[wide])
         axes.imshow(one, cmap="gray", vmin=low, vmax=max(high, low + 1e-9), origin="lower", aspect=aspect)
-        drawn = axes.imshow(np.ma.masked_less(other, _FAINT), cmap="inferno", alpha=0.5, vmin=0, vmax=1, origin="lower", aspect=aspect)
+        seen = _OPAQUE * np.clip(other, 0.0, 1.0)
+        drawn = axes.imshow(other, cmap="inferno", alpha=seen, vmin=0, vmax=1, origin="lower", aspect=aspect)
         axes.set_title(f"{name}, {'xyz'[across]} = {place_mm[across]:.0f} mm", fontsize=9)
         axes.set_xticks([0, one.shape[1] - 1], list(sides))
         axes.set_yticks([])

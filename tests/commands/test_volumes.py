@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import warnings
 
 import nibabel
 import numpy as np
@@ -190,6 +191,7 @@ def test_a_split_is_saved_used_again_and_does_not_follow_the_seed(cli, training,
     assert other.code == 1 and "split.json: its seed is 0 and 3 was asked for; leave the option out" in other.err
 
 
+@pytest.mark.slow
 def test_each_fold_is_tested_on_once(cli, training, tmp_path):
     folds = [word for word in training if word not in ("--test-fraction", "0.34")]
     tested = []
@@ -208,6 +210,7 @@ def test_a_scan_under_two_names_stops_training_if_it_leaks(cli, training, tmp_pa
     assert said.code == 1 and "leak check FAILED" in said.err and "are the same file, byte for byte" in said.err, said
 
 
+@pytest.mark.slow
 def test_training_on_scans_goes_on_as_if_it_had_not_been_interrupted(cli, training, tmp_path, monkeypatch):
     from hetero_mtf.training.trainer import Trainer
 
@@ -289,6 +292,30 @@ def test_a_part_that_the_split_lacks_is_named(cli, training, table, tmp_path):
     assert cli(*training, "--epochs", "1", "--save", tmp_path / "s.npz").code == 0
     said = cli("evaluate", "--data", table, "--checkpoint", tmp_path / "s.npz", "--cluster", "local:cpu:0", "--part", "validation")
     assert "the split has no validation part, it has train, test; name one of them" in said.sentence
+
+
+@pytest.mark.slow
+def test_steps_are_compared_and_measured_on_scans_too(cli, training, tmp_path):
+    said = cli(*training, "--epochs", "2", "--compare", "--measured", tmp_path / "measured.json")
+    assert said.code == 0 and "planned (filters)" in said.out and "equal split" in said.out, said
+    assert json.loads((tmp_path / "measured.json").read_text())["steps"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["batch", "pipeline"])
+def test_scans_are_trained_on_by_any_plan_on_workers(cli, place, table, tmp_path, strategy):
+    model, cluster, plan = ["--model", f"{place / 'net3d.py'}:net"], ["--cluster", "emulate:1.0,0.5"], tmp_path / "plan.json"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a short budget is doubted
+        if strategy == "pipeline":
+            assert cli("calibrate", *model, *cluster, "--batch-size", "4", "--budget", "4", "-o", tmp_path / "profile.json").code == 0
+            assert cli("plan", tmp_path / "profile.json", "--strategy", "pipeline", "-o", plan).code == 0
+        else:
+            assert cli("plan", *model, *cluster, "--strategy", "batch", "--shares", "3,1", "--batch-size", "4", "-o", plan).code == 0
+    said = cli("train", "--data", table, *model, *cluster, "--plan", plan, "--epochs", "2", "--save", tmp_path / "s.npz")
+    assert said.code == 0, said
+    asked = (None, (), None, table, str(tmp_path / "s.npz"))
+    assert evaluate_volumes(Evaluation(*asked, cluster="local:cpu:0")) == evaluate_volumes(Evaluation(*asked, cluster="emulate:1.0,0.5"))
 
 
 def test_scans_that_were_trained_on_are_not_fresh(trained):

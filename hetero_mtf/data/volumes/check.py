@@ -15,6 +15,7 @@ from hetero_mtf.errors import DataError
 
 WORKERS = 2
 _NOTES = 20  # different notes in a log
+_ALIKE = 3  # notes that begin with the same word and are told one by one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +63,22 @@ class Cohort:
         first = f"{count}: {spread}" if spread else count
         left_out = [f"left out: {fault.text}" for fault in self.skipped]
         found = collections.Counter(note for notes in self.notes.values() for note in notes)
-        noted = [f"{count} scan{'s' if count > 1 else ''}: {note}" for note, count in found.most_common(_NOTES)]
-        more = [f"and {len(found) - _NOTES} more kind{'s' if len(found) > _NOTES + 1 else ''} of notes"] if len(found) > _NOTES else []
-        return (first, *left_out, *noted, *more)
+        noted = _noted(found)
+        more = [f"and {len(noted) - _NOTES} more kind{'s' if len(noted) > _NOTES + 1 else ''} of notes"] if len(noted) > _NOTES else []
+        return (first, *left_out, *noted[:_NOTES], *more)
+
+
+def _noted(found: collections.Counter[str]) -> list[str]:
+    """Return notes with how many scans have them, the most frequent first; many that begin alike are one."""
+    groups: dict[str, list[tuple[str, int]]] = {}
+    for note, count in found.most_common():
+        groups.setdefault(note.partition(" ")[0], []).append((note, count))
+    lines = []
+    for group in groups.values():
+        others = f", or in {len(group) - 1} other ways"
+        few = len(group) <= _ALIKE
+        lines += group if few else [(group[0][0] + others, sum(count for _, count in group))]
+    return [f"{count} scan{'s' if count > 1 else ''}: {note}" for note, count in sorted(lines, key=lambda line: -line[1])]
 
 
 def open_cohort(

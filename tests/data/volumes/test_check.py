@@ -125,6 +125,13 @@ def test_notes_are_counted_and_the_rare_ones_left_out_of_the_log(tmp_path: pathl
     assert cohort.lines()[1:] == ("3 scans: turned from LAS to RAS", "and 1 more kind of notes")
 
 
+def test_many_notes_that_begin_alike_are_one_line(tmp_path: pathlib.Path) -> None:
+    table = write_cohort(tmp_path, 6)
+    for number, signs in enumerate(((-2.0, 2, 2, 1), (-2.0, 2, 2, 1), (2.0, -2, 2, 1), (2.0, 2, -2, 1), (-2.0, -2, 2, 1))):
+        write_scan(tmp_path / f"{number}.nii.gz", affine=np.diag(signs))
+    assert open_cohort(table, cache_of(tmp_path)).lines()[1:] == ("5 scans: turned from LAS to RAS, or in 3 other ways",)
+
+
 def test_sessions_of_one_participant_have_notes_of_their_own(tmp_path: pathlib.Path) -> None:
     rows = []
     for number in range(4):

@@ -31,7 +31,7 @@ def pipeline_worth(costs: MicrobatchCosts, plan: Plan) -> tuple[DeviceWorth, ...
     Notes
     -----
     The least of what was found to fit in memory, so an upper bound: the best pipeline of the devices for as many microbatches by the
-    same schedule, in which stages have one device each where there are more than four; the plan's own stages, the device put into
+    same schedule, without replicas, and on one device a stage where there are more than four; the plan's own stages, the device put into
     one of them, or taken out of its own, whose layers go to a neighbour if it was there alone; and each of the others alone. Stages
     are left as they are for replicas and for devices in several of them. Devices are chosen as for `device_worth`.
     """
@@ -90,7 +90,7 @@ class _Search:
             schedule=self._schedule,
             recompute=plan.recompute,
             groups=len(devices) <= ALL_GROUPS_UP_TO,
-            replicas=None if plan.replicas else 1,
+            replicas=1,
             devices=tuple(devices),
         )
         try:

@@ -53,6 +53,13 @@ def test_without_one_of_three_the_others_take_the_best_pipeline_of_theirs() -> N
     assert worth(of, made)["worker:2"].step_s == pytest.approx(best_s(profile(2e6, 1.5e6)))
 
 
+def test_the_schedule_and_recomputation_of_the_plan_are_kept() -> None:
+    of, kept = profile(2e6, 1.5e6, 1e6), {"schedule": "fill_drain", "recompute": True}
+    made = plan(of, strategy="pipeline", pipeline=PipelineWish(microbatches=4, **kept))  # type: ignore[arg-type]
+    steps = [best_s(of, devices=(0, 1), **options) for options in (kept, {**kept, "schedule": "1f1b"}, {**kept, "recompute": False})]
+    assert worth(of, made)["worker:2"].step_s == pytest.approx(steps[0]) and min(abs(step - steps[0]) for step in steps[1:]) > 1e-6
+
+
 def test_a_device_that_is_not_used_is_told_with_the_best_pipeline_it_is_in() -> None:
     of = profile(2e6, 1.5e6, 1e6)
     made = plan(of, strategy="pipeline", pipeline=PipelineWish(microbatches=4, devices=(0, 1)))
@@ -61,8 +68,9 @@ def test_a_device_that_is_not_used_is_told_with_the_best_pipeline_it_is_in() -> 
     assert not found.used and found.step_s == pytest.approx(best_s(of))
     assert found.reason.startswith("using worker:2 as well makes a step 0.")
     slow = profile(2e6, 1.5e6, 1e3)
-    lazy = worth(slow, plan(slow, strategy="pipeline", pipeline=PipelineWish(microbatches=4, devices=(0, 1))))["worker:2"]
-    assert lazy.step_s is not None and lazy.reason.startswith("using worker:2 as well "), "put where it harms least"
+    bad = Plan.pipeline(slow.graph, [1, 2], [[0], [1]], [[1], [1]], slow.cluster, 8, microbatches=4)
+    lazy = worth(slow, bad)["worker:2"]
+    assert lazy.step_s is not None and lazy.step_s > 1.2 * best_s(slow, devices=(0, 1)), "a better plan without it is not told"
 
 
 def test_the_plans_own_stages_are_tried_where_groups_are_too_many_to_search() -> None:
@@ -70,6 +78,9 @@ def test_the_plans_own_stages_are_tried_where_groups_are_too_many_to_search() ->
     made = Plan.pipeline(of.graph, [1, 4], [[0, 1, 2], [3, 4, 5]], [[1] * 3] * 2, of.cluster, 8, microbatches=4, split="batch")
     found = worth(of, made)
     assert found["worker:0"].step_s is not None and found["worker:0"].step_s < best_s(of, groups=False, devices=(1, 2, 3, 4, 5))
+    fewer = Plan.pipeline(of.graph, [1, 4], [[0, 1], [3, 4, 5]], [[1] * 2, [1] * 3], of.cluster, 8, microbatches=4, split="batch")
+    more = worth(of, fewer)["worker:2"]
+    assert not more.used and more.step_s is not None and more.step_s < best_s(of), "which has groups of two at most"
 
 
 def test_layers_of_a_device_that_was_alone_go_to_a_neighbour() -> None:

@@ -302,20 +302,16 @@ def test_steps_are_compared_and_measured_on_scans_too(cli, training, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["batch", "pipeline"])
-def test_scans_are_trained_on_by_any_plan_on_workers(cli, place, table, tmp_path, strategy):
+def test_scans_are_trained_on_by_a_pipeline_on_workers(cli, place, table, tmp_path):
     model, cluster, plan = ["--model", f"{place / 'net3d.py'}:net"], ["--cluster", "emulate:1.0,0.5"], tmp_path / "plan.json"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a short budget is doubted
-        if strategy == "pipeline":
-            assert cli("calibrate", *model, *cluster, "--batch-size", "4", "--budget", "4", "-o", tmp_path / "profile.json").code == 0
-            assert cli("plan", tmp_path / "profile.json", "--strategy", "pipeline", "-o", plan).code == 0
-        else:
-            assert cli("plan", *model, *cluster, "--strategy", "batch", "--shares", "3,1", "--batch-size", "4", "-o", plan).code == 0
+        assert cli("calibrate", *model, *cluster, "--batch-size", "4", "--budget", "4", "-o", tmp_path / "profile.json").code == 0
+    assert cli("plan", tmp_path / "profile.json", "--strategy", "pipeline", "-o", plan).code == 0
     said = cli("train", "--data", table, *model, *cluster, "--plan", plan, "--epochs", "2", "--save", tmp_path / "s.npz")
     assert said.code == 0, said
-    asked = (None, (), None, table, str(tmp_path / "s.npz"))
-    assert evaluate_volumes(Evaluation(*asked, cluster="local:cpu:0")) == evaluate_volumes(Evaluation(*asked, cluster="emulate:1.0,0.5"))
+    found = evaluate_volumes(Evaluation(None, (), None, table, str(tmp_path / "s.npz"), cluster="local:cpu:0"))
+    assert f"test accuracy {found['accuracy'].value:.4f} over 2 samples" in said.out
 
 
 def test_scans_that_were_trained_on_are_not_fresh(trained):

@@ -53,6 +53,9 @@ def test_the_first_samples_are_those_trained_on_as_they_are(tmp_path: pathlib.Pa
     assert x.dtype == np.float64 and x.shape == (3, *SHAPE, 1) and y.tolist() == data.part("train").y[:3].tolist()
     np.testing.assert_array_equal(x[0, ..., 0], data.cache.get(data.part("train").scans[0]))
     assert len(data.first(100)[0]) == 8
+    with data.testing(2) as tested, data.training(8) as trained:
+        np.testing.assert_array_equal(next(iter(tested)).x[0, ..., 0], data.cache.get(data.part("test").scans[0]))
+        assert not any(np.array_equal(sample, x[0]) for sample in next(iter(trained)).x)
 
 
 def test_what_is_kept_survives_json_and_knows_its_parts(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,48 @@
+"""What is counted while a model trains."""
+
+import types
+
+import pytest
+
+from hetero_mtf.commands import epochs
+from hetero_mtf.commands.epochs import Epochs
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still until it is set."""
+    held = types.SimpleNamespace(now_s=0.0)
+    monkeypatch.setattr(epochs.time, "perf_counter", lambda: held.now_s)
+    return held
+
+
+def _step(watch, trainer, source, clock, waited_s, spent_s):
+    clock.now_s += waited_s
+    source.waited_s += waited_s
+    watch.on_train_batch_begin(0)
+    clock.now_s += spent_s
+    trainer.step += 1
+    watch.on_train_batch_end(0, {"loss": 1.0})
+
+
+def test_waiting_is_a_part_of_all_steps_but_those_that_build_the_graph(clock):
+    trainer, source = types.SimpleNamespace(step=0), types.SimpleNamespace(waited_s=0.0, batches_per_epoch=5)
+    watch = Epochs(trainer, 1, source, None, None)
+    for waited_s, spent_s in ((7.0, 30.0), (5.0, 20.0)):
+        _step(watch, trainer, source, clock, waited_s, spent_s)
+    assert watch.waiting is None and watch.step_s == []
+    for waited_s, spent_s in ((1.0, 3.0), (0.0, 3.0), (2.0, 1.0)):
+        _step(watch, trainer, source, clock, waited_s, spent_s)
+    assert watch.waiting == pytest.approx(0.3) and watch.step_s == [3.0, 3.0]  # the last batch of an epoch may be short
+
+
+def test_columns_are_as_wide_as_their_names(capsys):
+    trainer, source = types.SimpleNamespace(step=0), types.SimpleNamespace(waited_s=0.0, batches_per_epoch=1)
+    with Epochs(trainer, 1, source, None, None) as watch:
+        watch.on_epoch_begin(0)
+        trainer.step = 1
+        watch.on_train_batch_end(0, {"loss": 1.0})
+        watch.on_epoch_end(0, {"loss": 1.0, "accuracy": 0.5, "val_accuracy": 0.25})
+    heading, row = capsys.readouterr().out.splitlines()
+    assert "accuracy  val accuracy" in heading
+    assert heading.index("val accuracy") + len("val accuracy") == row.index("0.2500") + len("0.2500")

@@ -94,7 +94,7 @@ class Run:
 @shared.seed_option
 @click.option("--measured", metavar="FILE", help="Where to write measured step times, for explain.  [default: beside what is saved]")
 @volume_options
-@click.option("--compare", is_flag=True, help="Then time a step alone on each device, split equally, in simpler pipelines and as planned; print a table.")
+@click.option("--compare", is_flag=True, help="Then time each device alone, an equal split, simpler pipelines and the plan.")
 def command(**options: Any) -> None:
     """Train a Keras model and print its test metrics.
 

@@ -42,6 +42,7 @@ class LayoutCost:
         self._views = flattened(self.graph, costs.counts)
         self._gradient_s_per_byte = self._rate()
         self._lyings: dict[Lying, int] = {Lying(): _WHOLE}
+        self._by_number = [Lying()]
         self._held: dict[State, int] = {}
         self._wanted: dict[State, int] = {}
         self._lines: dict[tuple[int, int], tuple[_Line, _Line]] = {}
@@ -156,7 +157,7 @@ class LayoutCost:
 
     def lying(self, number: int) -> Lying:
         """Return the lying with a number."""
-        return list(self._lyings)[number]
+        return self._by_number[number]
 
     def move_s(self, index: int, held: int, wanted: int) -> _Line:
         """Return the seconds of bringing a layer's output from one lying to another, and of the way back of its gradient.
@@ -198,7 +199,7 @@ class LayoutCost:
 
     def output_bytes(self, index: int) -> float:
         """Return the bytes of a layer's whole output."""
-        return self.costs.profile.batch_size * math.prod(self.graph.layers[index].output_shape) * self.graph.item_bytes
+        return self.costs.memory.output_bytes[index]
 
     def goes_with(self, index: int, state: State, other: State) -> bool:
         """Return whether a layer in a state may be read by a layer in another.
@@ -244,7 +245,10 @@ class LayoutCost:
         return list(sources.values()), list(wants.values())
 
     def _number(self, lying: Lying) -> int:
-        return self._lyings.setdefault(lying, len(self._lyings))
+        if lying not in self._lyings:
+            self._lyings[lying] = len(self._by_number)
+            self._by_number.append(lying)
+        return self._lyings[lying]
 
     def _reads(self, reader: int) -> tuple[object, ...]:
         return (self.space.states[reader],)
@@ -273,7 +277,8 @@ class LayoutCost:
     ) -> np.ndarray:
         """Return the seconds of bringing an output to one lying, where any reader wants it or it leaves the network so."""
         rank = len(by_reader) + 1
-        there, back = (np.array(line) for line in zip(*(self.move_s(index, h, wanted) for h in held)))
+        lines = {h: self.move_s(index, h, wanted) for h in dict.fromkeys(held)}
+        there, back = (np.array(line) for line in zip(*(lines[h] for h in held)))
         read = any_reader([np.array([self.wanted(other) == wanted for other in theirs]) for theirs in by_reader], rank)
         leaves = spread(np.array(left) == wanted, (0,), rank)
         found: np.ndarray = np.where(read | leaves, spread(there, (0,), rank), 0.0) + np.where(read, spread(back, (0,), rank), 0.0)

@@ -90,6 +90,7 @@ class StageMemory:
         self._processors = len(stage.devices)
         self._nothing = np.zeros(self._processors)
         self._shares: dict[Lying, np.ndarray] = {}
+        self._lies: dict[tuple[object, ...], tuple[Lying, Lying]] = {}
 
     def layer_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer keeps through a step; those of layers add up.
@@ -113,12 +114,12 @@ class StageMemory:
             held = held + self.weights(entry, self.memory.gradient_bytes)
         tensors = self._is_kept(entry) + ("inner" in self.memory.needs[index] and self.memory.trains[index])
         if tensors:
-            held = held + tensors * self.moved_bytes(index, output_of(entry))
+            held = held + tensors * self.moved_bytes(index, self._held(entry))
         if self.memory.trains[index]:
             held = held + self.score_bytes(entry)
         for source in dict.fromkeys(self.memory.graph.layers[index].inputs):
             if self._brings(entry, source):
-                held = held + self.moved_bytes(source, input_of(entry))
+                held = held + self.moved_bytes(source, self._wanted(entry))
         return held
 
     def weights(self, entry: LayerLayout, of_layers: Sequence[float]) -> np.ndarray:
@@ -129,7 +130,8 @@ class StageMemory:
         entry : the layer's layout.
         of_layers : (layers,) bytes where it is whole.
         """
-        return self._slices(of_layers[entry.layer], Lying(entry.sizes, entry.axis if entry.sizes else ""))
+        whole_bytes = of_layers[entry.layer]
+        return self._slices(whole_bytes, Lying(entry.sizes, entry.axis if entry.sizes else "")) if whole_bytes else self._nothing
 
     def moved_bytes(self, source: int, lying: Lying) -> np.ndarray:
         """Return the (processors,) bytes of a layer's output in a layout.
@@ -148,7 +150,9 @@ class StageMemory:
         ----------
         entry : the layer's layout.
         """
-        return self._slices(self.memory.score_bytes[entry.layer], Lying((), "", entry.samples, entry.batch_axis if entry.samples else ""))
+        whole_bytes = self.memory.score_bytes[entry.layer]
+        lying = Lying((), "", entry.samples, entry.batch_axis if entry.samples else "")
+        return self._slices(whole_bytes, lying) if whole_bytes else self._nothing
 
     def temporary_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer's passes need besides: the larger of the forward and the backward pass.
@@ -163,12 +167,12 @@ class StageMemory:
         memory = self.memory
         if not memory.trains[entry.layer] or "view" in memory.needs[entry.layer]:
             return self._nothing
-        output = self.moved_bytes(entry.layer, output_of(entry))
+        output = self.moved_bytes(entry.layer, self._held(entry))
         held: np.ndarray = output + 2 * self.score_bytes(entry)
         held = held + (0.0 if entry.samples else 2 * self.weights(entry, memory.gradient_bytes))
         for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
             if memory.trains[source]:
-                held = held + self.moved_bytes(source, input_of(entry))
+                held = held + self.moved_bytes(source, self._wanted(entry))
         return np.maximum(held, 3 * output) if entry.layout == "row" else held
 
     def in_flight_bytes(self, entry: LayerLayout) -> np.ndarray:
@@ -178,14 +182,14 @@ class StageMemory:
         ----------
         entry : the layer's layout.
         """
-        memory, none = self.memory, np.zeros(self._processors)
-        found = [self.moved_bytes(entry.layer, output_of(entry)) if entry.layout == "row" else none]
-        found.append(self.score_bytes(entry) if entry.layout == "split" else none)
+        memory, wanted = self.memory, self._wanted(entry)
+        largest = self.moved_bytes(entry.layer, self._held(entry)) if entry.layout == "row" else self._nothing
+        if entry.layout == "split":
+            largest = self.score_bytes(entry)
         for source in memory.graph.layers[entry.layer].inputs:
             summed = entry.layout == "column" and memory.trains[source]
-            moved = source in self._layouts and output_of(self._layouts[source]) != input_of(entry)
-            found.append(self.moved_bytes(source, input_of(entry)) if summed or moved else none)
-        largest: np.ndarray = np.maximum.reduce(found)
+            if summed or (source in self._layouts and self._held(self._layouts[source]) != wanted):
+                largest = np.maximum(largest, self.moved_bytes(source, wanted))
         return largest
 
     def _is_kept(self, entry: LayerLayout) -> bool:
@@ -195,20 +199,31 @@ class StageMemory:
         if index in memory.graph.outputs or ("output" in memory.needs[index] and memory.trains[index]):
             return True
         readers = [reader for reader in memory.readers[index] if memory.keeps_input[reader]]
-        return any(reader not in self._layouts or input_of(self._layouts[reader]) == output_of(entry) for reader in readers)
+        return any(reader not in self._layouts or self._wanted(self._layouts[reader]) == self._held(entry) for reader in readers)
 
     def _brings(self, entry: LayerLayout, source: int) -> bool:
         """Return whether a layer's input is a moved copy that is kept, and this layer the first that it is kept for."""
-        wanted, keeps = input_of(entry), self.memory.keeps_input
-        if source not in self._layouts or output_of(self._layouts[source]) == wanted or not keeps[entry.layer]:
+        wanted, keeps = self._wanted(entry), self.memory.keeps_input
+        if source not in self._layouts or self._held(self._layouts[source]) == wanted or not keeps[entry.layer]:
             return False
         before = [reader for reader in self.memory.readers[source] if reader < entry.layer and keeps[reader]]
-        return all(reader not in self._layouts or input_of(self._layouts[reader]) != wanted for reader in before)
+        return all(reader not in self._layouts or self._wanted(self._layouts[reader]) != wanted for reader in before)
+
+    def _held(self, entry: LayerLayout) -> Lying:
+        return self._lying_of(entry)[0]
+
+    def _wanted(self, entry: LayerLayout) -> Lying:
+        return self._lying_of(entry)[1]
+
+    def _lying_of(self, entry: LayerLayout) -> tuple[Lying, Lying]:
+        """Return how a layer's output lies and how it wants its inputs, once for all that are laid out alike."""
+        lies = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis
+        if lies not in self._lies:
+            self._lies[lies] = output_of(entry), input_of(entry)
+        return self._lies[lies]
 
     def _slices(self, whole_bytes: float, lying: Lying) -> np.ndarray:
-        """Return the bytes of each processor's slice of a tensor; not to be written to."""
-        if not whole_bytes:
-            return self._nothing
+        """Return the bytes of each processor's slice of a tensor."""
         if lying not in self._shares:
             share = np.ones(self._processors)
             for axis, (_, parts) in lying.by_axis.items():

@@ -1,5 +1,6 @@
 # make          the same as make train
 # make train    measure this machine, plan, and train the digits network on two unequal devices
+# make mri      draw a cohort of MRI scans, train on it on two unequal devices and on one, and report (about 20 minutes)
 # make test     style, types, import rules, and the fast tests
 # make test-all the same, with the slow tests too
 # PYTHON=...    the Python to make .venv with (3.10 to 3.13)
@@ -11,10 +12,13 @@ PYTHON ?=
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := train
-.PHONY: train test test-all lint types imports check install clean
+.PHONY: train mri test test-all lint types imports check install clean
 
 train: $(STAMP)
 	@$(BIN)/python tools/train.py
+
+mri: $(STAMP)
+	@$(BIN)/python tools/mri.py
 
 test: check
 	@$(BIN)/python -m pytest -q -m "not slow"

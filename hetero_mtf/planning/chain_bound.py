@@ -94,7 +94,7 @@ def fluid_bound(problem: ChainProblem, stages: int | None = None) -> float:
     kinks = np.concatenate([work / np.cumsum(fluid.rate), work / by_rate, [fluid.least_largest_s]])
     best = math.inf
     for limit_s in np.unique(kinks[kinks >= fluid.least_largest_s]):
-        needed = int(np.searchsorted(by_rate, work / limit_s * (1 - 1e-9))) + 1 if stages is None else stages
+        needed = int(np.searchsorted(by_rate * limit_s, work * (1 - 1e-9))) + 1 if stages is None else stages
         done = np.diff(np.minimum(np.concatenate([[0.0], np.cumsum(fluid.rate)]) * limit_s, work))
         best = min(best, float((fluid.price * done).sum() + weight * limit_s + sent[min(needed - 1, len(sent) - 1)]))
     return best

@@ -26,3 +26,8 @@ def test_without_a_limit_on_memory_the_bound_is_near(seed: int) -> None:
 def test_work_that_can_be_dealt_evenly_reaches_the_bound() -> None:
     assert fluid_bound(plain([[1.0] * 6] * 3, microbatches=100)) == pytest.approx(6 + 99 * 2)
     assert fluid_bound(plain([[1.0] * 6] * 3, microbatches=1)) == pytest.approx(6)
+
+
+def test_blocks_that_take_no_time_are_bounded_by_nothing() -> None:
+    problem = plain([[0.0] * 3] * 2)
+    assert fluid_bound(problem) == exact_allocation(problem).value == 0.0

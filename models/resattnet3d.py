@@ -10,10 +10,10 @@ generative adversarial networks", ICML 2019: convolutions of one voxel for query
 weight of the branch that begins at 0.
 
 This project's choice, as the paper's table of layers could not be read: the start, a convolution of 3x3x3 and stride 2 without a pool;
-half of He's filters; batch norms that follow faster (momentum 0.9); attention behind the first block of the third and of the fourth stage, right behind their downsampling, where
-positions are few enough (every pair of them has a score: 512 positions at 64x64x64 are 1 MiB of scores a volume, the second stage's 4096
-would be 64 MiB); as many channels in queries and keys as in values, so that all three can be split alike over devices; initial weights of
-queries and keys that give scores a variance of about 1.
+half of He's filters; batch norms that follow faster (momentum 0.9); attention behind the first block of the third and of the fourth
+stage, right behind their downsampling, where positions are few enough (every pair of them has a score: 512 positions at 64x64x64 are 1
+MiB of scores a volume, the second stage's 4096 would be 64 MiB); as many channels in queries and keys as in values, so that all three can
+be split alike over devices; initial weights of queries and keys that give scores a variance of about 1.
 """
 
 from __future__ import annotations

@@ -90,6 +90,17 @@ def data_path(beside: str | os.PathLike[str]) -> pathlib.Path:
     return path.with_name(f"{path.stem}-data.json")
 
 
+def absolute(model: str) -> str:
+    """Return --model so that it can be found from any folder; a module's name stays as it is.
+
+    Parameters
+    ----------
+    model : "FILE.py:function" or "package.module:function".
+    """
+    place, _, name = model.rpartition(":")
+    return f"{os.path.abspath(place)}:{name}" if place.endswith(".py") or os.sep in place else model
+
+
 def argument_texts(pairs: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     """Return arguments of a model function as one would type them.
 

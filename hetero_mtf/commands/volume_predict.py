@@ -165,7 +165,12 @@ def _parts(stored: Stored, people: Participants) -> tuple[str, ...]:
 
 def _tell(found: Predictions, stored: Stored, asked: Asked) -> None:
     """Print where the predictions are, whose truth can be trusted to be new to the network, and the scores over these."""
-    click.echo(f"{asked.output}: {len(found.parts)} scans, probabilities of {', '.join(stored.data.classes)}")
+    scans = found.participants.scans
+    click.echo(f"{asked.output}: {len(scans)} scan{'s' if len(scans) != 1 else ''}, probabilities of {', '.join(stored.data.classes)}")
+    strange = [scan.label for scan in scans if scan.label and scan.label not in stored.data.classes]
+    if strange:
+        listed = ", ".join(sorted(set(strange)))
+        click.echo(f"{len(strange)} of them have a label that the network does not know ({listed}), and are not scored")
     click.echo(_leak_line(found, stored))
     if found.fresh:
         scored = found.scores(found.fresh, asked.positive)

@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from hetero_mtf.commands.stored import Stored, argument_texts, load_stored
+from hetero_mtf.commands.stored import Stored, absolute, argument_texts, load_stored
 from hetero_mtf.commands.subject import Subject, load_network
 from hetero_mtf.commands.volume_options import CHANNELS, VolumeOptions
 from hetero_mtf.data.volumes.augmentation import Augmentation
@@ -91,7 +91,11 @@ def subject_to_train(
     cache, notes = opened_cache(table, options, steps)
     found = _opened(VolumeRequest(table, cache, cohort, _choice(options, before), changes, graph.dtype), notes)
     _check_classes(found.participants.classes, graph)
-    return Subject(model, graph, found, Stored(graph.digest, how.model or "", argument_texts(how.arguments), graph.dtype, found.record))
+    if before is not None and found.split.parts != before.data.split.within(found.participants.ids).parts:
+        wrong = "training cannot go on with another split, what was trained on would be tested on"
+        raise DataError(f"{wrong}; leave out {', '.join(name for name in options.given if name in SPLIT_OPTIONS)}")
+    stored = Stored(graph.digest, absolute(how.model or ""), argument_texts(how.arguments), graph.dtype, found.record)
+    return Subject(model, graph, found, stored)
 
 
 def trained_subject(how: Made, data: str, options: VolumeOptions, checkpoint: str) -> Subject:
@@ -199,7 +203,7 @@ def _opened(request: VolumeRequest, notes: tuple[str, ...]) -> VolumeData:
 
 
 def _choice(options: VolumeOptions, before: Stored | None) -> SplitChoice | KnownSplit:
-    if before is not None:
+    if before is not None and not set(options.given) & set(SPLIT_OPTIONS):
         return KnownSplit(before.data.split, "the training that goes on")
     parts = (options.test_fraction, options.validation_fraction, options.folds, options.fold, options.split_seed)
     return SplitChoice(options.split, *parts)
@@ -219,8 +223,6 @@ def _check_before(before: Stored, steps: Preprocessing, changes: Augmentation, o
     old = {**was.preprocessing.to_json(), **was.augmentation.to_json()}
     new = {**steps.to_json(), **changes.to_json()}
     faults += [f"{name} was {old[name]} and is {new[name]}" for name in new if old[name] != new[name]]
-    used = [name for name in options.given if name in SPLIT_OPTIONS]
-    faults += [f"{', '.join(used)} cannot change the split"] if used else []
     if faults:
         raise DataError(f"training cannot go on with other data: {'; '.join(faults)}; give the options of the first run")
 

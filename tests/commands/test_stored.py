@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from hetero_mtf.commands.stored import Stored, argument_texts, data_path, load_stored
+from hetero_mtf.commands.stored import Stored, absolute, argument_texts, data_path, load_stored
 from hetero_mtf.data.volumes import Augmentation, Preprocessing
 from hetero_mtf.data.volumes.record import VolumeRecord
 from hetero_mtf.data.volumes.splits import Split
@@ -45,6 +45,11 @@ def test_it_must_be_there_and_of_the_same_network(checkpoint, tmp_path):
     data_path(checkpoint).unlink()
     with pytest.raises(CheckpointError, match="there is no .*state-data.json beside .*, which says how scans were prepared for it; name a"):
         load_stored(checkpoint)
+
+
+def test_a_model_file_is_found_from_any_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert absolute("nets/a.py:net") == f"{tmp_path}/nets/a.py:net" and absolute("package.nets:net") == "package.nets:net"
 
 
 def test_every_fault_of_it_is_named(checkpoint):

@@ -135,6 +135,9 @@ class KnownSplit:
 
     def faults(self, participants: Participants, usable: Participants | None = None) -> list[str]:
         """Return what is wrong with the split, as `SplitChoice.faults`."""
+        if not {who for ids in self.known.parts.values() for who in ids} & set(participants.ids):
+            wrong = f"the split of {self.origin} is of other participants than those of {participants.path}"
+            return [f"{wrong}; take the table of the training, or hetero-mtf predict for another one"]
         texts = [*(fault.text for fault in check_split(self.known, participants, usable)), *copied(self.known, participants)]
         return [f"the split of {self.origin}: {text}" for text in texts]
 

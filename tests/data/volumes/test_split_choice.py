@@ -57,6 +57,12 @@ def test_a_copy_across_parts_is_a_fault_of_a_file_and_stops_a_draw(people: Parti
     assert any(text.startswith("the split of net.npz: sub-00 (train part) and") for text in KnownSplit(split, "net.npz").faults(people))
 
 
+def test_a_known_split_of_nobody_in_the_table_is_one_fault(people: Participants) -> None:
+    faults = KnownSplit(Split(("sub-88",), ("sub-99",)), "net.npz").faults(people)
+    wrong = f"the split of net.npz is of other participants than those of {people.path}"
+    assert faults == [f"{wrong}; take the table of the training, or hetero-mtf predict for another one"]
+
+
 def test_choices_that_do_not_go_together_are_all_named() -> None:
     with pytest.raises(DataError, match="one of folds and fold is missing; --folds 5 --fold 1 .*; folds decide how many are tested"):
         SplitChoice(folds=5, test=0.2)

@@ -157,8 +157,8 @@ class StageMemory:
     def temporary_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer's passes need besides: the larger of the forward and the backward pass.
 
-        Backward, the gradients of its output, of its inputs, of its scores before and behind the softmax, and of its weights twice, as
-        the next layer's are reckoned meanwhile; forward, a row's partial sums, those of others, and their sum.
+        Backward, the gradients of its output, of its inputs, of its scores before and behind the softmax and what they are reckoned from,
+        and of its weights twice, as the next layer's are reckoned meanwhile; forward, a row's partial sums, those of others, and their sum.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class StageMemory:
         if not memory.trains[entry.layer] or "view" in memory.needs[entry.layer]:
             return self._nothing
         output = self.moved_bytes(entry.layer, self._held(entry))
-        held: np.ndarray = output + 2 * self.score_bytes(entry)
+        held: np.ndarray = output + 3 * self.score_bytes(entry)
         held = held + (0.0 if entry.samples else 2 * self.weights(entry, memory.gradient_bytes))
         for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
             if memory.trains[source]:

@@ -102,10 +102,10 @@ def test_scores_of_all_pairs_of_positions_are_kept_whole_by_each_device_and_by_s
     profile, index = profile_of(graph, [1e6, 1e6]), next(i for i, layer in enumerate(graph.layers) if layer.kind == "Attention")
     scores, output = 4 * 4 * 12 * 12, 4 * 4 * 12 * 8
     alone, split = scores + output, [scores + output * 3 / 4, scores + output / 4]  # the output is the residual weight's input
-    backward = 2 * scores + 4 * output  # gradients of the scores twice, of the output, and of the three inputs
+    backward = 3 * scores + 4 * output  # gradients of the scores twice and their product, of the output, and of the three inputs
     expected = [
         (Plan.single(graph, 0, profile.cluster, 4), [alone], [backward]),
-        (Plan.filters(graph, [3, 1], profile.cluster, 4), split, [2 * scores + 3 * output, 2 * scores + output]),
+        (Plan.filters(graph, [3, 1], profile.cluster, 4), split, [3 * scores + 3 * output, 3 * scores + output]),
         (Plan.batch(graph, [3, 1], profile.cluster, 4), [alone * 3 / 4, alone / 4], [backward * 3 / 4, backward / 4]),
     ]
     for plan, kept_bytes, temporary in expected:

@@ -45,6 +45,7 @@ class Network:
 def networks() -> Mapping[str, Network]:
     """Return the networks by name."""
     from models.alexnet import alexnet
+    from models.resattnet3d import resattnet18
     from models.residual import resnet18
     from models.vgg import vgg11
     from models.volume import resnet10_3d
@@ -54,6 +55,7 @@ def networks() -> Mapping[str, Network]:
         "vgg11 with batch norm 64x64, batch 64": Network(lambda: vgg11(True, size=64), 64),
         "resnet18 32x32, batch 128": Network(resnet18, 128),
         "resnet10 3-D 64x64x64, batch 16": Network(lambda: resnet10_3d(64), 16),
+        "resattnet18 64x64x64, attention over 4096 positions, batch 4": Network(lambda: resattnet18(64, 8, attention=(2,)), 4),
         "alexnet 64x64, hidden 4096, batch 128": Network(lambda: alexnet(64, hidden=4096), 128),
         "dense 4 x 4096, batch 64": Network(_dense, 64),
     }

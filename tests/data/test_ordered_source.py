@@ -46,7 +46,7 @@ def test_what_was_waited_for_and_how_many_batches_came_is_counted_over_epochs() 
 
 @pytest.mark.parametrize(
     ("batch_size", "seed", "message"),
-    [(0, 0, "batch_size is 0; use a whole number from 1"), (True, 0, "batch_size is True"), (2, -1, "seed is -1; use a whole number from 0")],
+    [(0, 0, "batch_size is 0; use a whole number from 1"), (True, 0, "batch_size is True"), (2, -1, "seed is -1; use a whole number")],
 )
 def test_options_out_of_range_are_refused(batch_size: int, seed: int, message: str) -> None:
     with pytest.raises(DataError, match=message):

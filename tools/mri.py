@@ -7,7 +7,7 @@ shuffled, which must teach it nothing. (Strategy auto may take a pipeline, whose
 is judged on the participants held out, and beside linear models of voxels. Every step is a command that can be typed by hand, and is
 shown; all that is made is in runs/mri, report.md among it.
 
-    python tools/mri.py [--folder runs/mri] [--subjects 200] [--seeds 3] [--epochs 20]
+    python tools/mri.py [--folder runs/mri] [--subjects 200] [--seeds 3] [--epochs 15]
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _trained(shown: Demonstration, strategy: str, seed: int, table: pathlib.Path
     state, scores = stem.with_suffix(".npz"), stem.with_name(f"{stem.name}-scores.json")
     data = ["--data", f"nifti:{table}", "--split", shown.folder / f"{name and name + '-'}split.json", "--flip", "--shift", 2]
     data += ["--test-fraction", 0.3, "--shape", shown.size, "--spacing", VIEW_MM / shown.size, "--mask", "otsu"]
-    how = ["--optimizer", "adam", "--learning-rate", shown.learning_rate, "--epochs", shown.epochs, "--seed", seed]
+    how = ["--optimizer", "adam", "--learning-rate", shown.learning_rate, "--decay", "cosine", "--epochs", shown.epochs, "--seed", seed]
     _command("train", *shown.model, *data, *how, "--cluster", shown.cluster, "--plan", shown.plan(strategy), "--save", state)
     trained_s = time.perf_counter() - begun_s
     _command("evaluate", "--data", f"nifti:{table}", "--checkpoint", state, "--cluster", "local", "--json", scores)
@@ -216,9 +216,9 @@ def _cell(score: dict[str, Any]) -> str:
 @click.option("--size", default=48, help="Voxels a side.")
 @click.option("--width", default=8, help="Filters of the network's first stage.")
 @click.option("--seeds", default=3, help="Seeds to train with.")
-@click.option("--epochs", default=20, help="Epochs of each training.")
-@click.option("--batch", default=16, help="Volumes a step.")
-@click.option("--learning-rate", default=0.002, help="Of Adam.")
+@click.option("--epochs", default=15, help="Epochs of each training.")
+@click.option("--batch", default=4, help="Volumes a step.")
+@click.option("--learning-rate", default=0.002, help="Of Adam, at the start; it falls by a cosine.")
 @click.option("--cluster", default="emulate:1.0,0.5", help="The unequal devices.")
 def main(**options: Any) -> None:
     """Run the demonstration, and print and save its report."""

@@ -12,6 +12,7 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIMIZERS = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001}  # with the learning rate each starts from, Keras's own
+DECAYS = ("none", "cosine")
 STRATEGIES = ("auto", "single", "even", "filters", "batch", "hybrid", "grid", "layers", "pipeline")
 TYPED = ("filters", "batch", "hybrid")  # strategies whose shares may be typed
 GRADIENT_SYNCS = ("all_reduce", "butterfly_mixing")
@@ -88,21 +89,30 @@ class OptimizerChoice:
     name : "sgd", "adam" or "adamw".
     learning_rate : None for Keras's default.
     momentum : of SGD; 0 for none.
+    decay : "none" or "cosine": how the learning rate falls, to zero at the end of training.
     """
 
     name: str = "sgd"
     learning_rate: float | None = None
     momentum: float = 0.0
+    decay: str = "none"
 
     def __post_init__(self) -> None:
         if self.momentum and self.name != "sgd":
             raise click.UsageError(f"--momentum goes with --optimizer sgd, not with {self.name}")
 
-    def make(self) -> Any:
-        """Return the Keras optimizer."""
+    def make(self, steps: int | None = None) -> Any:
+        """Return the Keras optimizer.
+
+        Parameters
+        ----------
+        steps : steps of the whole training, over which the learning rate falls; None leaves it as it is.
+        """
         import keras
 
-        rate = OPTIMIZERS[self.name] if self.learning_rate is None else self.learning_rate
+        rate: Any = OPTIMIZERS[self.name] if self.learning_rate is None else self.learning_rate
+        if self.decay == "cosine" and steps is not None:
+            rate = keras.optimizers.schedules.CosineDecay(rate, steps)
         if self.name == "sgd":
             return keras.optimizers.SGD(rate, momentum=self.momentum)
         return {"adam": keras.optimizers.Adam, "adamw": keras.optimizers.AdamW}[self.name](rate)
@@ -148,10 +158,11 @@ def optimizer_options(command: Command) -> Command:
 
 
 def learning_rate_option(command: Command) -> Command:
-    """Add --learning-rate."""
+    """Add --learning-rate and --decay."""
     defaults = ", ".join(f"{rate:g} for {name}" for name, rate in OPTIMIZERS.items())
     positive = FiniteRange(0, min_open=True)
-    return click.option("--learning-rate", type=positive, show_default=defaults, help="Learning rate.")(command)
+    decay = click.option("--decay", type=click.Choice(DECAYS), default="none", help="How it falls, to zero after the last epoch.")
+    return click.option("--learning-rate", type=positive, show_default=defaults, help="Learning rate.")(decay(command))
 
 
 def seed_option(command: Command) -> Command:

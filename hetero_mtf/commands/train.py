@@ -40,6 +40,7 @@ class Run:
     optimizer: str
     learning_rate: float | None
     momentum: float
+    decay: str
     budget: float | None
     save: str | None
     save_every: int | None
@@ -72,7 +73,7 @@ class Run:
     @property
     def choice(self) -> OptimizerChoice:
         """The optimizer."""
-        return OptimizerChoice(self.optimizer, self.learning_rate, self.momentum)
+        return OptimizerChoice(self.optimizer, self.learning_rate, self.momentum, self.decay)
 
 
 @click.command()
@@ -157,7 +158,8 @@ def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int)
     from hetero_mtf.training.trainer import Trainer
 
     data, plan = subject.data, prepared.plan
-    settings: dict[str, Any] = {"optimizer": run.choice.make(), "loss": subject.loss, "metrics": subject.metrics, "seed": seed}
+    optimizer = run.choice.make(run.epochs * -(-data.counts["train"] // plan.batch_size))
+    settings: dict[str, Any] = {"optimizer": optimizer, "loss": subject.loss, "metrics": subject.metrics, "seed": seed}
     with Trainer(subject.model, plan, live, **settings) as trainer:
         click.echo(f"{plan_report(plan)}\n")
         if run.resume is not None:

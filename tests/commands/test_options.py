@@ -39,6 +39,9 @@ def test_three_numbers_are_three_or_one_for_all():
 
 def test_an_optimizer_starts_from_keras_s_learning_rate_and_takes_a_given_one():
     assert float(OptimizerChoice("adam").make().learning_rate) == pytest.approx(0.001)
+    falling = OptimizerChoice("adam", 0.1, decay="cosine")
+    rate = falling.make(100).learning_rate
+    assert float(rate) == pytest.approx(0.1) and float(falling.make(None).learning_rate) == pytest.approx(0.1)
     sgd = OptimizerChoice("sgd", 0.5, 0.9).make()
     assert (type(sgd).__name__, float(sgd.learning_rate), sgd.momentum) == ("SGD", 0.5, 0.9)
     assert type(OptimizerChoice("adamw").make()).__name__ == "AdamW"

@@ -40,7 +40,7 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     scratch = target.parent / f".{target.name}.{uuid.uuid4().hex[:12]}"
     try:
         with open(scratch, "xb") as file:
-            if target.exists():
+            with contextlib.suppress(FileNotFoundError):  # asked once: another process may remove it at any time
                 os.chmod(scratch, stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()

@@ -147,3 +147,20 @@ def test_keys_that_an_object_names_twice_are_all_named(tmp_path: pathlib.Path) -
     with pytest.raises(HeteroError) as caught:
         read_json(path, kind="plan", version=1)
     assert str(caught.value).count("'y") == 19
+
+
+def test_a_file_that_another_process_removes_is_written_all_the_same(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "a.json"
+    target.write_text("old")
+    asked = pathlib.Path.stat
+
+    def removed(path: pathlib.Path, **options: Any) -> os.stat_result:
+        found = asked(path, **options)
+        if path == target:
+            target.unlink()
+        return found
+
+    monkeypatch.setattr(pathlib.Path, "stat", removed)
+    with replace_file(target) as file:
+        file.write(b"new")
+    assert target.read_bytes() == b"new"

@@ -46,7 +46,8 @@ class PipelineWish:
     replicas : number of replicas, 1 for none; None for the best number. Several need two devices each and `groups`.
     devices : indices of the devices that may be used; None for all.
     progress : as for `allocate`, at every number of microbatches anew.
-    on_allocated : called with each chain problem and the allocator's answer, one for each number of microbatches.
+    on_allocated : called with each chain problem and the allocator's answer: one for each number of microbatches, and for each way
+        of dealing devices and samples to replicas.
     """
 
     allocator: str = "auto"
@@ -246,23 +247,25 @@ def _splits_batch(stage: Stage) -> bool:
 
 def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, teams: Teams) -> Pipelined:
     """Return the best pipeline of some teams; replicas are dealt samples once more when their stages are known."""
-    found = _laid_out(costs, wish, microbatches, teams)
+    sizes = microbatch_sizes(costs.profile.batch_size, microbatches)
+    stages = GroupStages(costs.at(sizes[0]), microbatches, wish.recompute)
+    found = _laid_out(costs, wish, stages, teams)
     if not teams.replicas:
         return found
-    at = costs.at(microbatch_sizes(costs.profile.batch_size, microbatches)[0])
-    better = resized(at, teams, [(stage.layers, stage.devices) for stage in found.pipeline.stages])
+    better = resized(stages.costs, teams, [(stage.layers, stage.devices) for stage in found.pipeline.stages])
     if better == teams:
         return found
-    again = _laid_out(costs, wish, microbatches, better)
+    try:
+        again = _laid_out(costs, wish, stages, better)
+    except PlanError:  # what was dealt anew does not fit in memory
+        return found
     return min(found, again, key=lambda each: each.prediction.step_s)
 
 
-def _laid_out(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, teams: Teams) -> Pipelined:
-    batch, graph = costs.profile.batch_size, costs.profile.graph
-    stages = GroupStages(costs.at(microbatch_sizes(batch, microbatches)[0]), microbatches, wish.recompute)
+def _laid_out(costs: MicrobatchCosts, wish: PipelineWish, stages: GroupStages, teams: Teams) -> Pipelined:
+    batch, chain = costs.profile.batch_size, blocks(costs.profile.graph)
     problem = chain_problem(stages, teams, wish)
     chosen = _allocated(problem, wish)
-    chain = blocks(graph)
     runs = chosen.allocation.runs(len(chain))
     laid = [stages.best(tuple(itertools.chain(*chain[first:end])), problem.groups[group], teams.replicas) for group, first, end in runs]
     depths = _depths(problem, chosen, [stages.seconds(cost) for _, cost in laid]) if wish.schedule == "1f1b" else ()

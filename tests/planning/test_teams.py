@@ -12,8 +12,9 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.errors import PlanError
 from hetero_mtf.layers import kind_of
+from hetero_mtf.planning import pipeline
 from hetero_mtf.planning.blocks import blocks
-from hetero_mtf.planning.chain import Allocation
+from hetero_mtf.planning.chain import Allocation, ChainProblem
 from hetero_mtf.planning.group_stages import GroupStages
 from hetero_mtf.planning.pipeline import PipelineWish, best_pipeline, chain_problem
 from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, boundaries_s
@@ -116,6 +117,21 @@ def test_replicas_send_to_their_own_only(costs: MicrobatchCosts) -> None:
     found = best_pipeline(far, PipelineWish(replicas=2, microbatches=4, stages=2))
     sent = boundaries_s(far.at(4), [dataclasses.replace(stage) for stage in found.pipeline.stages])
     assert np.isfinite(sent).all() and problem.value(Allocation((0, 2), (0, 1))) < math.inf
+
+
+def test_replicas_whose_better_samples_do_not_fit_keep_those_that_do(costs: MicrobatchCosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, asked = pipeline.chain_problem, []
+
+    def first_only(stages: GroupStages, teams: Teams, wish: PipelineWish) -> ChainProblem:
+        asked.append(teams.replicas)
+        if len(asked) == 2:
+            raise PlanError("no allocation fits; add memory")
+        return real(stages, teams, wish)
+
+    monkeypatch.setattr(pipeline, "chain_problem", first_only)
+    monkeypatch.setattr(pipeline, "replicated_teams", lambda *given: [Teams(((0, 7), (1, 6)), (8, 8))])
+    found = best_pipeline(costs, PipelineWish(replicas=2, microbatches=2))
+    assert found.pipeline.replicas == (8, 8) and len(asked) == 2 and asked[1] != (8, 8)
 
 
 def test_alike_devices_in_plenty_are_better_replicated() -> None:

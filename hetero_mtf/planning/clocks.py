@@ -74,13 +74,11 @@ class Clocks:
     def _lay_down(self) -> None:
         """Note how each layer lies, wants its inputs and what its passes take, once for all that are laid out alike."""
         known: dict[tuple[object, ...], tuple[Lying, Lying, int]] = {}
-        same: dict[Lying, Lying] = {}
         columns: set[tuple[int, str, Lying]] = set()
         for entry in self.stage.layouts:
             lies = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis
             if lies not in known:
-                held, wanted = (same.setdefault(lying, lying) for lying in (output_of(entry), input_of(entry)))
-                known[lies] = held, wanted, self.costs.way_of(entry, self.stage, self.beside)
+                known[lies] = output_of(entry), input_of(entry), self.costs.way_of(entry, self.stage, self.beside)
             self._held_as[entry.layer], self._wanted_as[entry.layer], way = known[lies]
             self._spent[entry.layer] = self.costs.passes_on(entry, self.stage, way, self.beside)
             for source in self.costs.graph.layers[entry.layer].inputs if entry.layout == "column" else ():

@@ -90,7 +90,6 @@ class StageMemory:
         self._processors = len(stage.devices)
         self._nothing = np.zeros(self._processors)
         self._shares: dict[Lying, np.ndarray] = {}
-        self._lies: dict[tuple[object, ...], tuple[Lying, Lying]] = {}
 
     def layer_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer keeps through a step; those of layers add up.
@@ -114,12 +113,12 @@ class StageMemory:
             held = held + self.weights(entry, self.memory.gradient_bytes)
         tensors = self._is_kept(entry) + ("inner" in self.memory.needs[index] and self.memory.trains[index])
         if tensors:
-            held = held + tensors * self.moved_bytes(index, self._held(entry))
+            held = held + tensors * self.moved_bytes(index, output_of(entry))
         if self.memory.trains[index]:
             held = held + self.score_bytes(entry)
         for source in dict.fromkeys(self.memory.graph.layers[index].inputs):
             if self._brings(entry, source):
-                held = held + self.moved_bytes(source, self._wanted(entry))
+                held = held + self.moved_bytes(source, input_of(entry))
         return held
 
     def weights(self, entry: LayerLayout, of_layers: Sequence[float]) -> np.ndarray:
@@ -167,12 +166,12 @@ class StageMemory:
         memory = self.memory
         if not memory.trains[entry.layer] or "view" in memory.needs[entry.layer]:
             return self._nothing
-        output = self.moved_bytes(entry.layer, self._held(entry))
+        output = self.moved_bytes(entry.layer, output_of(entry))
         held: np.ndarray = output + 3 * self.score_bytes(entry)
         held = held + (0.0 if entry.samples else 2 * self.weights(entry, memory.gradient_bytes))
         for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
             if memory.trains[source]:
-                held = held + self.moved_bytes(source, self._wanted(entry))
+                held = held + self.moved_bytes(source, input_of(entry))
         return np.maximum(held, 3 * output) if entry.layout == "row" else held
 
     def in_flight_bytes(self, entry: LayerLayout) -> np.ndarray:
@@ -182,13 +181,13 @@ class StageMemory:
         ----------
         entry : the layer's layout.
         """
-        memory, wanted = self.memory, self._wanted(entry)
-        largest = self.moved_bytes(entry.layer, self._held(entry)) if entry.layout == "row" else self._nothing
+        memory, wanted = self.memory, input_of(entry)
+        largest = self.moved_bytes(entry.layer, output_of(entry)) if entry.layout == "row" else self._nothing
         if entry.layout == "split":
             largest = self.score_bytes(entry)
         for source in memory.graph.layers[entry.layer].inputs:
             summed = entry.layout == "column" and memory.trains[source]
-            if summed or (source in self._layouts and self._held(self._layouts[source]) != wanted):
+            if summed or (source in self._layouts and output_of(self._layouts[source]) != wanted):
                 largest = np.maximum(largest, self.moved_bytes(source, wanted))
         return largest
 
@@ -199,28 +198,15 @@ class StageMemory:
         if index in memory.graph.outputs or ("output" in memory.needs[index] and memory.trains[index]):
             return True
         readers = [reader for reader in memory.readers[index] if memory.keeps_input[reader]]
-        return any(reader not in self._layouts or self._wanted(self._layouts[reader]) == self._held(entry) for reader in readers)
+        return any(reader not in self._layouts or input_of(self._layouts[reader]) == output_of(entry) for reader in readers)
 
     def _brings(self, entry: LayerLayout, source: int) -> bool:
         """Return whether a layer's input is a moved copy that is kept, and this layer the first that it is kept for."""
-        wanted, keeps = self._wanted(entry), self.memory.keeps_input
-        if source not in self._layouts or self._held(self._layouts[source]) == wanted or not keeps[entry.layer]:
+        wanted, keeps = input_of(entry), self.memory.keeps_input
+        if source not in self._layouts or output_of(self._layouts[source]) == wanted or not keeps[entry.layer]:
             return False
         before = [reader for reader in self.memory.readers[source] if reader < entry.layer and keeps[reader]]
-        return all(reader not in self._layouts or self._wanted(self._layouts[reader]) != wanted for reader in before)
-
-    def _held(self, entry: LayerLayout) -> Lying:
-        return self._lying_of(entry)[0]
-
-    def _wanted(self, entry: LayerLayout) -> Lying:
-        return self._lying_of(entry)[1]
-
-    def _lying_of(self, entry: LayerLayout) -> tuple[Lying, Lying]:
-        """Return how a layer's output lies and how it wants its inputs, once for all that are laid out alike."""
-        lies = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis
-        if lies not in self._lies:
-            self._lies[lies] = output_of(entry), input_of(entry)
-        return self._lies[lies]
+        return all(reader not in self._layouts or input_of(self._layouts[reader]) != wanted for reader in before)
 
     def _slices(self, whole_bytes: float, lying: Lying) -> np.ndarray:
         """Return the bytes of each processor's slice of a tensor."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from hetero_mtf.planning.records import LayerLayout
 
@@ -98,5 +99,10 @@ def moves(old: Lying, new: Lying) -> list[Move]:
 
 
 def _lying(entry: LayerLayout, split: bool) -> Lying:
-    sizes, axis = (entry.sizes, entry.axis) if split else ((), "")
-    return Lying(sizes, axis, entry.samples, entry.batch_axis if entry.samples else "")
+    return _same(entry.sizes if split else (), entry.axis if split else "", entry.samples, entry.batch_axis if entry.samples else "")
+
+
+@functools.lru_cache(maxsize=4096)
+def _same(sizes: tuple[int, ...], axis: str, samples: tuple[int, ...], batch_axis: str) -> Lying:
+    """Return one and the same record for all tensors that lie alike: thousands are asked for in a plan, of some tens."""
+    return Lying(sizes, axis, samples, batch_axis)

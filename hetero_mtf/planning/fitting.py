@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from hetero_mtf.errors import NothingToSplitError
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.layout import BORDERS, PAIRINGS
-from hetero_mtf.planning.memory import Shortfall, short_bytes, shortfalls
 from hetero_mtf.planning.records import Stage
 from hetero_mtf.planning.search import Candidate
+from hetero_mtf.planning.shortfall import Shortfall, short_bytes, shortfalls
 from hetero_mtf.planning.sizes import even
 from hetero_mtf.planning.typed import batch_stage, filter_stage, hybrid_stage
 from hetero_mtf.planning.worth import Resizer

@@ -14,9 +14,9 @@ from hetero_mtf.planning.curve import PASSES
 from hetero_mtf.planning.layout import PAIRINGS, Arrangement, arrange, splits_batch
 from hetero_mtf.planning.layout_grid import GridCost, grid_layouts, grid_space
 from hetero_mtf.planning.layout_program import fits_in_tables, proof_of, solve_layouts
-from hetero_mtf.planning.memory import short_bytes
 from hetero_mtf.planning.records import Stage
 from hetero_mtf.planning.search import Candidate, Choice, descend, finished, tries, with_each_whole
+from hetero_mtf.planning.shortfall import short_bytes
 from hetero_mtf.planning.sizes import minimise_maximum, proportional
 from hetero_mtf.planning.typed import Grid, grid_stage
 

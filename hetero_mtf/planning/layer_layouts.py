@@ -21,10 +21,10 @@ from hetero_mtf.planning.layout_grid import GridCost, grid_space
 from hetero_mtf.planning.layout_milp import TIME_LIMIT_S
 from hetero_mtf.planning.layout_program import LayoutSolution, fits_in_tables, proof_of, solve_layouts, solve_within_memory, stage_of
 from hetero_mtf.planning.layout_space import Space, layout_space
-from hetero_mtf.planning.memory import short_bytes
 from hetero_mtf.planning.records import Proof
 from hetero_mtf.planning.samples import best_batch
 from hetero_mtf.planning.search import Candidate, found_once
+from hetero_mtf.planning.shortfall import short_bytes
 from hetero_mtf.planning.sizes import largest_remainder, proportional
 from hetero_mtf.planning.typed import filter_stage, single_stage, sized_stage
 

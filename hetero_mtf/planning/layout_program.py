@@ -15,8 +15,8 @@ from hetero_mtf.planning.layout_memory import LayoutMemory
 from hetero_mtf.planning.layout_milp import TIME_LIMIT_S, MilpSolution, solve_milp
 from hetero_mtf.planning.layout_prices import solve_priced
 from hetero_mtf.planning.layout_space import Space, State, entry_of
-from hetero_mtf.planning.memory import pool_bytes
 from hetero_mtf.planning.records import AXIS, LayerLayout, Proof, Stage
+from hetero_mtf.planning.shortfall import pool_bytes
 from hetero_mtf.planning.worker_memory import worker_bytes
 
 ROUNDS = 6  # of solving with other memory reserved, each in half of the time that is left

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.blocks import blocks
-from hetero_mtf.planning.memory import short_text
 from hetero_mtf.planning.pipeline import Pipelined, PipelineWish, best_pipeline
 from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.reasons import binding_part
-from hetero_mtf.planning.records import Alternative, DevicePart, Proof
+from hetero_mtf.planning.records import Alternative, Proof
+from hetero_mtf.planning.shortfall import pool_lack
 from hetero_mtf.planning.simulator import ideal_bubble
 from hetero_mtf.planning.typed import device_names
-from hetero_mtf.units import bytes_text, seconds_text
+from hetero_mtf.units import seconds_text
 
 STRATEGY = "pipeline"
 
@@ -66,27 +65,6 @@ def made_plan(profile: Profile, found: Pipelined) -> Plan:
         replicas=way.replicas,
         depths=way.depths,
     )
-
-
-def pool_lack(profile: Profile, parts: Sequence[DevicePart]) -> str:
-    """Return "" if what the devices of a step hold fits in the free memory of every pool, else what is missing most.
-
-    Parameters
-    ----------
-    profile : Profile with its memory pools.
-    parts : what each device does in a predicted step.
-    """
-    pool_of = {device.name: device.pool for device in profile.cluster.devices}
-    short = ""
-    most = 0
-    for pool in profile.memory:
-        drawing = [part for part in parts if pool_of[part.device] == pool.name]
-        needed = sum(part.memory_bytes for part in drawing)
-        if needed - pool.free_bytes > most:
-            most = needed - pool.free_bytes
-            largest = max(drawing, key=lambda part: part.memory_bytes)
-            short = f"{short_text(pool.name, needed, pool.free_bytes)}, most for {largest.device} ({bytes_text(largest.memory_bytes)})"
-    return short
 
 
 def pipeline_alternative(found: Plan, best_s: float, strategy: str) -> Alternative:

@@ -9,10 +9,10 @@ from hetero_mtf.planning.cost import predict
 from hetero_mtf.planning.group_stages import GroupStages, with_samples
 from hetero_mtf.planning.microbatches import microbatch_sizes
 from hetero_mtf.planning.pipeline import PipelineWish, best_pipeline
-from hetero_mtf.planning.pipeline_plan import pool_lack
 from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.records import DeviceWorth, Prediction
+from hetero_mtf.planning.shortfall import pool_lack
 from hetero_mtf.planning.teams import ALL_GROUPS_UP_TO
 from hetero_mtf.planning.typed import single_stage
 from hetero_mtf.planning.worth import looked_at, worth_with, worth_without

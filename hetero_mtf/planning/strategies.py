@@ -14,7 +14,7 @@ from hetero_mtf.planning.grid import best_grid
 from hetero_mtf.planning.hybrid import best_hybrid
 from hetero_mtf.planning.layer_layouts import best_layers, proven
 from hetero_mtf.planning.link_cost import collective_rules
-from hetero_mtf.planning.memory import lack_of_memory, optimizer_name, short_bytes
+from hetero_mtf.planning.memory import optimizer_name
 from hetero_mtf.planning.pipeline import PipelineWish
 from hetero_mtf.planning.pipeline_plan import STRATEGY as PIPELINE
 from hetero_mtf.planning.pipeline_plan import pipeline_alternative, pipeline_plan
@@ -25,6 +25,7 @@ from hetero_mtf.planning.reasons import binding_part, why_longer
 from hetero_mtf.planning.records import GRADIENT_SYNCS, Alternative, Prediction
 from hetero_mtf.planning.samples import best_batch
 from hetero_mtf.planning.search import Candidate
+from hetero_mtf.planning.shortfall import lack_of_memory, short_bytes
 from hetero_mtf.planning.teams import ALL_GROUPS_UP_TO
 from hetero_mtf.planning.typed import device_names, filter_stage, single_stage
 from hetero_mtf.planning.what_if import WhatIf, supposed, suppositions

@@ -9,9 +9,10 @@ from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost import Costs
 from hetero_mtf.planning.fitting import fitting
-from hetero_mtf.planning.memory import lack_of_memory, stage_memory_bytes
+from hetero_mtf.planning.memory import stage_memory_bytes
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.samples import best_batch
+from hetero_mtf.planning.shortfall import lack_of_memory
 from hetero_mtf.planning.sizes import minimise_maximum
 from hetero_mtf.planning.strategies import plan
 from hetero_mtf.planning.typed import batch_stage

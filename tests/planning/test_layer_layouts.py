@@ -8,9 +8,9 @@ import pytest
 from hetero_mtf.errors import NothingToSplitError, PlanError
 from hetero_mtf.planning.cost import Costs
 from hetero_mtf.planning.layer_layouts import best_layers, proven
-from hetero_mtf.planning.memory import lack_of_memory
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.shortfall import lack_of_memory
 from hetero_mtf.planning.strategies import STRATEGIES, plan
 from tests.planning.layout_objective import drawn_graph, drawn_profile
 from tests.planning.networks import pair_net, profile_of, residual_net

@@ -13,8 +13,8 @@ from hetero_mtf.planning.layout_memory import LayoutMemory
 from hetero_mtf.planning.layout_milp import solve_milp
 from hetero_mtf.planning.layout_program import solve_layouts, solve_within_memory, stage_of
 from hetero_mtf.planning.layout_space import Space, layout_space
-from hetero_mtf.planning.memory import lack_of_memory
 from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.shortfall import lack_of_memory
 from tests.planning.layout_objective import drawn_graph, drawn_profile, every_choice, few_states, objective
 from tests.planning.networks import Net, profile_of, residual_net
 

@@ -12,7 +12,7 @@ from hetero_mtf.planning.layout_memory import LayoutMemory
 from hetero_mtf.planning.layout_prices import solve_priced
 from hetero_mtf.planning.layout_program import beside_bytes, solve_layouts, solve_within_memory, stage_of
 from hetero_mtf.planning.layout_space import layout_space
-from hetero_mtf.planning.memory import lack_of_memory, pool_bytes
+from hetero_mtf.planning.shortfall import lack_of_memory, pool_bytes
 from tests.planning.layout_objective import every_choice
 from tests.planning.networks import Net, profile_of, residual_net
 from tests.planning.test_layout_memory import held_bytes

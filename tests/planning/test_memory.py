@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.memory import (
-    Memory,
-    StageMemory,
-    lack_of_memory,
-    layer_bytes,
-    optimizer_name,
-    stage_memory_bytes,
-    temporary_bytes,
-)
+from hetero_mtf.planning.memory import Memory, StageMemory, layer_bytes, optimizer_name, stage_memory_bytes, temporary_bytes
 from hetero_mtf.planning.moves import output_of
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
@@ -152,15 +144,6 @@ def test_gradients_that_wait_for_those_of_others_count_twice_where_weights_are_m
     weights = 4 * 1001 * 1000
     found = stage_memory_bytes(profile, Plan.batch(graph, [1, 1], profile.cluster, 4).stages[0])
     assert found[1] == 4 * weights + RUNTIME_BYTES + 2 * weights  # and as messages initial weights and slots, which are more than gradients
-
-
-def test_devices_of_one_pool_draw_on_it_together() -> None:
-    profile = profile_of(GRAPH, [1e6, 1e6])
-    stage = Plan.even(GRAPH, cluster_of(2), 4).stages[0]
-    needed = sum(stage_memory_bytes(profile, stage))
-    assert lack_of_memory(profile_of(GRAPH, [1e6, 1e6], memory_bytes=needed), stage) == ""
-    lack = lack_of_memory(profile_of(GRAPH, [1e6, 1e6], memory_bytes=needed // 2), stage)
-    assert lack.startswith("needs ") and "of memory host, which has" in lack
 
 
 class AdamW:

@@ -155,8 +155,9 @@ class _Tables:
         """Return the seconds of a segment's (layer, layout) for every number of units on a device with so many samples."""
         key = (members, device, samples)
         if key not in self._by_units:
+            tables = self.costs.tables
             found = [
-                self.costs.rows(layer, layout, step_pass)[device] * self.costs.part_of_batch(layer, device, step_pass)[samples]
+                tables.rows(layer, layout, step_pass)[device] * tables.part_of_batch(layer, step_pass)[device, samples]
                 for layer, layout in members
                 for step_pass in PASSES
             ]
@@ -170,10 +171,9 @@ class _Tables:
         """
         key = layer, layout, device, size
         if key not in self._by_samples:
-            passes = PASSES[: 2 if self.costs.trains_before[layer] else 1]
+            tables, passes = self.costs.tables, PASSES[: 2 if self.costs.trains_before[layer] else 1]
             found = [
-                self.costs.rows(layer, layout, step_pass)[device, size] * self.costs.part_of_batch(layer, device, step_pass)
-                for step_pass in passes
+                tables.rows(layer, layout, step_pass)[device, size] * tables.part_of_batch(layer, step_pass)[device] for step_pass in passes
             ]
             self._by_samples[key] = np.sum(found, axis=0)
         return self._by_samples[key]
@@ -243,7 +243,7 @@ class _Grid:
 
     def _network_s(self, device: int, sizes: Sequence[int]) -> np.ndarray:
         """Return the seconds of the network for every number of samples on a device with so many units of each segment."""
-        found = [self.costs.batch_table(self._whole, device)]
+        found = [self.costs.batch_rows(self._whole)[device]]
         found += [self.tables.by_samples(layer, layout, device, sizes[segment]) for layer, layout, segment in self._split]
         total: np.ndarray = np.sum(found, axis=0)
         return total

@@ -78,11 +78,11 @@ class GroupStages:
         """
         costs, found = self.costs, np.zeros(len(self.costs.profile.cluster.devices))
         for index in layers:
-            found = found + (1 + self.recompute) * costs.rows(index, "replicated", "forward")[:, -1]
+            found = found + (1 + self.recompute) * costs.tables.rows(index, "replicated", "forward")[:, -1]
             if costs.trains_before[index]:
-                found = found + costs.rows(index, "replicated", "backward")[:, -1]
+                found = found + costs.tables.rows(index, "replicated", "backward")[:, -1]
             if costs.graph.owner(index) == index:
-                found = found + costs.rows(index, "replicated", "update")[:, -1] / self.microbatches
+                found = found + costs.tables.rows(index, "replicated", "update")[:, -1] / self.microbatches
         return found
 
     def cost(self, stage: Stage) -> StageCost:

@@ -58,18 +58,18 @@ def _least_seconds(costs: Costs, devices: Sequence[int]) -> tuple[np.ndarray, np
         for step_pass in ("forward", "backward") if costs.trains_before[layer] else ("forward",):
             rates = _rates(costs, layer, step_pass)[list(devices)]
             if np.isfinite(rates).all():
-                found.append(np.where(undisturbed, costs.alone_part(layer, step_pass)[list(devices)], 1.0) / rates)
+                found.append(np.where(undisturbed, costs.tables.alone_part(layer, step_pass)[list(devices)], 1.0) / rates)
                 counts.append(count)
     return np.array(found), np.array(counts, float)
 
 
 def _rates(costs: Costs, layer: int, step_pass: str) -> np.ndarray:
     """Return the (devices,) largest part of a layer's pass that each device does a second; infinite where it takes no time."""
-    entry = costs.graph.layers[layer]
-    by_channels = np.max([_best(costs.rows(layer, layout, step_pass), layout) for layout in sorted(kind_of(entry).layouts(entry))], axis=0)
+    entry, rows = costs.graph.layers[layer], costs.tables.rows
+    by_channels = np.max([_best(rows(layer, layout, step_pass), layout) for layout in sorted(kind_of(entry).layouts(entry))], axis=0)
     if not splits_batch(entry):
         return np.asarray(by_channels)
-    batch = costs.rows(layer, "batch", step_pass)
+    batch = rows(layer, "batch", step_pass)
     whole_s = batch[:, -1]
     by_samples = _best(batch, "batch")
     gain = np.where(whole_s > 0, by_samples * np.where(whole_s > 0, whole_s, 1.0), 1.0)

@@ -177,7 +177,7 @@ def _least_s(costs: Costs, microbatches: int, groups: Sequence[tuple[int, ...]])
     for block in blocks(costs.graph):
         passes = [(layer, step_pass) for layer in block for step_pass in (FORWARD, BACKWARD)]
         done = [entry for entry in passes if entry[1] == FORWARD or costs.trains_before[entry[0]]]
-        alone.append(sum((costs.rows(layer, "batch", step_pass)[:, samples] for layer, step_pass in done), np.full(1, 1e-15)))
+        alone.append(sum((costs.tables.rows(layer, "batch", step_pass)[:, samples] for layer, step_pass in done), np.full(1, 1e-15)))
     seconds = np.array(alone)
     everyone = sorted({device for group in groups for device in group})
     fastest = np.min([1 / (1 / seconds[:, list(group)]).sum(axis=1) for group in groups], axis=0)

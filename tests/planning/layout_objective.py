@@ -71,13 +71,18 @@ def passes(costs: Costs, space: Space, index: int, state: State) -> float:
     entry, parts = entry_of(index, "", state), state[1] or (0,) * len(space.devices)
 
     def on(place: int, step_pass: str) -> float:
-        return costs.seconds(entry, space.devices[place], parts[place], parts[place], step_pass)
+        return spent(costs, entry, space.devices[place], parts[place], parts[place], step_pass)
 
     places = range(len(space.devices))
     work = [on(p, "forward") + (on(p, "backward") if costs.trains_before[index] else 0.0) for p in places]
     updates = [on(p, "update") if costs.graph.owner(index) == index else 0.0 for p in places]
     charged = space.slowest.get((index, state), int(np.argmax(np.add(work, updates))))
     return work[charged] + (max(updates) if state[0] == "batch" else updates[charged])
+
+
+def spent(costs: Costs, entry: LayerLayout, device: int, size: int, samples: int, step_pass: str) -> float:
+    """Return the seconds of a layer's pass on one processor of a mesh, as `Costs.spent`."""
+    return float(costs.spent(entry, np.array([device]), np.array([size]), np.array([samples]), step_pass)[0])
 
 
 def collectives(costs: Costs, space: Space, entry: LayerLayout) -> float:

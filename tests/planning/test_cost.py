@@ -15,7 +15,8 @@ from hetero_mtf.planning.link_cost import ring
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.records import Prediction
-from tests.planning.networks import Net, attention_net, frozen, pair_net, profile_of, residual_net
+from tests.planning.layout_objective import spent
+from tests.planning.networks import attention_net, frozen, pair_net, profile_of, residual_net
 
 BATCH = 4
 
@@ -131,26 +132,6 @@ def test_processors_on_one_device_take_turns() -> None:
     assert predicted(profile, Plan.even(graph, profile.cluster, BATCH)).step_s >= alone * (1 - 1e-9)
 
 
-def test_a_flattened_split_is_looked_up_by_its_fraction_of_the_features() -> None:
-    net = Net((4, 4, 2))
-    net.conv("conv", 6)
-    net.add("Flatten", "flatten")
-    net.add("Dropout", "drop")
-    net.dense("row", 5)
-    graph = net.graph()
-    profile = profile_of(graph, [1e6, 1e6])
-    as_features = tuple(
-        dataclasses.replace(c, units=(1, 96)) if (c.layer, c.dimension) == (4, "input") or c.layer == 3 else c for c in profile.curves
-    )
-    other = dataclasses.replace(profile, curves=as_features)
-    plan = Plan.filters(graph, [2, 1], profile.cluster, BATCH)
-    assert [plan.stages[0].layouts[i].layout for i in (2, 4)] == ["split", "row"]
-    costs, others = Costs(profile), Costs(other)
-    assert len(others.table(4, "row", 0, "forward")) == 7
-    assert others.table(4, "row", 0, "forward")[-1] == pytest.approx(costs.table(4, "row", 0, "forward")[-1])
-    assert others.table(3, "split", 0, "forward")[-1] == pytest.approx(costs.table(3, "split", 0, "forward")[-1])
-
-
 def test_a_layer_that_does_not_mix_may_go_unmeasured_but_a_convolution_may_not() -> None:
     graph = residual_net()
     profile = profile_of(graph, [1e6, 1e6])
@@ -162,16 +143,6 @@ def test_a_layer_that_does_not_mix_may_go_unmeasured_but_a_convolution_may_not()
         predicted(none, Plan.even(graph, profile.cluster, BATCH))
 
 
-def test_a_layer_measured_whole_serves_for_every_part() -> None:
-    graph = residual_net()
-    profile = profile_of(graph, [1e6])
-    pool = next(i for i, layer in enumerate(graph.layers) if layer.kind == "GlobalAveragePooling2D")
-    whole = tuple(dataclasses.replace(c, dimension="whole", units=(1, 8)) if c.layer == pool else c for c in profile.curves)
-    costs, others = Costs(profile), Costs(dataclasses.replace(profile, curves=whole))
-    assert others.table(pool, "split", 0, "forward") == pytest.approx(costs.table(pool, "split", 0, "forward"))
-    assert others.table(pool, "replicated", 0, "forward") == pytest.approx([costs.table(pool, "split", 0, "forward")[-1]])
-
-
 @given(st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any), st.sampled_from(["pairs", "gather"]), st.floats(0, 0.1))
 def test_the_parts_of_every_device_add_up_to_the_step(shares: list[int], pairing: str, latency_s: float) -> None:
     graph = residual_net()
@@ -181,14 +152,6 @@ def test_the_parts_of_every_device_add_up_to_the_step(shares: list[int], pairing
     for part in found.parts:
         assert part.busy_s + part.sending_s + part.waiting_s == pytest.approx(found.step_s)
         assert min(part.busy_s, part.sending_s, part.waiting_s) >= 0 and part.memory_bytes > 0
-
-
-def test_an_update_measured_one_way_serves_the_other() -> None:
-    graph = pair_net()
-    profile = profile_of(graph, [1e6, 1e6])
-    once = tuple(c for c in profile.curves if (c.step_pass, c.dimension) != ("update", "input"))
-    costs, others = Costs(profile), Costs(dataclasses.replace(profile, curves=once))
-    assert others.table(2, "row", 0, "update") == pytest.approx(costs.table(2, "row", 0, "update"))
 
 
 def weight_bytes(graph: LayerGraph) -> float:
@@ -207,26 +170,15 @@ def test_a_split_batch_sends_the_gradients_once_before_the_update() -> None:
     assert found.step_s == pytest.approx(computing + found.parts[0].sending_s + found.update_s, rel=1e-3)
 
 
-def test_samples_are_looked_up_where_they_were_measured_else_taken_in_proportion() -> None:
-    graph = pair_net()
-    profile = profile_of(graph, [1e6, 1e6])
-    bent = Curve(1, 0, "batch", "forward", BATCH, (1, 2, 4), (3.0, 4.0, 9.0), (0.0,) * 3)
-    costs = Costs(dataclasses.replace(profile, curves=(*profile.curves, bent)))
-    assert costs.table(1, "batch", 0, "forward") == pytest.approx([0.0, 3.0, 4.0, 6.5, 9.0])
-    whole_s = costs.table(1, "replicated", 0, "backward")[-1]
-    assert costs.table(1, "batch", 0, "backward") == pytest.approx([whole_s * s / 4 for s in range(5)])
-    assert costs.table(1, "batch", 0, "update") == [costs.table(1, "replicated", 0, "update")[-1]] * 5
-
-
 def test_on_two_axes_units_and_samples_multiply() -> None:
     graph = pair_net()
     profile = profile_of(graph, [1e6] * 4, bandwidth=1e15)
     bent = Curve(1, 0, "batch", "forward", BATCH, (1, 2, 4), (3.0, 4.0, 9.0), (0.0,) * 3)
     costs = Costs(dataclasses.replace(profile, curves=(*profile.curves, bent)))
     entry = Plan.grid(graph, [1, 1], [2, 1], profile.cluster, BATCH).stages[0].layouts[1]
-    alone = costs.table(1, "column", 0, "forward")[8]
-    assert costs.seconds(entry, 0, 8, 2, "forward") == pytest.approx(alone * 4 / 9)
-    assert costs.seconds(entry, 0, 8, 2, "update") == pytest.approx(costs.table(1, "column", 0, "update")[8])
+    alone = costs.tables.rows(1, "column", "forward")[0, 8]
+    assert spent(costs, entry, 0, 8, 2, "forward") == pytest.approx(alone * 4 / 9)
+    assert spent(costs, entry, 0, 8, 2, "update") == pytest.approx(costs.tables.rows(1, "column", "update")[0, 8])
 
 
 def test_two_equal_axes_halve_the_work_twice() -> None:

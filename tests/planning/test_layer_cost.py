@@ -9,10 +9,10 @@ import pytest
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.curve import PASSES
 from hetero_mtf.planning.ideal import least_step_s
-from hetero_mtf.planning.layer_cost import ALONE
+from hetero_mtf.planning.layer_tables import ALONE
 from hetero_mtf.planning.records import LayerLayout
 from hetero_mtf.planning.typed import batch_stage, filter_stage, single_stage
-from tests.planning.layout_objective import drawn_graph, drawn_profile
+from tests.planning.layout_objective import drawn_graph, drawn_profile, spent
 from tests.planning.networks import profile_of, residual_net
 
 
@@ -29,20 +29,11 @@ def test_tables_of_several_layers_are_the_sums_of_theirs() -> None:
     graph = residual_net()
     costs = Costs(profile_of(graph, [1e6, 3e5]))
     members = [(1, "column"), (2, "row"), (2, "row")]
-    tables = [costs.table(layer, layout, 1, step_pass) for layer, layout in members for step_pass in PASSES]
+    tables = [costs.tables.rows(layer, layout, step_pass)[1].tolist() for layer, layout in members for step_pass in PASSES]
     assert costs.summed_rows(members)[1].tolist() == pytest.approx([math.fsum(values) for values in zip(*tables)], rel=1e-14)
-    batch = [costs.table(layer, "batch", 0, step_pass) for layer in (1, 3) for step_pass in ("forward", "backward")]
-    assert costs.batch_table([1, 3], 0).tolist() == pytest.approx([math.fsum(values) for values in zip(*batch)], rel=1e-14)
+    batch = [costs.tables.rows(layer, "batch", step_pass)[0].tolist() for layer in (1, 3) for step_pass in ("forward", "backward")]
+    assert costs.batch_rows([1, 3])[0].tolist() == pytest.approx([math.fsum(values) for values in zip(*batch)], rel=1e-14)
     assert costs.batch_rows([]).tolist() == [[0.0] * 5] * 2
-
-
-def test_alike_layers_share_their_rows() -> None:
-    graph = residual_net(8)
-    costs = Costs(profile_of(graph, [1e6]))
-    again = [layer.name for index, layer in enumerate(graph.layers) if costs.alike[index] != index]
-    assert again
-    index = next(i for i, layer in enumerate(graph.layers) if layer.name == again[0])
-    assert costs.rows(index, "column", "forward") is costs.rows(costs.alike[index], "column", "forward")
 
 
 def test_seconds_on_a_stage_are_those_of_each_processor() -> None:
@@ -52,7 +43,7 @@ def test_seconds_on_a_stage_are_those_of_each_processor() -> None:
         for entry in stage.layouts:
             parts = entry.sizes or entry.samples or (0, 0, 0)
             found = costs.spent_on(entry, stage, "forward").tolist()
-            assert found == [costs.seconds(entry, d, parts[d], parts[d], "forward") for d in range(3)]
+            assert found == [spent(costs, entry, d, parts[d], parts[d], "forward") for d in range(3)]
 
 
 def _with_alone(parts: dict[int, float]) -> Costs:
@@ -96,5 +87,5 @@ def test_devices_of_another_host_or_on_the_same_tensorflow_device_do_not_disturb
 def test_a_layer_split_both_ways_takes_the_part_of_its_samples() -> None:
     costs = Costs(profile_of(residual_net(8), [1e6]))
     entry = LayerLayout(1, "stem", "column", (4, 4), "filters", (3, 1), "batch")
-    part = costs.part_of_batch(1, 0, "forward")[3]
-    assert costs.seconds(entry, 0, 4, 3, "forward") == pytest.approx(costs.table(1, "column", 0, "forward")[4] * part)
+    part = costs.tables.part_of_batch(1, "forward")[0, 3]
+    assert spent(costs, entry, 0, 4, 3, "forward") == pytest.approx(costs.tables.rows(1, "column", "forward")[0, 4] * part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import dataclasses
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -68,6 +69,20 @@ class Cohort:
         return (first, *left_out, *noted[:_NOTES], *more)
 
 
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """A scan that was read.
+
+    Parameters
+    ----------
+    scan : with its content.
+    notes : what was not plain about it.
+    """
+
+    scan: Scan
+    notes: tuple[str, ...]
+
+
 def _noted(found: collections.Counter[str]) -> list[str]:
     """Return notes with how many scans have them, the most frequent first; many that begin alike are one."""
     groups: dict[str, list[tuple[str, int]]] = {}
@@ -106,7 +121,10 @@ def open_cohort(
     """
     wanted = CohortOptions() if options is None else options
     participants, faults = examine_table(path, wanted.label, labelled=wanted.labelled, classes=wanted.classes)
-    found, notes = check_scans(participants, cache, wanted.workers, advance)
+    found, read = check_scans(participants, cache, wanted.workers, advance)
+    seen = {one.scan.line: one for one in read}
+    scans = tuple(seen[scan.line].scan if scan.line in seen else scan for scan in participants.scans)
+    participants = dataclasses.replace(participants, scans=scans)
     rows = sorted([*(fault for fault in faults if fault.line is not None), *found], key=lambda fault: fault.line or 0)
     usable = participants.without({fault.line for fault in rows if fault.line is not None})
     whole = [fault for fault in faults if fault.line is None]
@@ -115,8 +133,8 @@ def open_cohort(
     whole += [] if more is None else [Fault(text) for text in more(participants)]
     if whole or (rows and not wanted.skip_bad):
         raise _report(participants, rows, whole, wanted.skip_bad)
-    kept = {scan.key: notes[scan.key] for scan in usable.scans if notes.get(scan.key)}
-    return Cohort(usable, tuple(rows), kept)
+    notes = {scan.key: seen[scan.line].notes for scan in usable.scans if seen[scan.line].notes}
+    return Cohort(usable, tuple(rows), notes)
 
 
 def _report(participants: Participants, rows: Sequence[Fault], whole: Sequence[Fault], skip_bad: bool) -> DataError:
@@ -131,8 +149,8 @@ def _report(participants: Participants, rows: Sequence[Fault], whole: Sequence[F
 
 def check_scans(
     participants: Participants, cache: VolumeCache, workers: int = WORKERS, advance: Callable[[str], None] | None = None
-) -> tuple[list[Fault], dict[str, tuple[str, ...]]]:
-    """Return the faults of all files, and the notes on those without.
+) -> tuple[list[Fault], list[Seen]]:
+    """Return the faults of all files, and the scans of those without.
 
     Parameters
     ----------
@@ -148,24 +166,26 @@ def check_scans(
     """
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise DataError(f"workers is {workers!r}; use a whole number from 1")
-    faults, notes = [], {}
+    faults, seen = list[Fault](), list[Seen]()
     pool = concurrent.futures.ThreadPoolExecutor(workers, "hetero_mtf check")
     try:
         for scan, found in zip(participants.scans, pool.map(lambda scan: _examined(scan, cache), participants.scans)):
             if isinstance(found, Fault):
                 faults.append(found)
             else:
-                notes[scan.key] = found
+                seen.append(found)
             if advance is not None:
                 advance(scan.key)
     finally:
         pool.shutdown(cancel_futures=True)
-    return faults, notes
+    return faults, seen
 
 
-def _examined(scan: Scan, cache: VolumeCache) -> Fault | tuple[str, ...]:
+def _examined(scan: Scan, cache: VolumeCache) -> Fault | Seen:
     try:
-        return cache.volume(scan).notes
+        volume = cache.volume(scan)
+        content = hashlib.sha256(volume.values.tobytes()).hexdigest()
+        return Seen(dataclasses.replace(scan, content=content), volume.notes)
     except DataError as fault:
         return Fault(f"line {scan.line} ({scan.key}): {fault}", scan.line)
     except Exception as fault:  # whatever a damaged file brings about: the report must name it

@@ -1,11 +1,15 @@
-"""The leak check: that nothing which is tested on was trained on, neither a participant nor a scan under another name."""
+"""The leak check: that nothing which is tested on was trained on, neither a participant nor a scan under another name.
+
+Files are compared byte for byte. A scan that was packed, exported or turned anew is another file with the same picture: of scans that
+were read, what a network sees is compared too.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import pathlib
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from hetero_mtf.data.volumes.participants import Participants, Scan
 from hetero_mtf.data.volumes.split_check import shared_participants
@@ -28,9 +32,26 @@ def leaks(split: Split, participants: Participants) -> list[str]:
     of_file: dict[pathlib.Path, list[Scan]] = {}
     for scan in placed:
         of_file.setdefault(scan.path, []).append(scan)
-    alike = [[scan for path in group for scan in of_file[path]] for group in copies(of_file)]
-    across = [group for group in alike if len({part[scan.participant] for scan in group}) > 1]
-    return [*shared_participants(split), *(f"{_named(group, part)} are the same file, byte for byte" for group in across)]
+    files = _across([[scan for path in group for scan in of_file[path]] for group in copies(of_file)], part)
+    pictures = [group for group in _across(_alike(placed), part) if not any(set(group) == set(copied) for copied in files)]
+    return [
+        *shared_participants(split),
+        *(f"{_named(group, part)} are the same file, byte for byte" for group in files),
+        *(f"{_named(group, part)} are the same scan in different files" for group in pictures),
+    ]
+
+
+def _alike(scans: Iterable[Scan]) -> list[list[Scan]]:
+    """Return the scans that were read, in groups of which a network sees the same."""
+    found: dict[str, list[Scan]] = {}
+    for scan in scans:
+        found.setdefault(scan.content, []).append(scan)
+    found.pop("", None)
+    return list(found.values())
+
+
+def _across(groups: Iterable[list[Scan]], part: Mapping[str, str]) -> list[list[Scan]]:
+    return [group for group in groups if len({part[scan.participant] for scan in group}) > 1]
 
 
 def leak_line(split: Split, participants: Participants) -> str:

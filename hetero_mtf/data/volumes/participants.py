@@ -31,6 +31,7 @@ class Scan:
     path : the volume's file.
     mask : the file of its mask, or None.
     line : line of the table, 0 where there is none.
+    content : digest of what a network sees of it, "" where it was not read yet; scans are equal whatever it is.
     """
 
     participant: str
@@ -39,6 +40,7 @@ class Scan:
     path: pathlib.Path
     mask: pathlib.Path | None = None
     line: int = 0
+    content: str = dataclasses.field(default="", compare=False)
 
     @property
     def key(self) -> str:

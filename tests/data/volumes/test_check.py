@@ -165,6 +165,17 @@ def test_files_are_read_side_by_side_and_the_threads_end(tmp_path: pathlib.Path,
     assert threading.active_count() == before
 
 
+def test_of_two_rows_of_one_session_the_one_that_is_kept_has_its_own_notes_and_content(tmp_path: pathlib.Path) -> None:
+    for number in range(3):
+        write_scan(tmp_path / f"{number}.nii", affine=np.diag([-2.0 if number == 2 else 2.0, 2, 2, 1]), seed=number)
+    table = write_table(tmp_path, ("1", "AD", "0.nii"), ("2", "NC", "1.nii"), ("1", "AD", "2.nii"))
+    cohort = open_cohort(table, cache_of(tmp_path), CohortOptions(classes=("AD", "NC"), skip_bad=True))
+    alone = open_cohort(write_table(tmp_path, ("1", "AD", "0.nii")), cache_of(tmp_path), CohortOptions(classes=("AD",)))
+    assert [scan.line for scan in cohort.participants.scans] == [2, 3] and not cohort.notes
+    contents = [scan.content for scan in cohort.participants.scans]
+    assert len({*contents, ""}) == 3 and contents[0] == alone.participants.scans[0].content
+
+
 @pytest.mark.parametrize("workers", [0, True, 1.5])
 def test_threads_are_counted_in_whole_numbers(tmp_path: pathlib.Path, workers: object) -> None:
     participants = Participants(tmp_path, (), "dx", ())

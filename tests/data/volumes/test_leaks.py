@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import dataclasses
+import gzip
 import pathlib
 
+import nibabel
+import numpy as np
+import pytest
+
+from hetero_mtf.data.volumes import CohortOptions, Preprocessing, VolumeCache, open_cohort
 from hetero_mtf.data.volumes.leaks import copies, leak_line, leaks
 from hetero_mtf.data.volumes.participants import Participants, Scan
 from hetero_mtf.data.volumes.splits import Split
+from tests.data.volumes.nifti_files import AFFINE, SHAPE, numbers, write_cohort, write_scan
 
 LABELS = ("AD", "NC", "AD", "NC")
 
@@ -49,6 +57,40 @@ def test_a_scan_of_two_participants_and_a_link_to_one_are_found(tmp_path: pathli
     scans = (*found.scans[:3], Scan("sub-3", None, "NC", tmp_path / "0.nii"))
     same = Participants(found.path, scans, "diagnosis", ("AD", "NC"))
     assert leaks(SPLIT, same) == ["sub-0 (train part) and sub-3 (test part) are the same file, byte for byte"]
+
+
+def again(path: pathlib.Path, way: str) -> None:
+    """Write the first scan of a cohort anew, with other bytes."""
+    first = path.parent / "0.nii.gz"
+    if way == "packed":
+        path.write_bytes(gzip.compress(gzip.decompress(first.read_bytes()), 1, mtime=1))
+    elif way == "exported":
+        image = nibabel.load(first)
+        image.header["descrip"] = b"exported again"
+        nibabel.save(image, path)
+    else:
+        turned = AFFINE @ np.diag([-1.0, 1, 1, 1])
+        turned[0, 3] = AFFINE[0, 0] * (SHAPE[0] - 1)
+        write_scan(path, numbers(SHAPE, 0)[::-1], turned)
+
+
+@pytest.mark.parametrize("way", ["packed", "exported", "turned"])
+def test_a_scan_that_was_written_anew_fails_the_check_where_scans_were_read(tmp_path: pathlib.Path, way: str) -> None:
+    table = write_cohort(tmp_path)
+    again(tmp_path / "2.nii.gz", way)
+    options = CohortOptions(classes=("AD", "NC"))
+    for _ in range(2):  # from the files, then from the cache
+        found = open_cohort(table, VolumeCache(tmp_path / "cache", Preprocessing(SHAPE)), options).participants
+        assert leaks(Split(("sub-00", "sub-01"), ("sub-02", "sub-03")), found) == [
+            "sub-00 (train part) and sub-02 (test part) are the same scan in different files"
+        ]
+        assert leaks(Split(("sub-00", "sub-02"), ("sub-01", "sub-03")), found) == []
+
+
+def test_a_copy_that_was_read_is_told_once(tmp_path: pathlib.Path) -> None:
+    found = people(tmp_path, [b"a", b"b", b"b", b"d"])
+    read = dataclasses.replace(found, scans=tuple(dataclasses.replace(s, content=s.path.read_text()) for s in found.scans))
+    assert leaks(SPLIT, read) == leaks(SPLIT, found) != []
 
 
 def test_files_that_differ_in_one_byte_anywhere_are_no_copies(tmp_path: pathlib.Path) -> None:

@@ -5,8 +5,8 @@ ICCV 2017: the channels of the last convolution are weighted by the mean gradien
 is the map. It is as coarse as that convolution's grid, and says what the network looked at, not whether it was right to.
 
 Ours: the layer is the last one on the last convolution's grid, so that in a residual network the shortcut and the activation count too;
-where a network ends in softmax or sigmoid, the score is the logarithm of the probability or of the odds, as what comes before it cannot
-be had; the map is spread over the volume cell by cell, linearly between their middles.
+where a network ends in softmax or sigmoid, the score is what it is taken of, as the probability of a sure network no longer changes with
+anything; the map is spread over the volume cell by cell, linearly between their middles.
 """
 
 from __future__ import annotations
@@ -67,19 +67,21 @@ class GradCam:
         with tf.GradientTape() as tape:
             tape.watch(given)  # so that all that follows is recorded, the layer's output too
             maps, outputs = self._both(given, training=False)
-            score = self._score(outputs[0], number)
+            score = self._score(self._unsquashed(outputs)[0], number)
         weights = tf.reduce_mean(tape.gradient(score, maps), axis=(1, 2, 3), keepdims=True)
         found = np.maximum(tf.reduce_sum(weights * maps, axis=-1)[0].numpy(), 0.0).astype(np.float32)
         largest = float(found.max())
         return spread(found / largest if largest > 0 else found, x.shape[:3])
 
-    def _score(self, output: Any, number: int) -> Any:
-        """Return what the network says for a class, before it is squashed."""
-        if output.shape[0] == 1:  # one output tells two classes apart
-            p = output[0]
-            said = tf.math.log(p) - tf.math.log1p(-p) if self._activation == "sigmoid" else p
-            return said if number == 1 else -said
-        return tf.math.log(output[number]) if self._activation in ("softmax", "sigmoid") else output[number]
+    def _unsquashed(self, outputs: Any) -> Any:
+        """Return what softmax or sigmoid was taken of, which Keras keeps beside it for losses."""
+        return outputs._keras_logits if self._activation in ("softmax", "sigmoid") else outputs
+
+    def _score(self, scores: Any, number: int) -> Any:
+        """Return what the network says for a class; one output tells two classes apart."""
+        if scores.shape[0] > 1:
+            return scores[number]
+        return scores[0] if number == 1 else -scores[0]
 
 
 def spread(cells: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -45,6 +45,25 @@ def test_one_output_speaks_for_the_second_class_and_against_the_first(activation
     np.testing.assert_allclose(cam.map(x, 1), np.flip(CORNER), atol=1e-6)
 
 
+@pytest.mark.parametrize("times", [1.0, 30.0, 1000.0])
+@pytest.mark.parametrize(("outputs", "activation"), [(1, "sigmoid"), (2, "softmax"), (2, "sigmoid")])
+def test_a_sure_network_has_the_map_of_its_scores(outputs: int, activation: str, times: float) -> None:
+    squashed, plain = corners(outputs, activation), corners(outputs)
+    for model in (squashed, plain):
+        model.get_layer("head").set_weights([weight * times for weight in model.get_layer("head").get_weights()])
+    x = CORNER[..., None]
+    for number in range(2):
+        found = GradCam(squashed, activation).map(x, number)
+        np.testing.assert_allclose(found, GradCam(plain).map(x, number), atol=1e-6)
+        np.testing.assert_allclose(found, CORNER if number == 0 else 0.0, atol=1e-6)
+
+
+def test_a_softmax_layer_of_its_own_has_the_map_of_its_scores() -> None:
+    plain = corners(2)
+    model = keras.Model(plain.inputs, keras.layers.Softmax()(plain.output))
+    np.testing.assert_allclose(GradCam(model, "softmax").map(100 * CORNER[..., None], 0), CORNER, atol=1e-6)
+
+
 def test_the_map_is_the_weighted_sum_of_channels_of_the_paper() -> None:
     keras.utils.set_random_seed(1)
     inputs = x = keras.Input((*SHAPE, 1))

@@ -30,10 +30,10 @@ class VolumeCache:
     """Gives scans as arrays, from files of its own where it has them.
 
     An entry is a .npy file of float32, mapped into memory rather than read, with a .json file beside it. Its name holds digests of the
-    scan's path, of the preprocessing, and of the size and time of change of the scan's file (and of its mask's), so a changed file or
-    choice never meets an old entry; an entry that a changed file has made stale is removed. Entries are written beside and renamed:
-    several processes and threads may use one folder. Where an entry cannot be written the volume is handed over all the same, and no
-    further one is tried. The folder may be deleted at any time.
+    scan's path, of the preprocessing, and of the size and times of change of the scan's file (and of its mask's), that of its inode too,
+    which no copying or unpacking sets back: a changed file or choice never meets an old entry. An entry that a changed file has made
+    stale is removed. Entries are written beside and renamed: several processes and threads may use one folder. Where an entry cannot be
+    written the volume is handed over all the same, and no further one is tried. The folder may be deleted at any time.
 
     Parameters
     ----------
@@ -115,10 +115,10 @@ class VolumeCache:
         with self._lock:
             self._counts[what] += 1
 
-    def _made(self, scan: Scan, state: str, entry: pathlib.Path | None) -> Volume:
+    def _made(self, scan: Scan, state: tuple[str, str], entry: pathlib.Path | None) -> Volume:
         volume = read_scan(scan.path, self.steps, scan.mask)
         self._count("decoded")
-        if self._state(scan) != state:
+        if self._state(scan)[0] != state[0]:
             raise DataError(f"{scan.path} was changed while it was read; start again when it is complete")
         if entry is not None and not self.trouble:
             self._keep(entry, volume)
@@ -147,20 +147,20 @@ class VolumeCache:
             return None
         return values if values.shape == self.steps.shape and values.dtype == np.float32 else None
 
-    def _entry(self, scan: Scan, state: str) -> pathlib.Path | None:
+    def _entry(self, scan: Scan, state: tuple[str, str]) -> pathlib.Path | None:
         if self.folder is None:
             return None
         where = _digest(*(os.path.realpath(path) for path in self._files(scan)))
         name = re.sub(r"[^A-Za-z0-9_-]", "-", scan.key)[:_NAMED]
-        return self.folder / f"{name}_{where}_{self.steps.digest}_{state}.npy"
+        return self.folder / f"{name}_{where}_{self.steps.digest}_{_digest(*state)}.npy"
 
     def _files(self, scan: Scan) -> tuple[pathlib.Path, ...]:
         """Return the files that a volume is made of; a mask that is not wanted need not even be there."""
         return (scan.path,) if scan.mask is None or self.steps.mask != "table" else (scan.path, scan.mask)
 
-    def _state(self, scan: Scan) -> str:
-        """Return a digest of the size and the time of change of a scan's files."""
-        states = []
+    def _state(self, scan: Scan) -> tuple[str, str]:
+        """Return digests of a scan's files: of size and time of change, and of when their inodes changed, as by a link to one too."""
+        states, inodes = [], []
         for path in self._files(scan):
             try:
                 found = os.stat(path)
@@ -170,7 +170,8 @@ class VolumeCache:
                 reason = getattr(fault, "strerror", None) or fault
                 raise DataError(f"cannot read {path}: {reason}; correct the path in the table") from fault
             states.append(f"{found.st_size} {found.st_mtime_ns}")
-        return _digest(*states)
+            inodes.append(f"{found.st_ctime_ns}")
+        return _digest(*states), _digest(*inodes)
 
     @staticmethod
     def _remove_abandoned(folder: pathlib.Path) -> None:

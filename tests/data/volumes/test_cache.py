@@ -71,6 +71,21 @@ def test_a_changed_file_is_decoded_again_and_its_old_entry_removed(scan: Scan, f
     assert len(entries(folder)) == 2 and not set(before) & set(entries(folder))
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_with_the_size_and_the_time_of_the_one_before_is_decoded_again(
+    tmp_path: pathlib.Path, folder: pathlib.Path, replaced: bool
+) -> None:
+    scan, found = scan_of(write_scan(tmp_path / "a.nii")), VolumeCache(folder, STEPS)
+    found.get(scan)
+    stamp = scan.path.stat()
+    path = write_scan(tmp_path / "new.nii" if replaced else scan.path, seed=1)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    os.replace(path, scan.path)
+    assert (scan.path.stat().st_size, scan.path.stat().st_mtime_ns) == (stamp.st_size, stamp.st_mtime_ns)
+    np.testing.assert_array_equal(found.get(scan), numbers(SHAPE, 1))
+    assert len(entries(folder)) == 2
+
+
 def test_other_steps_paths_and_masks_have_entries_of_their_own(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
     one, two = write_scan(tmp_path / "a.nii"), write_scan(tmp_path / "b.nii", seed=1)
     mask = write_scan(tmp_path / "m.nii", np.ones(SHAPE, np.uint8))
@@ -183,6 +198,17 @@ def test_a_file_that_changes_while_it_is_read_is_refused(scan: Scan, folder: pat
     with pytest.raises(DataError, match="a.nii.gz was changed while it was read; start again when it is complete"):
         VolumeCache(folder, STEPS).get(scan)
     assert not folder.exists()
+
+
+def test_a_link_that_is_made_to_a_file_while_it_is_read_changes_nothing(scan: Scan, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = cache.read_scan
+
+    def meanwhile(path: pathlib.Path, *rest) -> object:
+        os.link(path, path.with_name("backup.nii.gz"))
+        return read(path, *rest)
+
+    monkeypatch.setattr(cache, "read_scan", meanwhile)
+    np.testing.assert_array_equal(VolumeCache(None, STEPS).get(scan), numbers())
 
 
 def test_missing_files_and_paths_that_cannot_be_are_refused(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:

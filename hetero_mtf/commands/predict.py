@@ -68,7 +68,7 @@ class Prediction:
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Samples a batch.  [default: the plan's, or {SIZES}]")
 @click.option("-o", "--output", metavar="FILE", help="What to write.  [default: predictions.npz, or predictions.tsv of volumes]")
-@click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one not named as healthy]")
+@click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one named as worse]")
 @click.option("--grad-cam", metavar="DIR", help="Volumes: draw what the network looked at, as NIfTI on each scan's grid and as PNG.")
 @click.option("--grad-cam-layer", metavar="NAME", help="The layer to look at.  [default: the last on the last convolution's grid]")
 @click.option("--grad-cam-class", metavar="CLASS", multiple=True, help="The class to draw; may be repeated.  [default: the predicted one]")

@@ -15,6 +15,7 @@ from hetero_mtf.report.roc import Floats, Ints, area, mean_area
 from hetero_mtf.report.table import NOTHING, Table
 
 HEALTHY = frozenset({"nc", "cn", "hc", "nl", "hv", "control", "controls", "healthy", "normal", "negative", "no", "false", "0"})
+MILD = frozenset({"mci", "smci", "emci", "lmci", "stable"})  # beside a worse class, such as AD or progressive MCI
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +103,8 @@ def scores(
     probabilities : (samples, classes) array of float; for the AUC best in float64, as float32 makes many of them 1.
     true : (samples,) array of int, class numbers.
     classes : at least two names.
-    positive : of two classes the one to find; None takes the one that is not named like a healthy group (`HEALTHY`), or else the last.
+    positive : of two classes the one to find; None takes the one that is not named like a healthy group (`HEALTHY`) or, if neither is,
+        like a mild one (`MILD`), or else the last.
     confidence : between 0 and 1.
 
     Raises
@@ -147,7 +149,8 @@ def _positive(names: tuple[str, ...], wanted: str | None) -> str:
     if wanted is not None and wanted not in names:
         raise DataError(f"positive class {wanted!r} is not one of {', '.join(map(repr, names))}; name one of them")
     ill = [name for name in names if name.casefold() not in HEALTHY]
-    return wanted if wanted is not None else (ill or names)[-1]
+    worse = [name for name in ill if name.casefold() not in MILD]
+    return wanted if wanted is not None else (worse or ill or names)[-1]
 
 
 def _proportion(name: str, right: int, of: int, confidence: float, absent: str = "") -> Score:

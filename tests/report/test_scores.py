@@ -65,9 +65,20 @@ def test_every_score_has_the_interval_of_its_counts_and_says_them() -> None:
 
 @pytest.mark.parametrize(
     ("classes", "positive"),
-    [(("AD", "NC"), "AD"), (("CN", "MCI"), "MCI"), (("0", "1"), "1"), (("a", "b"), "b"), (("Control", "case"), "case"), (("no", "0"), "0")],
+    [
+        (("AD", "NC"), "AD"),
+        (("CN", "MCI"), "MCI"),
+        (("0", "1"), "1"),
+        (("a", "b"), "b"),
+        (("Control", "case"), "case"),
+        (("no", "0"), "0"),
+        (("AD", "MCI"), "AD"),
+        (("pMCI", "sMCI"), "pMCI"),
+        (("EMCI", "LMCI"), "LMCI"),
+        (("NC", "sMCI"), "sMCI"),
+    ],
 )
-def test_the_class_that_is_not_healthy_is_the_positive_one(classes: tuple[str, str], positive: str) -> None:
+def test_the_class_that_is_worse_is_the_positive_one(classes: tuple[str, str], positive: str) -> None:
     assert scores(np.eye(2), [0, 1], classes).positive == positive
 
 

@@ -358,7 +358,8 @@ def _with_free(pools: Sequence[MemoryPool], name: str, free_bytes: int) -> tuple
 
 def _at_batch(profile: Profile, curve: Curve, batch_size: int) -> Curve:
     if curve.dimension == "batch":
-        units = tuple(sorted({u for u in curve.units if u <= batch_size} | {batch_size}))
+        kept = {u for u in curve.units if u <= batch_size} | {batch_size}
+        units = tuple(sorted(kept if len(kept) > 1 else kept | {1}))  # one point alone would make a line through zero of the curve
         at = tuple(interpolated(curve, units))
         spread = [s for u, s in zip(curve.units, curve.spread) if u <= batch_size]
         widths = (*spread, *(max(curve.spread),) * (len(units) - len(spread)))

@@ -135,6 +135,16 @@ def test_another_batch_size_follows_the_curve_over_samples() -> None:
     assert smaller.seconds(1, 0, "output", 7, "forward") == pytest.approx(profile.seconds(1, 0, "output", 7, "forward") / 2)
 
 
+@given(st.integers(1, 12), st.data())
+def test_a_few_samples_take_as_long_whatever_the_batch_they_are_part_of(size: int, data: st.DataObject) -> None:
+    seconds = data.draw(st.lists(st.floats(0.1, 9.0), min_size=3, max_size=3).map(sorted))
+    profile = curved(tuple(seconds))
+    part = with_batch_size(profile, size)  # also of fewer samples than were measured, as microbatches are
+    for samples in range(size + 1):
+        taken_s = [p.seconds(1, 0, "batch", samples, "forward") for p in (part, profile)]
+        assert taken_s[0] == pytest.approx(taken_s[1], rel=1e-12)
+
+
 def test_without_a_curve_over_samples_time_grows_with_them_but_updates_do_not() -> None:
     profile = unequal()
     larger = with_batch_size(profile, 24)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import hashlib
+import io
 import os
 import pathlib
 import re
@@ -49,6 +50,7 @@ class VolumeCache:
         self.folder = None if folder is None else pathlib.Path(folder)
         self.steps = steps
         self.trouble = ""
+        self._header = _header(steps.shape)
         self._counts = collections.Counter[str]()
         self._lock = threading.Lock()
         if self.folder is not None:
@@ -140,12 +142,17 @@ class VolumeCache:
                     old.unlink()
 
     def _values(self, entry: pathlib.Path) -> Array | None:
-        """Return what an entry holds, None where there is none or it is damaged."""
+        """Return what an entry holds, None where there is none or it is damaged.
+
+        Its header is compared and not parsed: numpy parses it as Python source, which in Python 3.11 fails now and then in one of two
+        threads that do so at once, as TensorFlow does where it traces (python/cpython issue 106905).
+        """
         try:
-            values: Array = np.load(entry, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+            with open(entry, "rb") as file:
+                known = file.read(len(self._header)) == self._header
+                return np.memmap(file, "<f4", "r", len(self._header), self.steps.shape) if known else None
+        except (OSError, ValueError):
             return None
-        return values if values.shape == self.steps.shape and values.dtype == np.float32 else None
 
     def _entry(self, scan: Scan, state: tuple[str, str]) -> pathlib.Path | None:
         if self.folder is None:
@@ -179,6 +186,13 @@ class VolumeCache:
             with contextlib.suppress(OSError):
                 if time.time() - left.stat().st_mtime > ABANDONED_S:
                     left.unlink()
+
+
+def _header(shape: tuple[int, ...]) -> bytes:
+    """Return what a .npy file of float32 of a shape begins with."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    return file.getvalue()
 
 
 def _digest(*parts: str) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import concurrent.futures
 import dataclasses
 import errno
@@ -52,6 +53,13 @@ def test_affine_and_notes_are_kept_with_it(tmp_path: pathlib.Path, folder: pathl
     assert isinstance(kept.values, np.memmap) and made.notes == kept.notes == ("turned from LAS to RAS",)
     np.testing.assert_array_equal(made.values, kept.values)
     np.testing.assert_array_equal(made.affine, kept.affine)
+
+
+def test_an_entry_is_a_npy_file_that_is_mapped_without_pythons_parser(scan: Scan, folder: pathlib.Path, monkeypatch) -> None:
+    VolumeCache(folder, STEPS).get(scan)
+    np.testing.assert_array_equal(np.load(next(folder.glob("*.npy"))), numbers())
+    monkeypatch.setattr(ast, "parse", lambda *_, **__: pytest.fail("Python 3.11 parses source in one thread at a time only"))
+    assert isinstance(VolumeCache(folder, STEPS).get(scan), np.memmap)
 
 
 @pytest.mark.parametrize("same", ["size", "time", "neither"])

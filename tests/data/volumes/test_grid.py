@@ -138,6 +138,16 @@ def test_an_oblique_scan_is_resampled_even_at_its_own_spacing() -> None:
         assert not fit.exact and np.isfinite(made).all()
 
 
+@pytest.mark.parametrize("codes", [*CODES, "PIL", "IRP"])
+def test_an_oblique_scan_is_turned_to_any_axes(codes: str) -> None:
+    affine, spacing = rotated(np.diag([2.0, 1.6, 2.4, 1.0]), 25), (3.0, 4.0, 5.0)
+    fit = fit_grid((14, 15, 16), affine, Preprocessing((4, 3, 2), spacing, orientation=codes))
+    made = fitted(ramp(affine, (14, 15, 16)), fit, 1)
+    assert orientations.aff2axcodes(fit.affine) == tuple(codes) and made.shape == (4, 3, 2)
+    np.testing.assert_allclose(np.abs(fit.affine[:3, :3]).max(axis=0), spacing)
+    assert_ramp(made, fit.affine, np.isfinite(made))
+
+
 def test_a_spacing_that_is_the_scans_own_but_for_rounding_takes_its_very_voxels() -> None:
     values = np.random.default_rng(0).normal(size=(6, 6, 6)).astype(np.float32)
     fit = fit_grid(values.shape, np.diag([0.99995, 1.00005, 1, 1]), Preprocessing((6, 6, 6), (1, 1, 1)))

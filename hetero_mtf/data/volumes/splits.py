@@ -102,7 +102,7 @@ def hold_out_split(participants: Participants, test: float = 0.2, validation: fl
     needed = 3 if validation else 2
     _check_counts(strata, needed, f"{needed} parts, which need {needed}")
     kept, tested = _drawn(strata, test, seed, needed - 1)
-    trained, chosen = _drawn(kept, validation / (1.0 - test), seed) if validation else (kept, {})
+    trained, chosen = _drawn(kept, validation, seed, whole=strata) if validation else (kept, {})
     return Split(_ids(trained), _ids(tested), _ids(chosen), seed)
 
 
@@ -142,14 +142,14 @@ def _fold(strata: Mapping[str, list[str]], tested: frozenset[str], validation: f
 
 
 def _drawn(
-    strata: Mapping[str, list[str]], fraction: float, seed: int, least: int = 1
+    strata: Mapping[str, list[str]], fraction: float, seed: int, least: int = 1, whole: Mapping[str, list[str]] | None = None
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return what stays of each class, `least` or more, and what is taken, one participant at least."""
+    """Return what stays of each class, `least` or more, and what is taken, a part of the `whole` class and one participant at least."""
     from sklearn.model_selection import train_test_split
 
     stay, taken = {}, {}
     for label, members in strata.items():
-        count = min(max(1, round(fraction * len(members))), len(members) - least)
+        count = min(max(1, round(fraction * len((whole or strata)[label]))), len(members) - least)
         stay[label], taken[label] = train_test_split(members, test_size=count, random_state=seed)
     return stay, taken
 

@@ -42,7 +42,7 @@ def test_a_hold_out_puts_everybody_in_one_part_and_of_each_class_the_wanted_part
     for label, size in enumerate(sizes):
         tested, chosen = (counts(ids, people)[f"c{label}"] for ids in (split.test, split.validation))
         assert 1 <= tested and abs(tested - test * size) <= 1 and counts(split.train, people)[f"c{label}"] >= 1
-        assert (1 <= chosen and abs(chosen - validation * size) <= 2) if validation else not chosen
+        assert chosen == (min(max(1, round(validation * size)), size - tested - 1) if validation else 0)
 
 
 @settings(max_examples=15, deadline=None)

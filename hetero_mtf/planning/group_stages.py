@@ -13,12 +13,13 @@ from hetero_mtf.planning.records import AXIS, LayerLayout, Stage
 from hetero_mtf.planning.search import Sizer
 from hetero_mtf.planning.sizes import proportional
 from hetero_mtf.planning.stage_cost import StageCost, stage_cost
+from hetero_mtf.planning.stage_memory import StageBytes, stage_bytes
 
 FORMS = ("pairs", "gather", "batch")
 
 
 class GroupStages:
-    """Stages of one network at one microbatch, the sizes of each found once.
+    """Stages of one network at one microbatch, the sizes of each and what it takes alone found once.
 
     Parameters
     ----------
@@ -31,6 +32,8 @@ class GroupStages:
         self.costs, self.microbatches, self.recompute = costs, microbatches, recompute
         self._sizer = Sizer(costs)
         self._arrangements: dict[tuple[tuple[int, ...], str], Arrangement] = {}
+        self._alone: dict[tuple[int, ...], np.ndarray] = {}
+        self._held: dict[tuple[tuple[int, ...], int], StageBytes] = {}
 
     def best(self, layers: Sequence[int], devices: Sequence[int], replicas: Sequence[int] = ()) -> tuple[Stage, StageCost]:
         """Return the stage whose microbatches take least on a group, and what it costs.
@@ -76,14 +79,24 @@ class GroupStages:
         ----------
         layers : indices of its layers.
         """
-        costs, found = self.costs, np.zeros(len(self.costs.profile.cluster.devices))
-        for index in layers:
-            found = found + (1 + self.recompute) * costs.tables.rows(index, "replicated", "forward")[:, -1]
-            if costs.trains_before[index]:
-                found = found + costs.tables.rows(index, "replicated", "backward")[:, -1]
-            if costs.graph.owner(index) == index:
-                found = found + costs.tables.rows(index, "replicated", "update")[:, -1] / self.microbatches
-        return found
+        run = tuple(layers)
+        if run not in self._alone:
+            self._alone[run] = self._alone_s(run)
+        return self._alone[run]
+
+    def held(self, layers: Sequence[int], device: int) -> StageBytes:
+        """Return the bytes that a run of layers holds on one device alone.
+
+        Parameters
+        ----------
+        layers : indices of its layers.
+        device : index of the device.
+        """
+        key = tuple(layers), device
+        if key not in self._held:
+            stage = whole_stage(self.costs, layers, device)
+            self._held[key] = stage_bytes(self.costs.profile, stage, self.recompute, self.costs.memory)
+        return self._held[key]
 
     def cost(self, stage: Stage) -> StageCost:
         """Return what a stage costs.
@@ -93,6 +106,16 @@ class GroupStages:
         stage : Stage; the samples of its layouts sum to a microbatch.
         """
         return stage_cost(self.costs, stage)
+
+    def _alone_s(self, layers: Sequence[int]) -> np.ndarray:
+        costs, found = self.costs, np.zeros(len(self.costs.profile.cluster.devices))
+        for index in layers:
+            found = found + (1 + self.recompute) * costs.tables.rows(index, "replicated", "forward")[:, -1]
+            if costs.trains_before[index]:
+                found = found + costs.tables.rows(index, "replicated", "backward")[:, -1]
+            if costs.graph.owner(index) == index:
+                found = found + costs.tables.rows(index, "replicated", "update")[:, -1] / self.microbatches
+        return found
 
     def _split(self, layers: tuple[int, ...], devices: tuple[int, ...], form: str) -> list[Stage]:
         """Return the stage of a form, none where nothing would be split."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from hetero_mtf.planning.allocation import YARDSTICKS, Allocated, allocate
 from hetero_mtf.planning.blocks import blocks, crossing_bytes
 from hetero_mtf.planning.chain import ChainProblem
 from hetero_mtf.planning.genetic import Progress
-from hetero_mtf.planning.group_stages import GroupStages, dealt, whole_stage, with_samples
+from hetero_mtf.planning.group_stages import GroupStages, dealt, with_samples
 from hetero_mtf.planning.layer_cost import Costs
 from hetero_mtf.planning.link_cost import link_lines
 from hetero_mtf.planning.microbatches import microbatch_sizes
@@ -22,7 +23,6 @@ from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, p
 from hetero_mtf.planning.records import Prediction, Stage
 from hetero_mtf.planning.schedule import BACKWARD, FORWARD, least_depths
 from hetero_mtf.planning.simulator import Simulation
-from hetero_mtf.planning.stage_memory import stage_bytes
 from hetero_mtf.planning.teams import MOST_REPLICAS, Teams, can_replicate, distinct, replicated_teams, resized, whole_teams
 from hetero_mtf.units import seconds_text
 
@@ -111,9 +111,34 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, belo
     This project's reading of Akintoye et al., IEEE Access 10 (2022) 77950-77961.
     """
     wish = wish or PipelineWish()
-    graph, batch = costs.profile.graph, costs.profile.batch_size
+    ways = _ways(costs, wish)
+    least = {way: _least_s(costs.whole, way[0], way[1].groups) for way in ways}
+
+    @functools.cache
+    def stages_of(count: int) -> GroupStages:
+        return GroupStages(costs.at(microbatch_sizes(costs.profile.batch_size, count)[0]), count, wish.recompute)
+
+    best, faults = None, []
+    for way in sorted(ways, key=lambda way: least[way]):
+        if least[way] >= (below_s if best is None else best.prediction.step_s):
+            break
+        try:
+            found = _pipelined(costs, wish, stages_of(way[0]), way[1])
+        except PlanError as fault:
+            faults.append(fault)
+        else:
+            best = found if best is None or found.prediction.step_s < best.prediction.step_s else best
+    if best is None and not faults:
+        raise NothingToSplitError(f"a pipeline takes {seconds_text(min(least.values()))} a step at least; use another strategy")
+    if best is None:
+        raise faults[0]
+    return best
+
+
+def _ways(costs: MicrobatchCosts, wish: PipelineWish) -> list[tuple[int, Teams]]:
+    """Return the numbers of microbatches that are possible, each with groups that stages may have then."""
+    batch, chain = costs.profile.batch_size, blocks(costs.profile.graph)
     devices = [device for device in distinct(costs.whole) if wish.devices is None or device in wish.devices]
-    chain = blocks(graph)
     if len(chain) < 2 or len(devices) < 2:
         lack = f"the network has {len(chain)} blocks and the cluster {len(devices)} devices"
         raise NothingToSplitError(f"{lack}, and a pipeline needs two of each; use strategy filters or batch")
@@ -124,22 +149,7 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, belo
     if not ways:
         words = f"{counts[0]} microbatches of a batch of {batch} samples leave some of {wish.replicas} replicas none"
         raise PlanError(f"{words}; ask for {batch // (wish.replicas or 1)} at most")
-    least = {way: _least_s(costs.whole, way[0], way[1].groups) for way in ways}
-    best, faults = None, []
-    for way in sorted(ways, key=lambda way: least[way]):
-        if least[way] >= (below_s if best is None else best.prediction.step_s):
-            break
-        try:
-            found = _pipelined(costs, wish, *way)
-        except PlanError as fault:
-            faults.append(fault)
-        else:
-            best = found if best is None or found.prediction.step_s < best.prediction.step_s else best
-    if best is None and not faults:
-        raise NothingToSplitError(f"a pipeline takes {seconds_text(min(least.values()))} a step at least; use another strategy")
-    if best is None:
-        raise faults[0]
-    return best
+    return ways
 
 
 def _teams(costs: MicrobatchCosts, wish: PipelineWish, devices: Sequence[int]) -> list[Teams]:
@@ -201,7 +211,7 @@ def chain_problem(stages: GroupStages, teams: Teams, wish: PipelineWish) -> Chai
     """
     costs, chain, groups = stages.costs, blocks(stages.costs.graph), teams.groups
     profile, first = costs.profile, groups[0][0]
-    held = [stage_bytes(profile, whole_stage(costs, block, first), wish.recompute, costs.memory) for block in chain]
+    held = [stages.held(block, first) for block in chain]
     besides = max(float((each.temporary + each.beside).max()) for each in held)
     latency, per_byte = link_lines(profile)
     if np.isinf(per_byte).any():
@@ -245,10 +255,8 @@ def _splits_batch(stage: Stage) -> bool:
     return any(entry.samples for entry in stage.layouts)
 
 
-def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, microbatches: int, teams: Teams) -> Pipelined:
+def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, stages: GroupStages, teams: Teams) -> Pipelined:
     """Return the best pipeline of some teams; replicas are dealt samples once more when their stages are known."""
-    sizes = microbatch_sizes(costs.profile.batch_size, microbatches)
-    stages = GroupStages(costs.at(sizes[0]), microbatches, wish.recompute)
     found = _laid_out(costs, wish, stages, teams)
     if not teams.replicas:
         return found

@@ -12,7 +12,7 @@ from typing import Any
 from hetero_mtf.errors import DataError
 from hetero_mtf.units import value_text
 
-VERSION = 1  # of what the steps do: a change of it makes every cached volume stale
+VERSION = 2  # of what the steps do: a change of it makes every cached volume stale
 NORMALISATIONS = ("zscore", "minmax", "percentile", "none")
 MASKS = ("none", "nonzero", "otsu", "table")
 MAX_VOXELS = 2**28  # 1 GiB of float32

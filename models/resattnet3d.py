@@ -3,17 +3,18 @@
 Zhang, Han, Zhu, Sun, Zhang, "An explainable 3D residual self-attention deep neural network for joint atrophy localization and Alzheimer's
 disease diagnosis using structural MRI", IEEE Journal of Biomedical and Health Informatics 26(11) 2022, 5289-5297, arXiv 2008.04024.
 
-Known from the literature: a 3-D residual network (He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016) of 18 or
-34 layers whose residual blocks are joined by self-attention blocks, to capture local, global and spatial information of an image. The
-attention is that of non-local networks (Wang, Girshick, Gupta, He, CVPR 2018) and of Zhang, Goodfellow, Metaxas, Odena, "Self-attention
-generative adversarial networks", ICML 2019: convolutions of one voxel for query, key and value, a softmax over all positions, and a learnt
-weight of the branch that begins at 0.
+Known of it: a 3-D residual network with self-attention, to capture local, global and spatial information of an image, explained by
+Grad-CAM (its abstract); of 18 or 34 layers (He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016) whose
+residual blocks are joined by self-attention blocks (the literature). The attention is that of non-local networks (Wang, Girshick, Gupta,
+He, CVPR 2018) and of Zhang, Goodfellow, Metaxas, Odena, "Self-attention generative adversarial networks", ICML 2019: convolutions of one
+voxel for query, key and value, a softmax over all positions, and a learnt weight of the branch that begins at 0.
 
 This project's choice, as the paper's table of layers could not be read: the start, a convolution of 3x3x3 and stride 2 without a pool;
 half of He's filters; batch norms that follow faster (momentum 0.9); attention behind the first block of the third and of the fourth
 stage, right behind their downsampling, where positions are few enough (every pair of them has a score: 512 positions at 64x64x64 are 1
-MiB of scores a volume, the second stage's 4096 would be 64 MiB); as many channels in queries and keys as in values, so that all three can
-be split alike over devices; initial weights of queries and keys that give scores a variance of about 1.
+MiB of scores a volume, the second stage's 4096 would be 64 MiB); values of all the block's channels, and so no fourth convolution behind
+their mean, which both those papers have as theirs are fewer; as many channels in queries and keys as in values, so that all three can be
+split alike over devices; initial weights of queries and keys that give scores a variance of about 1.
 """
 
 from __future__ import annotations

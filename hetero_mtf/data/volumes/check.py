@@ -116,11 +116,12 @@ def open_cohort(
     Raises
     ------
     DataError
-        With every fault of the table, of the files and of `more`, one a line; with `skip_bad` only where faults are left that leaving
-        out rows does not mend, such as an empty class.
+        If no file of the table exists, or masks are wanted and it names none; else with every fault of the table, of the files and of
+        `more`, one a line; with `skip_bad` only where faults are left that leaving out rows does not mend, such as an empty class.
     """
     wanted = CohortOptions() if options is None else options
     participants, faults = examine_table(path, wanted.label, labelled=wanted.labelled, classes=wanted.classes)
+    _check_columns(participants, cache.steps.mask == "table")
     found, read = check_scans(participants, cache, wanted.workers, advance)
     seen = {one.scan.line: one for one in read}
     scans = tuple(seen[scan.line].scan if scan.line in seen else scan for scan in participants.scans)
@@ -135,6 +136,16 @@ def open_cohort(
         raise _report(participants, rows, whole, wanted.skip_bad)
     notes = {scan.key: seen[scan.line].notes for scan in usable.scans if seen[scan.line].notes}
     return Cohort(usable, tuple(rows), notes)
+
+
+def _check_columns(participants: Participants, masks: bool) -> None:
+    """Refuse a column of paths, or of masks where they are wanted, of which not one can be used: a sentence says it for all rows."""
+    table, scans = participants.path, participants.scans
+    if len(scans) > 1 and not any(os.path.exists(scan.path) for scan in scans):
+        origin = f"{table.parent}, the folder of the table{' and not of the file it links to' if table.is_symlink() else ''}"
+        raise DataError(f"not one of the {len(scans)} files in {table} exists, such as {scans[0].path}; write paths from {origin}")
+    if masks and scans and not any(scan.mask for scan in scans):
+        raise DataError(f"{table} names no mask, and masks are to come from it; fill in its column mask, or use another --mask (mask=...)")
 
 
 def _report(participants: Participants, rows: Sequence[Fault], whole: Sequence[Fault], skip_bad: bool) -> DataError:

@@ -72,6 +72,22 @@ def test_with_skip_bad_what_is_sound_is_left_and_the_rest_is_in_the_log(tmp_path
     assert cohort.lines()[0] == "4 scans of 4 participants: 2 AD, 2 NC" and cohort.lines()[1].startswith("left out: line 6 (sub-05): ")
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_paths_that_all_lead_nowhere_are_one_sentence(tmp_path: pathlib.Path, linked: bool) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    table = tmp_path / "elsewhere" / "people.tsv"
+    (table.symlink_to if linked else table.hardlink_to)(write_cohort(tmp_path))
+    origin = f"{table.parent}, the folder of the table{' and not of the file it links to' if linked else ''}"
+    expected = f"not one of the 4 files in {table} exists, such as {table.parent}/0.nii.gz; write paths from {origin}"
+    assert refused(table) == refused(table, CohortOptions(skip_bad=True)) == [expected]
+
+
+def test_masks_that_are_wanted_and_all_missing_are_one_sentence(tmp_path: pathlib.Path) -> None:
+    table, steps = write_cohort(tmp_path), Preprocessing(SHAPE, mask="table")
+    with pytest.raises(DataError, match=r"participants.tsv names no mask, .* column mask, or use another --mask \(mask=...\)$"):
+        open_cohort(table, VolumeCache(None, steps))
+
+
 def test_what_leaving_out_rows_does_not_mend_stops_even_so(tmp_path: pathlib.Path) -> None:
     table = write_cohort(tmp_path, 6)
     for number in (0, 2, 4):

@@ -61,20 +61,27 @@ def elementwise(x: Tensor, name: str, function: Callable[[tf.Tensor], tf.Tensor]
     return compute(name, function, [x], x.shape)
 
 
-def softmax(x: Tensor) -> Tensor:
-    """Return the softmax of `x` over its last dimension, which must be whole."""
+def softmax(x: Tensor, beside: Sequence[Tensor] = ()) -> Tensor:
+    """Return the softmax of `x` over its last dimension, which must be whole.
+
+    Parameters
+    ----------
+    beside : tensors that the softmax is of use with only: a processor that has nothing of one of them has zeros instead, which it
+        must not read.
+    """
     last = x.shape.dims[-1:]
 
-    def forward(_: Processor, value: tf.Tensor) -> tf.Tensor:
+    def forward(_: Processor, value: tf.Tensor, *__: tf.Tensor) -> tf.Tensor:
         return tf.nn.softmax(value)
 
-    def backward(_: Processor, y: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+    def backward(_: Processor, y: tf.Tensor, dy: tf.Tensor, *__: tf.Tensor) -> tf.Tensor:
         return (dy - tf.reduce_sum(dy * y, -1, keepdims=True)) * y
 
-    def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor]:
-        return Local("softmax_gradient", backward, [operation.outputs[0], dy], [(x.shape, x.dtype)], whole=last).outputs
+    def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor | None]:
+        read = [operation.outputs[0], dy, *beside]
+        return [*Local("softmax_gradient", backward, read, [(x.shape, x.dtype)], whole=last).outputs, *(None for _ in beside)]
 
-    return Local("softmax", forward, [x], [(x.shape, x.dtype)], whole=last, gradient=gradient).outputs[0]
+    return Local("softmax", forward, [x, *beside], [(x.shape, x.dtype)], whole=last, gradient=gradient).outputs[0]
 
 
 def drop(x: Tensor, rate: float, seed: tf.Tensor, shared: Sequence[Any] = ()) -> Tensor:

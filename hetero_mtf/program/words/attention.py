@@ -16,7 +16,8 @@ class AttentionWords(Site):
     def attend(self, query: Value, value: Value, key: Value, scale: str | None = None) -> Value:
         """Return softmax(scale query key') value, the softmax over the positions of the keys.
 
-        Split values must be split alike: the scores are then partial sums, added up before the softmax.
+        Split values must be split alike: the scores are then partial sums, added up before the softmax. A processor without channels
+        has no part in the softmax, which is of no use to it.
 
         Parameters
         ----------
@@ -27,8 +28,8 @@ class AttentionWords(Site):
         keys = mtf.Dimension(f"keys{self.index}", key.tensor.shape.dims[1].size)
         offered = mtf.reshape(key.tensor, mtf.Shape([batch, keys, channels]))
         asked = query.tensor if scale is None else attention.times(query.tensor, self.parameter(scale, []))
-        weights = elementwise.softmax(attention.scores(asked, offered))
         given = mtf.reshape(value.tensor, mtf.Shape([batch, keys, value.channels]))
+        weights = elementwise.softmax(attention.scores(asked, offered), [given])
         return Value(attention.mean(weights, given), value.sizes)
 
     def weigh(self, x: Value, weight: str) -> Value:

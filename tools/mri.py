@@ -29,14 +29,13 @@ import click
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from tools.bench.measured import markdown
+from tools.bench.measured import SCORES, markdown, scored
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHUFFLED = "shuffled"
 VIEW_MM = 192.0  # what the network sees along each axis
 SPLIT = "layers"
 WORDS = {SPLIT: "split over both devices", "single": "fast device alone", SHUFFLED: "split, diagnoses shuffled"}
-SCORES = ("ROC AUC", "accuracy", "sensitivity", "specificity")
 MODEL = f"{os.path.relpath(ROOT / 'models' / 'resattnet3d.py')}:resattnet18"
 
 
@@ -179,9 +178,9 @@ def report(shown: Demonstration, runs: Sequence[dict[str, Any]], linear: Sequenc
     """
     from hetero_mtf.planning.plan import Plan
 
-    rows = [[WORDS[run["strategy"]], str(run["seed"]), *_cells(run), f"{run['seconds']:.0f}"] for run in runs]
+    rows = [[WORDS[run["strategy"]], str(run["seed"]), *scored(run), f"{run['seconds']:.0f}"] for run in runs]
     suffix = {"true": "", "permuted": ", diagnoses shuffled"}
-    rows += [[case["model"] + suffix[case["labels"]], str(case["seed"]), *_cells(case), ""] for case in linear]
+    rows += [[case["model"] + suffix[case["labels"]], str(case["seed"]), *scored(case), ""] for case in linear]
     plans = {strategy: Plan.load(shown.plan(strategy)) for strategy in (SPLIT, "single")}
     steps = [f"{WORDS[name]} ({made.strategy}) {1e3 * made.predicted.step_s:.0f} ms" for name, made in plans.items() if made.predicted]
     lines = [
@@ -196,18 +195,6 @@ def report(shown: Demonstration, runs: Sequence[dict[str, Any]], linear: Sequenc
         f"tools/bench/resattnet.py is of one that does. Everything together took {spent_s / 60:.1f} min.",
     ]
     return "\n".join(lines)
-
-
-def _cells(found: dict[str, Any]) -> list[str]:
-    by_kind = {name.partition(" (")[0]: score for name, score in found["scores"].items()}
-    return [_cell(by_kind[name]) for name in SCORES]
-
-
-def _cell(score: dict[str, Any]) -> str:
-    if score["value"] is None:
-        return "not defined"
-    low, high = score["interval"]
-    return f"{score['value']:.3f} ({low:.3f} to {high:.3f})"
 
 
 @click.command(help=__doc__, context_settings={"show_default": True})

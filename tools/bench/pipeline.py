@@ -100,12 +100,15 @@ def prediction(profile: Any, plan: Any) -> dict[str, Any]:
     plan : Plan of strategy pipeline.
     """
     from hetero_mtf.planning.group_stages import with_samples
-    from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, Pipeline, boundaries_s, predict_pipeline
+    from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, boundaries_s
+    from hetero_mtf.planning.plan_prediction import time_line
     from hetero_mtf.planning.simulator import chain_s, ideal_bubble
     from hetero_mtf.planning.stage_cost import stage_cost
 
     costs, parts = MicrobatchCosts(profile), plan.microbatches
-    found, line = predict_pipeline(costs, Pipeline(plan.stages, parts, plan.schedule, plan.recompute, plan.depths))
+    simulated = time_line(costs.whole, plan)
+    assert simulated is not None
+    found, line = simulated
     at, stages = costs.at(-(-plan.batch_size // parts)), [with_samples(stage, -(-plan.batch_size // parts)) for stage in plan.stages]
     each, sent = [stage_cost(at, stage) for stage in stages], 2 * boundaries_s(at, stages)
     return {

@@ -27,12 +27,12 @@ from hetero_mtf.data.volumes import Participants, Preprocessing, read_participan
 from hetero_mtf.data.volumes.splits import k_fold_splits
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.report.scores import Scores, scores
-from tools.bench.measured import markdown, record
+from tools.bench.measured import SCORES, markdown, record, scored
 
 VIEW_MM = 192.0
 SMOOTH_VOXELS = 1.5
 VARIANCE = 0.8  # of the smoothed voxels, that the components hold
-COLUMNS = ["model", "labels", "seed", "AUC (95 %)", "accuracy", "sensitivity", "specificity"]
+COLUMNS = ["model", "labels", "seed", *(f"{name} (95 %)" for name in SCORES)]
 
 
 def volumes(participants: Participants, size: int) -> np.ndarray:
@@ -99,11 +99,7 @@ def cases(participants: Participants, looked_at: Mapping[str, np.ndarray], seeds
 
 def row(case: dict[str, Any]) -> list[str]:
     """Return the row of a case."""
-    by_kind = {name.partition(" (")[0]: score for name, score in case["scores"].items()}
-    low, high = by_kind["ROC AUC"]["interval"]
-    cells = [f"{by_kind['ROC AUC']['value']:.3f} ({low:.3f} to {high:.3f})"]
-    cells += [f"{by_kind[name]['value']:.3f}" for name in ("accuracy", "sensitivity", "specificity")]
-    return [case["model"], case["labels"], str(case["seed"]), *cells]
+    return [case["model"], case["labels"], str(case["seed"]), *scored(case)]
 
 
 @click.command(help=__doc__, context_settings={"show_default": True})

@@ -47,4 +47,4 @@ def test_every_model_has_a_row_for_each_seed_and_one_with_permuted_labels() -> N
     assert [(case["labels"], case["seed"]) for case in found] == [("true", 0), ("true", 1), ("permuted", 0)] * len(models())
     name, labels, seed, area, *shares = row(found[0])
     assert (name, labels, seed, len(shares)) == ("linear support vector machine", "true", "0", 3)
-    assert area.startswith(f"{found[0]['scores']['ROC AUC (NC)']['value']:.3f} (")
+    assert area.startswith(f"{found[0]['scores']['ROC AUC (NC)']['value']:.3f} (") and all(" to " in share for share in shares)

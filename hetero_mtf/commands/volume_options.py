@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
@@ -13,8 +13,28 @@ from hetero_mtf.commands.options import Command, FiniteRange, Three
 CHANNELS = 1
 BATCH_SIZE = 4  # scans a step; of images 64 are no more
 SIZES = f"{options.BATCH_SIZE}, of volumes {BATCH_SIZE}"
+WEIGHTS = "balanced, or CLASS=WEIGHT, which may be repeated: how much a scan counts in the loss of training.  [default: all alike]"
 _NORMALISATIONS = ("zscore", "minmax", "percentile", "none")
 _MASKS = ("none", "nonzero", "otsu", "table")
+
+
+Weight: TypeAlias = tuple[str, float | None]
+BALANCED: Weight = ("balanced", None)
+
+
+class ClassWeightType(click.ParamType):
+    """How much a scan counts in the loss: the weight of its class, or balanced."""
+
+    name = "balanced or class=number"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Weight:
+        """Return the class and its weight, or `BALANCED`."""
+        if isinstance(value, tuple) or value == BALANCED[0]:
+            return value if isinstance(value, tuple) else BALANCED
+        name, equals, text = str(value).rpartition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is neither balanced nor of the form class=number, such as AD=2.5", parameter, context)
+        return name, FiniteRange(0, min_open=True).convert(text, parameter, context)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +56,7 @@ class VolumeOptions:
     flip: bool = False
     shift: int | None = None
     noise: float | None = None
+    class_weight: tuple[Weight, ...] = ()
     split: str | None = None
     test_fraction: float | None = None
     validation_fraction: float | None = None
@@ -48,11 +69,13 @@ class VolumeOptions:
             raise click.UsageError("--cache and --no-cache exclude each other")
         if (self.folds is None) != (self.fold is None):
             raise click.UsageError("--folds and --fold go together: --folds 5 --fold 1 tests on the first of five folds")
+        if BALANCED in self.class_weight and len(self.class_weight) > 1:
+            raise click.UsageError("--class-weight balanced says the weights of all classes; leave the others out")
 
     @property
     def given(self) -> tuple[str, ...]:
         """The options that were used, as they are typed."""
-        used = [name for name, value in vars(self).items() if value is not None and value is not False]
+        used = [name for name, value in vars(self).items() if value is not None and value is not False and value != ()]
         return tuple(f"--{name.replace('_', '-')}" for name in used)
 
     def check_data(self, data: str) -> None:
@@ -132,6 +155,7 @@ def volume_options(command: Command) -> Command:
         click.option("--flip", is_flag=True, help="Volumes: exchange left and right in half of those trained on."),
         click.option("--shift", type=click.IntRange(0), metavar="VOXELS", help="Volumes: move those trained on by up to so much."),
         click.option("--noise", type=FiniteRange(0), help="Volumes: noise added in training, in standard deviations."),
+        click.option("--class-weight", type=ClassWeightType(), multiple=True, metavar="balanced|CLASS=WEIGHT", help=f"Volumes: {WEIGHTS}"),
         click.option("--split", metavar="FILE", help="Volumes: the split, read if it is there, else drawn and written."),
         click.option("--test-fraction", type=positive, help="Volumes: part of the participants to test on.  [default: 0.2]"),
         click.option("--validation-fraction", type=positive, help="Volumes: part for validation after each epoch.  [default: none]"),

@@ -217,4 +217,4 @@ def _save(image: Any, path: pathlib.Path) -> None:
 
 
 def _name(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", "-", text)
+    return re.sub(r"[^\w.-]", "-", text)

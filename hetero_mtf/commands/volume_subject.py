@@ -8,11 +8,12 @@ from typing import Any
 
 from hetero_mtf.commands.stored import Stored, absolute, argument_texts, load_stored
 from hetero_mtf.commands.subject import Subject, load_network
-from hetero_mtf.commands.volume_options import CHANNELS, VolumeOptions
+from hetero_mtf.commands.volume_options import BALANCED, CHANNELS, VolumeOptions
 from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.cache_folder import cache_folder
 from hetero_mtf.data.volumes.check import WORKERS, CohortOptions
+from hetero_mtf.data.volumes.class_weight import ClassWeight, weights_text
 from hetero_mtf.data.volumes.preprocessing import Preprocessing
 from hetero_mtf.data.volumes.split_choice import KnownSplit, SplitChoice
 from hetero_mtf.data.volumes.table import read_table
@@ -89,8 +90,12 @@ def subject_to_train(
         options.label or LABEL, True, None if before is None else before.data.classes, options.skip_bad, options.workers or WORKERS
     )
     cache, notes = opened_cache(table, options, steps)
-    found = _opened(VolumeRequest(table, cache, cohort, _choice(options, before), changes, graph.dtype), notes)
+    request = VolumeRequest(table, cache, cohort, _choice(options, before), changes, graph.dtype, _class_weight(options))
+    found = _opened(request, notes)
     _check_classes(found.participants.classes, graph)
+    if before is not None and found.class_weight != before.data.class_weight:
+        was, now = (weights_text(weights, found.participants.classes) for weights in (before.data.class_weight, found.class_weight))
+        raise DataError(f"training cannot go on with other weights in the loss: they were {was} and are {now}; give those of the first run")
     if before is not None and found.split.parts != before.data.split.within(found.participants.ids).parts:
         wrong = "training cannot go on with another split, what was trained on would be tested on"
         raise DataError(f"{wrong}; leave out {', '.join(name for name in options.given if name in SPLIT_OPTIONS)}")
@@ -200,6 +205,11 @@ def opened_cache(table: str, options: VolumeOptions, steps: Preprocessing) -> tu
 def _opened(request: VolumeRequest, notes: tuple[str, ...]) -> VolumeData:
     with progress("reading scans", len(read_table(request.table).rows)) as advance:
         return open_volumes(request, notes, advance)
+
+
+def _class_weight(options: VolumeOptions) -> ClassWeight:
+    typed = tuple((name, weight) for name, weight in options.class_weight if weight is not None)
+    return ClassWeight(typed, BALANCED in options.class_weight)
 
 
 def _choice(options: VolumeOptions, before: Stored | None) -> SplitChoice | KnownSplit:

@@ -5,7 +5,7 @@ import pytest
 
 from hetero_mtf.commands import volume_options
 from hetero_mtf.commands.options import BATCH_SIZE
-from hetero_mtf.commands.volume_options import VolumeOptions, default_batch_size
+from hetero_mtf.commands.volume_options import BALANCED, ClassWeightType, VolumeOptions, default_batch_size
 from hetero_mtf.data.volumes import preprocessing
 
 
@@ -31,6 +31,17 @@ def test_options_without_volumes_are_wrong_usage():
         VolumeOptions(fold=2)
     with pytest.raises(click.UsageError, match="--cache and --no-cache exclude each other"):
         VolumeOptions(cache="c", no_cache=True)
+
+
+def test_weights_of_classes_are_numbers_by_name_or_balanced():
+    convert = ClassWeightType().convert
+    assert convert("a=b=2.5", None, None) == ("a=b", 2.5) and convert("balanced", None, None) == BALANCED
+    assert VolumeOptions(class_weight=(("AD", 2.0),)).given == ("--class-weight",)
+    for wrong, words in (("AD", "neither balanced nor of the form"), ("=2", "neither"), ("AD=0", "range"), ("AD=nan", "finite")):
+        with pytest.raises(click.BadParameter, match=words):
+            convert(wrong, None, None)
+    with pytest.raises(click.UsageError, match="--class-weight balanced says the weights of all classes"):
+        VolumeOptions(class_weight=(BALANCED, ("AD", 2.0)))
 
 
 def test_scans_are_taken_a_few_at_a_time():

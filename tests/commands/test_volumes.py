@@ -291,6 +291,20 @@ def test_what_does_not_fit_a_checkpoint_is_refused(cli, trained, table, place, t
     assert not (tmp_path / "p.tsv").exists()
 
 
+def test_classes_of_any_writing_are_weighed_and_drawn_apart(cli, place, training, tmp_path):
+    table, state = place / "cohort" / "named.tsv", tmp_path / "state.npz"
+    table.write_text((place / "cohort" / "participants.tsv").read_text().replace("AD", "\u8f7b\u5ea6").replace("NC", "\u91cd\u5ea6"))
+    weighed = [f"nifti:{table}" if word == training[2] else word for word in training]
+    first = cli(*weighed, "--epochs", "1", "--save", state, "--class-weight", "\u8f7b\u5ea6=3")
+    assert first.code == 0 and "weights in the loss: 3 \u8f7b\u5ea6, 1 \u91cd\u5ea6" in first.out, first
+    again = cli(*weighed, "--epochs", "2", "--resume", state, "--class-weight", "balanced").sentence
+    assert "other weights in the loss: they were 3 \u8f7b\u5ea6, 1 \u91cd\u5ea6 and are 1 \u8f7b\u5ea6, 1 \u91cd\u5ea6; give those" in again
+    assert cli(*weighed, "--epochs", "2", "--resume", state, "--class-weight", "\u8f7b\u5ea6=3").code == 0
+    both = ["--grad-cam-class", "\u8f7b\u5ea6", "--grad-cam-class", "\u91cd\u5ea6", "--participant", "sub-00", "-o", tmp_path / "p.tsv"]
+    drawn = cli("predict", "--data", f"nifti:{table}", "--checkpoint", state, "--cluster", "local:cpu:0", "--grad-cam", tmp_path, *both)
+    assert drawn.code == 0 and len(list(tmp_path.glob("sub-00_gradcam-*.nii.gz"))) == 2, drawn
+
+
 def test_a_part_that_the_split_lacks_is_named(cli, training, table, tmp_path):
     assert cli(*training, "--epochs", "1", "--save", tmp_path / "s.npz").code == 0
     said = cli("evaluate", "--data", table, "--checkpoint", tmp_path / "s.npz", "--cluster", "local:cpu:0", "--part", "validation")

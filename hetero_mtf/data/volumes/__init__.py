@@ -54,6 +54,7 @@ from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.cache_folder import cache_folder
 from hetero_mtf.data.volumes.check import Cohort, CohortOptions, check_scans, open_cohort
+from hetero_mtf.data.volumes.class_weight import ClassWeight
 from hetero_mtf.data.volumes.fault import Fault
 from hetero_mtf.data.volumes.nifti import Volume
 from hetero_mtf.data.volumes.participants import Participants, Scan, read_participants
@@ -65,6 +66,7 @@ from hetero_mtf.data.volumes.volume_source import VolumeSource
 
 __all__ = [
     "Augmentation",
+    "ClassWeight",
     "Cohort",
     "CohortOptions",
     "Fault",

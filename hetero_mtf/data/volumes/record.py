@@ -25,6 +25,7 @@ class VolumeRecord:
     preprocessing : from files to arrays.
     augmentation : of the training part.
     split : who was trained on, chosen by and tested on.
+    class_weight : (classes,) how much a scan of each class counts in the loss; () for 1 each.
     """
 
     table: str
@@ -33,6 +34,7 @@ class VolumeRecord:
     preprocessing: Preprocessing
     augmentation: Augmentation
     split: Split
+    class_weight: tuple[float, ...] = ()
 
     def is_of(self, participants: Participants) -> bool:
         """Return whether a table is the one that was trained with, by its path.

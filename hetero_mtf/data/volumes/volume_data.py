@@ -13,6 +13,7 @@ from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.check import Cohort, CohortOptions, open_cohort
+from hetero_mtf.data.volumes.class_weight import ClassWeight, weights_text
 from hetero_mtf.data.volumes.leaks import leak_line
 from hetero_mtf.data.volumes.participants import Participants
 from hetero_mtf.data.volumes.record import VolumeRecord
@@ -38,6 +39,7 @@ class VolumeData(LabelledData):
     said : what has to be said of them, the leak check last.
     workers : threads that decode.
     dtype : "float32" or "float64", of the samples.
+    class_weight : (classes,) how much a scan of each class counts in the loss of training; () for 1 each.
     """
 
     name: str
@@ -49,6 +51,7 @@ class VolumeData(LabelledData):
     said: tuple[str, ...] = ()
     workers: int = WORKERS
     dtype: str = "float32"
+    class_weight: tuple[float, ...] = ()
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
@@ -75,7 +78,8 @@ class VolumeData(LabelledData):
         """What has to be kept with a network that is trained on them."""
         table = os.path.abspath(self.participants.path)
         classes = self.participants.classes
-        return VolumeRecord(table, self.participants.label_column, classes, self.cache.steps, self.augmentation, self.split)
+        how = (self.cache.steps, self.augmentation, self.split, self.class_weight)
+        return VolumeRecord(table, self.participants.label_column, classes, *how)
 
     def part(self, name: str) -> Participants:
         """Return the scans of a part.
@@ -96,8 +100,16 @@ class VolumeData(LabelledData):
 
     def training(self, batch_size: int, seed: int = 0) -> VolumeSource:
         """Return batches to train on, as `LabelledData.training`."""
-        chosen, changes = self.part("train"), self.augmentation
-        return VolumeSource(chosen, self.cache, batch_size, seed=seed, augmentation=changes, workers=self.workers, dtype=self.dtype)
+        return VolumeSource(
+            self.part("train"),
+            self.cache,
+            batch_size,
+            seed=seed,
+            augmentation=self.augmentation,
+            class_weight=dict(enumerate(self.class_weight)) or None,
+            workers=self.workers,
+            dtype=self.dtype,
+        )
 
     def testing(self, batch_size: int, part: str = "test") -> VolumeSource:
         """Return batches of a part, as `LabelledData.testing`."""
@@ -122,6 +134,7 @@ class VolumeRequest:
     choice : how the split is found.
     augmentation : of the training part.
     dtype : "float32" or "float64".
+    class_weight : how much scans count in the loss.
     """
 
     table: str
@@ -130,6 +143,7 @@ class VolumeRequest:
     choice: SplitChoice | KnownSplit
     augmentation: Augmentation = Augmentation()
     dtype: str = "float32"
+    class_weight: ClassWeight = ClassWeight()
 
 
 def open_volumes(request: VolumeRequest, notes: Sequence[str] = (), advance: Callable[[str], None] | None = None) -> VolumeData:
@@ -148,20 +162,22 @@ def open_volumes(request: VolumeRequest, notes: Sequence[str] = (), advance: Cal
     """
     choice, everybody = request.choice, list[Participants]()
 
-    def split_faults(participants: Participants) -> list[str]:
+    def more_faults(participants: Participants) -> list[str]:
         everybody.append(participants)
-        return choice.faults(participants)
+        return [*choice.faults(participants), *request.class_weight.faults(participants.classes)]
 
-    cohort = open_cohort(request.table, request.cache, request.cohort, split_faults, advance)
+    cohort = open_cohort(request.table, request.cache, request.cohort, more_faults, advance)
     split = choice.split(everybody[0], cohort.participants)
-    said = (*notes, *_lines(cohort, request), *split_notes(split, cohort.participants), leak_line(split, cohort.participants))
-    classes, workers = len(cohort.participants.classes), request.cohort.workers
-    name = f"nifti:{request.table}"
-    return VolumeData(name, classes, cohort.participants, split, request.cache, request.augmentation, said, workers, request.dtype)
+    weights = request.class_weight.numbers(cohort.participants.part(split.train))
+    checked = (*split_notes(split, cohort.participants), leak_line(split, cohort.participants))
+    said = (*notes, *_lines(cohort, request, weights), *checked)
+    classes, how = len(cohort.participants.classes), (request.cohort.workers, request.dtype, weights)
+    return VolumeData(f"nifti:{request.table}", classes, cohort.participants, split, request.cache, request.augmentation, said, *how)
 
 
-def _lines(cohort: Cohort, request: VolumeRequest) -> tuple[str, ...]:
+def _lines(cohort: Cohort, request: VolumeRequest, weights: tuple[float, ...]) -> tuple[str, ...]:
     trouble = [request.cache.trouble] if request.cache.trouble else []
     steps = [f"scans: {line}" for line in request.cache.steps.lines()]
     changes = [f"augmentation: {line}" for line in request.augmentation.lines()]
-    return (*cohort.lines(), *trouble, *steps, *changes)
+    weighed = [f"weights in the loss: {weights_text(weights, cohort.participants.classes)}"] if weights else []
+    return (*cohort.lines(), *trouble, *steps, *changes, *weighed)

@@ -10,6 +10,7 @@ import pytest
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.volumes import (
     Augmentation,
+    ClassWeight,
     CohortOptions,
     Preprocessing,
     SplitChoice,
@@ -45,6 +46,17 @@ def test_what_is_said_ends_with_the_leak_check(tmp_path: pathlib.Path) -> None:
     said = opened(tmp_path, augmentation=Augmentation(flip=True)).lines
     assert said[0] == "a note" and said[1] == "10 scans of 10 participants: 5 AD, 5 NC"
     assert "augmentation: left and right exchanged in half of the volumes" in said and said[-1].startswith("leak check passed")
+
+
+def test_classes_weigh_in_training_what_is_asked_for_and_are_told(tmp_path: pathlib.Path) -> None:
+    data = opened(tmp_path, class_weight=ClassWeight((("NC", 3.0),)))
+    assert data.class_weight == data.record.class_weight == (1.0, 3.0) and "weights in the loss: 1 AD, 3 NC" in data.lines
+    with data.training(8) as trained, data.testing(2) as tested:
+        (batch,), (other,) = trained, tested
+    assert batch.sample_weight.tolist() == [1.0 + 2 * number for number in batch.y] and other.sample_weight is None
+    assert opened(tmp_path, class_weight=ClassWeight(balanced=True)).class_weight == (1.0, 1.0)
+    with pytest.raises(DataError, match="there is a weight of class MCI and no such class, but AD, NC; write it as the table does"):
+        opened(tmp_path, class_weight=ClassWeight((("MCI", 3.0),)))
 
 
 def test_the_first_samples_are_those_trained_on_as_they_are(tmp_path: pathlib.Path) -> None:

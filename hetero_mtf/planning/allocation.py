@@ -13,7 +13,7 @@ from hetero_mtf.planning.chain_dual import dual_bound
 from hetero_mtf.planning.chain_exact import exact_allocation, exact_work
 from hetero_mtf.planning.chain_memory import impossible
 from hetero_mtf.planning.cuts import equal_cut, proportional_cut
-from hetero_mtf.planning.genetic import Progress, genetic_allocation
+from hetero_mtf.planning.genetic import Evolved, Progress, genetic_allocation
 from hetero_mtf.planning.genetic_search import Evolution
 from hetero_mtf.units import bytes_text
 
@@ -62,7 +62,7 @@ def allocate(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Allocated:
-    """Return an allocation of the chain with the optimum, or a lower bound, beside it.
+    """Return an allocation of the chain with the optimum, or a lower bound, beside it, which the genetic allocator is never shown.
 
     Parameters
     ----------
@@ -83,10 +83,6 @@ def allocate(
         If the allocator is not known, there cannot be so many stages, or no allocation fits into memory: then by how much it
         misses and what would be possible. For "even" and "proportional" also if theirs does not fit.
 
-    Notes
-    -----
-    The exact optimum is never shown to the genetic allocator: it is computed after it.
-
     Examples
     --------
     >>> import numpy as np
@@ -101,50 +97,73 @@ def allocate(
         raise PlanError(f"allocator {allocator!r} is not known; use one of {', '.join(ALLOCATORS)}")
     check_stages(problem, stages)
     end_s = math.inf if time_limit_s is None else clock() + time_limit_s
-    cheap = exact_work(problem) <= CHEAP
-    size = f"{problem.blocks} blocks on {len(problem.groups)} groups"
-    if allocator == "exact" or (allocator == "auto" and cheap):
-        why = f"exact, as {size} are cheap to solve" if allocator == "auto" else "exact, as asked for"
-        return _exact(problem, stages, why, lambda: clock() >= end_s)
-    why = f"genetic, as {size} are many to solve exactly" if allocator == "auto" else f"{allocator}, as asked for"
-    before, history = math.nan, tuple[float, ...]()
-    if allocator in YARDSTICKS:
-        allocation = (equal_cut if allocator == "even" else proportional_cut)(problem, stages)
-        if short := problem.shortfall_bytes(allocation):
-            raise PlanError(f"the {allocator} cut is {bytes_text(short)} short on a device; use allocator exact or genetic")
+
+    def late() -> bool:
+        return clock() >= end_s
+
+    chosen, why = _chosen(problem, allocator)
+    if chosen == "exact":
+        found = _exact(problem, stages, late)
+    elif chosen in YARDSTICKS:
+        found = _beside_bound(problem, stages, chosen, _yardstick(problem, stages, chosen), late)
     else:
-        allocator = "genetic"
-        found = genetic_allocation(
-            problem, stages=stages, seed=seed, evolution=evolution, out_of_time=lambda: clock() >= end_s, progress=progress
-        )
-        if found.broken:
-            raise impossible(problem, stages, found.allocation, proven=False, cheap=cheap)
-        allocation, before, history = found.allocation, found.value_before_polish, found.history
-    value = problem.value(allocation)
-    bound, beside = _bound(problem, stages, value, cheap, lambda: clock() >= end_s)
-    status = "optimal" if bound >= value * (1 - 1e-9) else "heuristic"
-    before = value if math.isnan(before) else before
-    return Allocated(allocation, value, bound, _gap(value, bound), status, allocator, f"{why}; {beside}", before, history)
+        evolved = genetic_allocation(problem, stages=stages, seed=seed, evolution=evolution, out_of_time=late, progress=progress)
+        found = _beside_bound(problem, stages, chosen, evolved, late)
+    return dataclasses.replace(found, reason=f"{why}; {found.reason}")
 
 
-def _exact(problem: ChainProblem, stages: int | None, why: str, out_of_time: Callable[[], bool]) -> Allocated:
+def _chosen(problem: ChainProblem, allocator: str) -> tuple[str, str]:
+    """Return the allocator that serves, and why it does."""
+    if allocator != "auto":
+        return allocator, f"{allocator}, as asked for"
+    size = f"{problem.blocks} blocks on {len(problem.groups)} groups"
+    if _cheap(problem):
+        return "exact", f"exact, as {size} are cheap to solve"
+    return "genetic", f"genetic, as {size} are many to solve exactly"
+
+
+def _cheap(problem: ChainProblem) -> bool:
+    return exact_work(problem) <= CHEAP
+
+
+def _exact(problem: ChainProblem, stages: int | None, out_of_time: Callable[[], bool]) -> Allocated:
     if exact_work(problem) > POSSIBLE:
         size = f"{problem.blocks} blocks on {len(problem.groups)} groups"
         raise PlanError(f"{size} have too many sets of devices to go through; use allocator genetic")
     found = exact_allocation(problem, stages, out_of_time=out_of_time)
     if found.answer is None:
         if math.isinf(found.bound):
-            raise impossible(problem, stages, None, proven=True, cheap=exact_work(problem) <= CHEAP)
+            raise impossible(problem, stages, None, proven=True, cheap=_cheap(problem))
         raise PlanError("the time limit ended the exact allocator before it had an allocation; allow more seconds or use allocator genetic")
     optimal = found.bound >= found.value * (1 - 1e-9)
     bound, status = (found.value, "optimal") if optimal else (found.bound, "time limit")
     beside = "proven best" if optimal else "stopped by the time limit before it was proven best"
-    return Allocated(found.answer, found.value, bound, _gap(found.value, bound), status, "exact", f"{why}; {beside}", found.value)
+    return Allocated(found.answer, found.value, bound, _gap(found.value, bound), status, "exact", beside, found.value)
 
 
-def _bound(problem: ChainProblem, stages: int | None, value: float, cheap: bool, out_of_time: Callable[[], bool]) -> tuple[float, str]:
+def _yardstick(problem: ChainProblem, stages: int | None, allocator: str) -> Evolved:
+    """Return the equal or the proportional cut as what needs no evolution."""
+    allocation = (equal_cut if allocator == "even" else proportional_cut)(problem, stages)
+    if short := problem.shortfall_bytes(allocation):
+        raise PlanError(f"the {allocator} cut is {bytes_text(short)} short on a device; use allocator exact or genetic")
+    value = problem.value(allocation)
+    return Evolved(allocation, value, value, broken=0, generations=0, history=(), state={})
+
+
+def _beside_bound(problem: ChainProblem, stages: int | None, allocator: str, found: Evolved, out_of_time: Callable[[], bool]) -> Allocated:
+    """Return what a heuristic found with the optimum where it is cheap, else with a bound."""
+    if found.broken:
+        raise impossible(problem, stages, found.allocation, proven=False, cheap=_cheap(problem))
+    value = found.value
+    bound, beside = _bound(problem, stages, value, out_of_time)
+    status = "optimal" if bound >= value * (1 - 1e-9) else "heuristic"
+    before, history = found.value_before_polish, found.history
+    return Allocated(found.allocation, value, bound, _gap(value, bound), status, allocator, beside, before, history)
+
+
+def _bound(problem: ChainProblem, stages: int | None, value: float, out_of_time: Callable[[], bool]) -> tuple[float, str]:
     """Return the optimum where it is cheap, else a bound, and which of them it is; the optimum takes its time even where time is out."""
-    if cheap:
+    if _cheap(problem):
         best = exact_allocation(problem, stages, known=value)
         return min(best.bound, value), "beside the exact optimum"
     return dual_bound(problem, stages, value, out_of_time=out_of_time), "beside a lower bound"

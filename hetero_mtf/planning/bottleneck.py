@@ -59,8 +59,7 @@ def minimise(
 
     Parameters
     ----------
-    solve : given a limit T and a number, the answer of least sum among those with every term at most T, or None if there is none
-        with a sum below the number.
+    solve : (limit T, number) -> the answer of least sum among those with every term at most T; None if its sum is not below the number.
     weight : of the largest term, 0 or more.
     terms : (values,) array of float, rising: all values that the largest term can have. Or a grid: then it is the answer that is
         least if the largest term is rounded up to the grid.

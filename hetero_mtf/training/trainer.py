@@ -207,8 +207,7 @@ class Trainer:
         x, y : arrays, several packed as the model's inputs and outputs, or a generator, keras.utils.PyDataset, tf.data.Dataset or
             BatchSource of batches as x; a BatchSource stays open.
         validation_data : (x, y) or (x, y, sample_weight), or a stream that can be read every epoch.
-        epochs : epochs in all.
-        batch_size : samples a batch of arrays; None takes the plan's.
+        epochs, batch_size : epochs in all, and samples a batch of arrays; None takes the plan's.
         sample_weight : (samples,) weights; for several outputs one for all, or packed as these.
         class_weight : class number -> weight, for one output.
         shuffle : whether arrays are shuffled each epoch, by the trainer's seed.

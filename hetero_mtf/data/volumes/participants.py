@@ -183,7 +183,9 @@ def _check_columns(table: Table, label: str, labelled: bool) -> None:
     missing = [name for name in wanted if name not in table.columns]
     if missing:
         wrong = f"{table.path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}: it has {_listed(table)}"
-        raise DataError(f"{wrong}; add what is missing, or name the labels' column with --label (label=...)")
+        paths = f", each scan's file from {table.path.parent} on in {PATH!r}" if PATH in missing else ""
+        named = ", or name the labels' column with --label (label=...)" if label in missing else ""
+        raise DataError(f"{wrong}; add what is missing{paths}{named}")
 
 
 def _listed(table: Table) -> str:

@@ -82,6 +82,7 @@ def test_a_participant_written_in_two_ways_is_one(tmp_path: pathlib.Path) -> Non
     ("header", "message"),
     [
         (("participant_id", "dx", "path"), "lacks the column 'diagnosis': it has 'participant_id', 'dx', 'path'; add what is missing, or"),
+        (("participant_id", "diagnosis", "age"), "'diagnosis', 'age'; add what is missing, each scan's file from "),
         (("id", "diagnosis", "file"), "lacks the columns 'participant_id', 'path': it has 'id', 'diagnosis', 'file'"),
     ],
 )

@@ -13,6 +13,7 @@ from hetero_mtf.commands.options import Command, FiniteRange, Three
 CHANNELS = 1
 BATCH_SIZE = 4  # scans a step; of images 64 are no more
 SIZES = f"{options.BATCH_SIZE}, of volumes {BATCH_SIZE}"
+NAN_SHARE = "part of a scan's voxels that may be NaN, as some tools write around the brain; they become 0.  [default: 0.05]"
 WEIGHTS = "balanced, or CLASS=WEIGHT, which may be repeated: how much a scan counts in the loss of training.  [default: all alike]"
 _NORMALISATIONS = ("zscore", "minmax", "percentile", "none")
 _MASKS = ("none", "nonzero", "otsu", "table")
@@ -53,6 +54,7 @@ class VolumeOptions:
     normalisation: str | None = None
     mask: str | None = None
     volume: int | None = None
+    nan_share: float | None = None
     flip: bool = False
     shift: int | None = None
     noise: float | None = None
@@ -152,6 +154,7 @@ def volume_options(command: Command) -> Command:
         click.option("--normalisation", type=click.Choice(_NORMALISATIONS), help="Volumes: intensities.  [default: zscore]"),
         click.option("--mask", type=click.Choice(_MASKS), help="Volumes: what is kept; table: the column mask.  [default: none]"),
         click.option("--volume", type=click.IntRange(0), help="Volumes: which one of files with several.  [default: refuse them]"),
+        click.option("--nan-share", type=FiniteRange(0, 1, max_open=True), help=f"Volumes: {NAN_SHARE}"),
         click.option("--flip", is_flag=True, help="Volumes: exchange left and right in half of those trained on."),
         click.option("--shift", type=click.IntRange(0), metavar="VOXELS", help="Volumes: move those trained on by up to so much."),
         click.option("--noise", type=FiniteRange(0), help="Volumes: noise added in training, in standard deviations."),

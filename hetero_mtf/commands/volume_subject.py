@@ -24,6 +24,8 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.report.progress import progress
 
 LABEL = "diagnosis"
+_ALIKE = ("orientation", "interpolation", "normalisation", "mask", "volume", "nan_share")
+_STEPS = {"spacing_mm": "spacing", **{name: name for name in _ALIKE}}  # names in Preprocessing and among the options
 SPLIT_OPTIONS = ("--split", "--test-fraction", "--validation-fraction", "--folds", "--fold", "--split-seed")
 
 
@@ -177,8 +179,7 @@ def preprocessing(options: VolumeOptions, graph: LayerGraph) -> Preprocessing:
     if options.shape is not None and options.shape != shape:
         remedy = f"leave --shape out, or make the model for it, as with --model-arg size={options.shape[0]}"
         raise DataError(f"the model takes volumes of {_by(shape)} voxels and --shape says {_by(options.shape)}; {remedy}")
-    names = {"spacing_mm": "spacing", **{name: name for name in ("orientation", "interpolation", "normalisation", "mask", "volume")}}
-    said = {name: getattr(options, option) for name, option in names.items() if getattr(options, option) is not None}
+    said = {name: getattr(options, option) for name, option in _STEPS.items() if getattr(options, option) is not None}
     return Preprocessing(shape, **said)
 
 

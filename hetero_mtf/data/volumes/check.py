@@ -145,7 +145,7 @@ def _check_columns(participants: Participants, masks: bool) -> None:
         origin = f"{table.parent}, the folder of the table{' and not of the file it links to' if table.is_symlink() else ''}"
         raise DataError(f"not one of the {len(scans)} files in {table} exists, such as {scans[0].path}; write paths from {origin}")
     if masks and scans and not any(scan.mask for scan in scans):
-        raise DataError(f"{table} names no mask, and masks are to come from it; fill in its column mask, or use another --mask (mask=...)")
+        raise DataError(f"{table} names no mask and masks are to come from it; fill in its column mask, or train with another --mask")
 
 
 def _report(participants: Participants, rows: Sequence[Fault], whole: Sequence[Fault], skip_bad: bool) -> DataError:

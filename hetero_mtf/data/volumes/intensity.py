@@ -31,7 +31,7 @@ def without_nan(values: Array, nan_share: float, what: str) -> tuple[Array, tupl
     share = bad / values.size
     if bad and (share > nan_share or bad == values.size):
         wrong = f"{what} has NaN or infinite values in {bad} of {values.size} voxels ({share:.1%}, allowed are {nan_share:.1%})"
-        raise DataError(f"{wrong}; convert it again, or allow more with nan_share if they stand for background")
+        raise DataError(f"{wrong}; convert it again, or allow more with --nan-share (nan_share=...) where they stand for background")
     if bad:
         values = np.where(finite, values, np.float32(0))
     if values.min() == values.max():

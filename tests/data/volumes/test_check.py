@@ -84,7 +84,7 @@ def test_paths_that_all_lead_nowhere_are_one_sentence(tmp_path: pathlib.Path, li
 
 def test_masks_that_are_wanted_and_all_missing_are_one_sentence(tmp_path: pathlib.Path) -> None:
     table, steps = write_cohort(tmp_path), Preprocessing(SHAPE, mask="table")
-    with pytest.raises(DataError, match=r"participants.tsv names no mask, .* column mask, or use another --mask \(mask=...\)$"):
+    with pytest.raises(DataError, match=r"participants.tsv names no mask and .* column mask, or train with another --mask$"):
         open_cohort(table, VolumeCache(None, steps))
 
 

@@ -55,6 +55,11 @@ def area(probabilities: Floats, true: Ints, positive: int, confidence: float = C
     positive : number of the class.
     confidence : between 0 and 1.
 
+    Notes
+    -----
+    From ten samples a side on, intervals of 95 % held the true area of normal scores 92 to 98 times of 100; with 5 beside 50 of the
+    others 90 times, with 2 beside 30 as few as 82, where `hetero_mtf.report.intervals.area_interval` held it 95 times and more.
+
     References
     ----------
     DeLong, DeLong, Clarke-Pearson, "Comparing the areas under two or more correlated receiver operating characteristic curves: a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 
 import nibabel
 import numpy as np
@@ -30,7 +31,7 @@ def save_slices(
     scan : (D, H, W) array.
     heat : (D, H, W) array on the same grid, 0 to 1.
     affine : (4, 4) of that grid, to mm, x to the right, y to the front, z up.
-    title : text above the picture.
+    title : text above the picture; letters that matplotlib's font lacks, as of Chinese, are boxes.
 
     Raises
     ------
@@ -59,7 +60,9 @@ def save_slices(
         axes.set_yticks([])
     figure.colorbar(drawn, ax=figure.axes, shrink=0.7, label="class activation (largest: 1)")
     page = io.BytesIO()
-    canvas.print_figure(page, format="png", dpi=_DOTS)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        canvas.print_figure(page, format="png", dpi=_DOTS)
     with replace_file(path) as file:
         file.write(page.getvalue())
 

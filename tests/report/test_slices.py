@@ -41,6 +41,11 @@ def test_a_scan_that_is_the_same_everywhere_is_drawn_all_the_same(tmp_path: path
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
+def test_a_title_in_another_script_is_drawn_without_a_word(tmp_path: pathlib.Path) -> None:
+    save_slices(tmp_path / "a.png", SCAN, heat_at(0, 0, 0), np.eye(4), "\u8f7b\u5ea6")
+    assert (tmp_path / "a.png").is_file()
+
+
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(HeteroError, match="cannot write .*a.png"):
         save_slices(tmp_path / "none" / "a.png", SCAN, heat_at(0, 0, 0), np.eye(4), "one")

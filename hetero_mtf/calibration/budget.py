@@ -87,7 +87,7 @@ def effort_within(graph: LayerGraph, batch: int, budget_s: float | None, turns: 
     least = turns * expected_s(coarse, 1) + besides_s * 2 / (WINDOWS + 1)
     warnings.warn(
         CalibrationWarning(f"a budget of {budget_s:g} s is short, {least:.0f} s would do; the windows are cut, expect a wider spread"),
-        stacklevel=3,
+        stacklevel=4,
     )
     return Effort(coarse, Windows(max(0.02, WINDOW_S * budget_s / least), 1), 0.0, alone=0)
 

@@ -27,7 +27,7 @@ from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.curve import Curve
 from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.validity import wide_spread
-from hetero_mtf.program.optimizers import read_optimizer
+from hetero_mtf.program.optimizers import UpdateRule, read_optimizer
 from hetero_mtf.report.progress import progress as progress_bar
 from hetero_mtf.runtime.cluster import check_live
 
@@ -47,9 +47,8 @@ def calibrate(
 ) -> Profile:
     """Return the measured profile of a cluster for a network.
 
-    Every distinct layer is timed on every distinct device, forward, backward and update, at several
-    numbers of output and input units and of samples, more of them where its curve bends; then the links between devices and the
-    call of a step.
+    Every distinct layer is timed on every distinct device, forward, backward and update, at several numbers of output and input units
+    and of samples, more of them where its curve bends; then the links between devices and the call of a step.
 
     Parameters
     ----------
@@ -83,32 +82,41 @@ def calibrate(
     with forward, which is then taken off; its spread is that of both together. A layer with all its units and samples is
     measured once for all its curves. Batch norm with some of the samples is measured with the statistics of these alone.
     """
+    _check(batch_size, budget_s)
+    check_live(cluster)
+    graph = layer_graph(model)
+    rule, optimizer_text = _read_optimizer(optimizer, graph.dtype)
+    subject = Subject(cluster.record, graph, batch_size, optimizer_text, _versions())
+    bench = _bench(cluster, subject, rule, budget_s, earlier)
+    with (progress or progress_bar)("calibrating", bench.steps) as advance:
+        curves, same = bench.measure_devices(advance)
+        curves += bench.measure_alone(curves, advance)
+        links, call = bench.measure_links(same, advance), bench.measure_call(same, advance)
+    scatter = wide_spread(graph, cluster.record, curves)
+    if scatter:
+        warnings.warn(CalibrationWarning(scatter), stacklevel=2)
+    return _profile(subject, curves, links, call)
+
+
+def _check(batch_size: int, budget_s: float | None) -> None:
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ProfileError(f"the batch size is {batch_size!r}; calibrate for a whole number of samples, at least 1")
     if budget_s is not None and not budget_s > 0:
         raise ProfileError(f"the budget is {budget_s:g} seconds; give more than 0, or none")
-    check_live(cluster)
+
+
+def _read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, str]:
+    """Return the update rule of an optimizer, SGD with momentum for None, and its name."""
     import keras
 
-    graph = layer_graph(model)
-    rule, settings = read_optimizer(keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype)
-    subject = Subject(cluster.record, graph, batch_size, _optimizer_text(settings), _versions())
-    devices = _distinct(cluster.devices)
-    turns = max(len(indices) for indices in _processes(cluster.devices, devices))
-    pairs = list(itertools.combinations(devices, 2))
-    together = accompanied(cluster.devices, devices)
-    effort = effort_within(graph, batch_size, budget_s, turns, expected_links_s(len(pairs)) + expected_alone_s(len(together)))
-    bench = _Bench(cluster, subject, Setting(cluster, graph, batch_size, rule, effort.windows), effort, earlier)
-    with (progress or progress_bar)("calibrating", bench.steps * len(devices) + len(together) + len(pairs) + 1) as advance:
-        curves, same = bench.measure_devices(devices, advance)
-        curves += bench.measure_alone(together, curves, advance)
-        links, call = bench.measure_links(pairs, same, advance), bench.measure_call(devices, same, advance)
-    scatter = wide_spread(graph, cluster.record, curves)
-    if scatter:
-        warnings.warn(CalibrationWarning(scatter), stacklevel=2)
-    measured = (tuple(curves), tuple(links), cluster.record.pools)
+    rule, settings = read_optimizer(keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, dtype)
+    return rule, _optimizer_text(settings)
+
+
+def _profile(subject: Subject, curves: Sequence[Curve], links: Sequence[Link], call: CallCost) -> Profile:
+    measured = (tuple(curves), tuple(links), subject.record.pools)
     programs = subject.optimizer, _now().isoformat(timespec="seconds"), subject.versions
-    return Profile(cluster.record, graph, batch_size, *measured, *programs, call.call_s, call.feed_s_per_byte)
+    return Profile(subject.record, subject.graph, subject.batch, *measured, *programs, call.call_s, call.feed_s_per_byte)
 
 
 def _distinct(devices: Sequence[Device]) -> list[int]:
@@ -136,15 +144,19 @@ class _Bench:
     setting: Setting
     effort: Effort
     earlier: Profile | None
+    devices: Sequence[int]
+    together: Sequence[int]
+    pairs: Sequence[tuple[int, int]]
 
     @property
     def steps(self) -> int:
-        """Steps of progress that a device makes."""
-        return len(self.effort.points) + self.effort.refinements
+        """Steps of progress: the points of each device, which of them are measured alone, the links, and the call of a step."""
+        points = len(self.effort.points) + self.effort.refinements
+        return points * len(self.devices) + len(self.together) + len(self.pairs) + 1
 
-    def measure_devices(self, devices: Sequence[int], advance: Advance) -> tuple[list[Curve], set[int]]:
+    def measure_devices(self, advance: Advance) -> tuple[list[Curve], set[int]]:
         """Return the curves of all devices, those in processes of their own measured at the same time, and who is as it was."""
-        processes = _processes(self.cluster.devices, devices)
+        processes = _processes(self.cluster.devices, self.devices)
 
         def measure(indices: Sequence[int]) -> list[tuple[int, list[Curve], bool]]:
             return [(index, *self._device(index, advance)) for index in indices]
@@ -153,30 +165,30 @@ class _Bench:
             found = [entry for entries in pool.map(measure, processes) for entry in entries]
         return [curve for _, curves, _ in found for curve in curves], {index for index, _, same in found if same}
 
-    def measure_alone(self, devices: Sequence[int], curves: Sequence[Curve], advance: Advance) -> list[Curve]:
+    def measure_alone(self, curves: Sequence[Curve], advance: Advance) -> list[Curve]:
         """Return the curves of the heaviest layers on devices that were measured beside others, one device after another."""
         found: list[Curve] = []
-        for index in devices:
+        for index in self.together:
             wanted = heaviest(self.setting, curves, index, self.effort.points, self.effort.alone)
             with _explained(self.cluster):
                 found += sample_alone(self.setting, index, wanted)
             advance(f"{self.cluster.devices[index].name} alone")
         return found
 
-    def measure_links(self, pairs: Sequence[tuple[int, int]], same: set[int], advance: Advance) -> list[Link]:
+    def measure_links(self, same: set[int], advance: Advance) -> list[Link]:
         """Return the links of all pairs of devices, measured one after another, or kept between devices that are as they were."""
-        windows = link_windows(self.setting.windows, len(pairs))
+        windows = link_windows(self.setting.windows, len(self.pairs))
         links: list[Link] = []
-        for first, second in pairs:
+        for first, second in self.pairs:
             kept = kept_link(self.earlier, self.cluster.record, first, second) if {first, second} <= same else None
             with _explained(self.cluster):
                 links += kept or measure_link(self.cluster, first, second, windows)
             advance(f"link {self.cluster.devices[first].name} to {self.cluster.devices[second].name}")
         return links
 
-    def measure_call(self, devices: Sequence[int], same: set[int], advance: Advance) -> CallCost:
+    def measure_call(self, same: set[int], advance: Advance) -> CallCost:
         """Return what the call of a step costs on all devices."""
-        old = self.earlier
+        old, devices = self.earlier, self.devices
         if old is not None and old.call_s > 0 and set(devices) <= same and len(devices) == len(_distinct(old.cluster.devices)):
             found = CallCost(old.call_s, old.feed_s_per_byte)
         else:
@@ -213,6 +225,16 @@ class _Bench:
         text = f"layers on {name} take times that are {min(looks):.0%} beyond those of the earlier profile; all of {name} is measured again"
         warnings.warn(CalibrationWarning(text), stacklevel=2)
         return True
+
+
+def _bench(cluster: Any, subject: Subject, rule: UpdateRule, budget_s: float | None, earlier: Profile | None) -> _Bench:
+    """Return the calibration of a subject within a budget."""
+    graph, devices = subject.graph, _distinct(cluster.devices)
+    turns = max(len(indices) for indices in _processes(cluster.devices, devices))
+    pairs, together = list(itertools.combinations(devices, 2)), accompanied(cluster.devices, devices)
+    effort = effort_within(graph, subject.batch, budget_s, turns, expected_links_s(len(pairs)) + expected_alone_s(len(together)))
+    setting = Setting(cluster, graph, subject.batch, rule, effort.windows)
+    return _Bench(cluster, subject, setting, effort, earlier, devices, together, pairs)
 
 
 def _now() -> datetime.datetime:

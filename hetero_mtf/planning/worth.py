@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import math
 from collections.abc import Iterable, Sequence
 
@@ -13,6 +12,7 @@ from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.layout import Arrangement, Segment, channels, split_units
 from hetero_mtf.planning.records import DeviceWorth, Stage
 from hetero_mtf.planning.search import Candidate
+from hetero_mtf.planning.shortfall import pool_lack
 from hetero_mtf.planning.sizes import even, minimise_maximum
 from hetero_mtf.planning.typed import single_stage, sized_stage
 
@@ -223,8 +223,4 @@ def worth_with(name: str, step_s: float, best_s: float) -> DeviceWorth:
 def _made(costs: Costs, stage: Stage) -> list[Candidate]:
     """Return the candidate of a stage if it fits in memory."""
     prediction = predict(costs, stage)
-    needed: collections.Counter[str] = collections.Counter()
-    for device, part in zip(stage.devices, prediction.parts):
-        needed[costs.profile.cluster.devices[device].pool] += part.memory_bytes
-    fits = all(needed[pool.name] <= pool.free_bytes for pool in costs.profile.memory)
-    return [Candidate(stage, prediction)] if fits else []
+    return [] if pool_lack(costs.profile, prediction.parts) else [Candidate(stage, prediction)]

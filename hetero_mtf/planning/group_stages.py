@@ -26,10 +26,17 @@ class GroupStages:
     costs : Costs of a profile at the batch size of a microbatch.
     microbatches : M, how many of them make a step.
     recompute : whether backward passes compute activations again.
+
+    Notes
+    -----
+    Forward passes are counted twice under recomputation, in every stage alike, but for a single microbatch, whose backward pass follows
+    its forward pass at once on every device. Where a stage comes last, it is spared the second one of other microbatches too
+    (`schedule.kept`): that J is above what the schedule takes.
     """
 
     def __init__(self, costs: Costs, microbatches: int, recompute: bool = False) -> None:
         self.costs, self.microbatches, self.recompute = costs, microbatches, recompute
+        self._again = recompute and microbatches > 1
         self._sizer = Sizer(costs)
         self._arrangements: dict[tuple[tuple[int, ...], str], Arrangement] = {}
         self._alone: dict[tuple[int, ...], np.ndarray] = {}
@@ -69,7 +76,7 @@ class GroupStages:
         ----------
         cost : StageCost.
         """
-        again_s = cost.forward.seconds if self.recompute else 0.0
+        again_s = cost.forward.seconds if self._again else 0.0
         return cost.microbatch_s + again_s + cost.finish.seconds / self.microbatches
 
     def alone(self, layers: Sequence[int]) -> np.ndarray:
@@ -110,7 +117,7 @@ class GroupStages:
     def _alone_s(self, layers: Sequence[int]) -> np.ndarray:
         costs, found = self.costs, np.zeros(len(self.costs.profile.cluster.devices))
         for index in layers:
-            found = found + (1 + self.recompute) * costs.tables.rows(index, "replicated", "forward")[:, -1]
+            found = found + (1 + self._again) * costs.tables.rows(index, "replicated", "forward")[:, -1]
             if costs.trains_before[index]:
                 found = found + costs.tables.rows(index, "replicated", "backward")[:, -1]
             if costs.graph.owner(index) == index:

@@ -63,6 +63,16 @@ def test_a_stage_on_one_device_costs_what_the_chain_problem_has(profile: Profile
             assert alone[device] == pytest.approx(stages.seconds(cost))
 
 
+@pytest.mark.parametrize("schedule", ["1f1b", "fill_drain"])
+def test_one_microbatch_is_computed_once_with_recomputation_too(profile: Profile, schedule: str) -> None:
+    kept, again = (
+        best_pipeline(MicrobatchCosts(profile), PipelineWish(microbatches=1, stages=2, schedule=schedule, recompute=recompute))
+        for recompute in (False, True)
+    )
+    assert again.allocated.value == kept.allocated.value and again.prediction.step_s == kept.prediction.step_s
+    assert not again.simulation.again
+
+
 def test_a_group_takes_the_cheapest_of_its_splits_with_all_its_samples(profile: Profile) -> None:
     stages = GroupStages(MicrobatchCosts(profile).at(4), 2)
     layers = tuple(range(len(profile.graph.layers)))

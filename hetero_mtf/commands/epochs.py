@@ -22,7 +22,7 @@ _COLUMN = 12  # characters at least
 class Epochs(keras.callbacks.Callback):
     """Shows a bar during each epoch and prints a row at its end; saves every so many steps and at the end.
 
-    Use it in a with-statement, so that a bar ends whatever happens.
+    Use it in a with-statement, so that a bar ends whatever happens and a training that stops on the way tells where to go on.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Epochs(keras.callbacks.Callback):
         self._trainer, self._epochs, self._source = trainer, epochs, source
         self._batches = source.batches_per_epoch or 1
         self._trained_s, self._waited_s, self._waited_before_s = 0.0, 0.0, 0.0
-        self._path, self._every = path, every
+        self._path, self._every, self._saved = path, every, 0
         self._bar = contextlib.ExitStack()
         self._advance: Advance = lambda step: None
         self._columns, self._widths = list[str](), list[int]()
@@ -62,6 +62,8 @@ class Epochs(keras.callbacks.Callback):
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self._bar.close()
+        if kind is not None and self._saved:
+            click.echo(f"the state after step {self._saved} is in {self._path}: go on from there with --resume {self._path}")
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Start the epoch's bar, at the place where a resumed epoch goes on."""
@@ -84,8 +86,8 @@ class Epochs(keras.callbacks.Callback):
             self.step_s += [spent_s] if self._trainer.step % self._batches else []
         self._steps += 1
         self._advance(f"loss {logs['loss']:.4f}" if logs else "")
-        if self._path is not None and self._every is not None and self._trainer.step % self._every == 0:
-            self._trainer.save(self._path)
+        if self._every is not None and self._trainer.step % self._every == 0:
+            self._save()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Print the epoch's row; an epoch that was over when its checkpoint was made has none."""
@@ -102,10 +104,14 @@ class Epochs(keras.callbacks.Callback):
 
     def on_train_end(self, logs: Any = None) -> None:
         """Save what has been reached, with the place to go on from."""
-        if self._path is not None:
-            self._trainer.save(self._path)
+        self._save()
         if not self._columns:
             click.echo(f"nothing was left to train: the checkpoint has reached epoch {self._epochs}")
+
+    def _save(self) -> None:
+        if self._path is not None:
+            self._trainer.save(self._path)
+            self._saved = self._trainer.step
 
     def _row(self, epoch: str, steps: str, cells: list[str], spent: str) -> str:
         wide = "".join(cell.rjust(width) for cell, width in zip(cells, self._widths))

@@ -46,3 +46,15 @@ def test_columns_are_as_wide_as_their_names(capsys):
     heading, row = capsys.readouterr().out.splitlines()
     assert "accuracy  val accuracy" in heading
     assert heading.index("val accuracy") + len("val accuracy") == row.index("0.2500") + len("0.2500")
+
+
+def test_a_training_that_stops_on_the_way_tells_where_to_go_on(clock, capsys):
+    trainer = types.SimpleNamespace(step=0, save=lambda path: None)
+    source = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=9)
+    for steps, said in ((1, ""), (5, "the state after step 4 is in run.npz: go on from there with --resume run.npz\n")):
+        trainer.step = 0
+        with pytest.raises(KeyboardInterrupt), Epochs(trainer, 1, source, "run.npz", 2) as watch:
+            for _ in range(steps):
+                _step(watch, trainer, source, clock, 0.0, 1.0)
+            raise KeyboardInterrupt
+        assert capsys.readouterr().out == said

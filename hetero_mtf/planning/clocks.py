@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from hetero_mtf.planning.layer_cost import Costs
+from hetero_mtf.planning.layout import takes_statistics
 from hetero_mtf.planning.link_cost import Ring
 from hetero_mtf.planning.moves import Lying, Move, input_of, moves, output_of
 from hetero_mtf.planning.records import LayerLayout, Stage
@@ -176,7 +177,7 @@ class Clocks:
     def _join_statistics(self, entry: LayerLayout, forward: bool) -> None:
         """Batch norm over a split batch: an all-gather of two numbers a channel and processor forward, an all-reduce of them backward."""
         layer = self.costs.graph.layers[entry.layer]
-        if layer.kind != "BatchNormalization" or not entry.samples or not layer.attributes.get("trainable", True):
+        if not entry.samples or not takes_statistics(layer):
             return
         statistics, apart = 2 * layer.units * self.costs.graph.item_bytes, len(entry.samples)
         lying = Lying(entry.sizes, entry.axis if entry.sizes else "")

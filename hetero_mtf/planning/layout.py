@@ -107,6 +107,11 @@ def splits_batch(layer: Layer) -> bool:
     return not getattr(kind_of(layer), "mixes_samples", False)
 
 
+def takes_statistics(layer: Layer) -> bool:
+    """Return whether a layer takes statistics of a batch as it trains: batch norm, unless it is frozen."""
+    return layer.kind == "BatchNormalization" and bool(layer.attributes.get("trainable", True))
+
+
 def shared(graph: LayerGraph) -> frozenset[int]:
     """Return the calls of layers that are called more than once and have variables.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from hetero_mtf.planning.elimination import Factor
 from hetero_mtf.planning.layer_cost import Costs
+from hetero_mtf.planning.layout import takes_statistics
 from hetero_mtf.planning.layout_space import Space, State, entry_of, flattened, state_of
 from hetero_mtf.planning.moves import Lying, input_of, moves, output_of
 from hetero_mtf.planning.records import LayerLayout, Stage
@@ -298,7 +299,7 @@ class LayoutCost:
         if state[0] != "batch":
             return 0.0
         seconds = 0.0
-        if layer.kind == "BatchNormalization" and layer.attributes.get("trainable", True):
+        if takes_statistics(layer):
             statistics = 2 * layer.units * self.graph.item_bytes
             seconds += self.ring.all_gather_s(len(self.devices) * statistics) + (self._all_reduce_s(statistics) if trains else 0.0)
         messages_s = (len(self.devices) - 1) * self.costs.message_s * self.costs.summed_tensors(index)

@@ -11,7 +11,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.curve import PASSES
 from hetero_mtf.planning.layer_cost import Costs
-from hetero_mtf.planning.layout import shared, split_units, splits_batch
+from hetero_mtf.planning.layout import shared, split_units, splits_batch, takes_statistics
 from hetero_mtf.planning.layout_cost import LayoutCost
 from hetero_mtf.planning.layout_space import VECTORS, Space, State, Vector, flattened, state_of
 from hetero_mtf.planning.link_cost import Ring
@@ -137,7 +137,7 @@ class GridCost(LayoutCost):
         if not samples:
             return 0.0
         seconds, parts = 0.0, [size / sum(sizes) for size in sizes] or [1.0] * len(self._groups[BATCH_AXIS])
-        if layer.kind == "BatchNormalization" and layer.attributes.get("trainable", True):
+        if takes_statistics(layer):
             statistics = 2 * layer.units * self.graph.item_bytes
             columns = list(zip(self._groups[BATCH_AXIS], parts))
             seconds += max(ring.all_gather_s(len(samples) * part * statistics) for ring, part in columns)

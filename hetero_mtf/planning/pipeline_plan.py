@@ -68,7 +68,7 @@ def made_plan(profile: Profile, found: Pipelined) -> Plan:
 
 
 def pipeline_alternative(found: Plan, best_s: float, strategy: str) -> Alternative:
-    """Return why a pipeline was not taken.
+    """Return why a pipeline was not taken: it is slower, or changes the numbers of a network with batch norm.
 
     Parameters
     ----------
@@ -81,10 +81,13 @@ def pipeline_alternative(found: Plan, best_s: float, strategy: str) -> Alternati
     stages, parts = len(found.stages), found.microbatches
     binding = binding_part(found.predicted)
     times = f", {step_s / best_s:.2f} times strategy {strategy}" if best_s > 0 else ""
+    told = f"{seconds_text(step_s)} a step{times}"
+    if step_s < best_s:
+        mixed = f"its layers take statistics of one of {parts} microbatches, not of the batch, so it has to be asked for"
+        return Alternative(STRATEGY, step_s, f"{told}, but {mixed}", binding)
     idle = f"{stages} stages and {parts} microbatches leave even stages idle for {ideal_bubble(stages, parts):.0%} of a step"
     waits = max(found.predicted.parts, key=lambda part: part.waiting_s)
-    reason = f"{seconds_text(step_s)} a step{times}: {idle}, {waits.device} waits {seconds_text(waits.waiting_s)}"
-    return Alternative(STRATEGY, step_s, reason, binding)
+    return Alternative(STRATEGY, step_s, f"{told}: {idle}, {waits.device} waits {seconds_text(waits.waiting_s)}", binding)
 
 
 def _proof(profile: Profile, found: Pipelined) -> Proof:

@@ -7,12 +7,14 @@ import math
 from collections.abc import Callable, Mapping
 
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.filters import best_filters
 from hetero_mtf.planning.fitting import fitting
 from hetero_mtf.planning.grid import best_grid
 from hetero_mtf.planning.hybrid import best_hybrid
 from hetero_mtf.planning.layer_layouts import best_layers, proven
+from hetero_mtf.planning.layout import splits_batch, takes_statistics
 from hetero_mtf.planning.link_cost import collective_rules
 from hetero_mtf.planning.memory import optimizer_name
 from hetero_mtf.planning.pipeline import PipelineWish
@@ -53,7 +55,8 @@ def plan(
     strategy : "single" (the fastest device alone), "even" (filters split equally), "filters" (split by measured speed), "batch"
         (samples split), "hybrid" (samples up to the dense layers, hidden units in them), "grid" (samples along one axis of a mesh
         and filters along the other, for four devices or more), "layers" (each layer as the layout program finds best), "pipeline"
-        (stages of layers, each on a device or a group), or "auto", the cheapest of those that fit in memory.
+        (stages of layers, each on a device or a group), or "auto", the cheapest of those that fit in memory; a pipeline of a network
+        with batch norm, whose statistics are then those of microbatches, only where `pipeline` asks for it or nothing else fits.
     optimizer : optimizer to train with, a name or a Keras optimizer; None for that of the profile.
     gradient_sync : "all_reduce" of gradients, or "butterfly_mixing" of weights, which is not synchronous and goes with strategy
         "batch" alone.
@@ -188,7 +191,10 @@ def _fitting(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
 
 
 def _cheapest(costs: Costs, wish: PipelineWish | None) -> Plan:
-    """Return the cheapest plan of all that fit; a pipeline where it is predicted to be faster, or nothing else fits."""
+    """Return the cheapest plan of all that fit; a pipeline where it is predicted to be faster, or nothing else fits.
+
+    Batch norm takes the statistics of microbatches, not those of the batch that one device would take: then a pipeline has to be asked for.
+    """
     try:
         best = _cheapest_of_one_stage(costs)
     except PlanError:
@@ -200,7 +206,7 @@ def _cheapest(costs: Costs, wish: PipelineWish | None) -> Plan:
     if isinstance(piped, Alternative):
         return dataclasses.replace(best, alternatives=(*best.alternatives, piped))
     assert best.predicted is not None and piped.predicted is not None
-    if piped.predicted.step_s >= best.predicted.step_s:
+    if piped.predicted.step_s >= best.predicted.step_s or (wish is None and _mixes_samples(costs.graph)):
         lost = pipeline_alternative(piped, best.predicted.step_s, best.strategy)
         return dataclasses.replace(best, alternatives=(*best.alternatives, lost))
     beaten = Alternative(best.strategy, best.predicted.step_s, _times(best.predicted, piped.predicted), binding_part(best.predicted))
@@ -220,6 +226,11 @@ def _pipeline(costs: Costs, wish: PipelineWish | None, below_s: float) -> Plan |
         return pipeline_plan(MicrobatchCosts(costs.profile, costs), wish, below_s)
     except (NothingToSplitError, PlanError) as fault:
         return Alternative(PIPELINE, None, str(fault).split(";")[0])
+
+
+def _mixes_samples(graph: LayerGraph) -> bool:
+    """Return whether what becomes of a sample in training depends on those beside it."""
+    return any(takes_statistics(layer) or not splits_batch(layer) for layer in graph.layers)
 
 
 def _times(other: Prediction, best: Prediction) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.allocation import Allocated
 from hetero_mtf.planning.blocks import blocks
 from hetero_mtf.planning.chain import Allocation, ChainProblem
@@ -21,7 +22,7 @@ from hetero_mtf.planning.profile import Profile
 from hetero_mtf.planning.schedule import least_depths
 from hetero_mtf.planning.strategies import plan
 from hetero_mtf.planning.teams import Teams
-from tests.planning.networks import profile_of, residual_net
+from tests.planning.networks import Net, profile_of, residual_net
 
 BATCH = 8
 
@@ -130,6 +131,29 @@ def test_auto_says_why_a_pipeline_lost_or_takes_it(profile: Profile) -> None:
     if "pipeline" in names:
         lost = made.alternatives[names.index("pipeline")]
         assert "microbatches leave even stages idle for" in lost.reason and lost.binding is not None
+
+
+def deep_net(norm: str) -> LayerGraph:
+    """Return six convolutions of many weights and few positions, between which a pipeline sends little, and norms if they are wanted."""
+    net = Net((4, 4, 64))
+    for number in range(6):
+        net.conv(f"conv{number}", 64)
+        if norm:
+            net.add("BatchNormalization", f"norm{number}", trainable=norm == "trained")
+    net.add("GlobalAveragePooling2D", "pool")
+    net.dense("head", 5)
+    return net.graph()
+
+
+def test_auto_takes_a_pipeline_over_slow_links_but_not_one_that_changes_the_numbers_of_one_device() -> None:
+    plain, frozen, normed = (profile_of(deep_net(norm), [1e8, 1e8], 1e-3, 1e5, 16) for norm in ("", "frozen", "trained"))
+    assert plan(plain).strategy == plan(frozen).strategy == "pipeline"  # a frozen norm takes no statistics
+    made = plan(normed)
+    lost = next(alternative for alternative in made.alternatives if alternative.strategy == "pipeline")
+    assert made.strategy == "single" and made.predicted is not None
+    assert lost.step_s is not None and lost.step_s < made.predicted.step_s
+    assert "its layers take statistics of one of 16 microbatches, not of the batch, so it has to be asked for" in lost.reason
+    assert plan(normed, strategy="pipeline").strategy == plan(normed, pipeline=PipelineWish(microbatches=4)).strategy == "pipeline"
 
 
 def test_impossible_pipelines_say_what_is_possible(profile: Profile) -> None:

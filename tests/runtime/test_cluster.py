@@ -131,6 +131,15 @@ def test_a_worker_killed_during_a_run_ends_the_run_with_one_sentence(victim, mat
     assert str(error) == f"worker:{victim} was killed by SIGKILL; open the cluster again, with a smaller batch if memory ran out"
 
 
+@pytest.fixture
+def keyboard():
+    """Interrupts from the keyboard are heard: not by what a shell started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("keyboard")
 def test_a_run_can_be_interrupted_from_the_keyboard(pair, matmuls):
     graph, sums = matmuls(pair, 10**7)
     session = pair.session(graph)

@@ -3,7 +3,7 @@
 
 A cohort is drawn (tools/make_cohort.py: a stand-in, no patient's scans), the devices are measured once, and 3D-ResAttNet-18 with few
 filters is trained by the plan of strategy layers and on the faster device alone, with several seeds; then once more with the diagnoses
-shuffled, which must teach it nothing. (Strategy auto may take a pipeline, whose batch statistics are those of microbatches.) Each network
+shuffled, which must teach it nothing. (Strategy auto may take the faster device alone for so narrow a network.) Each network
 is judged on the participants held out, and beside linear models of voxels. Every step is a command that can be typed by hand, and is
 shown; all that is made is in runs/mri, report.md among it.
 

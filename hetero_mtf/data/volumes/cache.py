@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import hashlib
 import io
 import os
@@ -81,7 +82,7 @@ class VolumeCache:
         return values
 
     def volume(self, scan: Scan) -> Volume:
-        """Return a scan as `get` does, with its affine and what was noted when it was decoded.
+        """Return a scan as `get` does, with its affine, what was noted when it was decoded, and the digest that was taken then.
 
         Parameters
         ----------
@@ -100,7 +101,7 @@ class VolumeCache:
                 document = read_json(entry.with_suffix(".json"), kind=KIND, version=VERSION)
                 affine = np.array(document["affine_mm"], np.float64).reshape(4, 4)
                 self._count("kept")
-                return Volume(values, affine, tuple(map(str, document["notes"])))
+                return Volume(values, affine, tuple(map(str, document["notes"])), str(document["content"]))
         return self._made(scan, state, entry)
 
     @property
@@ -119,6 +120,7 @@ class VolumeCache:
 
     def _made(self, scan: Scan, state: tuple[str, str], entry: pathlib.Path | None) -> Volume:
         volume = read_scan(scan.path, self.steps, scan.mask)
+        volume = dataclasses.replace(volume, content=hashlib.sha256(volume.values.tobytes()).hexdigest())
         self._count("decoded")
         if self._state(scan)[0] != state[0]:
             raise DataError(f"{scan.path} was changed while it was read; start again when it is complete")
@@ -129,8 +131,8 @@ class VolumeCache:
     def _keep(self, entry: pathlib.Path, volume: Volume) -> None:
         try:
             entry.parent.mkdir(parents=True, exist_ok=True)
-            document = {"kind": KIND, "version": VERSION, "affine_mm": volume.affine.tolist(), "notes": list(volume.notes)}
-            write_json(entry.with_suffix(".json"), document)
+            beside = {"affine_mm": volume.affine.tolist(), "notes": list(volume.notes), "content": volume.content}
+            write_json(entry.with_suffix(".json"), {"kind": KIND, "version": VERSION, **beside})
             with replace_file(entry) as file:
                 np.lib.format.write_array(file, volume.values, allow_pickle=False)
         except (OSError, HeteroError) as fault:

@@ -41,11 +41,13 @@ class Volume:
     values : (D, H, W) array of float32.
     affine : (4, 4) array of float64: voxel indices to mm in the scanner, x to the right, y to the front, z up.
     notes : what had to be done or assumed.
+    content : digest of the values, "" where nobody has taken it.
     """
 
     values: Array
     affine: Array
     notes: tuple[str, ...] = ()
+    content: str = ""
 
 
 def read_nifti(path: pathlib.Path, volume: int | None = None) -> Volume:

@@ -4,6 +4,7 @@ import ast
 import concurrent.futures
 import dataclasses
 import errno
+import hashlib
 import os
 import pathlib
 import subprocess
@@ -53,6 +54,14 @@ def test_affine_and_notes_are_kept_with_it(tmp_path: pathlib.Path, folder: pathl
     assert isinstance(kept.values, np.memmap) and made.notes == kept.notes == ("turned from LAS to RAS",)
     np.testing.assert_array_equal(made.values, kept.values)
     np.testing.assert_array_equal(made.affine, kept.affine)
+    assert made.content == kept.content == hashlib.sha256(made.values.tobytes()).hexdigest()
+
+
+def test_the_digest_of_a_kept_volume_is_not_taken_again(scan: Scan, folder: pathlib.Path) -> None:
+    first = VolumeCache(folder, STEPS).volume(scan).content
+    entry = next(folder.glob("*.npy"))
+    entry.write_bytes(entry.read_bytes()[:-4] + b"\0\0\0\0")  # large volumes are mapped, and need not all be read to be checked
+    assert VolumeCache(folder, STEPS).volume(scan).content == first
 
 
 def test_an_entry_is_a_npy_file_that_is_mapped_without_pythons_parser(scan: Scan, folder: pathlib.Path, monkeypatch) -> None:

@@ -101,7 +101,7 @@ class Costs:
         return self._summed([(layer, layout, step_pass, count) for (layer, layout), count in counted for step_pass in PASSES])
 
     def batch_rows(self, layers: Iterable[int]) -> np.ndarray:
-        """Return the (devices, batch + 1) seconds of `batch_table` on every device.
+        """Return the (devices, batch + 1) seconds of the forward and backward pass of some layers for 0, 1, ... samples on every device.
 
         Parameters
         ----------

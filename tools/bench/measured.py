@@ -13,6 +13,7 @@ from hetero_mtf.report.scores import Score
 
 SCORES = ("ROC AUC", "accuracy", "sensitivity", "specificity")
 
+
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Return a Markdown table; numbers are shown with three significant digits."""
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]

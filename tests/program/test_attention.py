@@ -115,6 +115,18 @@ def test_attention_in_a_network_of_volumes_gives_one_devices_numbers(name: str, 
     assert found["attention2_attention"] == found["attention2_weight"] == "split"
 
 
+def test_a_device_without_channels_of_the_attention_has_no_softmax(clusters: dict[int, Any]) -> None:
+    model = small()
+    plan = hm.Plan.filters(model, [5, 3, 1], clusters[3], BATCH)
+    stage, channels = plan.stages[0], {entry.name: sum(entry.sizes) for entry in plan.stages[0].layouts}["attention2_attention"]
+    without = [dataclasses.replace(entry, sizes=(channels - 4, 0, 4)) if sum(entry.sizes) == channels else entry for entry in stage.layouts]
+    for layouts, devices in ((stage.layouts, 3), (tuple(without), 2)):
+        laid_out = dataclasses.replace(plan, stages=(dataclasses.replace(stage, layouts=layouts),))
+        with hm.Trainer(model, laid_out, clusters[3], loss=_loss()) as trainer:
+            trainer.predict(np.zeros((BATCH, *model.input_shape[1:])))
+            assert sum(op.type == "Softmax" for op in trainer._engine._tf_graph.get_operations()) == devices
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_attention_gives_one_devices_numbers_under_every_other_plan(name: str, clusters: dict[int, Any]) -> None:

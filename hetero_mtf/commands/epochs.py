@@ -11,7 +11,9 @@ from typing import Any
 import click
 import keras
 
+from hetero_mtf.commands.interruption import Interrupted, StopRequest
 from hetero_mtf.data.source import BatchSource
+from hetero_mtf.errors import HeteroError
 from hetero_mtf.report.progress import Advance, progress
 from hetero_mtf.training.timing import WARM_UP_STEPS
 from hetero_mtf.units import seconds_text
@@ -20,7 +22,7 @@ _COLUMN = 12  # characters at least
 
 
 class Epochs(keras.callbacks.Callback):
-    """Shows a bar during each epoch and prints a row at its end; saves every so many steps and at the end.
+    """Shows a bar during each epoch and prints a row at its end; saves every so many steps, at the end, and where a signal stops it.
 
     Use it in a with-statement, so that a bar ends whatever happens and a training that stops on the way tells where to go on.
 
@@ -31,6 +33,7 @@ class Epochs(keras.callbacks.Callback):
     source : what it is trained on, of known length.
     path : where to save, or None.
     every : steps between saves, or None for the end only.
+    stop : looked at after each step, each batch of validation and each epoch: the state is saved there and `Interrupted` raised.
 
     Attributes
     ----------
@@ -38,8 +41,9 @@ class Epochs(keras.callbacks.Callback):
         may be short.
     """
 
-    def __init__(self, trainer: Any, epochs: int, source: BatchSource, path: str | None, every: int | None) -> None:
+    def __init__(self, trainer: Any, epochs: int, source: BatchSource, path: str | None, every: int | None, stop: StopRequest) -> None:
         super().__init__()
+        self._stop = stop
         self._trainer, self._epochs, self._source = trainer, epochs, source
         self._batches = source.batches_per_epoch or 1
         self._trained_s, self._waited_s, self._waited_before_s = 0.0, 0.0, 0.0
@@ -47,6 +51,7 @@ class Epochs(keras.callbacks.Callback):
         self._bar = contextlib.ExitStack()
         self._advance: Advance = lambda step: None
         self._columns, self._widths = list[str](), list[int]()
+        stop.saved = self.saved
         self._steps, self._start_s = 0, 0.0
         self._warm_up, self._begin_s = WARM_UP_STEPS, 0.0
         self.step_s: list[float] = []
@@ -57,13 +62,22 @@ class Epochs(keras.callbacks.Callback):
         whole_s = self._trained_s + self._waited_s
         return self._waited_s / whole_s if whole_s > 0 else None
 
+    @property
+    def saved(self) -> str:
+        """What is saved and how to go on, as part of a sentence."""
+        if self._path is None:
+            return "nothing is saved, because there is no --save FILE to save to"
+        if not self._saved:
+            return "nothing is saved"
+        return f"the state after step {self._saved} is in {self._path}: go on from there with --resume {self._path}"
+
     def __enter__(self) -> Epochs:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self._bar.close()
-        if kind is not None and self._saved:
-            click.echo(f"the state after step {self._saved} is in {self._path}: go on from there with --resume {self._path}")
+        if kind is not None and self._saved and not issubclass(kind, Interrupted):  # which says so itself
+            click.echo(self.saved)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Start the epoch's bar, at the place where a resumed epoch goes on."""
@@ -88,12 +102,20 @@ class Epochs(keras.callbacks.Callback):
         self._advance(f"loss {logs['loss']:.4f}" if logs else "")
         if self._every is not None and self._trainer.step % self._every == 0:
             self._save()
+        self._end_if_asked()
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Stop between two batches of validation if a signal asked for it."""
+        self._end_if_asked()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Print the epoch's row; an epoch that was over when its checkpoint was made has none."""
         self._bar.close()
-        if not self._steps or not logs:
-            return
+        if self._steps and logs:
+            self._show(epoch, logs)
+        self._end_if_asked()
+
+    def _show(self, epoch: int, logs: Mapping[str, float]) -> None:
         if not self._columns:
             self._columns = sorted(logs, key=lambda name: (name != "loss", name))
             self._widths = [max(_COLUMN, len(name) + 2) for name in self._columns]
@@ -105,6 +127,7 @@ class Epochs(keras.callbacks.Callback):
     def on_train_end(self, logs: Any = None) -> None:
         """Save what has been reached, with the place to go on from."""
         self._save()
+        self._end_if_asked()
         if not self._columns:
             click.echo(f"nothing was left to train: the checkpoint has reached epoch {self._epochs}")
 
@@ -112,6 +135,19 @@ class Epochs(keras.callbacks.Callback):
         if self._path is not None:
             self._trainer.save(self._path)
             self._saved = self._trainer.step
+        self._stop.saved = self.saved
+
+    def _end_if_asked(self) -> None:
+        """Save what has been reached and end, if a signal asked for it."""
+        if not self._stop.asked:
+            return
+        step, failure = self._trainer.step, ""
+        if self._path is not None and self._saved != step:
+            try:
+                self._save()
+            except HeteroError as fault:
+                failure = f"the state after step {step} could not be saved ({fault}); "
+        raise self._stop.interrupted(f"{failure}{self.saved}")
 
     def _row(self, epoch: str, steps: str, cells: list[str], spent: str) -> str:
         wide = "".join(cell.rjust(width) for cell, width in zip(cells, self._widths))

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from hetero_mtf import __version__
-from hetero_mtf.commands.interruption import terminable
+from hetero_mtf.commands.interruption import Interrupted, terminable
 from hetero_mtf.errors import HeteroError, ReportError
 
 NAMES = ("devices", "calibrate", "plan", "train", "evaluate", "predict", "explain", "bench", "worker")
@@ -84,10 +84,9 @@ def _run(arguments: Sequence[str] | None) -> int:
             code = program.main(arguments, prog_name="hetero-mtf", standalone_mode=False, obj=options)
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except click.Abort:
-        return _say("interrupted", INTERRUPTED)
-    except KeyboardInterrupt:
-        return _say("interrupted", INTERRUPTED)
+    except (click.Abort, KeyboardInterrupt) as stop:  # click makes the one of the other
+        cause = stop.__cause__ if isinstance(stop, click.Abort) else stop
+        return _say(str(cause), 128 + cause.number) if isinstance(cause, Interrupted) else _say("interrupted", INTERRUPTED)
     except click.ClickException as fault:
         fault.show()
         return fault.exit_code

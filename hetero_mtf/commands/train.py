@@ -15,6 +15,7 @@ from hetero_mtf.commands.volume_options import SIZES, VolumeOptions, default_bat
 
 if TYPE_CHECKING:
     from hetero_mtf.commands.epochs import Epochs
+    from hetero_mtf.commands.interruption import StopRequest
     from hetero_mtf.commands.preparation import Prepared
     from hetero_mtf.commands.subject import Subject
     from hetero_mtf.data.labelled import LabelledData
@@ -115,6 +116,7 @@ def command(**options: Any) -> None:
     subject = _subject(run)
     for line in subject.data.lines:
         click.echo(line)
+    from hetero_mtf.commands.interruption import StopRequest
     from hetero_mtf.commands.preparation import Wanted, prepare
     from hetero_mtf.runtime.cluster import Cluster
     from hetero_mtf.training.checkpoint import load_state
@@ -122,9 +124,9 @@ def command(**options: Any) -> None:
     seed = run.seed if run.resume is None else load_state(run.resume).seed  # refuses a file that cannot be read, before the work
     default = default_batch_size(run.data) if run.plan is None and run.profile is None else None
     wanted = Wanted(run.plan, run.profile, run.strategy, run.batch_size or default, run.budget, run.save or run.output or "train")
-    with Cluster.parse(run.cluster) as live:
+    with StopRequest() as stop, Cluster.parse(run.cluster) as live:
         prepared = prepare(wanted, live, subject.model, subject.graph, choice)
-        metrics, measured = _train(run, subject, prepared, live, seed)
+        metrics, measured = _train(dataclasses.replace(run, seed=seed), subject, prepared, live, stop)
         times = None
         if run.compare:
             from hetero_mtf.commands.comparison import compare
@@ -151,23 +153,24 @@ def _subject(run: Run) -> Subject:
     return subject_to_train(network, Made(run.model, run.model_arguments, run.dtype), run.data, run.volumes, before)
 
 
-def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int) -> tuple[dict[str, float], Measured | None]:
-    """Train, save, and return the test metrics and, if they are wanted, the measured times."""
+def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, stop: StopRequest) -> tuple[dict[str, float], Measured | None]:
+    """Train with the run's seed, save, and return the test metrics and, if they are wanted, the measured times."""
+    from hetero_mtf.commands.interruption import naming
     from hetero_mtf.commands.plan_report import plan_report
     from hetero_mtf.commands.target import save_model
     from hetero_mtf.training.trainer import Trainer
 
     data, plan = subject.data, prepared.plan
     optimizer = run.choice.make(run.epochs * -(-data.counts["train"] // plan.batch_size))
-    settings: dict[str, Any] = {"optimizer": optimizer, "loss": subject.loss, "metrics": subject.metrics, "seed": seed}
+    settings: dict[str, Any] = {"optimizer": optimizer, "loss": subject.loss, "metrics": subject.metrics, "seed": run.seed}
     with Trainer(subject.model, plan, live, **settings) as trainer:
         click.echo(f"{plan_report(plan)}\n")
         if run.resume is not None:
             trainer.restore(run.resume)
             click.echo(f"going on after step {trainer.step} of {run.resume}")
         stored = subject.store([path for path in (run.save, run.output) if path is not None])  # --save-every saves before the end
-        epochs = _fit(run, data, trainer, seed)
-        with data.testing(plan.batch_size) as source:
+        epochs = _fit(run, data, trainer, stop)
+        with naming(epochs.saved), data.testing(plan.batch_size) as source:
             metrics = trainer.evaluate(source)
         click.echo(subject.metrics_text(metrics))
         if run.output is not None:
@@ -179,15 +182,16 @@ def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, seed: int)
     return metrics, measured
 
 
-def _fit(run: Run, data: LabelledData, trainer: Trainer, seed: int) -> Epochs:
+def _fit(run: Run, data: LabelledData, trainer: Trainer, stop: StopRequest) -> Epochs:
     """Train, and return what was seen meanwhile."""
     from hetero_mtf.commands.epochs import Epochs
 
     size = trainer.plan.batch_size
     with contextlib.ExitStack() as stack:
-        source = stack.enter_context(data.training(size, seed))
+        source = stack.enter_context(data.training(size, run.seed))
         validation = stack.enter_context(data.testing(size, "validation")) if data.counts.get("validation") else None
-        epochs = stack.enter_context(Epochs(trainer, run.epochs, source, run.save, run.save_every))
+        epochs = stack.enter_context(Epochs(trainer, run.epochs, source, run.save, run.save_every, stop))
+        stack.enter_context(stop.deferred())
         trainer.fit(source, validation_data=validation, epochs=run.epochs, callbacks=[epochs])
     if epochs.waiting is not None:
         click.echo(f"waiting for data took {epochs.waiting:.1%} of the steps")

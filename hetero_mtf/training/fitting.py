@@ -55,7 +55,7 @@ def run_epochs(
         mirror.take_back()
         logs = _run_epoch(trainer, keras_side, source, listeners)
         if validation_data is not None:
-            logs.update({f"val_{name}": value for name, value in _validate(trainer, validation_data).items()})
+            logs.update({f"val_{name}": value for name, value in _validate(trainer, validation_data, listeners).items()})
         mirror.show()
         listeners.on_epoch_end(epoch, logs)
         mirror.take_back()
@@ -91,13 +91,39 @@ def _run_epoch(trainer: Any, keras_side: KerasSide, source: BatchSource, listene
     return logs
 
 
-def _validate(trainer: Any, validation_data: Any) -> dict[str, float]:
+def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners: Any = None) -> dict[str, float]:
+    """Return the mean loss and the metrics over the batches of a source, by name.
+
+    Parameters
+    ----------
+    trainer : the Trainer.
+    keras_side : its Keras side.
+    source : batches.
+    listeners : keras.callbacks.CallbackList that is told of the test and its batches, or None.
+    """
+    import keras
+
+    listeners = keras.callbacks.Callback() if listeners is None else listeners  # the base class does nothing
+    keras_side.reset_metrics()
+    means = Means()
+    logs: dict[str, float] = {}
+    listeners.on_test_begin()
+    for number, batch in enumerate(source):
+        listeners.on_test_batch_begin(number)
+        losses, metrics = trainer._test(batch)
+        logs = {**means.add(losses, batch.size), **metrics}
+        listeners.on_test_batch_end(number, logs)
+    listeners.on_test_end(logs)
+    return logs
+
+
+def _validate(trainer: Any, validation_data: Any, listeners: Any) -> dict[str, float]:
     if not isinstance(validation_data, tuple):
-        return dict(trainer.evaluate(validation_data))
+        return dict(trainer._evaluate(validation_data, listeners=listeners))
     if len(validation_data) not in (2, 3):
         raise DataError(f"validation_data has {len(validation_data)} parts; give (x, y) or (x, y, sample_weight)")
     x, y, *weight = validation_data
-    return dict(trainer.evaluate(x, y, sample_weight=weight[0] if weight else None))
+    return dict(trainer._evaluate(x, y, listeners, sample_weight=weight[0] if weight else None))
 
 
 class Means:

@@ -24,7 +24,7 @@ from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
 from hetero_mtf.training.checkpoint import State, check_values, fitting_values, load_state, save_state
-from hetero_mtf.training.fitting import Means, run_epochs
+from hetero_mtf.training.fitting import run_epochs, run_test
 from hetero_mtf.training.keras_side import KerasSide, clone, read_weights, write_weights
 
 
@@ -174,14 +174,7 @@ class Trainer:
         x, y, sample_weight : arrays, several packed as the model's inputs and outputs, or a stream of batches as x.
         batch_size : samples a batch; None takes the plan's.
         """
-        self._keras.reset_metrics()
-        means, found = Means(), dict[str, float]()
-        options: dict[str, Any] = {"batch_size": self._batch_size(batch_size), "sample_weight": sample_weight, "shuffle": False}
-        with opened_source(x, y, form=self._form, **options) as source:
-            for batch in source:
-                losses, metrics = self._test(batch)
-                found = {**means.add(losses, batch.size), **metrics}
-        return found
+        return self._evaluate(x, y, sample_weight=sample_weight, batch_size=batch_size)
 
     def fit(
         self,
@@ -345,6 +338,11 @@ class Trainer:
             return run_epochs(self, self._keras, source, validation_data, epochs, callbacks, verbose)
         finally:
             self._source = None
+
+    def _evaluate(self, x: Any, y: Any = None, listeners: Any = None, *, batch_size: int | None = None, **options: Any) -> dict[str, float]:
+        size = self._batch_size(batch_size)
+        with opened_source(x, y, batch_size=size, shuffle=False, form=self._form, **options) as source:
+            return run_test(self, self._keras, source, listeners)
 
     def _train(self, batch: Batch, want_output: bool) -> tuple[dict[str, float], dict[str, float]]:
         """Take one step and return its losses and the metrics so far, by name."""

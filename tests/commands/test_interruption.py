@@ -4,10 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from hetero_mtf.commands import quiet
+from hetero_mtf.commands import explain, interruption, quiet
+from hetero_mtf.commands.interruption import Interrupted, StopRequest, naming
+from hetero_mtf.errors import WorkerError
 from hetero_mtf.runtime.ports import free_ports
 
 SERVE = """
@@ -53,3 +56,109 @@ def test_a_worker_interrupted_as_it_begins_to_serve_ends(start, number, code):
     process.send_signal(number)
     _, err = process.communicate(timeout=30)
     assert process.returncode == code and err.strip().endswith("hetero-mtf: interrupted")
+
+
+@pytest.fixture
+def orderly(monkeypatch):
+    """No process is ended by force."""
+    monkeypatch.setattr(interruption, "_exit", lambda text, code: None)
+
+
+@pytest.fixture
+def stop(orderly):
+    """A request whose clock goes on by a second whenever it is read."""
+    seconds = iter(range(1000))
+    with StopRequest(clock=lambda: float(next(seconds))) as request:
+        yield request
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_during_training_asks_and_ends_nothing(stop, number):
+    used = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+    before = [*map(signal.getsignal, used), signal.getitimer(signal.ITIMER_REAL)[1]]
+    with stop.deferred():
+        assert not stop.asked
+        signal.raise_signal(number)
+        assert stop.asked
+        signal.raise_signal(signal.SIGTERM)  # an order to end may be repeated
+    assert [*map(signal.getsignal, used), signal.getitimer(signal.ITIMER_REAL)[1]] == before
+    assert stop.interrupted("x").number == number
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_interrupt_ends_at_once_and_names_the_last_state(stop, first):
+    stop.saved = "the state after step 8 is in s.npz"
+    said = "^interrupted before .* had ended; the state after step 8 is in s.npz$"
+    with pytest.raises(Interrupted, match=said) as ended, stop.deferred():
+        signal.raise_signal(first)
+        signal.raise_signal(signal.SIGINT)
+    assert ended.value.number == first
+
+
+def test_an_interrupt_that_is_sent_to_the_process_and_to_its_group_counts_once(orderly):
+    with StopRequest(clock=lambda: 0.0) as stop, stop.deferred():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        assert stop.asked
+
+
+def test_a_signal_that_is_ignored_stays_ignored(stop):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop.deferred():
+            signal.raise_signal(signal.SIGHUP)
+            assert not stop.asked
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_workers_that_do_not_answer_end_the_wait_for_the_step(stop):
+    stop.unresponsive = lambda: WorkerError("worker:1 does not answer; open the cluster again")
+    said = "^interrupted.*: worker:1 does not answer; open the cluster again; nothing is saved$"
+    with pytest.raises(Interrupted, match=said), stop.deferred():
+        signal.raise_signal(signal.SIGTERM)
+        threading.Event().wait()
+
+
+def test_a_step_that_takes_long_is_waited_for_and_a_line_says_so(stop, capsys):
+    looked, enough = [], threading.Event()
+    stop.unresponsive = lambda: looked.append(1) or (enough.set() if len(looked) == 3 else None)
+    with stop.deferred():
+        signal.raise_signal(signal.SIGINT)
+        enough.wait()
+    assert capsys.readouterr().err == "hetero-mtf: finishing the step; press Ctrl-C again to stop at once\n"
+
+
+def test_what_cannot_be_closed_does_not_keep_the_process():
+    program = """
+import signal, threading
+from hetero_mtf.commands.interruption import StopRequest
+stop = StopRequest(clock=iter(range(99)).__next__)
+stop.saved = "nothing is saved"
+try:
+    with stop, stop.deferred():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            threading.Event().wait()
+finally:
+    print("closed")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 143 and ended.stdout == ""
+    assert ended.stderr == "hetero-mtf: interrupted before the running step had ended; nothing is saved\n"
+
+
+def test_the_program_says_what_is_saved_and_ends_with_the_signals_code(cli, monkeypatch):
+    def stopped(**options):
+        raise Interrupted("interrupted; nothing is saved", signal.SIGTERM)
+
+    monkeypatch.setattr(explain.command, "callback", stopped)
+    said = cli("explain", "plan.json")
+    assert said.code == 143 and said.err.splitlines()[-1] == "hetero-mtf: interrupted; nothing is saved"
+
+
+def test_an_interruption_after_training_names_the_state():
+    with pytest.raises(Interrupted, match="^interrupted; the state is in s.npz$"), naming("the state is in s.npz"):
+        raise KeyboardInterrupt

@@ -58,6 +58,31 @@ def test_a_run_resumed_in_mid_epoch_ends_with_the_numbers_of_an_uninterrupted_on
     assert again.code == 0 and "nothing was left to train" in again.out
 
 
+@pytest.mark.parametrize("step, number", [(4, signal.SIGINT), (6, signal.SIGTERM), (12, signal.SIGINT)])
+def test_a_run_stopped_by_a_signal_and_resumed_is_the_undisturbed_one_bit_for_bit(cli, subject, plan, tmp_path, monkeypatch, step, number):
+    whole, part = tmp_path / "whole.npz", tmp_path / "part.npz"
+    options = [*subject, "--plan", plan, "--optimizer", "adam", "--epochs", "2", "--seed", "5"]
+    assert cli("train", *options, "--save", whole).code == 0
+    train = Trainer._train
+
+    def train_and_signal(self, *arguments):
+        if self.step == step - 1:
+            signal.raise_signal(number)
+        return train(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_train", train_and_signal)
+        stopped = cli("train", *options, "--save", part)
+        assert stopped.code == 128 + number
+        said = f"interrupted; the state after step {step} is in {part}: go on from there with --resume {part}"
+        assert stopped.err.splitlines()[-1] == f"hetero-mtf: {said}"
+        said = "interrupted; nothing is saved, because there is no --save FILE to save to"
+        assert cli("train", *options).err.splitlines()[-1] == f"hetero-mtf: {said}"
+    assert cli("train", *options, "--resume", part, "--save", part).code == 0
+    with np.load(whole) as a, np.load(part) as b:
+        assert sorted(a.files) == sorted(b.files) and all(np.array_equal(a[key], b[key]) for key in a.files)
+
+
 def test_a_plan_or_profile_for_something_else_is_refused(cli, subject, model, plan, profile):
     wide = [*subject, "--model-arg", "filters=9"]
     assert "the plan is for a network of" in cli("train", *wide, "--plan", plan).sentence
@@ -110,9 +135,11 @@ def test_a_death_or_interruption_ends_in_one_sentence_and_leaves_nothing(start, 
     else:
         os.kill(processes.workers_of(process.pid)[-1], signal.SIGKILL)
     _, err = process.communicate(timeout=60)
-    told = [line for line in err.splitlines() if line and "warning:" not in line]  # a line is ended before "interrupted"
+    # a line is ended before "interrupted"
+    told = [line for line in err.splitlines() if line and "warning:" not in line and "finishing the step" not in line]
     assert process.returncode == code and "Traceback" not in err and len(told) == 1, err
     assert ("was killed by SIGKILL" if code == 1 else "hetero-mtf: interrupted") in told[0]
+    assert phase == "calibration" or code == 1 or f"is in {tmp_path / 's.npz'}" in told[0]
     assert processes.until(lambda: not any(processes.alive(child) for child in below))
     assert not [name for name in processes.control_groups() if int(name.split("-")[1]) in below]
 

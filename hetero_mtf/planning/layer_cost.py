@@ -193,19 +193,36 @@ class Costs:
 
     @functools.cached_property
     def alone_s(self) -> np.ndarray:
-        """The (devices,) seconds of a step of the whole network on each device alone."""
+        """The (devices,) seconds of a step of the whole network on each device alone, the other devices of its host at rest.
+
+        That is the predicted step of each device's plan of one stage, but for the seconds to call it, which all plans have alike.
+        """
+        if not self.tables.some_alone:
+            return self.beside_s
+        rows, part = self.tables.rows, self.tables.alone_part
+        terms = [rows(layer, layout, each)[:, -1] * part(layer, each) * count for layer, layout, each, count in self._whole_step]
+        seconds: np.ndarray = np.sum(terms, axis=0)
+        return seconds
+
+    @functools.cached_property
+    def beside_s(self) -> np.ndarray:
+        """The (devices,) seconds of a step of the whole network on each device while the other devices of its host work too."""
+        seconds: np.ndarray = self._summed(self._whole_step)[:, -1]
+        return seconds
+
+    @functools.cached_property
+    def _whole_step(self) -> list[tuple[int, str, str, int]]:
+        """The (layer, layout, pass, how many such layers) of a step on one device."""
         counted = sorted(collections.Counter(self.alike).items())
         passes = {layer: PASSES if self.trains_before[layer] else ("forward", "update") for layer, _ in counted}
         found = [(layer, "replicated", step_pass, count) for layer, count in counted for step_pass in passes[layer]]
         shared = [self.alike[i] for i, layer in enumerate(self.graph.layers) if layer.shared_with is not None]
-        again = [(layer, "replicated", "update", -count) for layer, count in sorted(collections.Counter(shared).items())]
-        seconds: np.ndarray = self._summed([*found, *again])[:, -1]
-        return seconds
+        return [*found, *((layer, "replicated", "update", -count) for layer, count in sorted(collections.Counter(shared).items()))]
 
     @functools.cached_property
     def by_speed(self) -> list[int]:
-        """The devices, the fastest alone first; an earlier one first where two are as fast."""
-        found: list[int] = np.argsort(self.alone_s, kind="stable").tolist()
+        """The devices in order of `beside_s`, for devices that work together; an earlier one first where two are as fast."""
+        found: list[int] = np.argsort(self.beside_s, kind="stable").tolist()
         return found
 
     def turns(self, devices: Sequence[int]) -> np.ndarray:

@@ -128,7 +128,7 @@ def _others(costs: Costs) -> Iterator[Candidate]:
         except NothingToSplitError:
             continue
     graph, everyone = costs.graph, range(len(costs.profile.cluster.devices))
-    speeds = (1 / np.maximum(costs.alone_s, 1e-12)).tolist()
+    speeds = (1 / np.maximum(costs.beside_s, 1e-12)).tolist()
     stages = [filter_stage(graph, [1.0] * len(everyone), "pairs")]
     for rule, pairing in itertools.product((proportional, largest_remainder), PAIRINGS):
         arrangement = arrange(graph, pairing)

@@ -6,6 +6,8 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost import Costs, predict
@@ -118,7 +120,7 @@ def plan_if(
 
 
 def single(costs: Costs) -> Candidate:
-    """Return the device alone on which a step is cheapest among those it fits on, or the one that lacks the least memory.
+    """Return the device alone whose predicted step is shortest among those it fits on, or the one that lacks the least memory.
 
     Parameters
     ----------
@@ -126,7 +128,7 @@ def single(costs: Costs) -> Candidate:
     """
     free = {pool.name: pool.free_bytes for pool in costs.profile.memory}
     fastest: dict[int | None, int] = {}  # by the memory that is free for it: all devices hold as much
-    for device in costs.by_speed:
+    for device in np.argsort(costs.alone_s, kind="stable").tolist():
         fastest.setdefault(free.get(costs.profile.cluster.devices[device].pool), device)
     stages = [single_stage(costs.graph, device) for device in fastest.values()]
     candidates = [Candidate(stage, predict(costs, stage)) for stage in stages]

@@ -84,7 +84,7 @@ def replicated_teams(costs: Costs, devices: Sequence[int], replicas: int) -> lis
     Devices are dealt so that those of a stage are alike, or those of a replica, or that a replica is a host of its own where there
     are so many hosts. A heuristic: other dealings may be better.
     """
-    speeds, batch = 1 / np.maximum(costs.alone_s, 1e-15), costs.profile.batch_size
+    speeds, batch = 1 / np.maximum(costs.beside_s, 1e-15), costs.profile.batch_size
     found: dict[tuple[int, ...] | Teams, Teams] = {}
     for dealt in _dealings(costs, devices, replicas):
         shares = [float(speeds[list(row)].sum()) for row in zip(*dealt)]

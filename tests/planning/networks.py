@@ -10,6 +10,7 @@ from hetero_mtf.devices import ClusterRecord, Device, Link, MemoryPool
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers import kind_of, make_layer
 from hetero_mtf.planning.curve import PASSES, Curve
+from hetero_mtf.planning.layer_tables import ALONE
 from hetero_mtf.planning.layout import channels
 from hetero_mtf.planning.profile import Profile, alike
 
@@ -135,6 +136,20 @@ def profile_of(
     curves = tuple(c for device, speed in enumerate(speeds) for c in _curves(graph, device, speed, batch_size))
     pools = cluster.pools
     return Profile(cluster, graph, batch_size, curves, links, pools, "SGD", "2026-01-01", {"hetero_mtf": "0.1.0"})
+
+
+def with_rest(profile: Profile, part: Callable[[int], float]) -> Profile:
+    """Return the profile with whole layers measured while the other devices of their host rested too.
+
+    Parameters
+    ----------
+    profile : Profile.
+    part : device -> part of its layers' seconds that they then took.
+    """
+    together = [curve for curve in profile.curves if curve.dimension == "output" and curve.step_pass != "update"]
+    known = ((curve, part(curve.device) * curve.seconds[-1]) for curve in together)
+    alone = [dataclasses.replace(c, dimension=ALONE, units=c.units[-1:], seconds=(took,), spread=(0.0,)) for c, took in known]
+    return dataclasses.replace(profile, curves=(*profile.curves, *alone))
 
 
 def _curves(graph: LayerGraph, device: int, speed: float | Speed, batch: int) -> list[Curve]:

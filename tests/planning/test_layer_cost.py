@@ -13,7 +13,7 @@ from hetero_mtf.planning.layer_tables import ALONE
 from hetero_mtf.planning.records import LayerLayout
 from hetero_mtf.planning.typed import batch_stage, filter_stage, single_stage
 from tests.planning.layout_objective import drawn_graph, drawn_profile, spent
-from tests.planning.networks import profile_of, residual_net
+from tests.planning.networks import profile_of, residual_net, with_rest
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -23,6 +23,17 @@ def test_alone_is_what_the_clock_of_each_device_alone_says(seed: int) -> None:
     costs = Costs(drawn_profile(rng, graph))
     found = [predict(costs, single_stage(graph, device)).step_s for device in range(len(costs.profile.cluster.devices))]
     assert costs.alone_s.tolist() == pytest.approx(found, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_device_alone_takes_its_predicted_step_where_it_was_measured_with_the_others_at_rest(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = drawn_graph(rng, 9)
+    profile = with_rest(drawn_profile(rng, graph), lambda device: 1 / (1 + device))
+    costs = Costs(profile)
+    steps = [predict(costs, single_stage(graph, device)).step_s for device in range(len(profile.cluster.devices))]
+    assert costs.alone_s.tolist() == pytest.approx(steps, rel=1e-12)
+    assert (costs.alone_s <= costs.beside_s * (1 + 1e-12)).all() and (costs.alone_s < costs.beside_s).any()
 
 
 def test_tables_of_several_layers_are_the_sums_of_theirs() -> None:

@@ -5,13 +5,17 @@ import pathlib
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hetero_mtf.errors import PlanError, ProfileError
+from hetero_mtf.planning.cost import Costs, predict
 from hetero_mtf.planning.link_cost import collective_rules
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.strategies import STRATEGIES, plan
-from tests.planning.networks import pair_net, profile_of
+from hetero_mtf.planning.strategies import STRATEGIES, plan, single
+from hetero_mtf.planning.typed import single_stage
+from tests.planning.networks import pair_net, profile_of, with_rest
 
 GRAPH = pair_net(24, 24, 24)
 
@@ -41,6 +45,22 @@ def test_cheap_links_make_auto_take_the_measured_split_and_say_what_lost() -> No
 def test_dear_links_make_auto_take_the_faster_device_alone() -> None:
     made = plan(unequal(latency_s=10.0))
     assert made.strategy == "single" and made.stages[0].devices == (0,)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.floats(0.2, 1.0)), min_size=2, max_size=4))
+def test_single_takes_the_device_whose_predicted_step_is_shortest(devices: list[tuple[int, float]]) -> None:
+    profile = with_rest(profile_of(GRAPH, [speed * 1e5 for speed, _ in devices], 10.0), lambda device: devices[device][1])
+    costs = Costs(profile)
+    steps = [predict(costs, single_stage(GRAPH, device)).step_s for device in range(len(devices))]
+    found = single(costs)
+    assert found.prediction.step_s == steps[found.stage.devices[0]] == pytest.approx(min(steps), rel=1e-12)
+
+
+@pytest.mark.parametrize("strategy", ["single", "auto"])
+def test_the_device_that_is_faster_alone_is_taken_even_if_it_is_slower_beside_others(strategy: str) -> None:
+    beside, alone = (4.24e5, 4e5), (1.0, 0.5)
+    made = plan(with_rest(profile_of(GRAPH, beside, 10.0), lambda device: alone[device]), strategy=strategy)
+    assert made.strategy == "single" and made.stages[0].devices == (1,)
 
 
 def test_processors_on_one_device_gain_nothing_so_auto_takes_one() -> None:

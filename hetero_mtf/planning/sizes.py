@@ -29,9 +29,9 @@ class Split:
     ----------
     sizes : (devices,) whole units of each device, summing to the units of the dimension.
     value : the objective these sizes reach: seconds, or units a share.
-    bound : a lower bound of the objective over all sizes.
-    gap : value / bound - 1; 0 where the sizes are proven best.
-    status : "optimal" or "heuristic".
+    bound : a lower bound of the objective over the feasible sizes: those that the function which returns it allows.
+    gap : value / bound - 1; 0 where no feasible sizes are better.
+    status : "optimal", among the feasible sizes, or "heuristic".
     """
 
     sizes: tuple[int, ...]
@@ -42,10 +42,15 @@ class Split:
 
 
 def proportional(units: int, shares: Sequence[float]) -> Split:
-    """Return the sizes in proportion to typed shares.
+    """Return the sizes in proportion to typed shares, at least one unit for each positive share where there are enough.
 
-    Minimises max_d sizes_d / shares_d over whole sizes that sum to `units`. A device with a positive share gets at least one
-    unit where there are as many units as such devices; a device with share zero gets none.
+    Over whole u, s being the shares, U the units and P = {d: s_d > 0},
+
+        minimise    max_{d in P} u_d / s_d
+        subject to  sum_d u_d = U,   u_d = 0 for d not in P,   u_d >= 1 for d in P if U >= |P|, else u_d >= 0.
+
+    The value, the bound and "optimal" hold among these sizes. Without u_d >= 1 others may reach less: 6 units by the shares 4, 4, 1
+    are (3, 2, 1) with the value 1, and (3, 3, 0), which leaves a device out that has a share, would reach 3/4.
 
     Parameters
     ----------
@@ -70,6 +75,8 @@ def proportional(units: int, shares: Sequence[float]) -> Split:
     (42, 15, 3)
     >>> proportional(10, [5, 1, 0]).sizes
     (9, 1, 0)
+    >>> proportional(6, [4, 4, 1])
+    Split(sizes=(3, 2, 1), value=1.0, bound=1.0, gap=0.0, status='optimal')
     """
     _check_units(units)
     check_shares(shares)

@@ -61,6 +61,14 @@ def test_proportional_sizes_are_the_best_that_give_each_positive_share_a_unit(un
     assert (split.gap, split.bound, split.status) == (0.0, split.value, "optimal")
 
 
+def test_a_unit_for_each_positive_share_may_cost_what_sizes_without_it_would_not() -> None:
+    split = proportional(6, [4, 4, 1])
+    assert (split.sizes, split.value, split.bound, split.status) == ((3, 2, 1), 1.0, 1.0, "optimal")
+    values = {sizes: max(u / s for u, s in zip(sizes, (4, 4, 1))) for sizes in all_sizes(6, 3)}
+    assert min(values.values()) == values[3, 3, 0] == 0.75  # not feasible: it leaves the third device out
+    assert min(value for sizes, value in values.items() if min(sizes) >= 1) == split.bound
+
+
 @given(st.integers(1, 500), shares_with_one_positive, st.randoms(use_true_random=False))
 def test_permuting_devices_permutes_proportional_sizes_up_to_ties(units: int, shares: list[int], chance: random.Random) -> None:
     order = list(range(len(shares)))

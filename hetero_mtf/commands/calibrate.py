@@ -34,13 +34,14 @@ def command(
     With --reuse, layers and links that the earlier profile holds for the same devices, batch size and optimizer are kept, unless
     it is more than 30 days old or two layers that are measured for a look take another time; --output may be the same file.
     """
+    from hetero_mtf.commands.command_files import calibrate_files
     from hetero_mtf.commands.doubts import tell_doubts
+    from hetero_mtf.commands.files import check_files
     from hetero_mtf.commands.model_file import load_model
     from hetero_mtf.commands.preparation import measure
-    from hetero_mtf.commands.target import check_target
     from hetero_mtf.planning.profile import Profile
 
-    check_target(output)
+    check_files(calibrate_files(model, reuse, output))
     earlier = None if reuse is None else Profile.load(reuse)
     choice = shared.OptimizerChoice(optimizer, None, momentum)
     network = load_model(model, shared.arguments(model_arguments), dtype)

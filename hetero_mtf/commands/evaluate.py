@@ -66,9 +66,10 @@ def command(**options: Any) -> None:
     the preprocessing, so --model need not be given.
     """
     asked = Evaluation(volumes=VolumeOptions.taken(options), **options)
-    from hetero_mtf.commands.target import check_target
+    from hetero_mtf.commands.command_files import evaluate_files
+    from hetero_mtf.commands.files import check_files
 
-    check_target(asked.json)
+    check_files(evaluate_files(asked))
     if is_volumes(asked.data):
         evaluate_volumes(asked)
         return

@@ -44,13 +44,14 @@ def command(
     With --scale, --add-like, --memory, --bandwidth or --batch-size the plan is made anew for devices that are supposed to be so (by auto
     if auto made it, else by its strategy), and both are set side by side.
     """
-    from hetero_mtf.commands.target import check_target
+    from hetero_mtf.commands.command_files import explain_files
+    from hetero_mtf.commands.files import check_files
     from hetero_mtf.planning.plan import Plan
     from hetero_mtf.planning.validity import profile_doubts
     from hetero_mtf.report.facts import Subject, facts
     from hetero_mtf.report.section import sections_text
 
-    check_target(html)
+    check_files(explain_files(plan, profile, measured, html))
     asked = what_if(scale, add_like, memory, bandwidth, batch_size)
     made = Plan.load(plan)
     found = _profile(profile, plan, made, asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import os
@@ -49,8 +50,42 @@ def load_model(text: str, arguments: Mapping[str, Any], dtype: str, seed: int = 
     return model
 
 
+def source_files(text: str) -> tuple[pathlib.Path, ...]:
+    """Return the files that a model's function comes from: its module's and those of the packages around it, none of them executed.
+
+    Parameters
+    ----------
+    text : as for `load_model`; a module that cannot be found has no files.
+    """
+    place = text.rpartition(":")[0] or text
+    if _is_path(place):
+        return (pathlib.Path(place),)
+    names, paths = place.split("."), list[pathlib.Path]()
+    search: list[str] | None = sys.path if os.getcwd() in sys.path else [os.getcwd(), *sys.path]
+    if not all(name.isidentifier() for name in names):
+        return ()
+    for depth in range(1, len(names) + 1):
+        spec = None if search is None else _spec(".".join(names[:depth]), search)
+        if spec is None:
+            break
+        if spec.origin is not None and spec.has_location:
+            paths.append(pathlib.Path(spec.origin))
+        search = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
+    return tuple(paths)
+
+
+def _spec(name: str, search: list[str]) -> importlib.machinery.ModuleSpec | None:
+    """Return where a module would be loaded from, by the search path or, as for packages in development, by another finder."""
+    finders: list[Any] = [importlib.machinery.PathFinder, *(finder for finder in sys.meta_path if hasattr(finder, "find_spec"))]
+    return next((spec for finder in finders if (spec := finder.find_spec(name, search)) is not None), None)
+
+
+def _is_path(place: str) -> bool:
+    return place.endswith(".py") or os.sep in place
+
+
 def _module(place: str) -> ModuleType:
-    if place.endswith(".py") or os.sep in place:
+    if _is_path(place):
         return _module_of_file(pathlib.Path(place))
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

@@ -57,12 +57,13 @@ def command(
     With --scale, --add-like, --memory, --bandwidth or --extrapolate the plan is for devices or a batch size that were not measured.
     The options that begin with "Pipeline" go with --strategy pipeline, and with auto, which looks for a pipeline too.
     """
+    from hetero_mtf.commands.command_files import plan_files
+    from hetero_mtf.commands.files import check_files
     from hetero_mtf.commands.model_file import load_model
     from hetero_mtf.commands.plan_report import plan_report
-    from hetero_mtf.commands.target import check_target
 
-    check_target(output)
     stages = PipelineAsked(**pipeline)
+    check_files(plan_files(model, profile, output, stages.convergence))
     stages.check(strategy, shares is not None, gradient_sync)
     asked = what_if(scale, add_like, memory, bandwidth, batch_size if extrapolate else None)
     if asked and profile is None:

@@ -81,9 +81,10 @@ def command(**options: Any) -> None:
     table that is written has a line a scan; where the truth is known, the scores over the scans that were not trained on are printed.
     """
     asked = Prediction(volumes=VolumeOptions.taken(options), **options)
-    from hetero_mtf.commands.target import check_target
+    from hetero_mtf.commands.command_files import predict_files
+    from hetero_mtf.commands.files import check_files
 
-    check_target(asked.target)
+    check_files(predict_files(asked))
     if asked.data is None:
         _predict_arrays(asked)
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,8 +58,6 @@ class Run:
             raise click.UsageError("--save-every needs --save PATH")
         if self.output is not None and not self.output.endswith(".keras"):
             raise click.UsageError(f"--output is {self.output!r}; Keras wants a name that ends in .keras")
-        if self.output is not None and self.save is not None and os.path.realpath(self.output) == os.path.realpath(self.save):
-            raise click.UsageError("--save and --output name the same file; the model would take the place of the state")
         self.volumes.check_data(self.data)
 
     @property
@@ -108,11 +105,11 @@ def command(**options: Any) -> None:
     know is stored beside the state: state-data.json beside state.npz.
     """
     run = Run(volumes=VolumeOptions.taken(options), **options)
-    from hetero_mtf.commands.target import check_target
+    from hetero_mtf.commands.command_files import train_files
+    from hetero_mtf.commands.files import check_files
 
     choice = run.choice
-    for path in (run.save, run.output, run.measured, run.volumes.split):
-        check_target(path)
+    check_files(train_files(run))
     subject = _subject(run)
     for line in subject.data.lines:
         click.echo(line)

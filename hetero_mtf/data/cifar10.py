@@ -50,6 +50,18 @@ def load_cifar10(folder: str, dtype: str) -> Dataset:
     return Dataset(f"cifar10:{folder}", _images(x_train, dtype), y_train, _images(x_test, dtype), y_test, CLASSES)
 
 
+def cifar10_files(folder: str) -> tuple[pathlib.Path, ...]:
+    """Return the files of CIFAR-10 that are in a folder or its sub-folder, in either form.
+
+    Parameters
+    ----------
+    folder : as for `load_cifar10`.
+    """
+    place = pathlib.Path(folder)
+    paths = (at / f"{stem}{ending}" for ending, inner in FOLDERS.items() for at in (place, place / inner) for stem in STEMS)
+    return tuple(path for path in paths if path.is_file())
+
+
 def _images(rows: Array, dtype: str) -> Array:
     planes = rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return np.divide(planes, 255, dtype=dtype, order="C")

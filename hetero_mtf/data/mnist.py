@@ -51,6 +51,17 @@ def load_mnist(folder: str, dtype: str) -> Dataset:
     return Dataset(f"mnist:{folder}", x_train, y_train, x_test, y_test, classes=count_classes(y_train, y_test))
 
 
+def mnist_files(folder: str) -> tuple[pathlib.Path, ...]:
+    """Return the files of MNIST that are in a folder, under each name that `load_mnist` knows.
+
+    Parameters
+    ----------
+    folder : as for `load_mnist`.
+    """
+    paths = (pathlib.Path(folder) / name for stem in STEMS for name in _names(stem))
+    return tuple(path for path in paths if path.is_file())
+
+
 def _scaled(images: Array, dtype: str) -> Array:
     return np.divide(images[..., None], 255, dtype=dtype)
 

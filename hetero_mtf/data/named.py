@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable
 
-from hetero_mtf.data.cifar10 import load_cifar10
+from hetero_mtf.data.cifar10 import cifar10_files, load_cifar10
 from hetero_mtf.data.dataset import Dataset
 from hetero_mtf.data.digits import load_digits
-from hetero_mtf.data.mnist import load_mnist
+from hetero_mtf.data.mnist import load_mnist, mnist_files
 from hetero_mtf.data.npz import load_npz
 from hetero_mtf.data.synthetic import load_synthetic
 from hetero_mtf.errors import DataError
@@ -21,6 +22,11 @@ FORMS: dict[str, tuple[str, Loader]] = {
     "synthetic": ("synthetic or synthetic:HxWxC:CLASSES:COUNT", load_synthetic),
 }
 PLACED = ("mnist", "cifar10", "npz")
+FILES: dict[str, Callable[[str], tuple[pathlib.Path, ...]]] = {
+    "mnist": mnist_files,
+    "cifar10": cifar10_files,
+    "npz": lambda place: (pathlib.Path(place),),
+}
 VOLUMES = "nifti"
 
 
@@ -55,3 +61,19 @@ def load(name: str, *, dtype: str = "float32") -> Dataset:
     if (kind in PLACED and not place) or (kind == "digits" and colon) or (colon and not place):
         raise DataError(f"data set {name!r} is not complete or says too much; write {form}")
     return loader(place, dtype)
+
+
+def data_set_files(name: str) -> tuple[pathlib.Path, ...]:
+    """Return the files that a data set is read from; none where it is of no known form.
+
+    Parameters
+    ----------
+    name : as for `load`.
+
+    Examples
+    --------
+    >>> data_set_files("digits"), [str(path) for path in data_set_files("npz:run/data.npz")]
+    ((), ['run/data.npz'])
+    """
+    kind, _, place = name.partition(":")
+    return FILES[kind](place) if kind in FILES and place else ()

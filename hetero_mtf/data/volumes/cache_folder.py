@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hetero_mtf.errors import DataError
 
+_ENTRY = re.compile(r".*(_[0-9a-f]{12}){3}\.(npy|json)", re.DOTALL)  # as `VolumeCache` names them
 BESIDE = ".hetero_mtf_cache"  # BIDS's validator passes over what begins with a dot
 
 
@@ -36,15 +38,38 @@ def cache_folder(
         if reason:
             raise DataError(f"the cache cannot be kept in {wanted}: {reason}; choose another folder, or train without a cache")
         return pathlib.Path(wanted), ()
-    home = variables.get("XDG_CACHE_HOME") or (f"{variables['HOME']}/.cache" if variables.get("HOME") else "")
-    places = [pathlib.Path(table).parent / BESIDE, *([pathlib.Path(home) / "hetero_mtf" / "volumes"] if home else [])]
     reasons: list[str] = []
-    for place in places:
+    for place in cache_places(table, variables):
         reason = _refusal(place)
         if not reason:
             return place, tuple(f"{said}: the cache is kept in {place}" for said in reasons)
         reasons.append(f"{place} cannot be written to ({reason})")
     raise DataError(f"the cache can be kept nowhere: {'; '.join(reasons)}; name a folder for it, or train without a cache")
+
+
+def cache_places(
+    table: str | os.PathLike[str], variables: Mapping[str, str], wanted: str | os.PathLike[str] | None = None
+) -> tuple[pathlib.Path, ...]:
+    """Return the folders that `cache_folder` tries, in its order; none is made.
+
+    Parameters
+    ----------
+    table, variables, wanted : as for `cache_folder`.
+    """
+    if wanted is not None:
+        return (pathlib.Path(wanted),)
+    home = variables.get("XDG_CACHE_HOME") or (f"{variables['HOME']}/.cache" if variables.get("HOME") else "")
+    return (pathlib.Path(table).parent / BESIDE, *([pathlib.Path(home) / "hetero_mtf" / "volumes"] if home else []))
+
+
+def kept_files(folders: Iterable[pathlib.Path]) -> tuple[pathlib.Path, ...]:
+    """Return the files of decoded volumes in some folders, by their names.
+
+    Parameters
+    ----------
+    folders : where to look; one that cannot be read holds none.
+    """
+    return tuple(path for folder in folders for path in sorted(folder.glob("*_*_*_*.*")) if _ENTRY.fullmatch(path.name))
 
 
 def _refusal(folder: pathlib.Path) -> str:

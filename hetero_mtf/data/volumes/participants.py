@@ -138,6 +138,21 @@ def read_participants(
     return participants
 
 
+def listed_files(path: str | os.PathLike[str]) -> tuple[pathlib.Path, ...]:
+    """Return the scans and masks that a table lists, whether they exist or not; none where it cannot be read.
+
+    Parameters
+    ----------
+    path : the table.
+    """
+    try:
+        table = read_table(path)
+    except DataError:
+        return ()
+    cells = (row.cells.get(name) for row in table.rows for name in (PATH, MASK))
+    return tuple(table.path.parent / cell for cell in cells if cell)
+
+
 def examine_table(
     path: str | os.PathLike[str], label: str, *, labelled: bool, classes: Sequence[str] | None
 ) -> tuple[Participants, list[Fault]]:

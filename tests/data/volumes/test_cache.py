@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.data.volumes import Preprocessing, Scan, VolumeCache, cache
+from hetero_mtf.data.volumes.cache_folder import kept_files
 from hetero_mtf.errors import DataError
 from tests.data.volumes.nifti_files import AFFINE, SHAPE, numbers, write_scan
 
@@ -46,6 +47,13 @@ def test_a_volume_is_decoded_once_and_then_mapped_from_its_entry(scan: Scan, fol
     np.testing.assert_array_equal(found, numbers())
     assert (first.decoded, first.kept, again.decoded, again.kept) == (1, 0, 0, 1)
     assert [name.rpartition(".")[2] for name in entries(folder)] == ["json", "npy"] and entries(folder)[0].startswith("sub-01_")
+
+
+def test_entries_are_known_by_their_names_and_other_files_beside_them_are_not(scan: Scan, folder: pathlib.Path) -> None:
+    VolumeCache(folder, STEPS).get(scan)
+    kept = entries(folder)
+    (folder / "state_of_my_training.npy").touch()
+    assert len(kept) == 2 and [path.name for path in kept_files([folder, folder / "none"])] == kept
 
 
 def test_affine_and_notes_are_kept_with_it(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:

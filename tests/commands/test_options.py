@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from hetero_mtf.commands.options import Argument, FiniteRange, OptimizerChoice, Shares, Three
+from hetero_mtf.commands.options import Argument, FiniteRange, LossName, MetricNames, OptimizerChoice, Shares, Three
 
 
 def test_an_argument_of_a_model_is_a_python_literal():
@@ -58,3 +58,18 @@ def test_a_number_that_is_not_finite_is_wrong_usage(cli, subject, text):
         FiniteRange(0, min_open=True).convert(text, None, None)
     for option in ("--learning-rate", "--momentum", "--budget"):
         assert cli("train", *subject, option, text).code == 2
+
+
+@pytest.mark.parametrize("text", ["binary_crossentropy", "BinaryCrossentropy", "binarycrossentropy"])
+def test_a_loss_has_keras_s_names(text):
+    assert LossName().convert(text, None, None) == "BinaryCrossentropy"
+    assert LossName().convert("mse", None, None) == LossName().convert("MeanSquaredError", None, None) == "MeanSquaredError"
+    with pytest.raises(click.BadParameter, match="'hinge' is no loss that can be trained with; write one of sparse_.*, mean_squared_error"):
+        LossName().convert("hinge", None, None)
+
+
+def test_metrics_are_names_with_commas_between():
+    assert MetricNames().convert("accuracy, auc", None, None) == ("accuracy", "auc")
+    for text in ("", "accuracy,", "a b", "auc,auc"):
+        with pytest.raises(click.BadParameter, match="is no list of names that differ; write for instance accuracy,auc"):
+            MetricNames().convert(text, None, None)

@@ -64,6 +64,7 @@ def rows_of(path):
 
 def test_training_tells_what_was_done_and_stores_it(trained):
     state, said = trained
+    assert "\nloss: sparse categorical cross-entropy of logits, guessed from class numbers as targets; set it with --loss\n" in said
     assert "12 scans of 12 participants: 6 AD, 6 NC" in said and "scans: axes turned to RAS" in said
     assert "augmentation: shifted by up to 1 voxels along each axis" in said
     assert "leak check passed: no participant and no scan is in two parts (train 6 participants" in said
@@ -269,6 +270,8 @@ def test_options_of_volumes_go_with_volumes_only(cli, subject, training, table, 
     for options in (["--json", "x"], ["--positive", "AD"], ["--part", "validation"], ["--skip-bad"]):
         assert cli("evaluate", "--checkpoint", trained[0], *subject, *options).code == 2
     assert cli("evaluate", "--checkpoint", trained[0], "--data", "digits").code == 2
+    for options in (["--loss", "mse"], ["--metrics", "auc"]):
+        assert cli("evaluate", "--checkpoint", trained[0], "--data", table, *options).code == 2
     assert cli("predict", "--checkpoint", trained[0], "--input", "npz:x").code == 2
 
 

@@ -256,6 +256,15 @@ def test_what_does_not_fit_is_refused_before_anything_is_measured(cli, training,
     assert re.search(message, cli(*training, *options).sentence)
 
 
+def test_ages_are_no_classes_and_that_is_said_before_a_scan_is_read(cli, training, tmp_path):
+    path = write_corners(tmp_path / "cohort")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([f"{lines[0]}\tage", *(f"{line}\t{60 + number}" for number, line in enumerate(lines[1:]))]) + "\n")
+    said = cli(*[f"nifti:{path}" if word == training[2] else word for word in training], "--label", "age")
+    assert "age has 12 different values of 12 participants, numbers from 60 to 71, and regression is not supported; name a" in said.sentence
+    assert said.out == "" and not list((tmp_path / "cohort").glob(".hetero_mtf_cache/*"))
+
+
 def test_a_network_of_pictures_is_refused(cli, place, training):
     flat = [f"{place / 'net3d.py'}:flat" if str(word).endswith(":net") else word for word in training]
     assert "takes samples of shape (8, 8, 1) and a scan is" in cli(*flat).sentence

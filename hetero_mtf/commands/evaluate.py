@@ -32,11 +32,15 @@ class Evaluation:
     part: str = "test"
     positive: str | None = None
     json: str | None = None
+    loss: str | None = None
+    metrics: tuple[str, ...] = ()
     volumes: VolumeOptions = VolumeOptions()
 
     def __post_init__(self) -> None:
         self.volumes.check_data(self.data)
         if is_volumes(self.data):
+            if self.loss is not None or self.metrics:
+                raise click.UsageError("--loss and --metrics do not go with --data nifti:TABLE, of which the scores are printed")
             return
         if self.model is None:
             raise click.UsageError("--model is missing; only what was trained on nifti:TABLE is stored with its model")
@@ -55,6 +59,7 @@ class Evaluation:
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Samples a batch.  [default: the plan's, or {SIZES}]")
 @click.option("--part", type=click.Choice(PARTS), default="test", help="The samples to look at.")
+@shared.objective_options
 @click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one named as worse]")
 @click.option("--json", metavar="FILE", help="Volumes: where to write the scores.")
 @reading_options
@@ -77,6 +82,8 @@ def command(**options: Any) -> None:
     from hetero_mtf.commands.subject import load_subject
 
     subject = load_subject(asked.model or "", asked.model_arguments, asked.dtype or "float32", asked.data)
+    subject = subject.choosing(shared.ObjectiveChoice(asked.loss, asked.metrics))
+    click.echo(subject.loss_text)
     with restored(subject.model, asked.checkpoint, asked.cluster, asked.plan, asked.batch_size, subject.loss, subject.metrics) as trainer:
         with subject.data.testing(asked.batch_size or trainer.plan.batch_size, asked.part) as source:
             metrics = trainer.evaluate(source)

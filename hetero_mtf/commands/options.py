@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIMIZERS = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001}  # with the learning rate each starts from, Keras's own
 DECAYS = ("none", "cosine")
+LOSSES = {  # by Keras's names; those that `hm.Trainer` trains with
+    "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
+    "categorical_crossentropy": "CategoricalCrossentropy",
+    "binary_crossentropy": "BinaryCrossentropy",
+    "mean_squared_error": "MeanSquaredError",
+}
 STRATEGIES = ("auto", "single", "even", "filters", "batch", "hybrid", "grid", "layers", "pipeline")
 TYPED = ("filters", "batch", "hybrid")  # strategies whose shares may be typed
 GRADIENT_SYNCS = ("all_reduce", "butterfly_mixing")
@@ -51,6 +57,33 @@ class Argument(click.ParamType):
             self.fail(f"{text!r} is no Python literal; write for instance {examples}", parameter, context)
 
 
+class LossName(click.ParamType):
+    """A loss by one of Keras's names: binary_crossentropy, BinaryCrossentropy, or mse for the mean squared error."""
+
+    name = "name"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> str:
+        """Return the name of the loss's class in keras.losses."""
+        bare = {"mse": "meansquarederror"}.get(str(value).lower(), str(value).lower().replace("_", ""))
+        known = {name.lower(): name for name in LOSSES.values()}
+        if bare not in known:
+            self.fail(f"{value!r} is no loss that can be trained with; write one of {', '.join(LOSSES)}", parameter, context)
+        return known[bare]
+
+
+class MetricNames(click.ParamType):
+    """Names of Keras metrics, separated by commas."""
+
+    name = "name,name,..."
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[str, ...]:
+        """Return the names, each once."""
+        names = value if isinstance(value, tuple) else tuple(part.strip() for part in str(value).split(","))
+        if not all(name.isidentifier() for name in names) or len(set(names)) < len(names):
+            self.fail(f"{value!r} is no list of names that differ; write for instance accuracy,auc", parameter, context)
+        return names
+
+
 class Shares(click.ParamType):
     """Relative shares, separated by commas."""
 
@@ -82,6 +115,20 @@ class Three(click.ParamType):
             what = "whole numbers, such as 64 or 48,56,48" if self._kind is int else "numbers, such as 2 or 1,1,1.5"
             self.fail(f"{value!r} is neither one nor three {what}", parameter, context)
         return found * (3 // len(found))
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveChoice:
+    """Loss and metrics as the command line says them.
+
+    Parameters
+    ----------
+    loss : name of a class in keras.losses; None for a guess.
+    metrics : names of Keras metrics; none for those that go with the loss.
+    """
+
+    loss: str | None = None
+    metrics: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,6 +217,15 @@ def data_option(command: Command) -> Command:
     """Add --data."""
     forms = "digits | mnist:DIR | cifar10:DIR | npz:FILE | nifti:TABLE.tsv | synthetic[:HxWxC:CLASSES:COUNT]"
     return click.option("--data", required=True, metavar="DATA", help=f"The data set: {forms}.")(command)
+
+
+def objective_options(command: Command) -> Command:
+    """Add --loss and --metrics."""
+    guess = "guessed from the data and the model, and printed"
+    text = "Keras metrics to print.  [default: accuracy; of targets that are numbers mean_absolute_error]"
+    metrics = click.option("--metrics", type=MetricNames(), default=(), show_default=False, metavar="NAME,...", help=text)
+    loss = click.option("--loss", type=LossName(), metavar="NAME", help=f"{', '.join(LOSSES)} or mse.  [default: {guess}]")
+    return loss(metrics(command))
 
 
 def optimizer_options(command: Command) -> Command:

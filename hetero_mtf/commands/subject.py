@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.commands.model_file import load_model
-from hetero_mtf.commands.objective import loss_of, metrics_of
+from hetero_mtf.commands.objective import check_targets, loss_of, loss_text, metrics_of
+from hetero_mtf.commands.options import ObjectiveChoice
 from hetero_mtf.commands.stored import Stored, data_path
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.named import load
@@ -27,22 +28,46 @@ class Subject:
     graph : its LayerGraph.
     data : the data set.
     stored : what has to be stored with the trained network, None if nothing.
+    choice : loss and metrics that the command line names.
     """
 
     model: Any
     graph: LayerGraph
     data: LabelledData
     stored: Stored | None = None
+    choice: ObjectiveChoice = ObjectiveChoice()
 
     @property
     def loss(self) -> Any:
-        """The Keras loss that goes with them."""
-        return loss_of(self.data, self.graph)
+        """The Keras loss: the one chosen, or the one that goes with them."""
+        return loss_of(self.data, self.graph, self.choice)
 
     @property
     def metrics(self) -> list[Any]:
-        """The Keras metrics that go with them."""
-        return metrics_of(self.data, self.graph)
+        """The Keras metrics: those chosen, or those that go with them."""
+        return metrics_of(self.data, self.graph, self.choice)
+
+    @property
+    def loss_text(self) -> str:
+        """A line on the loss, which says whether it is a guess."""
+        return loss_text(self.data, self.graph, self.choice)
+
+    def choosing(self, choice: ObjectiveChoice) -> Subject:
+        """Return the same with other loss and metrics, which are checked against the data and the model.
+
+        Parameters
+        ----------
+        choice : what the command line names.
+
+        Raises
+        ------
+        HeteroError
+            If there is no such metric, or the targets do not fit the model and the loss.
+        """
+        subject = dataclasses.replace(self, choice=choice)
+        metrics_of(self.data, self.graph, choice)
+        check_targets(self.data, self.model, self.graph, choice)
+        return subject
 
     def metrics_text(self, metrics: Mapping[str, float], part: str = "test") -> str:
         """Return metrics as a sentence.

@@ -49,6 +49,8 @@ class Run:
     seed: int
     compare: bool
     measured: str | None = None
+    loss: str | None = None
+    metrics: tuple[str, ...] = ()
     volumes: VolumeOptions = VolumeOptions()
 
     def __post_init__(self) -> None:
@@ -85,6 +87,7 @@ class Run:
 @click.option("--batch-size", type=click.IntRange(1), help=f"Samples a step.  [default: the plan's, or {SIZES}]")
 @shared.optimizer_options
 @shared.learning_rate_option
+@shared.objective_options
 @shared.budget_option
 @click.option("--save", metavar="FILE", help="Where to save all state: at the end and, with --save-every, on the way.")
 @click.option("--save-every", type=click.IntRange(1), metavar="STEPS", help="Steps between saves.  [default: only at the end]")
@@ -110,7 +113,7 @@ def command(**options: Any) -> None:
 
     choice = run.choice
     check_files(train_files(run))
-    subject = _subject(run)
+    subject = _subject(run).choosing(shared.ObjectiveChoice(run.loss, run.metrics))
     for line in subject.data.lines:
         click.echo(line)
     from hetero_mtf.commands.interruption import StopRequest
@@ -118,6 +121,7 @@ def command(**options: Any) -> None:
     from hetero_mtf.training.checkpoint import load_state
 
     seed = run.seed if run.resume is None else load_state(run.resume).seed  # refuses a file that cannot be read, before the work
+    click.echo(subject.loss_text)
     default = default_batch_size(run.data) if run.plan is None and run.profile is None else None
     wanted = Wanted(run.plan, run.profile, run.strategy, run.batch_size or default, run.budget, run.save or run.output or "train")
     with StopRequest() as stop, shared.open_cluster(run.cluster) as live:

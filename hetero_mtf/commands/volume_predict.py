@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import pathlib
 import re
@@ -19,7 +20,7 @@ from hetero_mtf.commands.volume_subject import Made, opened_cache, stored_networ
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.check import WORKERS, Cohort, CohortOptions, open_cohort
 from hetero_mtf.data.volumes.participants import Participants, Scan
-from hetero_mtf.data.volumes.scan import to_scan_space
+from hetero_mtf.data.volumes.scan import read_foreground, to_scan_space
 from hetero_mtf.data.volumes.table import read_table
 from hetero_mtf.errors import DataError, HeteroError
 from hetero_mtf.graph.records import LayerGraph
@@ -111,6 +112,8 @@ def draw_maps(
 ) -> list[pathlib.Path]:
     """Write a map of each scan and class as NIfTI on the scan's own grid, and as a picture, and return the NIfTI files.
 
+    Maps are 0 outside the head, or outside the mask that the table names.
+
     Parameters
     ----------
     maps : which.
@@ -127,24 +130,45 @@ def draw_maps(
     """
     from hetero_mtf.training.grad_cam import GradCam
 
-    cam, written, silent = GradCam(model, last_activation(graph), maps.layer), list[pathlib.Path](), 0
+    cam, written, sources = GradCam(model, last_activation(graph), maps.layer), dict[pathlib.Path, str](), list[str]()
+    silent = 0
     with progress("drawing maps", len(scans)) as advance:
         for scan, number in scans:
-            volume = cache.volume(scan)
+            volume, foreground = cache.volume(scan), read_foreground(scan.path, cache.steps, scan.mask)
+            sources.append(foreground.source)
             for wanted in [classes.index(name) for name in maps.classes] or [number]:
-                heat = cam.map(volume.values[..., None], wanted)
+                heat = cam.map(volume.values[..., None], wanted, foreground.fitted)
+                image = to_scan_space(heat, volume.affine, scan.path, foreground.own)
+                image.header["descrip"] = _description(classes[wanted])
                 path = pathlib.Path(maps.folder) / f"{_name(scan.key)}_gradcam-{_name(classes[wanted])}.nii.gz"
-                _save(to_scan_space(heat, volume.affine, scan.path), path)
+                _save(image, path)
                 title = f"{scan.key}: what speaks for {classes[wanted]} (predicted: {classes[number]})"
                 save_slices(path.with_name(f"{path.name.removesuffix('.nii.gz')}.png"), volume.values, heat, volume.affine, title)
-                written.append(path)
+                written[path] = classes[wanted]
                 silent += not heat.any()
             advance(scan.key)
-    count = f"{len(written)} map{'s' if len(written) > 1 else ''}"
-    click.echo(f"{count} of layer {cam.layer} in {maps.folder}, as NIfTI on each scan's own grid and as pictures")
+    for line in _map_lines(maps.folder, cam.layer, list(written.values()), sources):
+        click.echo(line)
     if silent:
-        click.echo(f"{silent} of them are 0 everywhere: nothing in that layer speaks for that class")
-    return written
+        click.echo(f"{silent} of them are 0 everywhere: nothing in that layer speaks for that class within the foreground")
+    return list(written)
+
+
+def _map_lines(folder: str, layer: str, classes: list[str], sources: list[str]) -> tuple[str, ...]:
+    """Return where maps are, for which classes they speak, and outside what they are 0."""
+    count = f"{len(classes)} map{'s' if len(classes) > 1 else ''}"
+    spoken = ", ".join(f"{number} for {name}" for name, number in collections.Counter(classes).items())
+    kept = ", ".join(f"{source} ({number})" for source, number in collections.Counter(sources).items())
+    return (
+        f"{count} of layer {layer} in {folder}, as NIfTI on each scan's own grid and as pictures",
+        f"classes: {spoken}, named in each file's name, description and title",
+        f"maps are 0 outside the foreground; scans by its source: {kept}",
+    )
+
+
+def _description(name: str) -> bytes:
+    """Return what a NIfTI header says of the map of a class, in the 79 bytes that there are."""
+    return f"Grad-CAM: what speaks for {name}".encode()[:79].decode(errors="ignore").encode()
 
 
 def _cohort(table: str, cache: VolumeCache, stored: Stored, asked: Asked, notes: tuple[str, ...]) -> Cohort:

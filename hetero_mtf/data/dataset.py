@@ -66,6 +66,11 @@ class Dataset(LabelledData):
         return tuple(self.y_train.shape[1:])
 
     @property
+    def binary_targets(self) -> bool:
+        """Whether each number of each label is 0 or 1, as in masks."""
+        return all(bool(((y == 0) | (y == 1)).all()) for y in (self.y_train, self.y_test))
+
+    @property
     def counts(self) -> dict[str, int]:
         """Samples of each part."""
         return {"train": len(self.x_train), "test": len(self.x_test)}

@@ -32,6 +32,11 @@ class LabelledData(abc.ABC):
         """Shape of a label; () for class numbers."""
 
     @property
+    def binary_targets(self) -> bool:
+        """Whether each number of each label is 0 or 1, as in masks."""
+        return False
+
+    @property
     @abc.abstractmethod
     def counts(self) -> Mapping[str, int]:
         """Samples of each part, "train" and "test" among them."""

@@ -6,7 +6,8 @@ is the map. It is as coarse as that convolution's grid, and says what the networ
 
 Ours: the layer is the last one on the last convolution's grid, so that in a residual network the shortcut and the activation count too;
 where a network ends in softmax or sigmoid, the score is what it is taken of, as the probability of a sure network no longer changes with
-anything; the map is spread over the volume cell by cell, linearly between their middles.
+anything; the map is spread over the volume cell by cell, linearly between their middles; and a mask, such as of the head, may bound it,
+as a network's biases and the edges of a scan light up cells where there is nothing to see.
 """
 
 from __future__ import annotations
@@ -51,17 +52,18 @@ class GradCam:
         self._activation = activation
         self._both = keras.Model(model.inputs, [model.get_layer(self.layer).output, model.outputs[0]])
 
-    def map(self, x: np.ndarray, number: int) -> np.ndarray:
+    def map(self, x: np.ndarray, number: int, inside: np.ndarray | None = None) -> np.ndarray:
         """Return what speaks for a class in a volume.
 
         Parameters
         ----------
         x : (D, H, W, channels) array, as the network takes it.
         number : class number.
+        inside : (D, H, W) array of bool, outside which the map is 0; None for the whole volume.
 
         Returns
         -------
-        (D, H, W) array of float32, 0 to 1; 0 everywhere where nothing speaks for the class.
+        (D, H, W) array of float32, 0 to 1, its largest cell or, inside a mask, voxel 1; 0 everywhere where nothing speaks for the class.
         """
         given = tf.convert_to_tensor(x[None], self._both.inputs[0].dtype)
         with tf.GradientTape() as tape:
@@ -70,8 +72,9 @@ class GradCam:
             score = self._score(self._unsquashed(outputs)[0], number)
         weights = tf.reduce_mean(tape.gradient(score, maps), axis=(1, 2, 3), keepdims=True)
         found = np.maximum(tf.reduce_sum(weights * maps, axis=-1)[0].numpy(), 0.0).astype(np.float32)
-        largest = float(found.max())
-        return spread(found / largest if largest > 0 else found, x.shape[:3])
+        if inside is None:
+            return spread(_scaled(found), x.shape[:3])
+        return _scaled(np.where(inside, spread(found, x.shape[:3]), np.float32(0)))
 
     def _unsquashed(self, outputs: Any) -> Any:
         """Return what softmax or sigmoid was taken of, which Keras keeps beside it for losses."""
@@ -82,6 +85,12 @@ class GradCam:
         if scores.shape[0] > 1:
             return scores[number]
         return scores[0] if number == 1 else -scores[0]
+
+
+def _scaled(heat: np.ndarray) -> np.ndarray:
+    """Return a map that is not negative with 1 as its largest value, or as it is where it is 0 everywhere."""
+    largest = float(heat.max())
+    return heat / largest if largest > 0 else heat
 
 
 def spread(cells: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

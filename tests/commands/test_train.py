@@ -13,6 +13,14 @@ from hetero_mtf.report.measured import Measured
 from hetero_mtf.training.trainer import Trainer
 
 FLOAT64 = ["--dtype", "float64", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9", "--epochs", "2", "--seed", "5"]
+MASKS = """
+import keras
+
+def net():
+    inputs = x = keras.Input((8, 8, 1))
+    x = keras.layers.Conv2D(4, 3, padding="same", activation="relu", name="first")(x)
+    return keras.Model(inputs, keras.layers.Conv2D(1, 1, activation="sigmoid", name="mask")(x))
+"""
 ENDLESS = ["--epochs", "100000", "--batch-size", "8"]
 
 
@@ -31,6 +39,30 @@ def test_training_prints_epochs_and_test_metrics_and_saves_what_evaluate_and_pre
     out = tmp_path / "out.npz"
     predicted = cli("predict", *model, "--input", f"npz:{folder / 'data.npz'}", "--checkpoint", state, "-o", out)
     assert predicted.code == 0 and np.load(out)["y"].shape == (20, 10)
+
+
+def test_masks_are_trained_and_evaluated_with_a_loss_that_is_said_and_can_be_set(cli, folder, tmp_path):
+    (tmp_path / "masks.py").write_text(MASKS)
+    rng = np.random.default_rng(4)
+    x, test = rng.normal(size=(24, 8, 8, 1)), rng.normal(size=(8, 8, 8, 1))
+    np.savez(tmp_path / "masks.npz", x_train=x, y_train=(x > 0).astype(int), x_test=test, y_test=(test > 0).astype(int))
+    subject = ["--model", f"{tmp_path / 'masks.py'}:net", "--data", f"npz:{tmp_path / 'masks.npz'}", "--cluster", "local:cpu:0"]
+    plan, state = tmp_path / "plan.json", tmp_path / "state.npz"
+    assert cli("plan", *subject[:2], *subject[4:], "--shares", "1", "--batch-size", "8", "-o", plan).code == 0
+    options = [*subject, "--plan", plan, "--epochs", "1", "--save", state]
+    guessed = "loss: binary cross-entropy, guessed from targets of 0 and 1 and an output that ends in sigmoid; set it with --loss\n"
+    trained = cli("train", *options)
+    assert trained.code == 0 and trained.out.startswith(guessed) and "test accuracy 0." in trained.out, trained
+    evaluated = cli("evaluate", *subject, "--checkpoint", state)
+    assert evaluated.code == 0 and evaluated.out.startswith(guessed) and _test_line(evaluated) == _test_line(trained)
+    named = ["--loss", "mse", "--metrics", "mae,auc"]
+    trained, evaluated = cli("train", *options, *named), cli("evaluate", *subject, "--checkpoint", state, *named)
+    for said in (trained, evaluated):
+        assert said.out.startswith("loss: mean squared error, set by --loss\n") and "test auc 0." in said.out, said
+    assert _test_line(evaluated) == _test_line(trained)
+    assert cli("train", *options, "--loss", "hinge").code == cli("train", *options, "--metrics", "a b").code == 2
+    refused = cli("train", *options, "--loss", "sparse_categorical_crossentropy")
+    assert "does not fit the model (loss: sparse categorical cross-entropy, set by --loss)" in refused.sentence and refused.out == ""
 
 
 def test_a_run_resumed_in_mid_epoch_ends_with_the_numbers_of_an_uninterrupted_one(cli, subject, model, tmp_path, monkeypatch):

@@ -64,6 +64,7 @@ def rows_of(path):
 
 def test_training_tells_what_was_done_and_stores_it(trained):
     state, said = trained
+    assert "\nloss: sparse categorical cross-entropy of logits, guessed from class numbers as targets; set it with --loss\n" in said
     assert "12 scans of 12 participants: 6 AD, 6 NC" in said and "scans: axes turned to RAS" in said
     assert "augmentation: shifted by up to 1 voxels along each axis" in said
     assert "leak check passed: no participant and no scan is in two parts (train 6 participants" in said
@@ -120,26 +121,59 @@ def test_a_table_without_known_labels_is_predicted_and_not_scored(cli, trained, 
     assert few == all_of_them[:3]
 
 
-def test_a_map_lies_in_the_scan_s_own_space_where_the_classes_differ(cli, place, training, table, tmp_path):
-    bright = [f"{place / 'net3d.py'}:bright" if str(word).endswith(":net") else word for word in training]
-    plan = ["--shares", "1", "--cluster", "local:cpu:0", "--batch-size", "4", "-o", tmp_path / "plan.json"]
-    assert cli("plan", *bright[3:5], *plan).code == 0
-    fixed = ["--learning-rate", "1e-9", "--epochs", "1", "--plan", tmp_path / "plan.json", "--cluster", "local:cpu:0"]
-    assert cli(*bright, *fixed, "--save", tmp_path / "state.npz").code == 0
+@pytest.fixture(scope="module")
+def bright(place, training):
+    """The checkpoint of a network for which AD is what is bright; the training does not change it."""
+    from hetero_mtf.commands import main
+
+    words = [f"{place / 'net3d.py'}:bright" if str(word).endswith(":net") else word for word in training]
+    plan, state = place / "bright.json", place / "bright.npz"
+    typed = ["--shares", "1", "--cluster", "local:cpu:0", "--batch-size", "4", "-o", plan]
+    fixed = ["--learning-rate", "1e-9", "--epochs", "1", "--plan", plan, "--cluster", "local:cpu:0", "--save", state]
+    for arguments in (["plan", *words[3:5], *typed], [*words, *fixed]):
+        assert main.run(list(map(str, arguments))) == 0
+    return state
+
+
+def test_a_map_lies_in_the_scan_s_own_space_where_the_classes_differ(cli, place, bright, table, tmp_path):
     options = ["--cluster", "local:cpu:0", "-o", tmp_path / "p.tsv", "--grad-cam", tmp_path / "maps"]
     chosen = [word for number in range(0, 2 * len(AXES), 2) for word in ("--participant", f"sub-{number:02d}")]
-    found = cli("predict", "--data", table, "--checkpoint", tmp_path / "state.npz", *options, *chosen)
+    found = cli("predict", "--data", table, "--checkpoint", bright, *options, *chosen)
+    assert "\nclasses: 4 for AD, named in each file's name, description and title\n" in found.out
+    assert "\nmaps are 0 outside the foreground; scans by its source: the head by Otsu's threshold (4)\n" in found.out
     assert found.code == 0 and f"4 maps of layer above in {tmp_path / 'maps'}" in found.out, found
     for number, axes in zip(range(0, 2 * len(AXES), 2), AXES):
         scan = nibabel.load(place / "cohort" / f"{number}.nii.gz")
         heat = nibabel.load(tmp_path / "maps" / f"sub-{number:02d}_gradcam-AD.nii.gz")
+        assert heat.header["descrip"].tobytes().rstrip(b"\0") == b"Grad-CAM: what speaks for AD"
         assert nibabel.aff2axcodes(heat.affine) == tuple(axes) and heat.shape == scan.shape
         np.testing.assert_allclose(heat.affine, scan.affine)
         values = nibabel.as_closest_canonical(heat).get_fdata()
         assert values[:4, :4, :4].min() > 0.2 and values[5:].max() == values[:, 5:].max() == values[:, :, 5:].max() == 0
         assert (tmp_path / "maps" / f"sub-{number:02d}_gradcam-AD.png").stat().st_size > 1000
-    nothing = cli("predict", "--data", table, "--checkpoint", tmp_path / "state.npz", *options, *chosen[:2], "--grad-cam-class", "NC")
+    nothing = cli("predict", "--data", table, "--checkpoint", bright, *options, *chosen[:2], "--grad-cam-class", "NC")
     assert "1 of them are 0 everywhere: nothing in that layer speaks for that class" in nothing.out, nothing
+    assert "\nclasses: 1 for NC, " in nothing.out
+
+
+def test_a_map_is_brightest_in_the_head_where_the_brightest_voxels_are_beside_it(cli, bright, tmp_path):
+    values = np.random.default_rng(0).normal(0, 1, (8, 8, 8)).astype(np.float32)
+    values[2:6, 2:6, 2:6] += 100  # the head
+    values[6:8, 6:8, 6:8] += 300  # what is beside it
+    mask = np.zeros((8, 8, 8), np.uint8)
+    mask[2:4, 2:6, 2:6] = 1
+    for name, volume in (("a.nii.gz", values), ("b.nii.gz", values), ("m.nii.gz", mask)):
+        nibabel.save(nibabel.Nifti1Image(volume, np.diag([2.0, 2, 2, 1])), tmp_path / name)
+    table = tmp_path / "new.tsv"
+    options = ["--cluster", "local:cpu:0", "-o", tmp_path / "p.tsv", "--grad-cam", tmp_path / "maps", "--grad-cam-class", "AD"]
+    table.write_text("participant_id\tsession\tpath\tmask\nx\t1\ta.nii.gz\tn/a\nx\t2\tb.nii.gz\tm.nii.gz\n")
+    found = cli("predict", "--data", f"nifti:{table}", "--checkpoint", bright, *options)
+    assert found.code == 0, found
+    for session, inside in ((1, values > 50), (2, mask > 0)):
+        inside[6:8, 6:8, 6:8] = False
+        heat = nibabel.load(tmp_path / "maps" / f"sub-x_ses-{session}_gradcam-AD.nii.gz").get_fdata()
+        assert heat.max() == 1 and not heat[~inside].any() and heat[inside].min() > 0
+    assert "the head by Otsu's threshold (1), the table's mask (1)" in found.out
 
 
 def test_every_fault_of_a_cohort_and_its_split_is_in_one_report(cli, place, training, tmp_path):
@@ -255,6 +289,15 @@ def test_what_does_not_fit_is_refused_before_anything_is_measured(cli, training,
     assert re.search(message, cli(*training, *options).sentence)
 
 
+def test_ages_are_no_classes_and_that_is_said_before_a_scan_is_read(cli, training, tmp_path):
+    path = write_corners(tmp_path / "cohort")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([f"{lines[0]}\tage", *(f"{line}\t{60 + number}" for number, line in enumerate(lines[1:]))]) + "\n")
+    said = cli(*[f"nifti:{path}" if word == training[2] else word for word in training], "--label", "age")
+    assert "age has 12 different values of 12 participants, numbers from 60 to 71, and regression is not supported; name a" in said.sentence
+    assert said.out == "" and not list((tmp_path / "cohort").glob(".hetero_mtf_cache/*"))
+
+
 def test_a_network_of_pictures_is_refused(cli, place, training):
     flat = [f"{place / 'net3d.py'}:flat" if str(word).endswith(":net") else word for word in training]
     assert "takes samples of shape (8, 8, 1) and a scan is" in cli(*flat).sentence
@@ -269,6 +312,8 @@ def test_options_of_volumes_go_with_volumes_only(cli, subject, training, table, 
     for options in (["--json", "x"], ["--positive", "AD"], ["--part", "validation"], ["--skip-bad"]):
         assert cli("evaluate", "--checkpoint", trained[0], *subject, *options).code == 2
     assert cli("evaluate", "--checkpoint", trained[0], "--data", "digits").code == 2
+    for options in (["--loss", "mse"], ["--metrics", "auc"]):
+        assert cli("evaluate", "--checkpoint", trained[0], "--data", table, *options).code == 2
     assert cli("predict", "--checkpoint", trained[0], "--input", "npz:x").code == 2
 
 

@@ -80,6 +80,19 @@ def test_where_nothing_speaks_for_a_class_the_map_is_zero() -> None:
     assert found.shape == SHAPE and not found.any()
 
 
+@pytest.mark.parametrize("pooled", [True, False])
+def test_a_map_is_bounded_by_a_mask_and_scaled_within_it(pooled: bool) -> None:
+    cam, inside = GradCam(corners(2, pooled=pooled)), np.zeros(SHAPE, bool)
+    inside[:3, :2, :] = True
+    x = (0.25 * CORNER + np.flip(CORNER) * np.linspace(1, 9, SHAPE[0])[:, None, None].astype(np.float32))[..., None]
+    free, bounded = cam.map(x, 0), cam.map(x, 0, inside)
+    assert not inside[np.unravel_index(free.argmax(), SHAPE)]
+    assert bounded.shape == SHAPE and bounded.dtype == np.float32 and bounded.max() == 1.0 and not bounded[~inside].any()
+    np.testing.assert_allclose(bounded[inside], free[inside] / free[inside].max(), rtol=1e-5)
+    assert not cam.map(x, 0, np.zeros(SHAPE, bool)).any()
+    np.testing.assert_allclose(cam.map(x, 0, np.ones(SHAPE, bool)), free / free.max(), rtol=1e-5)
+
+
 def test_what_follows_the_last_convolution_on_its_grid_counts_and_pools_do_not() -> None:
     layers = keras.layers
     inputs = x = keras.Input((8, 8, 8, 1))

@@ -9,6 +9,9 @@ from hetero_mtf.data.volumes.fault import Fault
 
 _NAMED = 5  # labels in a message
 LEAST_PARTICIPANTS = 2  # one to train on, one to test on
+_NUMERIC = 0.9  # part of the labels that are numbers in a column of measurements; the rest are such as 90+
+_MANY, _FEW = 20, 10  # different numbers: more are measurements, and no more are classes unless most have one participant
+_CROWD = 5  # participants a class, on average, between the two
 
 
 def class_order(labels: Iterable[str]) -> tuple[str, ...]:
@@ -43,6 +46,33 @@ def alike_faults(classes: Sequence[str]) -> list[Fault]:
         groups[label.casefold() if number is None else number].append(label)
     alike = [group for group in groups.values() if len(group) > 1]
     return [Fault(f"labels {', '.join(map(repr, group))} differ in writing only; write them alike") for group in alike]
+
+
+def measurements_text(column: str, labels: Mapping[str, Sequence[str]]) -> str | None:
+    """Return why labels are measurements such as ages and no classes, and what to do, or None where they may be classes.
+
+    They are measurements if nearly all are numbers and either more than 20 differ, or more than 10 with fewer than 5 participants each
+    on average, or most of three or more are of one participant only.
+
+    Parameters
+    ----------
+    column : the column of the labels.
+    labels : label -> participants with it, each once.
+
+    Examples
+    --------
+    >>> measurements_text("grade", {"0": ["a", "b"], "1": ["c", "d"], "2": ["e"]}) is None
+    True
+    """
+    numbers = [number for number in map(_number, labels) if number is not None]
+    count, people = len(labels), len({who for members in labels.values() for who in members})
+    alone = sum(len(members) == 1 for members in labels.values())
+    spread = count > _MANY or (count > _FEW and people < _CROWD * count) or (count > 2 and 2 * alone > count)
+    if not spread or len(numbers) < _NUMERIC * count:
+        return None
+    wrong = f"{column} has {count} different values of {people} participants, numbers from {min(numbers):g} to {max(numbers):g}"
+    remedy = "name a column of categories with --label (label=...), or bin the values, such as 60-69, in a column of their own"
+    return f"{wrong}, and regression is not supported; {remedy} (numbers that stand for categories: write them as words, such as site-7)"
 
 
 def spread_faults(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 
 from hetero_mtf.data.array import Array
-from hetero_mtf.data.volumes.classes import alike_faults, class_order, spread_faults
+from hetero_mtf.data.volumes.classes import alike_faults, class_order, measurements_text, spread_faults
 from hetero_mtf.data.volumes.fault import Fault, report
 from hetero_mtf.data.volumes.table import Row, Table, read_table
 from hetero_mtf.errors import DataError
@@ -165,16 +165,20 @@ def examine_table(
     Raises
     ------
     DataError
-        If the table cannot be read or lacks a column.
+        If the table cannot be read or lacks a column, or the labels that are to be classes are measurements, such as ages.
     """
     table = read_table(path)
     _check_columns(table, label, labelled)
     faults = [*table.faults, *(fault for row in table.rows for fault in _row_faults(row, label, labelled, classes))]
     scans = tuple(_scan(row, table.path.parent, label) for row in table.rows if row.cells[PARTICIPANT] and row.cells[PATH])
     found = class_order(scan.label for scan in scans if scan.label) if classes is None else tuple(classes)
+    participants = Participants(table.path, scans, label, found)
+    measured = measurements_text(label, _by_label(participants)) if classes is None and labelled else None
+    if measured is not None:
+        raise DataError(f"{table.path}: {measured}")
     faults += _repetitions(scans)
     faults += alike_faults(found) if classes is None and labelled else []
-    return Participants(table.path, scans, label, found), sorted(faults, key=lambda fault: fault.line or 2**31)
+    return participants, sorted(faults, key=lambda fault: fault.line or 2**31)
 
 
 def class_faults(participants: Participants, usable: Participants) -> list[Fault]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 from typing import Any
@@ -17,7 +18,24 @@ from hetero_mtf.data.volumes.nifti import Volume, read_grid, read_nifti
 from hetero_mtf.data.volumes.preprocessing import Preprocessing
 from hetero_mtf.errors import DataError
 
+_SOURCES = {"table": "the table's mask", "nonzero": "the voxels that are not 0", "otsu": "the head by Otsu's threshold"}
 LEAST_EXTENT = 2  # voxels; below, a scan is a few dots, and the unit in its header wrong
+
+
+@dataclasses.dataclass(frozen=True)
+class Foreground:
+    """Which voxels of a scan are of the head, or of what its mask keeps.
+
+    Parameters
+    ----------
+    own : array of bool on the scan's own grid.
+    fitted : (D, H, W) array of bool on the grid of `read_scan`'s result.
+    source : what it comes from, for a log.
+    """
+
+    own: Array
+    fitted: Array
+    source: str
 
 
 def read_scan(path: str | os.PathLike[str], steps: Preprocessing, mask: str | os.PathLike[str] | None = None) -> Volume:
@@ -74,7 +92,31 @@ def _mask(source: pathlib.Path, values: Array, affine: Array, steps: Preprocessi
     return np.asarray(on > 0.5)
 
 
-def to_scan_space(values: Array, affine: Array, path: str | os.PathLike[str]) -> Any:
+def read_foreground(path: str | os.PathLike[str], steps: Preprocessing, mask: str | os.PathLike[str] | None = None) -> Foreground:
+    """Return the foreground of a scan, whether or not `steps` mask it: by its mask file where there is one, else as they compute it.
+
+    Parameters
+    ----------
+    path : a .nii or .nii.gz file.
+    steps : the preprocessing; with mask "nonzero" the voxels that are not 0 are taken, else the head against the background.
+    mask : the file of its mask, not 0 where the scan counts; None, or one that does not exist, leaves it to `steps`.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read or holds no picture.
+    """
+    source, there = pathlib.Path(path), mask is not None and os.path.exists(mask)
+    kind = "table" if there else "nonzero" if steps.mask == "nonzero" else "otsu"
+    volume = read_nifti(source, steps.volume)
+    values = without_nan(volume.values, steps.nan_share, str(source))[0]
+    own = _mask(source, values, volume.affine, dataclasses.replace(steps, mask=kind), mask)
+    assert own is not None
+    inside = fitted(own.astype(np.float32), fit_grid(values.shape, volume.affine, steps), order=0, outside=0.0) > 0.5
+    return Foreground(own, inside, _SOURCES[kind])
+
+
+def to_scan_space(values: Array, affine: Array, path: str | os.PathLike[str], inside: Array | None = None) -> Any:
     """Return an image of values on a scan's own grid, to lay over it.
 
     Parameters
@@ -82,6 +124,7 @@ def to_scan_space(values: Array, affine: Array, path: str | os.PathLike[str]) ->
     values : (D, H, W) array, such as a heat map on the grid of `read_scan`'s result or a coarser one.
     affine : (4, 4) affine of that grid, in mm.
     path : the scan's file.
+    inside : array of bool on the scan's own grid, outside which the image is 0; None for all of it.
 
     Returns
     -------
@@ -98,7 +141,8 @@ def to_scan_space(values: Array, affine: Array, path: str | os.PathLike[str]) ->
     shape, own_affine, header = read_grid(pathlib.Path(path))
     image = nibabel.Nifti1Image(np.asarray(values, np.float32), affine)
     moved = processing.resample_from_to(image, (shape, own_affine), order=1)
-    made = nibabel.Nifti1Image(np.asarray(moved.dataobj, np.float32), own_affine)
+    own = np.asarray(moved.dataobj, np.float32)
+    made = nibabel.Nifti1Image(own if inside is None else np.where(inside, own, np.float32(0)), own_affine)
     made.set_sform(own_affine, int(header["sform_code"]) or int(header["qform_code"]) or 1)
     made.set_qform(own_affine, int(header["qform_code"]) or int(header["sform_code"]) or 1, strip_shears=True)
     made.header.set_xyzt_units("mm")

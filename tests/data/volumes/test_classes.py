@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from hetero_mtf.data.volumes.classes import alike_faults, class_order, spread_faults
+import pytest
+
+from hetero_mtf.data.volumes.classes import alike_faults, class_order, measurements_text, spread_faults
 
 
 def texts(faults) -> list[str]:
@@ -44,3 +46,35 @@ def test_labels_of_one_participant_are_named_together_and_not_endlessly() -> Non
         "participant only, and training and testing need 2; correct a misspelt label, add participants, or take the row out of the table"
     )
     assert fault.line is None
+
+
+def people(counts: dict[str, int]) -> dict[str, list[str]]:
+    return {label: [f"{label}-{number}" for number in range(count)] for label, count in counts.items()}
+
+
+AGES = {
+    "24 ages, one participant each": {str(age): 1 for age in range(60, 84)},
+    "24 ages of many": {str(age): 30 for age in range(60, 84)},
+    "12 ages of few": {str(age): 4 for age in range(60, 72)},
+    "scores with a fraction, mostly once": {"71.5": 1, "64.25": 2, "80": 1},
+    "ages with an open end": {**{str(age): 2 for age in range(60, 90)}, "90+": 3},
+}
+CLASSES = {
+    "two numbers": {"0": 1, "1": 1},
+    "grades with one rare": {"0": 5, "0.5": 4, "1": 3, "2": 1, "3": 1},
+    "12 sites of many": {str(site): 9 for site in range(12)},
+    "names, one participant each": {f"site-{site}": 1 for site in range(30)},
+    "none": {},
+}
+
+
+@pytest.mark.parametrize("name", AGES)
+def test_a_column_of_many_numbers_is_no_column_of_classes(name: str) -> None:
+    text, counts = measurements_text("age", people(AGES[name])), AGES[name]
+    assert text is not None and f"age has {len(counts)} different values of {sum(counts.values())} participants, numbers from" in text
+    assert "and regression is not supported; name a column of categories with --label (label=...), or bin the values" in text
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_few_numbers_numbers_of_many_participants_and_words_are_classes(name: str) -> None:
+    assert measurements_text("grade", people(CLASSES[name])) is None

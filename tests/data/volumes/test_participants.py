@@ -40,6 +40,16 @@ def test_numeric_labels_of_a_named_column_are_ordered_by_value(tmp_path: pathlib
     assert found.classes == ("9", "10") and found.y.tolist() == [1, 0, 1, 0]
 
 
+def test_ages_as_labels_are_one_sentence_and_not_a_fault_an_age(tmp_path: pathlib.Path) -> None:
+    rows = [(f"sub-{number:02d}", str(60 + number), f"{number}.nii") for number in range(24)]
+    table = write_table(tmp_path, *rows, header=("participant_id", "age", "path"))
+    message = refused(table, "age")
+    assert message.startswith(f"{table}: age has 24 different values of 24 participants, numbers from 60 to 83, and regression is not")
+    assert "\n" not in message
+    assert read_participants(table, "age", labelled=False).scans[0].label == "60"
+    assert "age is '61' and the classes are '60'" in refused(table, "age", classes=("60",))
+
+
 def test_every_fault_of_the_table_is_in_one_report(tmp_path: pathlib.Path) -> None:
     rows = [*FOUR, ("", "AD", "e.nii"), ("sub-06", "n/a", "f.nii"), ("sub-07", "AD", ""), ("sub-01", "AD", "g.nii")]
     rows += [("sub-08", "MCI", "h.nii"), ("sub-09", "ad", "b.nii"), ("sub-10", "NC", "x.nii", "extra")]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.data.volumes import Preprocessing, read_scan, to_scan_space
+from hetero_mtf.data.volumes.scan import read_foreground
 from hetero_mtf.errors import DataError
 from tests.data.volumes.nifti_files import AFFINE, SHAPE, numbers, write_scan
 
@@ -161,3 +162,33 @@ def test_a_map_beyond_the_result_is_zero_and_a_map_must_be_a_volume(tmp_path: pa
     assert (back[[0, 1, 6, 7]] == 0).all()
     with pytest.raises(DataError, match=r"values of shape \(4, 9, 10, 1\) are no volume; hand over an array of shape \(D, H, W\)"):
         to_scan_space(volume.values[..., None], volume.affine, path)
+
+
+def test_the_foreground_is_the_mask_of_the_table_else_what_the_steps_compute_whether_they_mask_or_not(tmp_path: pathlib.Path) -> None:
+    values = np.random.default_rng(0).normal(0, 1, (16, 16, 16)).astype(np.float32)
+    values[3:12, 3:12, 3:12] += 100
+    values[14, 14, 14] = 1000
+    head = np.zeros((16, 16, 16), bool)
+    head[3:12, 3:12, 3:12] = True
+    half = np.arange(16)[:, None, None] * np.ones((16, 16, 16)) < 8
+    path = write_scan(tmp_path / "a.nii", values, np.diag([-2.0, 2, 2, 1]))
+    mask = write_scan(tmp_path / "m.nii", half.astype(np.uint8), np.diag([-2.0, 2, 2, 1]))
+    for kind in ("none", "otsu", "table"):
+        found = read_foreground(path, Preprocessing((16, 16, 16), mask=kind))
+        np.testing.assert_array_equal(found.own, head)
+        np.testing.assert_array_equal(found.fitted, head[::-1])
+        assert found.source == "the head by Otsu's threshold"
+        named = read_foreground(path, Preprocessing((16, 16, 16), mask=kind), mask)
+        np.testing.assert_array_equal(named.own, half)
+        np.testing.assert_array_equal(named.fitted, half[::-1])
+        assert named.source == "the table's mask"
+    assert read_foreground(path, Preprocessing((16, 16, 16)), tmp_path / "gone.nii").source == "the head by Otsu's threshold"
+    every = read_foreground(path, Preprocessing((8, 8, 20), mask="nonzero"))
+    assert every.own.all() and every.fitted.shape == (8, 8, 20) and every.fitted.sum() == 8 * 8 * 16
+
+
+def test_a_map_in_the_scan_s_space_is_0_outside_what_is_given(tmp_path: pathlib.Path) -> None:
+    path, inside = write_scan(tmp_path / "a.nii.gz"), np.zeros(SHAPE, bool)
+    inside[2:5, 1:4, 3:9] = True
+    made = to_scan_space(np.ones((4, 4, 5)), np.diag([4.0, 4, 4, 1]), path, inside).get_fdata()
+    assert made[inside].max() == 1 and not made[~inside].any()

@@ -46,5 +46,9 @@ class CheckpointError(HeteroError):
     """A checkpoint cannot be written, read, or belongs to another network."""
 
 
+class NotFiniteError(HeteroError):
+    """Training made a loss, weights or optimizer slots that are NaN or infinite."""
+
+
 class NothingToSplitError(PlanError):
     """A strategy has no plan for this network or cluster; another one has."""

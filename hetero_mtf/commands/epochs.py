@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -13,7 +14,7 @@ import keras
 
 from hetero_mtf.commands.interruption import Interrupted, StopRequest
 from hetero_mtf.data.source import BatchSource
-from hetero_mtf.errors import HeteroError
+from hetero_mtf.errors import CheckpointError, HeteroError, NotFiniteError
 from hetero_mtf.report.progress import Advance, progress
 from hetero_mtf.training.timing import WARM_UP_STEPS
 from hetero_mtf.units import seconds_text
@@ -21,8 +22,27 @@ from hetero_mtf.units import seconds_text
 _COLUMN = 12  # characters at least
 
 
+@dataclasses.dataclass(frozen=True)
+class Saving:
+    """Where and when the state is saved.
+
+    Parameters
+    ----------
+    path : path of the file, or None.
+    every : steps between saves, or None for the end only.
+    keep_going : whether training goes on where its numbers are NaN or infinite.
+    """
+
+    path: str | None
+    every: int | None = None
+    keep_going: bool = False
+
+
 class Epochs(keras.callbacks.Callback):
     """Shows a bar during each epoch and prints a row at its end; saves every so many steps, at the end, and where a signal stops it.
+
+    A save on the way that fails is said on the error stream, and training goes on; the one at the end raises. A state with NaN or
+    infinity is not saved: it raises, or fails like the others where training is to keep going.
 
     Use it in a with-statement, so that a bar ends whatever happens and a training that stops on the way tells where to go on.
 
@@ -31,8 +51,7 @@ class Epochs(keras.callbacks.Callback):
     trainer : the Trainer.
     epochs : epochs in all.
     source : what it is trained on, of known length.
-    path : where to save, or None.
-    every : steps between saves, or None for the end only.
+    saving : where and when to save.
     stop : looked at after each step, each batch of validation and each epoch: the state is saved there and `Interrupted` raised.
 
     Attributes
@@ -41,13 +60,13 @@ class Epochs(keras.callbacks.Callback):
         may be short.
     """
 
-    def __init__(self, trainer: Any, epochs: int, source: BatchSource, path: str | None, every: int | None, stop: StopRequest) -> None:
+    def __init__(self, trainer: Any, epochs: int, source: BatchSource, saving: Saving, stop: StopRequest) -> None:
         super().__init__()
         self._stop = stop
         self._trainer, self._epochs, self._source = trainer, epochs, source
         self._batches = source.batches_per_epoch or 1
         self._trained_s, self._waited_s, self._waited_before_s = 0.0, 0.0, 0.0
-        self._path, self._every, self._saved = path, every, 0
+        self._path, self._every, self._keep_going, self._saved = saving.path, saving.every, saving.keep_going, 0
         self._bar = contextlib.ExitStack()
         self._advance: Advance = lambda step: None
         self._columns, self._widths = list[str](), list[int]()
@@ -101,7 +120,7 @@ class Epochs(keras.callbacks.Callback):
         self._steps += 1
         self._advance(f"loss {logs['loss']:.4f}" if logs else "")
         if self._every is not None and self._trainer.step % self._every == 0:
-            self._save()
+            self._try_to_save(self._every)
         self._end_if_asked()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -133,9 +152,20 @@ class Epochs(keras.callbacks.Callback):
 
     def _save(self) -> None:
         if self._path is not None:
-            self._trainer.save(self._path)
+            self._trainer.save(self._path, only_finite=True)
             self._saved = self._trainer.step
         self._stop.saved = self.saved
+
+    def _try_to_save(self, every: int) -> None:
+        """Save, or say why not and go on."""
+        try:
+            self._save()
+        except (CheckpointError, NotFiniteError) as fault:
+            if isinstance(fault, NotFiniteError) and not self._keep_going:
+                raise
+            step = self._trainer.step
+            wrong = f"the state after step {step} is not saved: {fault}" if isinstance(fault, CheckpointError) else str(fault)
+            click.echo(f"hetero-mtf: warning: {wrong}; training goes on and saves next after step {step + every}, or at its end", err=True)
 
     def _end_if_asked(self) -> None:
         """Save what has been reached and end, if a signal asked for it."""

@@ -51,6 +51,7 @@ class Run:
     measured: str | None = None
     loss: str | None = None
     metrics: tuple[str, ...] = ()
+    keep_going: bool = False
     volumes: VolumeOptions = VolumeOptions()
 
     def __post_init__(self) -> None:
@@ -89,8 +90,9 @@ class Run:
 @shared.learning_rate_option
 @shared.objective_options
 @shared.budget_option
-@click.option("--save", metavar="FILE", help="Where to save all state: at the end and, with --save-every, on the way.")
-@click.option("--save-every", type=click.IntRange(1), metavar="STEPS", help="Steps between saves.  [default: only at the end]")
+@click.option("--save", metavar="FILE", help="Where to save all state: at the end, at a signal, and with --save-every on the way.")
+@click.option("--save-every", type=click.IntRange(1), metavar="STEPS", help="Steps between saves.  [default: not on the way]")
+@click.option("--keep-going", is_flag=True, help="Go on training where the loss is NaN or infinite, rather than stop.")
 @click.option("--resume", metavar="FILE", help="Go on from a file that --save wrote, in mid-epoch too, under any plan.")
 @click.option("--output", metavar="FILE.keras", help="Where to save the trained Keras model.")
 @shared.seed_option
@@ -184,15 +186,16 @@ def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, stop: Stop
 
 def _fit(run: Run, data: LabelledData, trainer: Trainer, stop: StopRequest) -> Epochs:
     """Train, and return what was seen meanwhile."""
-    from hetero_mtf.commands.epochs import Epochs
+    from hetero_mtf.commands.epochs import Epochs, Saving
 
+    saving = Saving(run.save, run.save_every, run.keep_going)
     size = trainer.plan.batch_size
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(data.training(size, run.seed))
         validation = stack.enter_context(data.testing(size, "validation")) if data.counts.get("validation") else None
-        epochs = stack.enter_context(Epochs(trainer, run.epochs, source, run.save, run.save_every, stop))
+        epochs = stack.enter_context(Epochs(trainer, run.epochs, source, saving, stop))
         stack.enter_context(stop.deferred())
-        trainer.fit(source, validation_data=validation, epochs=run.epochs, callbacks=[epochs])
+        trainer.fit(source, validation_data=validation, epochs=run.epochs, callbacks=[epochs], keep_going=run.keep_going)
     if epochs.waiting is not None:
         click.echo(f"waiting for data took {epochs.waiting:.1%} of the steps")
     return epochs

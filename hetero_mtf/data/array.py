@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hetero_mtf.errors import DataError
 
 Array = npt.NDArray[Any]
+_BLOCK = 2**22  # elements looked at together, so that the answer takes little memory
 
 
 def as_numbers(value: Any, what: str) -> Array:
@@ -47,9 +48,11 @@ def check_finite(array: Array, what: str) -> None:
     DataError
         Naming how many samples are concerned and the first of them.
     """
-    if array.dtype.kind in "biu":
+    if array.dtype.kind in "biu" or not array.size:
         return
-    bad = ~np.isfinite(array).reshape(len(array), -1).all(axis=1)
+    starts = range(0, len(array), max(1, _BLOCK * len(array) // array.size))
+    step = starts.step
+    bad = np.concatenate([~np.isfinite(array[at : at + step]).reshape(len(array[at : at + step]), -1).all(axis=1) for at in starts])
     if bad.any():
         extent = f"{int(bad.sum())} of {len(array)} samples, the first at {int(bad.argmax())}"
         raise DataError(f"{what} has NaN or infinite values in {extent}; remove them")

@@ -24,6 +24,7 @@ class ArraySource(OrderedSource):
     class_weight : weight of each class number, instead of `sample_weight`.
     dtype : what samples and weights are cast to, batch by batch; None leaves them as they are.
     form : how the model packs several inputs and outputs; None where there is one array of each.
+    finite : whether NaN and infinity in `x` are refused, as for training.
 
     Raises
     ------
@@ -45,8 +46,9 @@ class ArraySource(OrderedSource):
         class_weight: Mapping[int, float] | None = None,
         dtype: str | None = None,
         form: Form | None = None,
+        finite: bool = False,
     ) -> None:
-        data = check_batch(x, y, sample_weight, form=form)
+        data = check_batch(x, y, sample_weight, form=form, finite=finite)
         super().__init__(data.size, batch_size, shuffle, seed)
         self._data = data if class_weight is None else add_class_weight(data, check_class_weight(class_weight))
         self._dtype = dtype

@@ -52,7 +52,7 @@ def each(part: Any, change: Callable[[Array], Array]) -> Any:
     return None if part is None else change(part)
 
 
-def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "", form: Form | None = None) -> Batch:
+def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "", form: Form | None = None, *, finite: bool = False) -> Batch:
     """Return `x`, `y` and `sample_weight` as arrays that fit each other.
 
     Parameters
@@ -62,6 +62,7 @@ def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "", form: Form 
     sample_weight : (samples,) or (samples, 1) array-like, finite and not negative, or None.
     where : how the message calls the place, such as " of batch 3"; empty for whole data.
     form : how the model packs several of them; None where each is one array.
+    finite : whether NaN and infinity in `x` are refused too, as for training.
 
     Raises
     ------
@@ -73,7 +74,7 @@ def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "", form: Form 
         y = None if y is None else form.y(y, where)
         sample_weight = None if sample_weight is None else form.weight(sample_weight, where)
     names, first_name = (form.outputs.names, form.inputs.names[0]) if form else ((), "")
-    samples = _each_named(x, "x", where, form.inputs.names if form else (), _check_samples)
+    samples = _each_named(x, "x", where, form.inputs.names if form else (), lambda array, what: _check_samples(array, what, finite))
     first = samples[0] if isinstance(samples, tuple) else samples
     for name, part in zip(form.inputs.names if form else (), samples if isinstance(samples, tuple) else ()):
         if len(part) != len(first):
@@ -94,11 +95,13 @@ def _each_named(part: Any, what: str, where: str, names: Sequence[str], check: C
     return tuple(None if array is None else check(as_numbers(array, name), name) for name, array in zip(called, part))
 
 
-def _check_samples(samples: Array, what: str) -> Array:
+def _check_samples(samples: Array, what: str, finite: bool) -> Array:
     if not samples.ndim:
         raise DataError(f"{what} is a single number; hand over an array of shape (samples, ...)")
     if not len(samples):
         raise DataError(f"{what} is empty, its shape is {samples.shape}; there must be at least one sample")
+    if finite:
+        check_finite(samples, what)
     return samples
 
 

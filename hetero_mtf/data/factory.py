@@ -27,6 +27,7 @@ def batch_source(
     dtype: str | None = None,
     labels: bool = True,
     form: Form | None = None,
+    finite: bool = False,
 ) -> BatchSource:
     """Return a source of batches of `x` and `y`.
 
@@ -44,6 +45,7 @@ def batch_source(
     dtype : what samples and weights are cast to; None leaves them.
     labels : whether labels are needed, as for training; not for predicting.
     form : how the model packs several inputs and outputs; None where there is one array of each.
+    finite : whether NaN and infinity in `x` are refused, as for training; a BatchSource is not looked into.
 
     Raises
     ------
@@ -63,13 +65,13 @@ def batch_source(
     packed = form is not None and not _is_array(x) and form.holds_arrays(x, y, labels)
     if y is None and not _is_array(x) and not packed:
         _refuse("a stream of batches", sample_weight=sample_weight)
-        return StreamSource(x, steps_per_epoch, class_weight=class_weight, dtype=dtype, labels=labels, form=form)
+        return StreamSource(x, steps_per_epoch, class_weight=class_weight, dtype=dtype, labels=labels, form=form, finite=finite)
     if not _is_array(x) and not packed and (is_tensor_dataset(x) or not isinstance(x, (list, tuple))):
         _refuse(f"a {type(x).__name__}", y=y)
     if y is None and labels:
         raise DataError(f"x is {'a dict' if packed else 'an array'} and y is missing; pass the labels as y")
     _refuse("an array", steps_per_epoch=steps_per_epoch)
-    return ArraySource(x, y, sample_weight, batch_size, shuffle, seed, class_weight=class_weight, dtype=dtype, form=form)
+    return ArraySource(x, y, sample_weight, batch_size, shuffle, seed, class_weight=class_weight, dtype=dtype, form=form, finite=finite)
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ class StreamSource(BatchSource):
     dtype : what samples and weights are cast to; None leaves them.
     labels : whether batches must have labels; without, x alone or (x,) will do.
     form : how the model packs several inputs and outputs; None where there is one array of each.
+    finite : whether NaN and infinity in `x` are refused, as for training.
 
     Raises
     ------
@@ -47,6 +48,7 @@ class StreamSource(BatchSource):
         dtype: str | None = None,
         labels: bool = True,
         form: Form | None = None,
+        finite: bool = False,
     ) -> None:
         super().__init__()
         if steps_per_epoch is not None and (not isinstance(steps_per_epoch, int) or steps_per_epoch < 1):
@@ -59,6 +61,7 @@ class StreamSource(BatchSource):
         self._dtype = dtype
         self._labels = labels
         self._form = form
+        self._finite = finite
         self._running: Iterator[Any] | None = None
         self._behind = 0
 
@@ -120,7 +123,7 @@ class StreamSource(BatchSource):
         x, y, weights = (*parts, None, None)[:3]
         if y is None and self._labels:
             raise DataError(f"y{where} is None; hand over (x, y) or (x, y, sample_weight)")
-        batch = check_batch(x, y, weights, where, self._form)
+        batch = check_batch(x, y, weights, where, self._form, finite=self._finite)
         if self._class_weight is not None:
             batch = add_class_weight(batch, self._class_weight, where)
         return cast_batch(batch, self._dtype)

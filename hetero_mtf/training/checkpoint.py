@@ -20,6 +20,7 @@ from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.json_file import replace_file
 from hetero_mtf.program.builder import variable_key
 from hetero_mtf.program.program import slot_key
+from hetero_mtf.training.finite import is_finite
 
 VERSION = 1
 _META = "meta"
@@ -63,6 +64,7 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
         "step": state.step,
         "seed": state.seed,
         "position": state.position,
+        "finite": is_finite(state.values),
     }
     document = np.frombuffer(json.dumps(meta).encode(), np.uint8)
     try:

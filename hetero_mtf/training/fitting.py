@@ -2,67 +2,98 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hetero_mtf.data.source import BatchSource
-from hetero_mtf.errors import DataError, UnsupportedError
+from hetero_mtf.errors import DataError, NotFiniteError, UnsupportedError
+from hetero_mtf.training.finite import loss_fault
 from hetero_mtf.training.keras_side import KerasSide
 
 
-def run_epochs(
-    trainer: Any, keras_side: KerasSide, source: BatchSource, validation_data: Any, epochs: int, callbacks: Sequence[Any], verbose: int
-) -> Any:
-    """Train until `epochs` epochs were handed over and return Keras's History.
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """The options of `Trainer.fit` that are not about its data.
 
-    What a callback does to the model's weights when an epoch or the training begins or ends is trained on with, as in Keras.
+    Parameters
+    ----------
+    validation_data, epochs, callbacks, verbose, keep_going : as there.
+    """
+
+    validation_data: Any
+    epochs: int
+    callbacks: tuple[Any, ...]
+    verbose: int
+    keep_going: bool
+
+
+def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fit) -> Any:
+    """Train until all epochs were handed over and return Keras's History.
+
+    What a callback does to the model's weights, slots and iterations when an epoch or the training begins or ends is trained on with,
+    as in Keras; so is the epoch to begin with that a callback sets (`model._initial_epoch`, by BackupAndRestore).
 
     Parameters
     ----------
     trainer : the Trainer.
     keras_side : its Keras side.
     source : batches, at the position to start from.
-    validation_data, epochs, callbacks, verbose : as for `Trainer.fit`.
+    fit : the options.
 
     Raises
     ------
+    NotFiniteError
+        If the loss of a step was NaN or infinite, and no callback stopped training at the end of the epoch that this step ended.
     UnsupportedError
         If a callback is to save weights between batches.
     """
-    import keras
-
-    _check_callbacks(callbacks)
-    listeners = keras.callbacks.CallbackList(
-        list(callbacks),
-        add_history=True,
-        add_progbar=bool(verbose),
-        model=keras_side.model,
-        verbose=verbose,
-        epochs=epochs,
-        steps=source.batches_per_epoch,
-    )
-    mirror = _Mirror(trainer, keras_side, bool(callbacks))
-    keras_side.model.stop_training = False
+    _check_callbacks(fit.callbacks)
+    listeners = _listeners(keras_side, source, fit)
+    mirror = _Mirror(trainer, keras_side, bool(fit.callbacks))
+    model = keras_side.model
+    model.stop_training, model._initial_epoch = False, None
     mirror.show()
     listeners.on_train_begin()
     mirror.take_back()
+    if model._initial_epoch:
+        source.restore({**source.state(), "epoch": model._initial_epoch, "batch": 0, "sample": 0})
     logs: dict[str, float] = {}
-    while source.epoch < epochs and not keras_side.model.stop_training:
+    while source.epoch < fit.epochs and not model.stop_training:
         epoch = source.epoch
         listeners.on_epoch_begin(epoch)
         mirror.take_back()
-        logs = _run_epoch(trainer, keras_side, source, listeners)
-        if validation_data is not None:
-            logs.update({f"val_{name}": value for name, value in _validate(trainer, validation_data, listeners).items()})
+        logs, fault = _run_epoch(trainer, keras_side, source, listeners, fit.keep_going)
+        if fit.validation_data is not None:
+            logs.update({f"val_{name}": value for name, value in _validate(trainer, fit.validation_data, listeners).items()})
         mirror.show()
         listeners.on_epoch_end(epoch, logs)
         mirror.take_back()
+        if fault is not None and not model.stop_training:
+            raise fault
     mirror.show()
     listeners.on_train_end(logs)
     mirror.take_back()
-    return keras_side.model.history
+    return model.history
+
+
+def _listeners(keras_side: KerasSide, source: BatchSource, fit: Fit) -> Any:
+    """Return the callbacks as one, with those that Keras adds."""
+    import keras
+
+    return keras.callbacks.CallbackList(
+        list(fit.callbacks),
+        add_history=True,
+        add_progbar=bool(fit.verbose),
+        model=keras_side.model,
+        verbose=fit.verbose,
+        epochs=fit.epochs,
+        steps=source.batches_per_epoch,
+    )
 
 
 def _check_callbacks(callbacks: Sequence[Any]) -> None:
@@ -76,19 +107,33 @@ def _check_callbacks(callbacks: Sequence[Any]) -> None:
             )
 
 
-def _run_epoch(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners: Any) -> dict[str, float]:
-    """Train on the rest of the present epoch and return its mean loss and metrics."""
+def _run_epoch(
+    trainer: Any, keras_side: KerasSide, source: BatchSource, listeners: Any, keep_going: bool
+) -> tuple[dict[str, float], NotFiniteError | None]:
+    """Train on the rest of the present epoch and return its mean loss and metrics.
+
+    A loss that is not finite ends the epoch, and its error is returned; where training is to keep going, it is warned of once.
+    """
     keras_side.reset_metrics()
     means = Means()
     logs: dict[str, float] = {}
+    warned = False
     for number, batch in enumerate(source):
         listeners.on_train_batch_begin(number)
         losses, metrics = trainer._train(batch, keras_side.has_metrics)
         logs = {**means.add(losses, batch.size), **metrics}
+        fault = None
+        if not math.isfinite(losses["loss"]) and not warned:
+            fault = loss_fault(trainer._graph, trainer._engine.read(), trainer.step, losses["loss"], batch)
         listeners.on_train_batch_end(number, logs)
         if keras_side.model.stop_training:
             break
-    return logs
+        if fault is not None and not keep_going:
+            return logs, fault
+        if fault is not None:
+            warnings.warn(f"training goes on although {fault}", stacklevel=2)
+            warned = True
+    return logs, None
 
 
 def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners: Any = None) -> dict[str, float]:
@@ -147,22 +192,23 @@ class Means:
 
 
 class _Mirror:
-    """Keeps the callbacks' model in step with the trainer, both ways, if anybody looks."""
+    """Keeps the callbacks' model and its optimizer in step with the trainer, both ways, if anybody looks."""
 
     def __init__(self, trainer: Any, keras_side: KerasSide, watched: bool) -> None:
         self._trainer, self._keras_side, self._watched = trainer, keras_side, watched
         self._shown: dict[str, np.ndarray] = {}
 
     def show(self) -> None:
-        """Put the present weights into the model that callbacks see."""
+        """Put the present weights, slots and number of steps into the model that callbacks see."""
         if self._watched:
-            self._keras_side.write(self._trainer._engine.read())
+            self._keras_side.write(self._trainer._engine.read(), self._trainer.step)
             self._shown = self._keras_side.read()
 
     def take_back(self) -> None:
-        """Train on with the model's weights if a callback has changed them."""
+        """Train on with the model's weights, slots and number of steps where a callback has changed them."""
         if not self._watched:
             return
+        self._trainer._step = self._keras_side.step
         now = self._keras_side.read()
         if any(not np.array_equal(now[key], self._shown[key], equal_nan=True) for key in now):
             self._shown = now

@@ -12,6 +12,9 @@ from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
 from hetero_mtf.program.builder import variable_key
+from hetero_mtf.program.program import slot_key
+
+_SLOT_LISTS = {"momentums": "momentum", "_momentums": "momentum", "_velocities": "velocity", "_velocity_hats": "velocity_hat"}
 
 
 class KerasSide:
@@ -62,14 +65,40 @@ class KerasSide:
         found = self.model.compute_metrics(None, self._outputs.pack(y), self._outputs.pack(outputs), None)
         return {name: float(np.asarray(value)) for name, value in found.items() if name != "loss"}
 
-    def write(self, values: Mapping[str, np.ndarray]) -> None:
-        """Put whole values, by variable key, into the model."""
+    @property
+    def step(self) -> int:
+        """Number of steps that the model's optimizer has taken."""
+        return int(np.asarray(self.model.optimizer.iterations))
+
+    def write(self, values: Mapping[str, np.ndarray], step: int) -> None:
+        """Put whole values into the model and its optimizer.
+
+        Parameters
+        ----------
+        values : variable or slot key -> whole array; a slot that is missing is zero.
+        step : number of steps taken.
+        """
         _assign(self._live, values)
         _finalize(self.model)
+        for key, slot in self._slots().items():
+            slot.assign(values.get(key, np.zeros(slot.shape, slot.dtype)))
+        self.model.optimizer.iterations.assign(step)
 
     def read(self) -> dict[str, np.ndarray]:
-        """Return the model's values by variable key."""
-        return {key: np.array(variable) for key, variable in self._live.items()}
+        """Return the model's values by variable key, and its optimizer's by slot key."""
+        return {key: np.array(variable) for key, variable in {**self._live, **self._slots()}.items()}
+
+    def _slots(self) -> dict[str, Any]:
+        """Return the Keras variables of the optimizer's slots by key; Keras makes them now if it has not yet."""
+        optimizer, trained = self.model.optimizer, self.model.trainable_variables
+        if not optimizer.built:
+            optimizer.build(trained)
+        keys = {id(variable): key for key, variable in self._live.items()}
+        return {
+            slot_key(keys[id(variable)], name): slot
+            for attribute, name in _SLOT_LISTS.items()
+            for variable, slot in zip(trained, getattr(optimizer, attribute, ()))
+        }
 
 
 def clone(model: Any) -> Any:

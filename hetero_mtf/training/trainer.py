@@ -24,7 +24,8 @@ from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
 from hetero_mtf.training.checkpoint import State, check_values, fitting_values, load_state, save_state
-from hetero_mtf.training.fitting import run_epochs, run_test
+from hetero_mtf.training.finite import check_replacement
+from hetero_mtf.training.fitting import Fit, run_epochs, run_test
 from hetero_mtf.training.keras_side import KerasSide, clone, read_weights, write_weights
 
 
@@ -109,6 +110,8 @@ class Trainer:
     def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
         """Take one step and return this batch's mean loss before it, all outputs' and regularization included.
 
+        A loss that is NaN or infinite is returned like any other, as in Keras; `fit` raises.
+
         Parameters
         ----------
         x, y : (batch, ...) samples and targets; any batch size. Several are packed as the model's inputs and outputs: lists, or
@@ -190,6 +193,7 @@ class Trainer:
         steps_per_epoch: int | None = None,
         callbacks: Sequence[Any] = (),
         verbose: int = 0,
+        keep_going: bool = False,
     ) -> Any:
         """Train for some epochs and return Keras's History.
 
@@ -205,9 +209,11 @@ class Trainer:
         class_weight : class number -> weight, for one output.
         shuffle : whether arrays are shuffled each epoch, by the trainer's seed.
         steps_per_epoch : batches an epoch of an endless stream.
-        callbacks : Keras callbacks; they see a copy of the model, which has the present weights whenever an epoch or the training
-            begins or ends. What they change in it then is trained on with. Between batches it has those of the epoch's beginning.
+        callbacks : Keras callbacks; they see a copy of the model, which has the present weights, optimizer slots and iterations
+            whenever an epoch or the training begins or ends. What they change in it then is trained on with, and training begins at
+            the epoch that they set as Keras's BackupAndRestore does. Between batches it has the weights of the epoch's beginning.
         verbose : as for `keras.Model.fit`.
+        keep_going : whether to warn, rather than to raise, where a loss is NaN or infinite.
 
         Returns
         -------
@@ -216,7 +222,10 @@ class Trainer:
         Raises
         ------
         DataError
-            If the data do not fit the network, its loss or each other, or an option does not go with their form.
+            If the data do not fit the network, its loss or each other, have NaN or infinity, or an option does not go with their form.
+        NotFiniteError
+            If the loss of a step is NaN or infinite: that step ends the epoch, and unless a callback stops training then, this is
+            raised. It names the step and the first layer, in the order of the graph, whose weights are not finite after it.
         UnsupportedError
             If a callback is to save weights between batches.
         WorkerError
@@ -234,14 +243,15 @@ class Trainer:
             seed=self._seed,
             steps_per_epoch=steps_per_epoch,
             form=self._form,
+            finite=True,
         ) as source:
-            return self._fit(source, validation_data, epochs, callbacks, verbose)
+            return self._fit(source, Fit(validation_data, epochs, tuple(callbacks), verbose, keep_going))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""
         return self._engine.placement()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], only_finite: bool = False) -> None:
         """Write all state to a file that loads under any plan for this network.
 
         The optimizer's settings are not part of it: who restores it gives them anew, also a learning rate that a callback had set.
@@ -249,14 +259,19 @@ class Trainer:
         Parameters
         ----------
         path : path of the file to write or replace.
+        only_finite : whether to refuse weights and slots that are NaN or infinite also where no finite state would be replaced.
 
         Raises
         ------
         CheckpointError
             If it cannot be written; an older file stays as it was.
+        NotFiniteError
+            If weights or slots are NaN or infinite and the file holds a state that is finite, which stays.
         """
         position = self._source.state() if self._source is not None else self._position
-        save_state(path, State(self._graph.digest, self._optimizer_name, self._engine.read(), self._step, self._seed, position))
+        values = self._engine.read()
+        check_replacement(path, self._graph, values, self._step, only_finite)
+        save_state(path, State(self._graph.digest, self._optimizer_name, values, self._step, self._seed, position))
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Take over the state in a file written by `save`, under whatever plan is in force here.
@@ -328,14 +343,14 @@ class Trainer:
     def _batch_size(self, given: int | None) -> int:
         return self.plan.batch_size if given is None else given
 
-    def _fit(self, source: BatchSource, validation_data: Any, epochs: int, callbacks: Sequence[Any], verbose: int) -> Any:
+    def _fit(self, source: BatchSource, fit: Fit) -> Any:
         """Train on batches from where a checkpoint was made, if one was restored; while it lasts, `save` knows the position."""
         self._source = source
         try:
             if self._position is not None:
                 source.restore(self._position)
                 self._position = None
-            return run_epochs(self, self._keras, source, validation_data, epochs, callbacks, verbose)
+            return run_epochs(self, self._keras, source, fit)
         finally:
             self._source = None
 

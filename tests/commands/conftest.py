@@ -122,7 +122,8 @@ def start():
 
     def launch(*arguments, file_bytes=None, **variables):
         hidden = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-        command = [sys.executable, "-m", "hetero_mtf.commands.main", *map(str, arguments)]
+        # a shell may ignore SIGINT for what it starts in the background
+        command = ["env", "--default-signal=INT", sys.executable, "-m", "hetero_mtf.commands.main", *map(str, arguments)]
         if file_bytes is not None:
             command = ["prlimit", f"--fsize={file_bytes}", *command]
         process = subprocess.Popen(
@@ -180,7 +181,7 @@ def workers_of(process):
     return sorted(named)
 
 
-def until(condition, limit_s=60.0):
+def until(condition, limit_s=150.0):
     """Wait for a condition and return what it gave; the limit is for a broken program, not a measure."""
     end_s = time.monotonic() + limit_s
     while not (found := condition()) and time.monotonic() < end_s:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import warnings
 
@@ -74,8 +75,8 @@ def test_a_run_resumed_in_mid_epoch_ends_with_the_numbers_of_an_uninterrupted_on
     assert straight.code == 0, straight
     save = Trainer.save
 
-    def save_and_end(self, path):
-        save(self, path)
+    def save_and_end(self, path, **options):
+        save(self, path, **options)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -141,6 +142,48 @@ def test_truncated_data_is_refused(cli, model, plan, folder, tmp_path):
     assert "cut.npz is not a complete .npz file" in cli("train", *model, "--data", f"npz:{tmp_path / 'cut.npz'}", "--plan", plan).sentence
 
 
+def test_a_loss_that_is_not_finite_ends_training_and_leaves_the_last_finite_state(cli, subject, plan, tmp_path):
+    state = tmp_path / "s.npz"
+    options = [*subject, "--plan", plan, "--optimizer", "sgd", "--epochs", "1", "--save", state, "--save-every", "1"]
+    assert cli("train", *options).code == 0
+    before = state.read_bytes()
+    resumed = ["--resume", state, "--epochs", "3", "--learning-rate", "1e30"]
+    said = cli("train", *options, *resumed)
+    assert re.search(r"step [78].* first .*; use a smaller learning rate", said.sentence), said
+    with np.load(state) as kept:
+        assert all(np.isfinite(kept[name]).all() for name in kept.files)
+    assert f"is in {state}: go on from there" in said.out or state.read_bytes() == before
+    before = state.read_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        going = cli("train", *options, *resumed, "--keep-going")
+    assert going.code == 1 and state.read_bytes() == before and re.search(r"^ +3/3 +6/6 +nan ", going.out, re.MULTILINE), going
+    assert "hetero-mtf: warning: training goes on although the loss of step" in going.err
+    assert going.err.splitlines()[-1].startswith("hetero-mtf: the state after step 18 is not saved")
+
+
+@pytest.mark.parametrize("full_until, code", [(4, 0), (100, 1)])
+def test_a_save_on_the_way_that_fails_is_said_and_training_goes_on(cli, subject, plan, tmp_path, monkeypatch, full_until, code):
+    save, (soft, hard) = Trainer.save, resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def save_on_a_full_disk(self, path, **options):
+        if self.step <= full_until:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        try:
+            return save(self, path, **options)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    monkeypatch.setattr(Trainer, "save", save_on_a_full_disk)
+    said = cli("train", *subject, "--plan", plan, "--epochs", "1", "--save", tmp_path / "s.npz", "--save-every", "2")
+    assert said.code == code, said
+    lines = [line for line in said.err.splitlines() if line]
+    failed = [re.search(r"after step (\d+) is not saved: .*too large.*next after step (\d+), or at its end$", line) for line in lines[:3]]
+    assert [match and match.groups() for match in failed] == [("2", "4"), ("4", "6"), ("6", "8")][: 2 if code == 0 else 3], lines
+    assert (tmp_path / "s.npz").exists() == (code == 0) and len(lines) == (2 if code == 0 else 4)
+    assert re.search(r"^ +1/1 +6/6 ", said.out, re.MULTILINE)
+
+
 @pytest.mark.slow
 def test_a_disk_that_is_full_while_saving_leaves_no_half_file(start, subject, plan, tmp_path):
     process = start("train", *subject, "--plan", plan, "--epochs", "1", "--save", tmp_path / "s.npz", file_bytes=2000)
@@ -174,6 +217,29 @@ def test_a_death_or_interruption_ends_in_one_sentence_and_leaves_nothing(start, 
     assert phase == "calibration" or code == 1 or f"is in {tmp_path / 's.npz'}" in told[0]
     assert processes.until(lambda: not any(processes.alive(child) for child in below))
     assert not [name for name in processes.control_groups() if int(name.split("-")[1]) in below]
+
+
+@pytest.mark.slow
+def test_a_second_interrupt_ends_a_run_whose_worker_hangs(cli, start, model, folder, tmp_path, processes):
+    cluster, plan = ["--cluster", "emulate:0.6,0.3"], tmp_path / "plan.json"
+    assert cli("plan", *model, *cluster, "--shares", "2,1", "--batch-size", "8", "-o", plan).code == 0
+    data = ["--data", f"npz:{folder / 'data.npz'}", "--plan", plan, "--save", tmp_path / "s.npz", "--save-every", "1"]
+    process = start("train", *model, *data, *cluster, *ENDLESS)
+    assert processes.until(lambda: (tmp_path / "s.npz").exists())
+    below = processes.descendants(process.pid)
+    supervisor = next(child for child in below if processes.workers_of(child))
+    for stopped in (supervisor, processes.workers_of(process.pid)[0]):  # a supervisor may let its workers go on
+        os.kill(stopped, signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    assert any("finishing the step; press Ctrl-C again to stop at once" in line for line in process.stderr)
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=60)
+    assert process.returncode == 130
+    assert re.search(r"interrupted before .*; the state after step \d+ is in .*s.npz: go on", process.stderr.read().splitlines()[-1])
+    for child in below:
+        if processes.alive(child):
+            os.kill(child, signal.SIGCONT)
+    assert processes.until(lambda: not any(processes.alive(child) for child in below))
 
 
 @pytest.mark.slow

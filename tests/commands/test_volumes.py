@@ -254,8 +254,8 @@ def test_training_on_scans_goes_on_as_if_it_had_not_been_interrupted(cli, traini
     straight = cli(*options, "--save", tmp_path / "whole.npz")
     save = Trainer.save
 
-    def save_and_end(self, path):
-        save(self, path)
+    def save_and_end(self, path, **options):
+        save(self, path, **options)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

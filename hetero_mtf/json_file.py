@@ -71,14 +71,15 @@ def write_json(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
         file.write((json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
 
 
-def read_json(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[str, Any]:
+def read_json(path: str | os.PathLike[str], *, kind: str, version: int, earlier: tuple[int, ...] = ()) -> dict[str, Any]:
     """Return the document in a JSON file written for `kind` in schema `version`.
 
     Parameters
     ----------
     path : path of the file.
     kind : the document's `kind` entry, such as "plan" or "profile".
-    version : the schema version this program reads.
+    version : the schema version this program writes and reads.
+    earlier : versions that it still reads.
 
     Raises
     ------
@@ -102,7 +103,7 @@ def read_json(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[
         raise HeteroError(f"{source} is not a complete JSON file ({fault}); {remedy}") from fault
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise HeteroError(f"{source} is not a {kind} file; {remedy}")
-    if document.get("version") != version or isinstance(document["version"], bool):
+    if document.get("version") not in (version, *earlier) or isinstance(document["version"], bool):
         raise HeteroError(f"{source} has version {value_text(document.get('version'))} and this program reads {version}; {remedy}")
     if repeated.keys:
         raise HeteroError(f"{source} names {', '.join(repeated.keys)} twice in one object, so it is not clear what counts; {remedy}")

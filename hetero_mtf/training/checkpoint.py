@@ -111,6 +111,19 @@ def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) 
     CheckpointError
         If an array is missing, of another shape, or of no known variable.
     """
+    faults = value_faults(state, graph)
+    if faults:
+        raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults[:5])}); take an earlier one or train anew")
+
+
+def value_faults(state: State, graph: LayerGraph) -> list[str]:
+    """Return every way in which a state's arrays are not the variables of a network and slots of them.
+
+    Parameters
+    ----------
+    state : the state.
+    graph : the network.
+    """
     shapes = {key: v.shape for key, v in _variables(graph).items()}
     faults = [f"{key} is missing" for key in shapes if key not in state.values]
     for key, value in state.values.items():
@@ -119,8 +132,7 @@ def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) 
             faults.append(f"{key} is unknown")
         elif value.shape != expected or value.dtype.kind != "f":
             faults.append(f"{key} is {value.dtype} {value.shape}, expected {graph.dtype} {expected}")
-    if faults:
-        raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults[:5])}); take an earlier one or train anew")
+    return faults
 
 
 def fitting_values(path: str | os.PathLike[str], state: State, graph: LayerGraph, slots: Sequence[str]) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ import click
 from hetero_mtf.commands import options as shared
 from hetero_mtf.commands.options import OptimizerChoice
 from hetero_mtf.commands.volume_options import SIZES, VolumeOptions, default_batch_size, is_volumes, volume_options
+from hetero_mtf.scratch_file import sole_writer
 
 if TYPE_CHECKING:
     from hetero_mtf.commands.epochs import Epochs
@@ -60,6 +61,8 @@ class Run:
             raise click.UsageError(f"--output is {self.output!r}; Keras wants a name that ends in .keras")
         if self.output is not None and self.save is not None and os.path.realpath(self.output) == os.path.realpath(self.save):
             raise click.UsageError("--save and --output name the same file; the model would take the place of the state")
+        if self.save is not None and self.save.endswith((".keras", ".h5")):
+            raise click.UsageError(f"--save is {self.save!r} and writes no Keras file; write --save state.npz, and the model with --output")
         self.volumes.check_data(self.data)
 
     @property
@@ -112,6 +115,8 @@ def command(**options: Any) -> None:
     choice = run.choice
     for path in (run.save, run.output, run.measured, run.volumes.split):
         check_target(path)
+    if run.save is not None:
+        click.get_current_context().with_resource(sole_writer(run.save))  # until the command ends
     subject = _subject(run)
     for line in subject.data.lines:
         click.echo(line)

@@ -166,7 +166,8 @@ def _network_of_structure(how: Made, stored: Stored, checkpoint: str) -> tuple[A
     path = str(data_path(checkpoint))
     if how.arguments or how.dtype not in (None, stored.dtype):
         given = f"--dtype {how.dtype}" if not how.arguments else f"--model-arg {argument_texts(how.arguments)[0]}"
-        raise CheckpointError(f"{given} goes with --model; without it the network is as {path} describes it, so name the model or leave it out")
+        wrong = f"{given} goes with --model, and without it the network is as {path} describes it"
+        raise CheckpointError(f"{wrong}; name the model, or leave the option out")
     if stored.structure is None:
         wrong = f"{path} holds no structure of its network, only the name {stored.origin}, which is not followed"
         raise CheckpointError(f"{wrong}; give the --model and --model-arg of the training")

@@ -73,6 +73,23 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
         raise CheckpointError(str(fault)) from fault
 
 
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Raise if a state is to have the name of a Keras file.
+
+    Parameters
+    ----------
+    path : path of the file to write.
+
+    Raises
+    ------
+    CheckpointError
+        If it is; the call that writes such a file is named.
+    """
+    if os.fspath(path).endswith((".keras", ".h5")):
+        wrong = f"{path} has the name of a Keras file, and a trainer's state is none"
+        raise CheckpointError(f"{wrong}; call trainer.to_keras().save({os.fspath(path)!r}), or save the state as state.npz")
+
+
 def load_state(path: str | os.PathLike[str]) -> State:
     """Return the state in a file written by `save_state`.
 

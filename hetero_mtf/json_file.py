@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import errno
 import json
 import os
 import pathlib
 import stat
-import uuid
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from hetero_mtf.errors import HeteroError
+from hetero_mtf.scratch_file import open_scratch, remove_abandoned
 from hetero_mtf.units import value_text
 
 MAX_JSON_BYTES = 256 * 2**20
@@ -20,38 +21,69 @@ _NAMED = 20  # keys in a message
 
 
 @contextlib.contextmanager
-def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replace_file(path: str | os.PathLike[str], suffix: str = "") -> Iterator[BinaryIO]:
     """Yield a binary file that takes the place of `path` when the block ends well.
 
-    The bytes are written beside the target, flushed to disk and then renamed, so a reader sees
-    the old file or the new one and a failure leaves the old one alone. The new file has the permissions
-    of the old one, or those that the user's mask gives.
+    The bytes are written beside the target, flushed to disk and then renamed, so a reader sees the old file or the new one and a
+    failure leaves the old one alone. A symbolic link stays, and what it points to is replaced. The new file has the permissions, the
+    owner and the group of the old one, or those that the user and the user's mask give; access control lists and extended attributes
+    are not kept. It is a file of its own: further names (hard links) of the old file keep the old bytes. What a killed process left
+    of an earlier attempt is removed; several processes may replace one file at once, and the last one wins.
 
     Parameters
     ----------
     path : path of the file to write or replace.
+    suffix : end of the name that the file has meanwhile, for writers who go by it.
 
     Raises
     ------
     HeteroError
-        If the folder is missing or not writable, or the disk is full.
+        If the folder is missing or not writable, the disk is full, `path` is something other than a file, or the owner of the old file
+        cannot be kept.
     """
-    target = pathlib.Path(path)
-    scratch = target.parent / f".{target.name}.{uuid.uuid4().hex[:12]}"
+    target = pathlib.Path(os.path.realpath(path))
     try:
-        with open(scratch, "xb") as file:
-            with contextlib.suppress(FileNotFoundError):  # asked once: another process may remove it at any time
-                os.chmod(scratch, stat.S_IMODE(target.stat().st_mode))
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, target)
+        old = _old_file(target)
+        remove_abandoned(target)
+        with open_scratch(target, suffix, 0o666 if old is None else 0o600) as file:
+            try:
+                if old is not None:
+                    _keep_owner(file, old, path)
+                yield file
+                file.flush()
+                if old is not None:
+                    os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
+                os.fsync(file.fileno())
+                os.replace(file.name, target)
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(file.name)
     except OSError as fault:
-        reason = fault.strerror or str(fault)
-        raise HeteroError(f"cannot write {target}: {reason}; choose another place or free some space") from fault
-    finally:
-        with contextlib.suppress(OSError):
-            scratch.unlink()
+        reason = fault.strerror or " ".join(str(fault).split())
+        raise HeteroError(f"cannot write {os.fspath(path)}: {reason}; choose another place or free some space") from fault
+
+
+def _old_file(target: pathlib.Path) -> os.stat_result | None:
+    """Return the state of the file to replace, None where there is none."""
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(old.st_mode) or stat.S_ISDIR(old.st_mode):  # a folder is refused by the system
+        return old
+    raise OSError(errno.EINVAL, "it is a device, a pipe or a socket and no file")
+
+
+def _keep_owner(file: BinaryIO, old: os.stat_result, path: str | os.PathLike[str]) -> None:
+    new = os.fstat(file.fileno())
+    user, group = (-1 if now == before else before for now, before in ((new.st_uid, old.st_uid), (new.st_gid, old.st_gid)))
+    if (user, group) == (-1, -1):
+        return
+    try:
+        os.fchown(file.fileno(), user, group)
+    except OSError as fault:
+        wrong = f"cannot write {os.fspath(path)}: it belongs to user {old.st_uid} and group {old.st_gid}, which a new file would not"
+        raise HeteroError(f"{wrong}; write it as that user, or choose another place") from fault
 
 
 def write_json(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
@@ -71,14 +103,15 @@ def write_json(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
         file.write((json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
 
 
-def read_json(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[str, Any]:
+def read_json(path: str | os.PathLike[str], *, kind: str, version: int, earlier: tuple[int, ...] = ()) -> dict[str, Any]:
     """Return the document in a JSON file written for `kind` in schema `version`.
 
     Parameters
     ----------
     path : path of the file.
     kind : the document's `kind` entry, such as "plan" or "profile".
-    version : the schema version this program reads.
+    version : the schema version this program writes and reads.
+    earlier : versions that it still reads.
 
     Raises
     ------
@@ -102,7 +135,7 @@ def read_json(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[
         raise HeteroError(f"{source} is not a complete JSON file ({fault}); {remedy}") from fault
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise HeteroError(f"{source} is not a {kind} file; {remedy}")
-    if document.get("version") != version or isinstance(document["version"], bool):
+    if document.get("version") not in (version, *earlier) or isinstance(document["version"], bool):
         raise HeteroError(f"{source} has version {value_text(document.get('version'))} and this program reads {version}; {remedy}")
     if repeated.keys:
         raise HeteroError(f"{source} names {', '.join(repeated.keys)} twice in one object, so it is not clear what counts; {remedy}")

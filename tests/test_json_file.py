@@ -164,3 +164,71 @@ def test_a_file_that_another_process_removes_is_written_all_the_same(tmp_path: p
     with replace_file(target) as file:
         file.write(b"new")
     assert target.read_bytes() == b"new"
+
+
+def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "real").mkdir()
+    target, link, dangling = tmp_path / "real" / "a.json", tmp_path / "link", tmp_path / "dangling"
+    target.write_text("old")
+    link.symlink_to("real/a.json")
+    dangling.symlink_to(tmp_path / "real" / "b.json")
+    for path in (link, dangling):
+        with replace_file(path) as file:
+            assert pathlib.Path(file.name).parent == tmp_path / "real"
+            file.write(b"new")
+        assert path.is_symlink() and path.read_text() == "new"
+    assert sorted(entry.name for entry in (tmp_path / "real").iterdir()) == ["a.json", "b.json"]
+
+
+def test_other_names_of_a_file_keep_the_old_bytes(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.json").write_text("old")
+    os.link(tmp_path / "a.json", tmp_path / "b.json")
+    write_json(tmp_path / "a.json", _document())
+    assert (tmp_path / "b.json").read_text() == "old" and read_json(tmp_path / "a.json", kind="plan", version=1) == _document()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_that_is_replaced_keeps_its_owner_group_and_permissions(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+    os.chown(path, 1234, 4321)
+    path.chmod(0o4750)
+    write_json(path, _document())
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 4321, 0o4750)
+
+
+def test_an_owner_that_cannot_be_kept_is_one_sentence_and_nothing_is_written(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+    asked = pathlib.Path.stat
+
+    def of_another(place: pathlib.Path, **options: Any) -> os.stat_result:
+        found = list(asked(place, **options))
+        return os.stat_result([*found[:4], 1234 if place == path else found[4], *found[5:]])
+
+    def refuse(descriptor: int, user: int, group: int) -> None:
+        raise PermissionError(1, os.strerror(1))
+
+    monkeypatch.setattr(pathlib.Path, "stat", of_another)
+    monkeypatch.setattr(os, "fchown", refuse)
+    with pytest.raises(HeteroError, match="cannot write .*plan.json: it belongs to user 1234 and group .*; write it as that user"):
+        with replace_file(path):
+            pytest.fail("the block must not begin")
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_what_holds_a_file_s_place_and_is_none_is_left_as_it_is(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(HeteroError, match="cannot write .*: it is a device, a pipe or a socket and no file; choose another place"):
+        with replace_file(tmp_path / "pipe"):
+            pytest.fail("the block must not begin")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_what_replaces_a_private_file_is_private_while_it_is_written(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+    path.chmod(0o600)
+    with replace_file(path) as file:
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hetero_mtf.commands.files import CommandFile, CommandFiles, command_file
 from hetero_mtf.commands.volume_options import VolumeOptions, is_volumes
-from hetero_mtf.errors import HeteroError
 
 if TYPE_CHECKING:
     from hetero_mtf.commands.evaluate import Evaluation
@@ -142,14 +140,13 @@ def data_files(data: str, volumes: VolumeOptions) -> tuple[CommandFile, ...]:
 
 
 def trained_files(model: str | None, checkpoint: str, plan: str | None) -> tuple[CommandFile, ...]:
-    """Return what a trained network is read from; without --model its source is what is stored beside the checkpoint.
+    """Return what a trained network is read from; without --model that is the checkpoint and what is stored beside it.
 
     Parameters
     ----------
     model, checkpoint, plan : what the command line says.
     """
-    source = model_files(_stored_model(checkpoint) if model is None else model)
-    return (*source, *checkpoint_files("--checkpoint", checkpoint), *command_file("--plan", plan))
+    return (*model_files(model), *checkpoint_files("--checkpoint", checkpoint), *command_file("--plan", plan))
 
 
 def checkpoint_files(role: str, checkpoint: str | None) -> tuple[CommandFile, ...]:
@@ -167,17 +164,3 @@ def _record(beside: str | None) -> tuple[CommandFile, ...]:
     from hetero_mtf.commands.stored import data_path
 
     return command_file(RECORD, data_path(beside)) if beside else ()
-
-
-def _stored_model(checkpoint: str) -> str | None:
-    """Return --model as it is stored beside a checkpoint, None where that cannot be read."""
-    from hetero_mtf.commands.stored import KIND, VERSION, data_path
-    from hetero_mtf.json_file import read_json
-
-    if not checkpoint:
-        return None
-    document: dict[str, Any] = {}
-    with contextlib.suppress(HeteroError):
-        document = read_json(data_path(checkpoint), kind=KIND, version=VERSION)
-    model = document.get("model")
-    return model if isinstance(model, str) else None

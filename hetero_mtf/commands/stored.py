@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.commands.options import Argument
 from hetero_mtf.commands.quiet import load_tensorflow
 from hetero_mtf.data.volumes.record import VolumeRecord
 from hetero_mtf.errors import CheckpointError, DataError, HeteroError
+from hetero_mtf.graph.description import DTYPES
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.planning.reading import Fault, listed, read_fields
+from hetero_mtf.units import value_text
 
-KIND, VERSION = "data", 1
+KIND, VERSION, NAMED_MODEL = "data", 2, 1  # files of version 1 named the model by a function to call
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +26,11 @@ class Stored:
     Parameters
     ----------
     network : digest of its LayerGraph.
-    model : the function that made it, as --model says it.
-    model_arguments : "name=value", what it was called with.
+    model : the function that made it, for people; what a file says here is never imported or called.
+    model_arguments : "name=value", what it was called with, for people likewise.
     dtype : its float type.
     data : the volumes.
+    structure : its Keras configuration, None where it could not be written as one, or an earlier version wrote the file.
     """
 
     network: str
@@ -36,6 +38,7 @@ class Stored:
     model_arguments: tuple[str, ...]
     dtype: str
     data: VolumeRecord
+    structure: Mapping[str, Any] | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a JSON file.
@@ -69,9 +72,9 @@ class Stored:
             raise DataError(f"{option} {', '.join(unknown)} is no class of the model; it has {', '.join(self.data.classes)}")
 
     @property
-    def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """The model's arguments by name."""
-        return tuple(Argument().convert(text, None, None) for text in self.model_arguments)
+    def origin(self) -> str:
+        """The function that made the network and what it was called with, for people."""
+        return ", ".join([self.model, *self.model_arguments])
 
 
 def data_path(beside: str | os.PathLike[str]) -> pathlib.Path:
@@ -90,15 +93,20 @@ def data_path(beside: str | os.PathLike[str]) -> pathlib.Path:
     return path.with_name(f"{path.stem}-data.json")
 
 
-def absolute(model: str) -> str:
-    """Return --model so that it can be found from any folder; a module's name stays as it is.
+def origin_of(model: str) -> str:
+    """Return --model as it is stored, for people: of a file its name without its folder, so that no path leaves this machine.
 
     Parameters
     ----------
     model : "FILE.py:function" or "package.module:function".
+
+    Examples
+    --------
+    >>> origin_of("/home/a/nets/b.py:net"), origin_of("package.nets:net")
+    ('b.py:net', 'package.nets:net')
     """
     place, _, name = model.rpartition(":")
-    return f"{os.path.abspath(place)}:{name}" if place.endswith(".py") or os.sep in place else model
+    return f"{os.path.basename(place)}:{name}"
 
 
 def argument_texts(pairs: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
@@ -135,14 +143,18 @@ def load_stored(checkpoint: str | os.PathLike[str]) -> Stored:
     if not path.exists():
         wrong = f"there is no {path} beside {checkpoint}, which says how scans were prepared for it"
         raise CheckpointError(f"{wrong}; name a checkpoint that was trained with --data nifti:TABLE, and keep both files together")
-    document = read_json(path, kind=KIND, version=VERSION)
-    faults: list[Fault] = []
+    document = read_json(path, kind=KIND, version=VERSION, earlier=(NAMED_MODEL,))
+    there, wanted = "structure" in document, document["version"] == VERSION
+    faults: list[Fault] = [] if there == wanted else [Fault("structure", "is missing" if wanted else "is not known")]
     try:
-        found = Stored(**read_fields(Stored, document, "", faults, frozenset({"kind", "version"})))
+        fields = read_fields(Stored, document, "", faults, frozenset({"kind", "version", "structure"}))
+        found = Stored(**fields, structure=document.get("structure"))
     except HeteroError as fault:
         raise CheckpointError(f"{path} cannot be used: {fault}") from fault
     if faults:
         raise CheckpointError(f"{path} has {listed(faults)}; train again, or take the file that was written with {checkpoint}")
+    if found.dtype not in DTYPES:
+        raise CheckpointError(f"{path} has the dtype {value_text(found.dtype)}, must be one of {', '.join(DTYPES)}; train again")
     if found.network != digest:
         wrong = f"{path} is of a network with digest {found.network}, {checkpoint} of one with {digest}"
         raise CheckpointError(f"{wrong}; keep the two files of one training together")

@@ -72,13 +72,8 @@ def save_model(path: str | os.PathLike[str], model: Any) -> None:
     HeteroError
         If it cannot be written.
     """
-    target = pathlib.Path(path)
-    scratch = target.with_name(f".{target.stem}.{os.getpid()}.keras")
     try:
-        model.save(scratch)
-        os.replace(scratch, target)
-    except (OSError, RuntimeError) as fault:
-        reason = getattr(fault, "strerror", None) or " ".join(str(fault).split())
-        raise HeteroError(f"cannot write {target}: {reason}; choose another place or free some space") from fault
-    finally:
-        scratch.unlink(missing_ok=True)
+        with replace_file(path, suffix=".keras") as file:
+            model.save(pathlib.Path(file.name))  # Keras opens it by its name, which is locked meanwhile
+    except RuntimeError as fault:
+        raise HeteroError(f"cannot write {path}: {' '.join(str(fault).split())}; choose another place or free some space") from fault

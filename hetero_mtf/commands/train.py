@@ -11,6 +11,7 @@ import click
 from hetero_mtf.commands import options as shared
 from hetero_mtf.commands.options import OptimizerChoice
 from hetero_mtf.commands.volume_options import SIZES, VolumeOptions, default_batch_size, is_volumes, volume_options
+from hetero_mtf.scratch_file import sole_writer
 
 if TYPE_CHECKING:
     from hetero_mtf.commands.epochs import Epochs
@@ -61,6 +62,8 @@ class Run:
             raise click.UsageError("--save-every needs --save PATH")
         if self.output is not None and not self.output.endswith(".keras"):
             raise click.UsageError(f"--output is {self.output!r}; Keras wants a name that ends in .keras")
+        if self.save is not None and self.save.endswith((".keras", ".h5")):
+            raise click.UsageError(f"--save is {self.save!r} and writes no Keras file; write --save state.npz, and the model with --output")
         self.volumes.check_data(self.data)
 
     @property
@@ -115,6 +118,8 @@ def command(**options: Any) -> None:
 
     choice = run.choice
     check_files(train_files(run))
+    if run.save is not None:
+        click.get_current_context().with_resource(sole_writer(run.save))  # until the command ends
     subject = _subject(run).choosing(shared.ObjectiveChoice(run.loss, run.metrics))
     for line in subject.data.lines:
         click.echo(line)

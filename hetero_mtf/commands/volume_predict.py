@@ -55,7 +55,7 @@ class Asked:
     data : "nifti:TABLE".
     checkpoint : path of the checkpoint.
     output : the table to write.
-    made : how the network is made; None there is as stored.
+    made : how the network is made; without a model there it is built from the stored structure.
     cluster : the cluster as the command line says it.
     plan : path of a plan, or None.
     batch_size : samples a batch, or None.
@@ -90,7 +90,7 @@ def predict_volumes(asked: Asked) -> Predictions:
     """
     table, stored = table_of(asked.data), load_stored(asked.checkpoint)
     stored.check_classes(() if asked.positive is None else (asked.positive,), "--positive")
-    model, graph = stored_network(asked.made, stored, asked.data)
+    model, graph = stored_network(asked.made, stored, asked.data, asked.checkpoint)
     if asked.maps is not None:
         _check_maps(asked.maps, stored, model, graph)
     cache, notes = opened_cache(table, asked.volumes, stored.data.preprocessing)

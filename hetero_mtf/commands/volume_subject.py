@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from hetero_mtf.commands.stored import Stored, absolute, argument_texts, load_stored
+from hetero_mtf.commands.stored import Stored, argument_texts, data_path, load_stored, origin_of
 from hetero_mtf.commands.subject import Subject, load_network
 from hetero_mtf.commands.volume_options import BALANCED, CHANNELS, VolumeOptions
 from hetero_mtf.data.volumes.augmentation import Augmentation
@@ -101,7 +101,10 @@ def subject_to_train(
     if before is not None and found.split.parts != before.data.split.within(found.participants.ids).parts:
         wrong = "training cannot go on with another split, what was trained on would be tested on"
         raise DataError(f"{wrong}; leave out {', '.join(name for name in options.given if name in SPLIT_OPTIONS)}")
-    stored = Stored(graph.digest, absolute(how.model or ""), argument_texts(how.arguments), graph.dtype, found.record)
+    from hetero_mtf.training.keras_configuration import configuration_of
+
+    called = (origin_of(how.model or ""), argument_texts(how.arguments))
+    stored = Stored(graph.digest, *called, graph.dtype, found.record, configuration_of(model))
     return Subject(model, graph, found, stored)
 
 
@@ -110,7 +113,7 @@ def trained_subject(how: Made, data: str, options: VolumeOptions, checkpoint: st
 
     Parameters
     ----------
-    how : how it is made; what is None there is as stored.
+    how : how it is made; where it names no model, the network is built from the stored structure.
     data : "nifti:TABLE", the table of the training, or a copy of it that has moved.
     options : what the command line says of reading them.
     checkpoint : path of the checkpoint.
@@ -123,7 +126,7 @@ def trained_subject(how: Made, data: str, options: VolumeOptions, checkpoint: st
         With every fault of table, files and split.
     """
     table, stored = table_of(data), load_stored(checkpoint)
-    model, graph = stored_network(how, stored, data)
+    model, graph = stored_network(how, stored, data, checkpoint)
     label = options.label or stored.data.label
     cohort = CohortOptions(label, True, stored.data.classes, options.skip_bad, options.workers or WORKERS)
     cache, notes = opened_cache(table, options, stored.data.preprocessing)
@@ -131,29 +134,56 @@ def trained_subject(how: Made, data: str, options: VolumeOptions, checkpoint: st
     return Subject(model, graph, _opened(VolumeRequest(table, cache, cohort, choice, dtype=graph.dtype), notes), stored)
 
 
-def stored_network(how: Made, stored: Stored, data: str) -> tuple[Any, LayerGraph]:
-    """Return the network that something is stored with, and its LayerGraph.
+def stored_network(how: Made, stored: Stored, data: str, checkpoint: str) -> tuple[Any, LayerGraph]:
+    """Return the network that something is stored with, not yet with its weights, and its LayerGraph.
+
+    It is built from the stored structure, which is checked first, unless the user names its function: no file leads to an import or
+    a call.
 
     Parameters
     ----------
-    how : how it is made; what is None there is as stored.
+    how : how it is made; where it names no model, the network is built from the stored structure.
     stored : what is stored.
     data : name of the data, for messages.
+    checkpoint : path of the checkpoint that it is stored beside.
 
     Raises
     ------
     HeteroError
         If it cannot be made, or is another.
     """
-    model = how.model or stored.model
-    arguments = how.arguments if how.model or how.arguments else stored.arguments
-    network, graph = load_network(model, arguments, how.dtype or stored.dtype, data)
+    if how.model is None:
+        return _network_of_structure(how, stored, checkpoint)
+    network, graph = load_network(how.model, how.arguments, how.dtype or stored.dtype, data)
     if graph.digest != stored.network:
-        called = ", ".join([model, *argument_texts(arguments)])
-        was = ", ".join([stored.model, *stored.model_arguments])
-        wrong = f"{called} has a network with digest {graph.digest}, what was trained ({was}) had {stored.network}"
+        called = ", ".join([how.model, *argument_texts(how.arguments)])
+        wrong = f"{called} has a network with digest {graph.digest}, what was trained ({stored.origin}) had {stored.network}"
         raise CheckpointError(f"{wrong}; give the --model and --model-arg of the training, or leave them out")
     return network, graph
+
+
+def _network_of_structure(how: Made, stored: Stored, checkpoint: str) -> tuple[Any, LayerGraph]:
+    path = str(data_path(checkpoint))
+    if how.arguments or how.dtype not in (None, stored.dtype):
+        given = f"--dtype {how.dtype}" if not how.arguments else f"--model-arg {argument_texts(how.arguments)[0]}"
+        wrong = f"{given} goes with --model, and without it the network is as {path} describes it"
+        raise CheckpointError(f"{wrong}; name the model, or leave the option out")
+    if stored.structure is None:
+        wrong = f"{path} holds no structure of its network, only the name {stored.origin}, which is not followed"
+        raise CheckpointError(f"{wrong}; give the --model and --model-arg of the training")
+    import keras
+
+    from hetero_mtf.training.checkpoint import load_state
+    from hetero_mtf.training.keras_configuration import model_of
+
+    keras.config.set_floatx(stored.dtype)
+    model, graph = model_of(stored.structure, path, load_state(checkpoint), stored.network)
+    shapes = [graph.layers[at].output_shape for at in (*graph.inputs, *graph.outputs)]
+    if len(shapes) != 2 or shapes[0] != (*stored.data.preprocessing.shape, CHANNELS):
+        wrong = f"{path} describes a network with inputs and outputs of shapes {shapes}, which its scans do not fit"
+        raise CheckpointError(f"{wrong}; take the file that was written with {checkpoint}")
+    _check_classes(stored.data.classes, graph)
+    return model, graph
 
 
 def preprocessing(options: VolumeOptions, graph: LayerGraph) -> Preprocessing:

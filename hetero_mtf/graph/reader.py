@@ -16,6 +16,7 @@ from hetero_mtf.graph.call_order import Call, call_order
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
 MODELS = ("Functional", "Model", "Sequential")
+CALLS_UP_TO = 20_000  # nested models that are called many times each multiply
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +86,22 @@ def read_wiring(model: Any) -> Wiring:
         ) from fault
     if not isinstance(config, Mapping) or "layers" not in config:
         raise UnsupportedError(f"{type(model).__name__} does not list its layers; build it as a functional or sequential Keras model")
+    return read_configuration(config, model)
+
+
+def read_configuration(config: Mapping[str, Any], model: Any = None) -> Wiring:
+    """Return the wiring in the configuration of a Keras functional or sequential model, which need not have been built.
+
+    Parameters
+    ----------
+    config : what `model.get_config()` gives, or a file says it would.
+    model : the model; without it no node has its Keras layer, and a layer is known by its name alone.
+
+    Raises
+    ------
+    UnsupportedError
+        As `read_wiring`, or if there are more than `CALLS_UP_TO` calls.
+    """
     return _Reading().wiring(config, model)
 
 
@@ -130,6 +147,7 @@ class _Reading:
         self.doors: list[Node] = []
         self._firsts: dict[Any, int] = {}
         self._names: set[str] = set()
+        self._numbers: dict[tuple[str, ...], int] = {}
 
     def wiring(self, config: Mapping[str, Any], model: Any) -> Wiring:
         """Return the wiring of the outermost model."""
@@ -163,6 +181,7 @@ class _Reading:
         alone = structure.count == 1 and len(leaves_of(arguments)) == 1
         given = leaves_of(arguments) if alone else structure.flatten(arguments, what, UnsupportedError, spare=True)
         places = leaves_of(inner.inputs)
+        self._check_count()
         for place, source in zip(places, given):
             shown = "/".join([*inner.path, place.layer])
             self.doors.append(Node(shown, "InputLayer", inner.entries[place.layer]["config"], (source,)))
@@ -171,15 +190,22 @@ class _Reading:
     def _add(self, level: _Level, name: str, inputs: Sequence[int]) -> int:
         """Add one call of a layer and return its index."""
         entry, live, index = level.entries[name], level.live.get(name), len(self.nodes)
+        self._check_count()
         path = (*level.path, name)
         first = self._firsts.setdefault(path if live is None else id(live), index)
-        shown, number = "/".join(path), 1
+        number = self._numbers.get(path, 1)
+        shown = "/".join(path) if number == 1 else f"{'/'.join(path)}:{number}"
         while shown in self._names:
             number += 1
             shown = f"{'/'.join(path)}:{number}"
+        self._numbers[path] = number
         self._names.add(shown)
         self.nodes.append(Node(shown, _kind(entry), entry["config"], tuple(inputs), live, first))
         return index
+
+    def _check_count(self) -> None:
+        if len(self.nodes) + len(self.doors) >= CALLS_UP_TO:
+            raise UnsupportedError(f"the model has more than {CALLS_UP_TO} calls of layers; build a smaller one")
 
 
 def _kind(entry: Mapping[str, Any]) -> str:

@@ -77,7 +77,7 @@ KINDS: dict[str, LayerKind] = {
     )
 }
 
-_OWN = frozenset(KINDS)
+OWN_KINDS = frozenset(KINDS)  # those of the project, without what users register
 
 
 def register(kind: LayerKind) -> LayerKind:
@@ -92,7 +92,7 @@ def register(kind: LayerKind) -> LayerKind:
     UnsupportedError
         If the name is that of a layer that is known from the start.
     """
-    if kind.keras_class in _OWN:
+    if kind.keras_class in OWN_KINDS:
         raise UnsupportedError(
             f"{kind.keras_class} is known already and cannot be replaced; register a layer under a name such as mine>Gain"
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.reader import Node, read_wiring
+from hetero_mtf.graph.reader import Node, read_configuration, read_wiring
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers.catalogue import KINDS
 from hetero_mtf.layers.kind import LayerKind
@@ -55,6 +56,30 @@ def layer_graph(model: Any) -> LayerGraph:
             if door.inputs == (index,):
                 _check_door(door, layers[index])
     return LayerGraph(tuple(layers), dtype, wiring.outputs)
+
+
+def configured_graph(config: Mapping[str, Any]) -> LayerGraph:
+    """Return the network in a Keras configuration as it would be built with every variable trainable; nothing is built.
+
+    Parameters
+    ----------
+    config : what `get_config()` of a functional or sequential model gives, or a file says it would.
+
+    Raises
+    ------
+    UnsupportedError
+        As `layer_graph`.
+    """
+    wiring = read_configuration(config)
+    layers: list[Layer] = []
+    for node in wiring.nodes:
+        if node.kind not in KINDS:
+            raise _unknown(node.name, node.kind)
+        attributes = KINDS[node.kind].attributes(node.name, node.config)
+        layer = make_layer(node.name, node.kind, attributes, node.inputs, [layers[i].output_shape for i in node.inputs])
+        shared = node.first if layer.variables and node.first != len(layers) else None
+        layers.append(dataclasses.replace(layer, shared_with=shared))
+    return LayerGraph(tuple(layers), _common_dtype([*wiring.nodes, *wiring.doors]), wiring.outputs)
 
 
 def _check_door(door: Node, source: Layer) -> None:

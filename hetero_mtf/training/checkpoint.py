@@ -75,6 +75,23 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
         raise CheckpointError(str(fault)) from fault
 
 
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Raise if a state is to have the name of a Keras file.
+
+    Parameters
+    ----------
+    path : path of the file to write.
+
+    Raises
+    ------
+    CheckpointError
+        If it is; the call that writes such a file is named.
+    """
+    if os.fspath(path).endswith((".keras", ".h5")):
+        wrong = f"{path} has the name of a Keras file, and a trainer's state is none"
+        raise CheckpointError(f"{wrong}; call trainer.to_keras().save({os.fspath(path)!r}), or save the state as state.npz")
+
+
 def load_state(path: str | os.PathLike[str]) -> State:
     """Return the state in a file written by `save_state`.
 
@@ -113,6 +130,19 @@ def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) 
     CheckpointError
         If an array is missing, of another shape, or of no known variable.
     """
+    faults = value_faults(state, graph)
+    if faults:
+        raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults[:5])}); take an earlier one or train anew")
+
+
+def value_faults(state: State, graph: LayerGraph) -> list[str]:
+    """Return every way in which a state's arrays are not the variables of a network and slots of them.
+
+    Parameters
+    ----------
+    state : the state.
+    graph : the network.
+    """
     shapes = {key: v.shape for key, v in _variables(graph).items()}
     faults = [f"{key} is missing" for key in shapes if key not in state.values]
     for key, value in state.values.items():
@@ -121,8 +151,7 @@ def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) 
             faults.append(f"{key} is unknown")
         elif value.shape != expected or value.dtype.kind != "f":
             faults.append(f"{key} is {value.dtype} {value.shape}, expected {graph.dtype} {expected}")
-    if faults:
-        raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults[:5])}); take an earlier one or train anew")
+    return faults
 
 
 def fitting_values(path: str | os.PathLike[str], state: State, graph: LayerGraph, slots: Sequence[str]) -> dict[str, np.ndarray]:

@@ -23,7 +23,7 @@ from hetero_mtf.program.objective import read_objective
 from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
-from hetero_mtf.training.checkpoint import State, check_values, fitting_values, load_state, save_state
+from hetero_mtf.training.checkpoint import State, check_name, check_values, fitting_values, load_state, save_state
 from hetero_mtf.training.finite import check_replacement
 from hetero_mtf.training.fitting import Fit, run_epochs, run_test
 from hetero_mtf.training.keras_side import KerasSide, clone, read_weights, write_weights
@@ -264,10 +264,12 @@ class Trainer:
         Raises
         ------
         CheckpointError
-            If it cannot be written; an older file stays as it was.
+            If it cannot be written, or has the name of a Keras file, which it is not: `to_keras().save(path)` writes one. An older file
+            stays as it was.
         NotFiniteError
             If weights or slots are NaN or infinite and the file holds a state that is finite, which stays.
         """
+        check_name(path)
         position = self._source.state() if self._source is not None else self._position
         values = self._engine.read()
         check_replacement(path, self._graph, values, self._step, only_finite)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from hetero_mtf.commands.stored import Stored, absolute, argument_texts, data_path, load_stored
+from hetero_mtf.commands.stored import Stored, data_path, load_stored, origin_of
 from hetero_mtf.data.volumes import Augmentation, Preprocessing
 from hetero_mtf.data.volumes.record import VolumeRecord
 from hetero_mtf.data.volumes.splits import Split
@@ -13,8 +13,9 @@ from hetero_mtf.errors import CheckpointError, HeteroError
 from hetero_mtf.training.checkpoint import State, save_state
 
 STEPS, CHANGES, SPLIT = Preprocessing((8, 8, 8), (2, 2, 2)), Augmentation(True, 1, 0.5), Split(("a",), ("b",))
-RECORD = VolumeRecord("/t.tsv", "group", ("AD", "NC"), STEPS, CHANGES, SPLIT)
-STORED = Stored("abc", "net.py:net", ("size=8", "kind='small'", "blocks=(1, 2)"), "float32", RECORD)
+RECORD = VolumeRecord("t.tsv", "group", ("AD", "NC"), STEPS, CHANGES, SPLIT, scans=("abc", "def"))
+STRUCTURE = {"module": "keras", "class_name": "Sequential", "config": {"layers": [[], {"a": None}]}}
+STORED = Stored("abc", "net.py:net", ("size=8", "kind='small'", "blocks=(1, 2)"), "float32", RECORD, STRUCTURE)
 
 
 @pytest.fixture
@@ -33,9 +34,7 @@ def changed(path, **entries):
 
 
 def test_it_is_read_as_it_was_written(checkpoint):
-    found = load_stored(checkpoint)
-    assert found == STORED and found.arguments == (("size", 8), ("kind", "small"), ("blocks", (1, 2)))
-    assert argument_texts(found.arguments) == STORED.model_arguments
+    assert load_stored(checkpoint) == STORED and STORED.origin == "net.py:net, size=8, kind='small', blocks=(1, 2)"
 
 
 def test_it_must_be_there_and_of_the_same_network(checkpoint, tmp_path):
@@ -47,9 +46,28 @@ def test_it_must_be_there_and_of_the_same_network(checkpoint, tmp_path):
         load_stored(checkpoint)
 
 
-def test_a_model_file_is_found_from_any_folder(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    assert absolute("nets/a.py:net") == f"{tmp_path}/nets/a.py:net" and absolute("package.nets:net") == "package.nets:net"
+def test_no_path_of_this_machine_is_stored(checkpoint):
+    assert origin_of("/home/a/nets/a.py:net") == "a.py:net" and origin_of("package.nets:net") == "package.nets:net"
+
+
+def test_a_file_of_version_1_is_read_and_has_no_structure(checkpoint):
+    document = json.loads(data_path(checkpoint).read_text())
+    del document["structure"], document["data"]["scans"]
+    data_path(checkpoint).write_text(json.dumps({**document, "version": 1}))
+    assert load_stored(checkpoint) == dataclasses.replace(STORED, structure=None, data=dataclasses.replace(RECORD, scans=()))
+    for version, text in ((2, "structure: is missing"), (3, "has version 3 and this program reads 2")):
+        data_path(checkpoint).write_text(json.dumps({**document, "version": version}))
+        with pytest.raises(HeteroError, match=text):
+            load_stored(checkpoint)
+    changed(checkpoint, version=1, structure={})
+    with pytest.raises(CheckpointError, match="1 fault: structure: is not known"):
+        load_stored(checkpoint)
+
+
+def test_a_dtype_that_is_none_is_refused(checkpoint):
+    changed(checkpoint, dtype="object")
+    with pytest.raises(CheckpointError, match="has the dtype 'object', must be one of float32, float64; train again"):
+        load_stored(checkpoint)
 
 
 def test_every_fault_of_it_is_named(checkpoint):

@@ -58,3 +58,28 @@ def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path, monkeypatch
 def test_arrays_are_written_and_read_again(tmp_path):
     save_arrays(tmp_path / "a.npz", {"y": np.arange(3)})
     assert np.load(tmp_path / "a.npz")["y"].tolist() == [0, 1, 2]
+
+
+def test_a_model_that_a_killed_process_was_writing_is_removed_by_the_next_one(tmp_path):
+    (tmp_path / ".m.keras.0123456789ab.keras").write_bytes(b"half")
+    save_model(tmp_path / "m.keras", _model())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m.keras"]
+
+
+def test_a_model_that_is_being_written_is_locked_and_private(tmp_path, monkeypatch):
+    import fcntl
+
+    (tmp_path / "m.keras").write_bytes(b"old")
+    (tmp_path / "m.keras").chmod(0o640)
+    save, seen = keras.Model.save, []
+
+    def watched(self, path):
+        save(self, path)
+        with open(path, "rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        seen.append(path)
+
+    monkeypatch.setattr(keras.Model, "save", watched)
+    save_model(tmp_path / "m.keras", _model())
+    assert len(seen) == 1 and (tmp_path / "m.keras").stat().st_mode & 0o777 == 0o640
+    keras.models.load_model(tmp_path / "m.keras")

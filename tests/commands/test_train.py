@@ -11,6 +11,7 @@ import pytest
 
 from hetero_mtf.planning.plan import Plan
 from hetero_mtf.report.measured import Measured
+from hetero_mtf.scratch_file import sole_writer
 from hetero_mtf.training.trainer import Trainer
 
 FLOAT64 = ["--dtype", "float64", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9", "--epochs", "2", "--seed", "5"]
@@ -128,7 +129,7 @@ def test_a_plan_or_profile_for_something_else_is_refused(cli, subject, model, pl
 
 def test_options_that_exclude_each_other_are_wrong_usage(cli, subject):
     same_file = ["--save", "m.keras", "--output", "./m.keras"]
-    for options in (["--plan", "a", "--profile", "b"], ["--save-every", "3"], ["--output", "m.h5"], same_file):
+    for options in (["--plan", "a", "--profile", "b"], ["--save-every", "3"], ["--output", "m.h5"], ["--save", "m.keras"], same_file):
         assert cli("train", *subject, *options).code == 2
 
 
@@ -266,3 +267,28 @@ def test_a_pipeline_is_planned_trained_and_explained_with_its_measured_time_line
     gaps = r"\d+% between the bars, \d+% with the gaps inside them"
     assert re.search(rf"^measured bubble {gaps}, predicted \d+%, ideal 20%$", said.out, re.MULTILINE)
     assert (tmp_path / "page.html").read_text().count("<svg") == 2
+
+
+def test_a_second_training_with_the_same_save_is_refused_at_its_start(cli, model, tmp_path):
+    state = tmp_path / "s.npz"
+    with sole_writer(state):
+        said = cli("train", *model, "--data", "npz:not-even-there.npz", "--save", state)
+        assert re.fullmatch(r".*s.npz is being written by another training \(process \d+\); wait until it ends, or .*", said.sentence)
+        other = cli("train", *model, "--data", "npz:not-even-there.npz", "--save", tmp_path / "other.npz")
+        assert "not-even-there.npz does not exist" in other.sentence
+    assert "not-even-there.npz does not exist" in cli("train", *model, "--data", "npz:not-even-there.npz", "--save", state).sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_training_that_is_killed_leaves_nothing_that_the_next_one_does_not_remove(start, subject, plan, tmp_path, processes, cli):
+    state = tmp_path / "s.npz"
+    process = start("train", *subject, "--plan", plan, "--epochs", "100000", "--save", state, "--save-every", "1")
+    assert processes.until(state.exists)
+    second = cli("train", *subject, "--plan", plan, "--epochs", "1", "--save", state)
+    assert f"is being written by another training (process {process.pid})" in second.sentence
+    process.kill()
+    process.wait()
+    (tmp_path / ".s.npz.0123456789ab").write_bytes(b"left")
+    resumed = cli("train", *subject, "--plan", plan, "--epochs", "1", "--resume", state, "--save", state)
+    assert resumed.code == 0, resumed
+    assert {entry.name for entry in tmp_path.iterdir()} == {"s.npz", "s-measured.json"}

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import warnings
 
 import nibabel
@@ -319,8 +320,10 @@ def test_options_of_volumes_go_with_volumes_only(cli, subject, training, table, 
 
 def test_what_does_not_fit_a_checkpoint_is_refused(cli, trained, table, place, tmp_path):
     base = ["--data", table, "--cluster", "local:cpu:0", "--checkpoint"]
-    other = cli("evaluate", *base, trained[0], "--model-arg", "filters=5")
+    other = cli("evaluate", *base, trained[0], "--model", f"{place / 'net3d.py'}:net", "--model-arg", "filters=5")
     assert re.search(r"net, filters=5 has a network with digest \w+, what was trained \(.*net\) had \w+; give the --model", other.sentence)
+    for options in (["--model-arg", "filters=5"], ["--dtype", "float64"]):
+        assert f"{options[0]} {options[1]} goes with --model" in cli("evaluate", *base, trained[0], *options).sentence
     assert "--positive MCI is no class of the model; it has AD, NC" in cli("evaluate", *base, trained[0], "--positive", "MCI").sentence
     alone = tmp_path / "alone.npz"
     alone.write_bytes(trained[0].read_bytes())
@@ -334,6 +337,74 @@ def test_what_does_not_fit_a_checkpoint_is_refused(cli, trained, table, place, t
     in_file = ["-o", tmp_path / "p.tsv", "--grad-cam", tmp_path / "file"]
     assert "name another with --grad-cam" in cli("predict", *base, trained[0], *in_file).sentence
     assert not (tmp_path / "p.tsv").exists()
+
+
+def _copied(trained, folder, **changes):
+    """Copy a checkpoint with what is stored beside it, changed, and return its path."""
+    folder.mkdir(exist_ok=True)
+    state = trained[0]
+    (folder / state.name).write_bytes(state.read_bytes())
+    document = json.loads(state.with_name("state-data.json").read_text())
+    (folder / "state-data.json").write_text(json.dumps({**document, **changes}))
+    return folder / state.name
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict"])
+def test_a_foreign_checkpoint_runs_nothing(cli, trained, table, tmp_path, command):
+    mark = tmp_path / "mark"
+    (tmp_path / "code.py").write_text(f"open({str(mark)!r}, 'w')\ndef net(): open({str(mark)!r}, 'w')\n")
+    base = [command, "--data", table, "--cluster", "local:cpu:0", *(["-o", tmp_path / "p.tsv"] if command == "predict" else [])]
+    structure = json.loads(trained[0].with_name("state-data.json").read_text())["structure"]
+    code = {"module": "os", "class_name": "system", "config": {"command": f"touch {mark}"}, "registered_name": None}
+    layers = [structure["config"]["layers"][0], {**structure["config"]["layers"][1], **code}, *structure["config"]["layers"][2:]]
+    named = {"model": "os:system", "model_arguments": [f"command='touch {mark}'"]}
+    foreign = {
+        "a structure that names code": {"structure": {**structure, "config": {**structure["config"], "layers": layers}}},
+        "no structure": {**named, "structure": None},
+        "code as the structure": {"structure": code},
+        "a file": {"model": f"{tmp_path / 'code.py'}:net", "model_arguments": [], "structure": None},
+    }
+    for name, changes in foreign.items():
+        said = cli(*base, "--checkpoint", _copied(trained, tmp_path / "foreign", **changes)).sentence
+        assert "state-data.json" in said and "--model" in said and not mark.exists(), name
+    older = _copied(trained, tmp_path / "older", **named, version=1)
+    document = json.loads(older.with_name("state-data.json").read_text())
+    del document["structure"]
+    older.with_name("state-data.json").write_text(json.dumps(document))
+    said = cli(*base, "--checkpoint", older).sentence
+    assert "holds no structure of its network, only the name os:system" in said and "give the --model and --model-arg" in said
+    assert not mark.exists()
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read_with_the_model_of_the_user(cli, trained, place, table, tmp_path):
+    older = _copied(trained, tmp_path / "older", version=1, model=f"{place / 'net3d.py'}:net")
+    document = json.loads(older.with_name("state-data.json").read_text())
+    del document["structure"]
+    document["data"] = {**document["data"], "table": table.partition(":")[2]}
+    del document["data"]["scans"]
+    older.with_name("state-data.json").write_text(json.dumps(document))
+    base = ["predict", "--data", table, "--cluster", "local:cpu:0", "-o", tmp_path / "p.tsv", "--checkpoint", older]
+    assert "give the --model" in cli(*base).sentence
+    said = cli(*base, "--model", f"{place / 'net3d.py'}:net")
+    assert said.code == 0 and "leak check: 8 of 12 scans are of participants that were trained on" in said.out, said
+
+
+def test_a_checkpoint_moves_to_another_place_without_its_model_file(cli, trained, table, place, tmp_path, monkeypatch):
+    moved, cohort = _copied(trained, tmp_path / "elsewhere"), tmp_path / "cohort"
+    assert str(place) not in moved.with_name("state-data.json").read_text()
+    shutil.copytree(place / "cohort", cohort)
+    monkeypatch.chdir(tmp_path)
+    elsewhere = ["--data", f"nifti:{cohort / 'participants.tsv'}", "--cluster", "local:cpu:0", "--checkpoint", moved]
+    here = cli("evaluate", "--data", table, "--cluster", "local:cpu:0", "--checkpoint", trained[0])
+    model = place / "net3d.py"
+    model.rename(place / "hidden.py")
+    try:
+        there, predicted = cli("evaluate", *elsewhere), cli("predict", *elsewhere, "-o", tmp_path / "p.tsv")
+    finally:
+        (place / "hidden.py").rename(model)
+    scores = lambda said: said.out[said.out.index("score ") :]  # noqa: E731
+    assert there.code == here.code == predicted.code == 0 and scores(there) == scores(here), there
+    assert "leak check: 8 of 12 scans are of participants that were trained on" in predicted.out
 
 
 def test_classes_of_any_writing_are_weighed_and_drawn_apart(cli, place, training, tmp_path):

@@ -16,7 +16,7 @@ import pytest
 
 from hetero_mtf.errors import CheckpointError
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
-from hetero_mtf.training.checkpoint import State, check_values, fitting_values, load_state, save_state
+from hetero_mtf.training.checkpoint import State, check_name, check_values, fitting_values, load_state, save_state
 
 GRAPH = LayerGraph(
     (
@@ -156,3 +156,10 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_no_scrap(tmp_path: pathlib.Pa
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 20000
+
+
+@pytest.mark.parametrize("name", ["a.keras", "a.h5", "a.weights.h5"])
+def test_the_name_of_a_keras_file_is_refused_with_the_call_that_writes_one(name: str, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(CheckpointError, match=rf"call trainer.to_keras\(\).save\('.*/{name}'\), or save the state as state.npz"):
+        check_name(tmp_path / name)
+    check_name(tmp_path / "keras.npz")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 
 from hetero_mtf.data.volumes.augmentation import Augmentation
@@ -19,13 +20,14 @@ class VolumeRecord:
 
     Parameters
     ----------
-    table : absolute path of the table.
+    table : name of the table's file, without its folder; files of earlier versions have its absolute path.
     label : name of its column of labels.
     classes : the labels in their order; a label's class number is its place.
     preprocessing : from files to arrays.
     augmentation : of the training part.
     split : who was trained on, chosen by and tested on.
     class_weight : (classes,) how much a scan of each class counts in the loss; () for 1 each.
+    scans : a digest of each scan of the split's participants, `scan_digests`; () in files of earlier versions.
     """
 
     table: str
@@ -35,14 +37,20 @@ class VolumeRecord:
     augmentation: Augmentation
     split: Split
     class_weight: tuple[float, ...] = ()
+    scans: tuple[str, ...] = ()
 
     def is_of(self, participants: Participants) -> bool:
-        """Return whether a table is the one that was trained with, by its path.
+        """Return whether a table is the one that was trained with, wherever it lies now and whatever rows it has gained or lost.
+
+        It is if it has participants of the split and says the same of each of their scans as it did then.
 
         Parameters
         ----------
         participants : the table.
         """
+        if self.scans:
+            now = scan_digests(participants, self.split)
+            return bool(now) and set(now) <= set(self.scans)
         return os.path.realpath(participants.path) == os.path.realpath(self.table)
 
     def part(self, participant: str) -> str:
@@ -53,3 +61,16 @@ class VolumeRecord:
         participant : as the table writes it.
         """
         return next((name for name in PARTS if participant in getattr(self.split, name)), ELSEWHERE)
+
+
+def scan_digests(participants: Participants, split: Split) -> tuple[str, ...]:
+    """Return a digest of each scan of a split's participants: of its participant, session, label and file name, but no folder.
+
+    Parameters
+    ----------
+    participants : the table.
+    split : whose scans count; rows of others do not.
+    """
+    known = {participant for part in split.parts.values() for participant in part}
+    rows = [(scan.participant, scan.session, scan.label, scan.path.name) for scan in participants.scans if scan.participant in known]
+    return tuple(hashlib.sha256(repr(row).encode(errors="surrogateescape")).hexdigest()[:12] for row in rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,7 +15,7 @@ from hetero_mtf.data.volumes.check import Cohort, CohortOptions, open_cohort
 from hetero_mtf.data.volumes.class_weight import ClassWeight, weights_text
 from hetero_mtf.data.volumes.leaks import leak_line
 from hetero_mtf.data.volumes.participants import Participants
-from hetero_mtf.data.volumes.record import VolumeRecord
+from hetero_mtf.data.volumes.record import VolumeRecord, scan_digests
 from hetero_mtf.data.volumes.split_check import split_notes
 from hetero_mtf.data.volumes.split_choice import KnownSplit, SplitChoice
 from hetero_mtf.data.volumes.splits import Split
@@ -76,10 +75,9 @@ class VolumeData(LabelledData):
     @property
     def record(self) -> VolumeRecord:
         """What has to be kept with a network that is trained on them."""
-        table = os.path.abspath(self.participants.path)
-        classes = self.participants.classes
-        how = (self.cache.steps, self.augmentation, self.split, self.class_weight)
-        return VolumeRecord(table, self.participants.label_column, classes, *how)
+        people = self.participants
+        how = (self.cache.steps, self.augmentation, self.split, self.class_weight, scan_digests(people, self.split))
+        return VolumeRecord(people.path.name, people.label_column, people.classes, *how)
 
     def part(self, name: str) -> Participants:
         """Return the scans of a part.

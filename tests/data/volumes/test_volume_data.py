@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from hetero_mtf.data.volumes import (
     VolumeRequest,
     open_volumes,
 )
+from hetero_mtf.data.volumes.participants import Participants, Scan
 from hetero_mtf.data.volumes.record import VolumeRecord
 from hetero_mtf.errors import DataError
 from hetero_mtf.planning.reading import read_value
@@ -75,7 +77,27 @@ def test_what_is_kept_survives_json_and_knows_its_parts(tmp_path: pathlib.Path) 
     read = read_value(VolumeRecord, json.loads(json.dumps(dataclasses.asdict(data.record))), "", faults)
     assert read == data.record and not faults
     assert read.part(data.split.test[0]) == "test" and read.part("sub-77") == "none" and read.is_of(data.participants)
-    assert not read.is_of(dataclasses.replace(data.participants, path=tmp_path / "other.tsv"))
+    assert str(tmp_path) not in json.dumps(dataclasses.asdict(read))
+
+
+def test_a_table_is_known_by_what_it_says_wherever_it_lies(tmp_path: pathlib.Path) -> None:
+    data = opened(tmp_path)
+    record, people = data.record, data.participants
+
+    def changed(number: int, **changes: Any) -> Participants:
+        scans = [dataclasses.replace(scan, **(changes if at == number else {})) for at, scan in enumerate(people.scans)]
+        return dataclasses.replace(people, scans=tuple(scans))
+
+    moved = [dataclasses.replace(scan, path=pathlib.Path("/elsewhere") / scan.path.name) for scan in people.scans]
+    assert record.is_of(dataclasses.replace(people, path=pathlib.Path("/elsewhere/other.tsv"), scans=tuple(moved)))
+    more = Scan("sub-77", None, "AD", pathlib.Path("77.nii"))
+    for scans in ((*people.scans, more), people.scans[1:]):
+        assert record.is_of(dataclasses.replace(people, scans=scans))
+    other = "AD" if people.scans[3].label == "NC" else "NC"
+    assert not record.is_of(changed(3, label=other)) and not record.is_of(changed(3, path=pathlib.Path("other.nii")))
+    assert not record.is_of(dataclasses.replace(people, scans=(more,)))
+    earlier = dataclasses.replace(record, table=str(people.path), scans=())
+    assert earlier.is_of(people) and not earlier.is_of(dataclasses.replace(people, path=tmp_path / "other.tsv"))
 
 
 def test_a_part_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:

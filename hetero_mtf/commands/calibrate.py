@@ -44,9 +44,8 @@ def command(
     earlier = None if reuse is None else Profile.load(reuse)
     choice = shared.OptimizerChoice(optimizer, None, momentum)
     network = load_model(model, shared.arguments(model_arguments), dtype)
-    from hetero_mtf.runtime.cluster import Cluster
 
-    with Cluster.parse(cluster) as live:
+    with shared.open_cluster(cluster) as live:
         if earlier is not None:
             tell_doubts(earlier, live.record)
         profile = measure(live, network, batch_size, choice, budget, earlier)

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from hetero_mtf.commands.options import cluster_option
+from hetero_mtf.commands.options import cluster_option, open_cluster
 
 
 @click.command()
@@ -18,7 +18,6 @@ def command(cluster: str, as_json: bool) -> None:
 
     load_tensorflow()
     from hetero_mtf.report.table import devices_table
-    from hetero_mtf.runtime.cluster import Cluster
 
-    with Cluster.parse(cluster) as found:
+    with open_cluster(cluster) as found:
         click.echo(json.dumps(found.record.to_json(), indent=1) if as_json else devices_table(found.record).text())

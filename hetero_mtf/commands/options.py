@@ -6,9 +6,12 @@ import ast
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from hetero_mtf.runtime.cluster import Cluster
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIMIZERS = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001}  # with the learning rate each starts from, Keras's own
@@ -17,6 +20,7 @@ STRATEGIES = ("auto", "single", "even", "filters", "batch", "hybrid", "grid", "l
 TYPED = ("filters", "batch", "hybrid")  # strategies whose shares may be typed
 GRADIENT_SYNCS = ("all_reduce", "butterfly_mixing")
 BATCH_SIZE = 64
+_TIMEOUT = "hetero_mtf.worker_timeout_s"  # key of what a command keeps of --worker-timeout
 
 
 class FiniteRange(click.FloatRange):
@@ -121,7 +125,25 @@ class OptimizerChoice:
 def cluster_option(command: Command) -> Command:
     """Add --cluster."""
     forms = "local | emulate:1.0,0.5 | tf_config | slurm | hosts:HOST:PORT,..."
-    return click.option("--cluster", default="local", metavar="CLUSTER", help=f"The devices: {forms}.")(command)
+    text = "Time without an answer after which a worker counts as lost; a long step is none.  [default: 30]"
+    timeout = click.option(
+        "--worker-timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS", help=text, expose_value=False, callback=_keep_timeout
+    )
+    return click.option("--cluster", default="local", metavar="CLUSTER", help=f"The devices: {forms}.")(timeout(command))
+
+
+def open_cluster(text: str) -> Cluster:
+    """Return the cluster that --cluster names, with the limit of --worker-timeout.
+
+    Parameters
+    ----------
+    text : as in `Cluster.parse`, whose errors are raised.
+    """
+    from hetero_mtf.runtime.cluster import Cluster
+
+    context = click.get_current_context(silent=True)
+    timeout_s = None if context is None else context.meta.get(_TIMEOUT)
+    return Cluster.parse(text) if timeout_s is None else Cluster.parse(text, timeout_s)
 
 
 def model_options(required: bool = True, dtype: str | None = "float32") -> Callable[[Command], Command]:
@@ -175,6 +197,10 @@ def budget_option(command: Command) -> Command:
     """Add --budget."""
     positive = FiniteRange(0, min_open=True)
     return click.option("--budget", type=positive, metavar="SECONDS", help="Time calibration may take.  [default: what it needs]")(command)
+
+
+def _keep_timeout(context: click.Context, parameter: click.Parameter, timeout_s: float | None) -> None:
+    context.meta[_TIMEOUT] = timeout_s
 
 
 def arguments(pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetero_mtf.commands.options import BATCH_SIZE, GRADIENT_SYNCS, STRATEGIES, TYPED, Shares, arguments, cluster_option, model_options
+from hetero_mtf.commands.options import (
+    BATCH_SIZE,
+    GRADIENT_SYNCS,
+    STRATEGIES,
+    TYPED,
+    Shares,
+    arguments,
+    cluster_option,
+    model_options,
+    open_cluster,
+)
 from hetero_mtf.commands.pipelining import PipelineAsked, Search, pipeline_options
 from hetero_mtf.commands.supposing import what_if, what_if_options
 
@@ -109,9 +119,8 @@ def _planned(
 
 def _typed(network: Any, strategy: str, shares: tuple[float, ...], gradient_sync: str, cluster: str, batch_size: int) -> Plan:
     from hetero_mtf.planning.plan import Plan
-    from hetero_mtf.runtime.cluster import Cluster
 
-    with Cluster.parse(cluster) as live:
+    with open_cluster(cluster) as live:
         if strategy == "batch":
             return Plan.batch(network, shares, live, batch_size, gradient_sync)
         make = Plan.hybrid if strategy == "hybrid" else Plan.filters

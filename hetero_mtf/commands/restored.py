@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hetero_mtf.commands.options import BATCH_SIZE
+from hetero_mtf.commands.options import BATCH_SIZE, open_cluster
 
 if TYPE_CHECKING:
     from hetero_mtf.training.trainer import Trainer
@@ -33,13 +33,12 @@ def restored(
         If a file cannot be read, or does not fit the model or the cluster.
     """
     from hetero_mtf.planning.plan import Plan
-    from hetero_mtf.runtime.cluster import Cluster
     from hetero_mtf.training.checkpoint import load_state
     from hetero_mtf.training.trainer import Trainer
 
     optimizer = load_state(checkpoint).optimizer
     plan = None if plan_file is None else Plan.load(plan_file)
-    with Cluster.parse(cluster) as live:
+    with open_cluster(cluster) as live:
         plan = plan or Plan.single(model, 0, live, batch_size or BATCH_SIZE)
         with Trainer(model, plan, live, optimizer=optimizer.lower(), loss=loss, metrics=metrics) as trainer:
             trainer.restore(checkpoint)

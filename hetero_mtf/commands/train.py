@@ -116,13 +116,12 @@ def command(**options: Any) -> None:
     for line in subject.data.lines:
         click.echo(line)
     from hetero_mtf.commands.preparation import Wanted, prepare
-    from hetero_mtf.runtime.cluster import Cluster
     from hetero_mtf.training.checkpoint import load_state
 
     seed = run.seed if run.resume is None else load_state(run.resume).seed  # refuses a file that cannot be read, before the work
     default = default_batch_size(run.data) if run.plan is None and run.profile is None else None
     wanted = Wanted(run.plan, run.profile, run.strategy, run.batch_size or default, run.budget, run.save or run.output or "train")
-    with Cluster.parse(run.cluster) as live:
+    with shared.open_cluster(run.cluster) as live:
         prepared = prepare(wanted, live, subject.model, subject.graph, choice)
         metrics, measured = _train(run, subject, prepared, live, seed)
         times = None

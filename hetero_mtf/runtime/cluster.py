@@ -15,6 +15,7 @@ from hetero_mtf.devices.records import ClusterRecord, Device
 from hetero_mtf.errors import ClusterError, HeteroError, WorkerError
 from hetero_mtf.runtime.container import Container
 from hetero_mtf.runtime.emulation import Emulation
+from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, checked_timeout_s
 from hetero_mtf.runtime.remote import Remote
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class _Backend(Protocol):
 
     def fault(self, wait_s: float = 0.0) -> WorkerError | None: ...
 
+    def unresponsive(self, limit_s: float) -> WorkerError | None: ...
+
     def close(self) -> None: ...
 
 
@@ -51,6 +54,10 @@ class InProcess:
         self.record = record
 
     def fault(self, wait_s: float = 0.0) -> WorkerError | None:
+        """Return None: there are no workers."""
+        return None
+
+    def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return None: there are no workers."""
         return None
 
@@ -93,13 +100,14 @@ class Cluster:
         return cls(InProcess(this_host(devices)))
 
     @classmethod
-    def emulate(cls, shares: Sequence[float], method: str | None = None) -> Cluster:
+    def emulate(cls, shares: Sequence[float], method: str | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
         """Return emulated devices: one worker process each, pinned to a core and limited to a share of it.
 
         Parameters
         ----------
         shares : (devices,) share of a core of each, in (0, 1].
         method : "cgroup", "duty_cycle", or None for a control group where one can be made, else a duty cycle.
+        worker_timeout_s : seconds without an answer after which a worker counts as lost; a step may take as long as it likes.
 
         Raises
         ------
@@ -108,56 +116,64 @@ class Cluster:
         WorkerError
             If a worker dies at start.
         """
-        return cls(Emulation(shares, method))
+        return cls(Emulation(shares, method, worker_timeout_s=checked_timeout_s(worker_timeout_s)))
 
     @classmethod
-    def from_tf_config(cls, text: str | None = None) -> Cluster:
+    def from_tf_config(cls, text: str | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
         """Return the devices of the workers in TF_CONFIG, each started with `hetero-mtf worker`; this process is their client.
 
         Parameters
         ----------
         text : TF_CONFIG's text, None to read it from the environment.
+        worker_timeout_s : as in `emulate`.
 
         Raises
         ------
         ClusterError
             If the text is wrong, or a server does not answer.
         """
-        return cls(Remote(parse_tf_config(environment.variables().get("TF_CONFIG") if text is None else text)))
+        addresses = parse_tf_config(environment.variables().get("TF_CONFIG") if text is None else text)
+        return cls(Remote(addresses, worker_timeout_s=checked_timeout_s(worker_timeout_s)))
 
     @classmethod
-    def from_slurm(cls) -> Cluster:
+    def from_slurm(cls, worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
         """Return the devices of this Slurm job's tasks, each running `hetero-mtf worker`; this process is their client.
+
+        Parameters
+        ----------
+        worker_timeout_s : as in `emulate`.
 
         Raises
         ------
         ClusterError
             If this is no Slurm job, or a server does not answer.
         """
-        return cls(Remote(parse_slurm(environment.variables())))
+        return cls(Remote(parse_slurm(environment.variables()), worker_timeout_s=checked_timeout_s(worker_timeout_s)))
 
     @classmethod
-    def hosts(cls, hosts: Sequence[str]) -> Cluster:
+    def hosts(cls, hosts: Sequence[str], worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
         """Return the devices of servers started with `hetero-mtf worker`; this process is their client.
 
         Parameters
         ----------
         hosts : (servers,) "HOST:PORT", in the order every server was given.
+        worker_timeout_s : as in `emulate`.
 
         Raises
         ------
         ClusterError
             If an address is wrong, or a server does not answer.
         """
-        return cls(Remote(parse_hosts(hosts)))
+        return cls(Remote(parse_hosts(hosts), worker_timeout_s=checked_timeout_s(worker_timeout_s)))
 
     @classmethod
-    def parse(cls, text: str) -> Cluster:
+    def parse(cls, text: str, worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
         """Return the cluster that a command line names.
 
         Parameters
         ----------
         text : "local", "local:cpu:0,cpu:0", "emulate:1.0,0.5", "tf_config", "slurm" or "hosts:HOST:PORT,...".
+        worker_timeout_s : as in `emulate`.
 
         Raises
         ------
@@ -169,13 +185,13 @@ class Cluster:
         if kind == "local" and (parts or ":" not in text):
             return cls.local(parts or None)
         if kind == "emulate" and parts:
-            return cls.emulate(_numbers(parts, text))
+            return cls.emulate(_numbers(parts, text), worker_timeout_s=worker_timeout_s)
         if kind == "hosts" and parts:
-            return cls.hosts(parts)
+            return cls.hosts(parts, worker_timeout_s)
         if text.strip() == "tf_config":
-            return cls.from_tf_config()
+            return cls.from_tf_config(worker_timeout_s=worker_timeout_s)
         if text.strip() == "slurm":
-            return cls.from_slurm()
+            return cls.from_slurm(worker_timeout_s)
         raise ClusterError(f"{text!r} names no cluster; write {_FORMS}")
 
     @property
@@ -234,6 +250,15 @@ class Cluster:
         """
         self._check()
         return Container(prefix, self._release)
+
+    def unresponsive(self, limit_s: float) -> WorkerError | None:
+        """Return which workers are dead or do not answer, each asked now, or None where all answer.
+
+        Parameters
+        ----------
+        limit_s : seconds to wait for answers; workers answer during a step too, within fractions of a second.
+        """
+        return self._backend.unresponsive(limit_s)
 
     def explain(self, exception: BaseException) -> HeteroError:
         """Return one sentence for an error of a session on this cluster: which worker is dead and how, or what TensorFlow says.

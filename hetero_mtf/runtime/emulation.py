@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from hetero_mtf.devices.environment import bypass_proxy, child_variables
@@ -24,6 +24,7 @@ from hetero_mtf.errors import ClusterError, WorkerError
 from hetero_mtf.runtime import cgroup
 from hetero_mtf.runtime.cores import check_shares, pack
 from hetero_mtf.runtime.faults import log_end
+from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
 from hetero_mtf.runtime.ports import free_ports
 from hetero_mtf.runtime.worker import PORT_TAKEN
 
@@ -53,6 +54,7 @@ class Emulation:
     shares : (devices,) share of a core of each, in (0, 1].
     method : how to limit them: "cgroup", "duty_cycle", or None for a control group where one can be made, else a duty cycle.
     start_limit_s : seconds all workers together may take to start.
+    worker_timeout_s : seconds without an answer after which a worker is a fault.
 
     Raises
     ------
@@ -62,9 +64,16 @@ class Emulation:
         If a worker dies or is not ready in time.
     """
 
-    def __init__(self, shares: Sequence[float], method: str | None = None, start_limit_s: float = START_LIMIT_S) -> None:
+    def __init__(
+        self,
+        shares: Sequence[float],
+        method: str | None = None,
+        start_limit_s: float = START_LIMIT_S,
+        worker_timeout_s: float = WORKER_TIMEOUT_S,
+    ) -> None:
         self._shares = _checked_shares(shares, method)
         self._lock = threading.Lock()
+        self._heartbeat = Heartbeat([])  # nobody is asked before the workers are ready
         cores = pack(self._shares, available_cores())
         for attempt in range(_ATTEMPTS):
             hosts = [f"127.0.0.1:{port}" for port in free_ports(len(self._shares))]
@@ -80,6 +89,8 @@ class Emulation:
         self._check_method(method)
         self.hosts = tuple(hosts)
         self.record = self._describe()
+        self._heartbeat = Heartbeat(self.hosts, worker_timeout_s)
+        weakref.finalize(self, self._heartbeat.close)
 
     @property
     def method(self) -> str:
@@ -139,13 +150,21 @@ class Emulation:
             return _death(*min(self._seen.exits.items()))
         if self._seen.closed:
             return WorkerError("the emulated cluster is closed or its keeper process was killed; open the cluster again")
-        return None
+        return self._silence(self._heartbeat.look())
+
+    def unresponsive(self, limit_s: float) -> WorkerError | None:
+        """Return what is wrong with the workers, or which of them do not answer within `limit_s` seconds, or None."""
+        return self.fault() or self._silence(self._heartbeat.ask(limit_s))
 
     def close(self) -> None:
         """End the workers and remove their control groups. Closing twice is harmless."""
         with self._lock:
             self._seen.closed = True
+        self._heartbeat.close()
         self._finalizer()
+
+    def _silence(self, silent: Mapping[int, float]) -> WorkerError | None:
+        return silence({f"worker:{index} (process {self._seen.workers[index]})": silent_s for index, silent_s in silent.items()})
 
     def _start(self, hosts: Sequence[str], cores: Sequence[int], method: str | None) -> None:
         workers = [

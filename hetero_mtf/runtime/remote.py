@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.devices.addresses import Addresses
@@ -12,10 +13,10 @@ from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.devices.host import available_bytes, cpu_cores, cpu_model
 from hetero_mtf.devices.records import ClusterRecord, Device, MemoryPool
 from hetero_mtf.errors import ClusterError, WorkerError
+from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
 
 REACH_LIMIT_S = 30.0
 _CONNECT_S = 5.0
-_LOOK_S = 2.0
 
 
 class Remote:
@@ -25,6 +26,7 @@ class Remote:
     ----------
     addresses : where the servers listen.
     reach_limit_s : seconds to wait for servers that are still starting, None for half a minute.
+    worker_timeout_s : seconds without an answer after which a server is a fault.
 
     Raises
     ------
@@ -32,9 +34,10 @@ class Remote:
         If a server cannot be reached, naming all that cannot.
     """
 
-    def __init__(self, addresses: Addresses, reach_limit_s: float | None = None) -> None:
+    def __init__(self, addresses: Addresses, reach_limit_s: float | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S) -> None:
         self.hosts = addresses.hosts
-        self._looked_s = float("-inf")
+        self._heartbeat = Heartbeat(self.hosts, worker_timeout_s)
+        weakref.finalize(self, self._heartbeat.close)
         self._closed = False
         bypass_proxy(self.hosts)
         _await_reachable(self.hosts, REACH_LIMIT_S if reach_limit_s is None else reach_limit_s)
@@ -51,25 +54,33 @@ class Remote:
         return f"grpc://{self.hosts[-1]}"
 
     def fault(self, wait_s: float = 0.0) -> WorkerError | None:
-        """Return which server no longer answers, or None; looked at anew every two seconds at most.
+        """Return which server no longer answers, or None.
 
         Parameters
         ----------
-        wait_s : above 0 to look now, when it is known that something must be wrong.
+        wait_s : seconds to wait for answers, when it is known that something must be wrong.
         """
         if self._closed:
             return WorkerError("the connection to the cluster is closed; open the cluster again")
-        if wait_s <= 0 and time.monotonic() < self._looked_s + _LOOK_S:
-            return None
-        gone = [host for host in self.hosts if not _reachable(host)]
-        self._looked_s = time.monotonic()
+        if wait_s > 0:
+            self._heartbeat.ask(wait_s)
+        silent = self._heartbeat.look()
+        gone = [self.hosts[index] for index in self._heartbeat.refusing()]
         if gone:
             return WorkerError(f"the server on {', '.join(gone)} no longer answers; start it again with hetero-mtf worker")
-        return None
+        return self._silence(silent)
+
+    def unresponsive(self, limit_s: float) -> WorkerError | None:
+        """Return which servers are gone or do not answer within `limit_s` seconds, or None."""
+        return self.fault() or self._silence(self._heartbeat.ask(limit_s))
 
     def close(self) -> None:
         """Leave the servers, which go on. Closing twice is harmless."""
         self._closed = True
+        self._heartbeat.close()
+
+    def _silence(self, silent: Mapping[int, float]) -> WorkerError | None:
+        return silence({f"the worker on {self.hosts[index]}": silent_s for index, silent_s in silent.items()})
 
 
 def _reachable(host: str) -> bool:

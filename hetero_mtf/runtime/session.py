@@ -141,6 +141,7 @@ class WatchedSession(tf.compat.v1.Session):  # type: ignore[misc]
         self._watch = Watch(fault)
         self._told = closed
         self._open = True
+        self._callables: list[Any] = []  # each asks the server when it is collected, which a server that hangs never answers
         super().__init__(target, graph=graph, config=config)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
@@ -150,7 +151,9 @@ class WatchedSession(tf.compat.v1.Session):  # type: ignore[misc]
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable[..., Any]:
         """Return a callable as `tf.compat.v1.Session.make_callable` does, watched like `run`."""
-        call = super().make_callable(fetches, feed_list, accept_options)
+        make = super().make_callable
+        call = self._watch(lambda: make(fetches, feed_list, accept_options))
+        self._callables.append(call)
         return lambda *values, **options: self._watch(lambda: call(*values, **options))
 
     def list_devices(self) -> Any:
@@ -165,6 +168,8 @@ class WatchedSession(tf.compat.v1.Session):  # type: ignore[misc]
         close = super().close
         with contextlib.suppress(HeteroError, tf.errors.OpError):
             self._watch(close)
+        self._closed = True  # TensorFlow's own mark: a session that was dropped asks its server nothing more
+        self._callables.clear()
         self._watch.close()
         self._told()
 

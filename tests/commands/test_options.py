@@ -4,6 +4,7 @@ import click
 import pytest
 
 from hetero_mtf.commands.options import Argument, FiniteRange, OptimizerChoice, Shares, Three
+from hetero_mtf.runtime.cluster import Cluster
 
 
 def test_an_argument_of_a_model_is_a_python_literal():
@@ -58,3 +59,17 @@ def test_a_number_that_is_not_finite_is_wrong_usage(cli, subject, text):
         FiniteRange(0, min_open=True).convert(text, None, None)
     for option in ("--learning-rate", "--momentum", "--budget"):
         assert cli("train", *subject, option, text).code == 2
+
+
+@pytest.mark.parametrize(("options", "passed"), [([], ("local",)), (["--worker-timeout", "7.5"], ("local", 7.5))])
+def test_the_limit_of_a_worker_that_does_not_answer_reaches_the_cluster(cli, monkeypatch, options, passed):
+    opened = []
+    local = Cluster.parse("local:cpu:0")
+    monkeypatch.setattr(Cluster, "parse", lambda *values: opened.append(values) or local)
+    assert cli("devices", *options).code == 0
+    assert opened == [passed]
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf"])
+def test_a_limit_that_is_no_time_is_refused(cli, limit):
+    assert cli("devices", "--worker-timeout", limit).code == 2

@@ -213,3 +213,19 @@ def test_tf_config_and_slurm_are_read_from_the_environment(monkeypatch):
         hm.Cluster.parse("tf_config")
     with pytest.raises(ClusterError, match="this is no Slurm job"):
         hm.Cluster.parse("slurm")
+
+
+@pytest.mark.parametrize("limit_s", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_worker_timeout_that_is_no_time_is_refused(limit_s):
+    with pytest.raises(ClusterError, match="is not positive and finite; leave it out for 30 s"):
+        hm.Cluster.emulate([0.5], worker_timeout_s=limit_s)
+
+
+def test_workers_that_compute_on_a_small_share_answer_and_those_of_a_local_cluster_need_not(pair, matmuls):
+    graph, sums = matmuls(pair, 300)
+    with pair.session(graph) as session:
+        step = threading.Thread(target=session.run, args=(sums,))
+        step.start()
+        assert pair.unresponsive(10.0) is None
+        step.join()
+    assert hm.Cluster.local(["cpu:0"]).unresponsive(0.0) is None

@@ -1,0 +1,197 @@
+"""Whether workers answer, whatever they compute: connections of their own, apart from TensorFlow's."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from hetero_mtf.errors import ClusterError, WorkerError
+
+WORKER_TIMEOUT_S = 30.0
+_INTERVAL_S = 5.0
+_MOST_BETWEEN_LOOKS_S = 1.0
+_POLL_S = 0.02
+_SETTINGS = 4  # type of the frame that a server of HTTP/2 sends first, RFC 9113, sections 3.4 and 6.5
+_HEADER_BYTES = 9
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
+
+
+class Heartbeat:
+    """Repeated connections to the servers of a cluster, which show for how long each has not answered.
+
+    A gRPC server sends its SETTINGS frame at once to whoever connects, from threads that do not compute: within a fifth of a
+    second during a step of a minute on a tenth of a core. The kernel accepts connections for a stopped process too, but nothing
+    answers on them. Nothing runs in the background: whoever waits for the cluster calls `look`. Time counts as silence only
+    while somebody looks, so a program that was stopped itself blames no worker.
+
+    Parameters
+    ----------
+    hosts : (servers,) "HOST:PORT".
+    limit_s : seconds of silence that are too long, in which a server is asked at least three times.
+    clock : returns seconds.
+    """
+
+    def __init__(self, hosts: Sequence[str], limit_s: float = WORKER_TIMEOUT_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit_s = limit_s
+        self._clock = clock
+        self._looked_s = clock()
+        self._probes = [_Probe(host) for host in hosts]
+        self._lock = threading.Lock()
+
+    def look(self) -> dict[int, float]:
+        """Return the seconds since the last answer of each server that was silent for too long, by its index; never waits."""
+        with self._lock:
+            self._advance()
+            return {index: probe.silent_s for index, probe in enumerate(self._probes) if probe.silent_s >= self._limit_s}
+
+    def refusing(self) -> tuple[int, ...]:
+        """Return the indices of the servers that refused the last connection: nothing listens there any more."""
+        with self._lock:
+            return tuple(index for index, probe in enumerate(self._probes) if probe.refused)
+
+    def ask(self, limit_s: float) -> dict[int, float]:
+        """Ask all servers now and return the seconds since the last answer of those that do not answer within `limit_s`, by index."""
+        with self._lock:
+            before = [probe.answers for probe in self._probes]
+            for probe in self._probes:
+                probe.begin()
+            end_s = self._clock() + limit_s
+            while True:
+                self._advance()
+                unanswered = {i: p.silent_s for i, (p, count) in enumerate(zip(self._probes, before)) if p.answers == count}
+                if not unanswered or self._clock() >= end_s:
+                    return unanswered
+                time.sleep(_POLL_S)
+
+    def close(self) -> None:
+        """Close the connections. Closing twice is harmless."""
+        with self._lock:
+            for probe in self._probes:
+                probe.close()
+
+    def _advance(self) -> None:
+        now_s = self._clock()
+        passed_s = min(max(0.0, now_s - self._looked_s), _MOST_BETWEEN_LOOKS_S)
+        self._looked_s = now_s
+        for probe in self._probes:
+            probe.advance(passed_s, min(_INTERVAL_S, self._limit_s / 3))
+
+
+class _Probe:
+    """One connection after the other to one server, none of which is ever waited for.
+
+    Parameters
+    ----------
+    host : "HOST:PORT".
+    """
+
+    def __init__(self, host: str) -> None:
+        self.silent_s = 0.0
+        self.answers = 0
+        self._refusals = 0
+        self._host = host
+        self._addresses: list[tuple[int, object]] = []
+        self._tried = 0
+        self._socket: socket.socket | None = None
+        self._greeted = False
+        self._failed = False
+
+    def advance(self, passed_s: float, interval_s: float) -> None:
+        """Take what has arrived; `passed_s` seconds have passed, and a new connection is due `interval_s` after an answer."""
+        self.silent_s += passed_s
+        if self._socket is None and (self._failed or self.silent_s >= interval_s):
+            self.begin()
+        try:
+            with contextlib.suppress(BlockingIOError):
+                self._take()
+        except OSError as fault:
+            self._fail(fault)
+
+    def begin(self) -> None:
+        """Open a connection unless one is open."""
+        if self._socket is not None:
+            return
+        self._failed = self._greeted = False
+        try:
+            self._addresses = self._addresses or _addresses(self._host)
+            family, address = self._addresses[self._tried % len(self._addresses)]
+            self._socket = socket.socket(family, socket.SOCK_STREAM)
+            self._socket.setblocking(False)
+            error = self._socket.connect_ex(address)  # type: ignore[arg-type]
+            if error not in (0, errno.EINPROGRESS):
+                raise OSError(error, "connect")
+        except OSError as fault:
+            self._fail(fault)
+
+    @property
+    def refused(self) -> bool:
+        """Whether every address of the server refused its last connection."""
+        return self._refusals > 0 and self._refusals >= len(self._addresses)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _take(self) -> None:
+        if self._socket is None:
+            return
+        poll = select.poll()  # select.select takes no descriptors above 1023
+        poll.register(self._socket, select.POLLIN | (0 if self._greeted else select.POLLOUT))
+        if not poll.poll(0):
+            return
+        if not self._greeted:
+            error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if error:
+                raise OSError(error, "connect")
+            self._socket.send(_PREFACE)
+            self._greeted = True
+        header = self._socket.recv(_HEADER_BYTES)
+        if len(header) < _HEADER_BYTES or header[3] != _SETTINGS:
+            raise ConnectionResetError
+        self.close()
+        self.silent_s, self.answers, self._refusals = 0.0, self.answers + 1, 0
+
+    def _fail(self, fault: OSError) -> None:
+        self.close()
+        self._failed = True
+        self._refusals = self._refusals + 1 if isinstance(fault, ConnectionRefusedError) else 0
+        self._tried += 1
+
+
+def checked_timeout_s(timeout_s: float) -> float:
+    """Return the seconds without an answer after which a worker is at fault.
+
+    Raises
+    ------
+    ClusterError
+        If they are not positive and finite.
+    """
+    if not 0 < timeout_s < float("inf"):
+        raise ClusterError(f"the worker timeout {timeout_s:g} s is not positive and finite; leave it out for {WORKER_TIMEOUT_S:g} s")
+    return timeout_s
+
+
+def silence(silent: Mapping[str, float]) -> WorkerError | None:
+    """Return the error for workers that do not answer, or None where there are none.
+
+    Parameters
+    ----------
+    silent : seconds since the last answer of each, by its name.
+    """
+    if not silent:
+        return None
+    listed = ", ".join(f"{name} has not answered for {silent_s:.0f} s" for name, silent_s in silent.items())
+    return WorkerError(f"{listed}; continue or end it if it is stopped and open the cluster again, or allow more with --worker-timeout")
+
+
+def _addresses(host: str) -> list[tuple[int, object]]:
+    name, _, port = host.rpartition(":")
+    listed = socket.getaddrinfo(name.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in listed]

@@ -16,7 +16,10 @@ from hetero_mtf.errors import ClusterError
 @click.option("--index", type=click.IntRange(0), help="Which of the servers this is, from 0.  [default: what TF_CONFIG or Slurm says]")
 @click.option("--port", type=click.IntRange(1, 65535), help="The port of hosts that are written without one.")
 def command(hosts: str | None, index: int | None, port: int | None) -> None:
-    """Serve this machine's devices to a training program until interrupted.
+    """Serve this machine's devices to one training program at a time until interrupted.
+
+    Which program that is it settles on a second port, of 20000 and the last four digits of its own. When the program is killed,
+    the worker starts again from nothing, in the same process.
 
     The server listens on every interface and asks nobody who they are: run it in trusted networks only.
     """

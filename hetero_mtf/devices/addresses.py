@@ -33,6 +33,19 @@ class Addresses:
         return int(self.hosts[task].rsplit(":", 1)[1])
 
 
+def lease_port(port: int) -> int:
+    """Return the port on which the worker that serves on `port` grants its lease: 20000 and the last four digits of `port`.
+
+    These are below the ports that the kernel gives to outgoing connections. A worker on one of them has 10000 and the digits.
+
+    Examples
+    --------
+    >>> lease_port(61000), lease_port(2222), lease_port(21000)
+    (21000, 22222, 11000)
+    """
+    return (10_000 if 20_000 <= port < 30_000 else 20_000) + port % 10_000
+
+
 def parse_hosts(hosts: Sequence[str]) -> Addresses:
     """Return the addresses in a list of "HOST:PORT".
 
@@ -55,7 +68,19 @@ def parse_hosts(hosts: Sequence[str]) -> Addresses:
     twice = sorted({host for host in cleaned if cleaned.count(host) > 1})
     if twice:
         raise ClusterError(f"{', '.join(twice)} is listed more than once; give every server its own port")
+    _check_lease_ports(cleaned)
     return Addresses(cleaned)
+
+
+def _check_lease_ports(hosts: Sequence[str]) -> None:
+    """Refuse servers of one host whose leases would be granted on one port, or on the port of a server."""
+    owners: dict[str, str] = {host: host for host in hosts}
+    for host in hosts:
+        name, _, port = host.rpartition(":")
+        lease = f"{name}:{lease_port(int(port))}"
+        if lease in owners:
+            raise ClusterError(f"{host} grants its lease on {lease}, which {owners[lease]} uses too; choose a port with other last digits")
+        owners[lease] = host
 
 
 def parse_tf_config(text: str | None) -> Addresses:

@@ -41,7 +41,7 @@ class _Backend(Protocol):
 
     def unresponsive(self, limit_s: float) -> WorkerError | None: ...
 
-    def close(self) -> None: ...
+    def close(self, freed: bool = True) -> None: ...
 
 
 class InProcess:
@@ -61,7 +61,7 @@ class InProcess:
         """Return None: there are no workers."""
         return None
 
-    def close(self) -> None:
+    def close(self, freed: bool = True) -> None:
         """Do nothing: there are no workers."""
 
 
@@ -80,6 +80,7 @@ class Cluster:
     def __init__(self, backend: _Backend) -> None:
         self._backend = backend
         self._sessions: OpenSessions | None = None
+        self._containers: set[str] = set()
         self._unreleased: list[str] = []
         self._lock = threading.RLock()  # for calibration, which works in several threads; a collected session closes in any of them
         self._closed = False
@@ -162,7 +163,7 @@ class Cluster:
         Raises
         ------
         ClusterError
-            If an address is wrong, or a server does not answer.
+            If an address is wrong, a server does not answer, or another program uses one.
         """
         return cls(Remote(parse_hosts(hosts), worker_timeout_s=checked_timeout_s(worker_timeout_s)))
 
@@ -249,7 +250,9 @@ class Cluster:
         prefix : start of the name, for people.
         """
         self._check()
-        return Container(prefix, self._release)
+        container = Container(prefix, self._release)
+        self._containers.add(container.name)
+        return container
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return which workers are dead or do not answer, each asked now, or None where all answer.
@@ -305,11 +308,13 @@ class Cluster:
         if self._closed:
             return
         self._closed = True
+        freed = False
         try:
             if self._sessions is not None:
                 self._sessions.close()
+            freed = self._free()
         finally:
-            self._backend.close()
+            self._backend.close(freed)
 
     def __enter__(self) -> Cluster:
         return self
@@ -334,6 +339,14 @@ class Cluster:
         if self._unreleased and not self._closed:
             self._reset()
 
+    def _free(self) -> bool:
+        """Free the containers that are left when the sessions are closed, and return whether nothing is left on the workers."""
+        if isinstance(self._backend, Remote) and self._backend.fault() is None:
+            with self._lock:
+                self._unreleased += self._containers
+            self._reset()
+        return not self._containers and self._backend.fault() is None
+
     def _reset(self) -> None:
         """Free released containers. A master closes its own sessions on a reset, so it is done through one that has none, now or later."""
         if self._backend.reset_target == self.target and self._sessions is not None and self._sessions.open():
@@ -349,6 +362,7 @@ class Cluster:
         watch = Watch(self._backend.fault)
         with contextlib.suppress(WorkerError, tf.errors.OpError):
             watch(lambda: tf.compat.v1.Session.reset(self._backend.reset_target, names, session_config(cluster=True)))
+            self._containers.difference_update(names)
         watch.close()
 
 

@@ -156,7 +156,7 @@ class Emulation:
         """Return what is wrong with the workers, or which of them do not answer within `limit_s` seconds, or None."""
         return self.fault() or self._silence(self._heartbeat.ask(limit_s))
 
-    def close(self) -> None:
+    def close(self, freed: bool = True) -> None:
         """End the workers and remove their control groups. Closing twice is harmless."""
         with self._lock:
             self._seen.closed = True

@@ -14,13 +14,14 @@ from hetero_mtf.devices.host import available_bytes, cpu_cores, cpu_model
 from hetero_mtf.devices.records import ClusterRecord, Device, MemoryPool
 from hetero_mtf.errors import ClusterError, WorkerError
 from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
+from hetero_mtf.runtime.lease import Leases
 
 REACH_LIMIT_S = 30.0
 _CONNECT_S = 5.0
 
 
 class Remote:
-    """A cluster of servers that `hetero-mtf worker` runs on one or more machines; this process is their client.
+    """A cluster of servers that `hetero-mtf worker` runs on one or more machines; this process is their client, and the only one.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ class Remote:
     Raises
     ------
     ClusterError
-        If a server cannot be reached, naming all that cannot.
+        If a server cannot be reached, naming all that cannot, another program uses one, or they were started with different lists.
     """
 
     def __init__(self, addresses: Addresses, reach_limit_s: float | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S) -> None:
@@ -40,8 +41,15 @@ class Remote:
         weakref.finalize(self, self._heartbeat.close)
         self._closed = False
         bypass_proxy(self.hosts)
-        _await_reachable(self.hosts, REACH_LIMIT_S if reach_limit_s is None else reach_limit_s)
-        self.record = _list_devices(self.hosts, self.target, self.fault)
+        end_s = time.monotonic() + (REACH_LIMIT_S if reach_limit_s is None else reach_limit_s)
+        _await_reachable(self.hosts, end_s)
+        self._leases = Leases(self.hosts, end_s)
+        weakref.finalize(self, self._leases.abandon)
+        try:
+            self.record = _list_devices(self.hosts, self.target, self.fault)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def target(self) -> str:
@@ -65,7 +73,8 @@ class Remote:
         if wait_s > 0:
             self._heartbeat.ask(wait_s)
         silent = self._heartbeat.look()
-        gone = [self.hosts[index] for index in self._heartbeat.refusing()]
+        lost = self._leases.lost()
+        gone = [host for index, host in enumerate(self.hosts) if index in self._heartbeat.refusing() or host in lost]
         if gone:
             return WorkerError(f"the server on {', '.join(gone)} no longer answers; start it again with hetero-mtf worker")
         return self._silence(silent)
@@ -74,9 +83,17 @@ class Remote:
         """Return which servers are gone or do not answer within `limit_s` seconds, or None."""
         return self.fault() or self._silence(self._heartbeat.ask(limit_s))
 
-    def close(self) -> None:
-        """Leave the servers, which go on. Closing twice is harmless."""
+    def close(self, freed: bool = True) -> None:
+        """Leave the servers, which go on. Closing twice is harmless.
+
+        Parameters
+        ----------
+        freed : whether all sessions are closed and all variables freed; else the workers start again, which frees them.
+        """
         self._closed = True
+        if freed:
+            self._leases.release()
+        self._leases.abandon()
         self._heartbeat.close()
 
     def _silence(self, silent: Mapping[int, float]) -> WorkerError | None:
@@ -92,8 +109,7 @@ def _reachable(host: str) -> bool:
         return False
 
 
-def _await_reachable(hosts: Sequence[str], limit_s: float) -> None:
-    end_s = time.monotonic() + limit_s
+def _await_reachable(hosts: Sequence[str], end_s: float) -> None:
     missing = [host for host in hosts if not _reachable(host)]
     while missing and time.monotonic() < end_s:
         time.sleep(0.2)

@@ -6,6 +6,7 @@ are: run workers in trusted networks only, and end them when they are not needed
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime.lease_listener import LeaseListener
 from hetero_mtf.runtime.parent_death import tie_to_parent
 from hetero_mtf.runtime.ports import check_port
 
@@ -25,8 +27,13 @@ _PINNED_INTER_OP_THREADS = 4
 _WAKE_S = 0.5
 
 
-def serve(hosts: Sequence[str], task: int, *, threads: int | None = None, ready: Callable[[], None] | None = None) -> None:
+def serve(
+    hosts: Sequence[str], task: int, *, threads: int | None = None, ready: Callable[[], None] | None = None, leased: bool = True
+) -> None:
     """Run the server of one task until the process is interrupted. No Python program can stop such a server: end the process.
+
+    A leased server is for one program at a time. When that program is killed, this process executes itself again, with the same
+    process id: the system then frees all that the program left, which TensorFlow would keep for ever.
 
     Parameters
     ----------
@@ -34,18 +41,27 @@ def serve(hosts: Sequence[str], task: int, *, threads: int | None = None, ready:
     task : which of them this process is.
     threads : cores to use, as intra-op threads; None for all. A pinned worker of one core takes 1.
     ready : called once the server listens.
+    leased : whether programs ask for the lease of the server; not where it ends with the one program that started it.
 
     Raises
     ------
     ClusterError
-        If the task is not in the list, or its port is in use.
+        If the task is not in the list, its address is not of this machine, or a port is in use.
     """
     if not 0 <= task < len(hosts):
         raise ClusterError(f"task {task} is not among the {len(hosts)} hosts {', '.join(hosts)}; number tasks from 0")
     port = int(hosts[task].rsplit(":", 1)[1])
     check_port(port)
     bypass_proxy(hosts)
-    server = _server(hosts, task, threads, port)
+    listener = LeaseListener(hosts, task, _start_again) if leased else None
+    try:
+        server = _server(hosts, task, threads, port)
+    except BaseException:
+        if listener is not None:
+            listener.close()
+        raise
+    if listener is not None:
+        listener.start()
     if ready is not None:
         ready()
     never = threading.Event()
@@ -67,6 +83,20 @@ def _server(hosts: Sequence[str], task: int, threads: int | None, port: int) -> 
         raise ClusterError(f"TensorFlow's server for {hosts[task]} did not start ({fault.message}); choose another port") from fault
 
 
+def _start_again(holder: str) -> None:
+    """Execute this process again with the arguments it was started with."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"the program that used this worker, {holder}, ended without releasing it; the worker starts again\n".encode())
+    for name in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError):
+            if int(name) > 2:
+                os.set_inheritable(int(name), False)  # also those of drivers, which keep the memory of their devices
+    try:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    finally:
+        os._exit(1)  # only where the interpreter is gone
+
+
 def _announce(line: int) -> None:
     os.write(line, b"ready\n")
 
@@ -85,7 +115,7 @@ def main(text: str) -> int:
     line = os.dup(1)
     os.dup2(2, 1)
     try:
-        serve(order["hosts"], order["task"], threads=1, ready=lambda: _announce(line))
+        serve(order["hosts"], order["task"], threads=1, ready=lambda: _announce(line), leased=False)
     except ClusterError as fault:
         print(fault, file=sys.stderr, flush=True)
         return PORT_TAKEN

@@ -38,6 +38,7 @@ def place(folder, tmp_path, monkeypatch):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     for name in ("plan.json", "profile.json", "measured.json", "state.npz"):
         (tmp_path / name).write_text("not read")
+    (tmp_path / "new.npz").symlink_to("a.keras")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -56,7 +57,7 @@ REFUSED = {
     ),
     "train --measured the state": ([*TRAIN, "--resume", "state.npz", "--measured", "state.npz"], "--measured would replace --resume"),
     "train --save and --measured": ([*TRAIN, "--save", "a", "--measured", "./a"], "--save and --measured name the same file"),
-    "train --save and --output": ([*TRAIN, "--save", "a.keras", "--output", "a.keras"], "--save and --output name the same file"),
+    "train --save and --output": ([*TRAIN, "--save", "new.npz", "--output", "a.keras"], "--save and --output name the same file"),
     "train --save and the plan it makes": (
         [*TRAIN, "--save", "train-plan.json", "--output", "train.keras", "--measured", "train-plan-plan.json"],
         "the plan to be made and --measured name the same file",

@@ -29,7 +29,7 @@ class Late(threading.Event):
         return super().wait(timeout)
 
 threading.Event = Late
-worker.serve(["127.0.0.1:1"], 0)
+worker.serve(["127.0.0.1:1"], 0, leased=False)
 """
 
 

@@ -33,6 +33,11 @@ def test_a_port_in_use_is_refused(cli):
         assert f"port {port} is in use by another process" in cli("worker", "--hosts", f"127.0.0.1:{port}", "--index", "0").sentence
 
 
+def test_an_address_that_is_not_of_this_machine_is_refused(cli):
+    said = cli("worker", "--hosts", "127.0.0.1:61000,192.0.2.1:61001", "--index", "1").sentence
+    assert "192.0.2.1:61001, worker 1 of 127.0.0.1:61000, 192.0.2.1:61001, is no address of this machine; correct --index or" in said
+
+
 @pytest.mark.slow
 def test_a_worker_serves_its_devices_until_interrupted(start, cli):
     host = f"127.0.0.1:{free_ports(1)[0]}"

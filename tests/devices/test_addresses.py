@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetero_mtf.devices.addresses import Addresses, expand_nodelist, parse_hosts, parse_slurm, parse_tf_config
+from hetero_mtf.devices.addresses import Addresses, expand_nodelist, lease_port, parse_hosts, parse_slurm, parse_tf_config
 from hetero_mtf.errors import ClusterError
 
 SLURM = {"SLURM_JOB_ID": "4321", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2,1"}
@@ -130,3 +130,15 @@ def test_a_range_gives_every_number_once_with_leading_zeros_kept(first, more, wi
 def test_one_text_in_place_of_a_list_of_hosts_is_refused_as_such():
     with pytest.raises(ClusterError, match="the hosts are the text 'a:2222'; write a list of HOST:PORT, such as"):
         parse_hosts("a:2222")
+
+
+@pytest.mark.parametrize("port", [1, 2222, 12221, 20000, 29999, 30000, 61000, 65535])
+def test_a_lease_has_a_port_of_its_own_that_is_neither_privileged_nor_of_an_outgoing_connection(port):
+    assert 10_000 <= lease_port(port) < 32_768 and lease_port(port) != port
+
+
+@pytest.mark.parametrize("hosts", [["a:61000", "a:51000"], ["a:61000", "a:21000"]])
+def test_servers_of_one_host_whose_leases_share_a_port_are_refused(hosts):
+    with pytest.raises(ClusterError, match="grants its lease on a:.*; choose a port with other last digits"):
+        parse_hosts(hosts)
+    assert parse_hosts([hosts[0], hosts[1].replace("a", "b")]).hosts

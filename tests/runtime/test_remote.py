@@ -1,6 +1,8 @@
 """Servers started elsewhere, in the way `hetero-mtf worker` starts them."""
 
 import json
+import os
+import pathlib
 import signal
 import socket
 
@@ -21,7 +23,9 @@ serve({hosts!r}, {task}, threads=1, ready=lambda: print("ready", flush=True))
 @pytest.fixture
 def servers(program):
     hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    return hosts, [program(SERVER.format(hosts=hosts, task=task)) for task in range(2)]
+    processes = [program(SERVER.format(hosts=hosts, task=task)) for task in range(2)]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
+    return hosts, processes
 
 
 def test_servers_are_found_used_left_and_missed(servers, matmuls):
@@ -47,6 +51,56 @@ def test_servers_are_found_used_left_and_missed(servers, matmuls):
             session.run(sums)
         session.close()
     assert processes[1].poll() is None
+
+
+SECOND = """
+import hetero_mtf as hm
+from hetero_mtf.errors import ClusterError
+try:
+    hm.Cluster.hosts({hosts!r})
+except ClusterError as fault:
+    print(fault, flush=True)
+"""
+KILLED = """
+import os, signal
+import tensorflow as tf
+import hetero_mtf as hm
+cluster, graph = hm.Cluster.hosts({hosts!r}), tf.Graph()
+with graph.as_default(), graph.container(cluster.container().name):
+    for index, device in enumerate(cluster.devices):
+        with tf.device(device.tf_device):
+            tf.compat.v1.get_variable(f"v{{index}}", initializer=tf.ones([2**24]), use_resource=True)
+    start = tf.compat.v1.global_variables_initializer()
+cluster.session(graph).run(start)
+print("ready", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def _resident_bytes(process):
+    return int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.slow
+def test_workers_are_for_one_program_and_a_killed_one_leaves_nothing_on_them(servers, matmuls, program, monkeypatch):
+    monkeypatch.setattr(remote, "REACH_LIMIT_S", 200.0)
+    hosts, processes = servers
+    empty_bytes = [_resident_bytes(process) for process in processes]
+    with hm.Cluster.hosts(hosts) as cluster:
+        graph, sums = matmuls(cluster, 2)
+        with cluster.session(graph) as session:
+            for listed in (hosts[:1], hosts[::-1]):
+                said = program(SECOND.format(hosts=listed)).stdout.readline()
+                assert f"by process {os.getpid()} on " in said and all(host in said for host in listed)
+            assert session.run(sums) == [pytest.approx(90000.0)] * 2
+    killed = program(KILLED.format(hosts=hosts))
+    assert killed.stdout.readline() == "ready\n" and killed.wait(timeout=60) == -signal.SIGKILL
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
+    assert all(_resident_bytes(process) < before + 2**25 for process, before in zip(processes, empty_bytes))
+    with hm.Cluster.hosts(hosts) as cluster:
+        graph, sums = matmuls(cluster, 2)
+        with cluster.session(graph) as session:
+            assert session.run(sums) == [pytest.approx(90000.0)] * 2
 
 
 @pytest.mark.slow
@@ -101,8 +155,8 @@ def test_a_server_that_does_not_start_for_another_reason_says_why(monkeypatch):
 @pytest.mark.slow
 def test_servers_with_different_lists_are_refused(program):
     hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    for host in hosts:
-        program(SERVER.format(hosts=[host], task=0))
+    processes = [program(SERVER.format(hosts=[host], task=0)) for host in hosts]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
     with pytest.raises(ClusterError, match=r"the servers do not form one cluster \(.*\); start all with the same list of hosts"):
         hm.Cluster.hosts(hosts)
 

@@ -1,0 +1,176 @@
+"""The leases of a cluster's workers, as a program takes, holds and releases them."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import json
+import os
+import select
+import socket
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from hetero_mtf.devices.addresses import lease_port
+from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime.lease_listener import REQUEST_BYTES, keep_alive
+
+_ANSWER_S = 5.0
+_RELEASE_S = 1.0
+_AGAIN_S = 0.3
+_LONGEST_LINE_BYTES = 1 << 20
+
+
+class Leases:
+    """The use of the workers of a cluster, all or none, on one kept connection each.
+
+    Programs ask in one order of the workers, that of the names which the workers give themselves, so that of two at once one
+    gets all. A process may hold the same leases several times.
+
+    Parameters
+    ----------
+    hosts : (servers,) "HOST:PORT".
+    end_s : time of the monotonic clock until which to wait for workers that start, such as those of a program that was killed just now.
+
+    Raises
+    ------
+    ClusterError
+        If a worker does not answer, another program holds one, or the workers were started with different lists.
+    """
+
+    def __init__(self, hosts: Sequence[str], end_s: float) -> None:
+        while True:
+            self._connections, missing = _greeted(hosts)
+            if not missing:
+                try:
+                    self._take()
+                    _check_one_cluster(self._connections)
+                    return
+                except OSError:  # a worker ended meanwhile, or starts again
+                    missing = list(hosts)
+                except BaseException:
+                    self.release()
+                    raise
+            self.release()
+            if time.monotonic() >= end_s:
+                raise _no_lease(missing)
+            time.sleep(_AGAIN_S)
+
+    def lost(self) -> tuple[str, ...]:
+        """Return the hosts whose worker has ended the lease, because it ended or was started again."""
+        return tuple(one.host for one in self._connections if one.ended())
+
+    def release(self) -> None:
+        """Give the workers back as they are. Releasing twice is harmless."""
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.ask("release")
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.await_end()  # whoever asks from now on is not refused for this program
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the connections without a release: workers whose lease was taken then free all by starting again."""
+        for connection in self._connections:
+            connection.socket.close()
+        self._connections = []
+
+    def _take(self) -> None:
+        holder = f"process {os.getpid()} on {socket.gethostname()}"
+        held: dict[str, list[str]] = {}
+        for connection in sorted(self._connections, key=lambda one: str(one.greeting.get("instance"))):
+            answer = connection.ask("who" if held else f"take {_token(os.getpid())} {holder}", answered=True)
+            if answer["holder"]:
+                since = datetime.datetime.fromtimestamp(answer["since_s"], datetime.timezone.utc)
+                held.setdefault(f"{answer['holder']} since {since:%Y-%m-%d %H:%M:%S} UTC", []).append(connection.host)
+        if held:
+            listed = ", ".join(f"{', '.join(sorted(hosts))} by {who}" for who, hosts in held.items())
+            raise ClusterError(f"workers are in use: {listed}; wait until that program has ended, or end it")
+
+
+class _Connection:
+    """A connection to the lease of one worker, with what the worker said of itself."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        name, _, port = host.rpartition(":")
+        self.socket = socket.create_connection((name.strip("[]"), lease_port(int(port))), timeout=_ANSWER_S)
+        try:
+            keep_alive(self.socket)
+            self.greeting = self._read()
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def ask(self, request: str, answered: bool = False) -> dict[str, Any]:
+        """Send a request and return the answer where there is one."""
+        self.socket.sendall(request.encode("ascii", errors="replace")[: REQUEST_BYTES - 1].ljust(REQUEST_BYTES - 1) + b"\n")
+        return self._read() if answered else {}
+
+    def await_end(self) -> None:
+        """Wait, not for long, until the worker has closed the connection."""
+        self.socket.settimeout(_RELEASE_S)
+        self.socket.recv(1)
+
+    def ended(self) -> bool:
+        """Return whether the worker has closed the connection."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        try:
+            return bool(poll.poll(0)) and self.socket.recv(1, socket.MSG_PEEK) == b""
+        except OSError:
+            return True
+
+    def _read(self) -> dict[str, Any]:
+        line = b""
+        while not line.endswith(b"\n") and len(line) < _LONGEST_LINE_BYTES:
+            chunk = self.socket.recv(65536)
+            if not chunk:
+                raise ConnectionResetError
+            line += chunk
+        try:
+            document = json.loads(line)
+        except ValueError as fault:
+            raise ConnectionResetError from fault
+        if not isinstance(document, dict):
+            raise ConnectionResetError
+        return document
+
+
+def _greeted(hosts: Sequence[str]) -> tuple[list[_Connection], list[str]]:
+    """Return a connection to each worker that answers, and the hosts of those that do not."""
+    connections, missing = [], []
+    for host in hosts:
+        try:
+            connections.append(_Connection(host))
+        except OSError:
+            missing.append(host)
+    return connections, missing
+
+
+def _no_lease(hosts: Sequence[str]) -> ClusterError:
+    listed = ", ".join(f"{host} (port {lease_port(int(host.rpartition(':')[2]))})" for host in hosts)
+    remedy = "start hetero-mtf worker of this version there, let that port through, or continue the worker if it is stopped"
+    return ClusterError(f"no lease is granted for {listed}; {remedy}")
+
+
+def _check_one_cluster(connections: Sequence[_Connection]) -> None:
+    """Refuse workers that were started with different lists, or stand at other places than they were started for."""
+    told = [(one.greeting.get("task"), one.greeting.get("hosts")) for one in connections]
+    if all(task == place for place, (task, _) in enumerate(told)) and all(hosts == told[0][1] for _, hosts in told):
+        return
+    listed = ", ".join(
+        f"{one.host} at place {place} was started as worker {task} of {','.join(map(str, hosts or []))}"
+        for place, (one, (task, hosts)) in enumerate(zip(connections, told))
+    )
+    raise ClusterError(f"the servers do not form one cluster ({listed}); start all with the same list of hosts and name them in its order")
+
+
+@functools.cache
+def _token(process: int) -> str:
+    """Return what tells this process from all others; a forked one has another."""
+    return f"{process}-{uuid.uuid4().hex}"

@@ -1,8 +1,8 @@
 """The two networks that heterogeneous filter splitting was published with.
 
-Layer lists from Moreno-Alvarez, Haut, Paoletti, Rico-Gallego, "Heterogeneous model parallelism for deep neural networks",
-Neurocomputing 441 (2021) 1-12, doi 10.1016/j.neucom.2021.01.125. What is not known of them is this project's reading: "same" padding,
-ReLU after every hidden layer, biases everywhere, and logits without a softmax.
+Moreno-Alvarez, Haut, Paoletti, Rico-Gallego, "Heterogeneous model parallelism for deep neural networks", Neurocomputing 441 (2021) 1-12,
+doi 10.1016/j.neucom.2021.01.125. The layers are those of the code released with the paper: "same" padding, ReLU after every hidden layer,
+biases in dense layers and none in convolutions. The outputs are logits without a softmax.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ MNIST_FILTERS = ((7, 60), (5, 120), (3, 240))
 
 
 def cifar(classes: int = 10) -> keras.Model:
-    """Return the CIFAR-10 network: eight 3x3 convolutions, a 2x2 pool after each pair, and two dense layers.
+    """Return the CIFAR-10 network: eight 3x3 convolutions, a 2x2 max pool after each pair, and two dense layers; 4.61 million weights.
+
+    4,116,420 of the weights are the convolutions'.
 
     Parameters
     ----------
@@ -27,7 +29,7 @@ def cifar(classes: int = 10) -> keras.Model:
     layers = keras.layers
     inputs = x = keras.Input((32, 32, 3), name="image")
     for number, filters in enumerate(CIFAR_FILTERS, 1):
-        x = layers.Conv2D(filters, 3, padding="same", activation="relu", name=f"conv{number}")(x)
+        x = layers.Conv2D(filters, 3, padding="same", activation="relu", use_bias=False, name=f"conv{number}")(x)
         if number % 2 == 0:
             x = layers.MaxPooling2D(2, name=f"pool{number // 2}")(x)
     x = layers.Flatten(name="flatten")(x)
@@ -36,7 +38,7 @@ def cifar(classes: int = 10) -> keras.Model:
 
 
 def mnist(classes: int = 10) -> keras.Model:
-    """Return the MNIST network: three convolutions of 7x7, 5x5 and 3x3, each with a 2x2 pool, and two dense layers.
+    """Return the MNIST network: convolutions of 7x7, 5x5 and 3x3, one 2x2 average pool, and two dense layers; 6.46 million weights.
 
     Parameters
     ----------
@@ -49,8 +51,8 @@ def mnist(classes: int = 10) -> keras.Model:
     layers = keras.layers
     inputs = x = keras.Input((28, 28, 1), name="image")
     for number, (window, filters) in enumerate(MNIST_FILTERS, 1):
-        x = layers.Conv2D(filters, window, padding="same", activation="relu", name=f"conv{number}")(x)
-        x = layers.MaxPooling2D(2, name=f"pool{number}")(x)
+        x = layers.Conv2D(filters, window, padding="same", activation="relu", use_bias=False, name=f"conv{number}")(x)
+    x = layers.AveragePooling2D(2, name="pool")(x)
     x = layers.Flatten(name="flatten")(x)
     x = layers.Dense(128, activation="relu", name="hidden")(x)
     return keras.Model(inputs, layers.Dense(classes, name="logits")(x), name="paper_a_mnist")

@@ -288,3 +288,20 @@ def test_the_papers_cifar_network_is_the_serial_one_under_70_25_5(strategy: str,
         assert sizes["conv7"] == (336, 120, 24)
     case = Case("paper", cifar, batches=(2, 2))
     assert_transparent(model, plan, cluster, case.optimizer, case.loss, case.steps(model))
+
+
+@pytest.mark.parametrize(
+    ("shares", "first"), [((40, 40, 20), (24, 24, 12)), pytest.param((70, 25, 5), (42, 15, 3), marks=pytest.mark.slow)]
+)
+def test_the_papers_mnist_network_is_the_serial_one_under_uneven_filters(
+    shares: tuple[int, ...], first: tuple[int, ...], clusters: dict[int, Any]
+) -> None:
+    from models.paper_a import mnist
+
+    keras.config.set_floatx("float64")
+    model = mnist()
+    plan = hm.Plan.filters(model, shares, clusters[3], 2)
+    sizes = {layout.name: layout.sizes for layout in plan.stages[0].layouts if layout.sizes}
+    assert sizes["conv1"] == sizes["conv2"] == first
+    case = Case("paper", mnist, batches=(2, 2))
+    assert_transparent(model, plan, clusters[3], case.optimizer, case.loss, case.steps(model))

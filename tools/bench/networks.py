@@ -26,7 +26,7 @@ class Network:
 
 
 def paper_a() -> Any:
-    """Return paper A's network for CIFAR-10."""
+    """Return paper A's network for CIFAR-10, 4.61 million weights, no biases in its convolutions."""
     from models.paper_a import cifar
 
     return cifar()

@@ -9,8 +9,9 @@ step of device d alone.
     python tools/bench/uneven_split.py [--shares 1.0,0.5] [--batch 16] [--filters 384,384,384,384]
     python tools/bench/uneven_split.py --paper-a [--batch 64]
 
-The second form takes paper A's CIFAR network (Moreno-Alvarez et al. 2021) instead, without the stock
-baseline, whose pieces do not build it with the serial network's numbers.
+The second form takes paper A's CIFAR network (Moreno-Alvarez et al. 2021; 4,116,420 weights in eight
+convolutions without biases, 4.61 million in all) instead, without the stock baseline, which has
+neither pools nor a hidden dense layer.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import os
 import pathlib
 from typing import TYPE_CHECKING
 
-from hetero_mtf.commands.files import CommandFile, CommandFiles, command_file
+from hetero_mtf.commands.files import CommandFile, CommandFiles, command_file, identity
 from hetero_mtf.commands.volume_options import VolumeOptions, is_volumes
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hetero_mtf.commands.predict import Prediction
     from hetero_mtf.commands.train import Run
 
+MAPS = "*_gradcam-*"  # names of maps
 RECORD = "the description of the data"  # what is stored beside a checkpoint of a network for volumes
 
 
@@ -82,10 +83,16 @@ def predict_files(asked: Prediction) -> CommandFiles:
     """
     place = (asked.source or "").partition(":")[2]
     samples = command_file("--input", place) if place else data_files(asked.data or "", asked.volumes)
-    folder = None if asked.grad_cam is None else pathlib.Path(asked.grad_cam)
-    maps = [] if folder is None else [CommandFile("--grad-cam", path) for path in sorted(folder.glob("*_gradcam-*"))]
+    maps = [] if asked.grad_cam is None else _map_files(pathlib.Path(asked.grad_cam), pathlib.Path(asked.target))
     inputs = (*trained_files(asked.model, asked.checkpoint, asked.plan), *samples)
     return CommandFiles(inputs, (*command_file("--output", asked.target), *maps))
+
+
+def _map_files(folder: pathlib.Path, target: pathlib.Path) -> list[CommandFile]:
+    """Return the maps in a folder, and the target where a map or the folder itself might take its place."""
+    place = identity(folder)
+    taken = identity(target) == place or (identity(target.parent) == place and target.match(MAPS))
+    return [CommandFile("--grad-cam", path) for path in [*sorted(folder.glob(MAPS)), *([target] if taken else [])]]
 
 
 def explain_files(plan: str, profile: str | None, measured: str | None, html: str | None) -> CommandFiles:

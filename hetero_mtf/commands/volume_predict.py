@@ -230,7 +230,14 @@ def _mapped(maps: Maps, people: Participants) -> tuple[Scan, ...]:
     missing = [who for who in maps.participants if who not in people.ids]
     if missing:
         raise DataError(f"--participant {', '.join(missing)} is not among the scans of {people.path}; write ids as the table does")
-    return people.scans if not maps.participants else people.part(maps.participants).scans
+    scans = people.scans if not maps.participants else people.part(maps.participants).scans
+    for texts in ([scan.key for scan in scans], people.classes):
+        first: dict[str, str] = {}
+        for text in texts:
+            other = first.setdefault(_name(text), text)
+            if other != text:
+                raise DataError(f"the maps of {other!r} and {text!r} would have one name, with {_name(text)!r}; rename one of them")
+    return scans
 
 
 def _save(image: Any, path: pathlib.Path) -> None:

@@ -214,3 +214,11 @@ def test_a_map_does_not_replace_a_scan(volumes, refused):
     arguments = ["predict", "--data", "nifti:cohort/participants.tsv", "--checkpoint", "state.npz", "--grad-cam", "cohort"]
     assert "--grad-cam would replace a scan or mask of --data" in refused(volumes, *arguments)
 
+
+@pytest.mark.parametrize("path", ["maps", "./maps", "maps/sub-00_gradcam-AD.nii.gz"])
+def test_a_map_does_not_replace_the_table_of_predictions_nor_that_the_folder_of_maps(volumes, refused, path):
+    arguments = ["predict", "--data", "nifti:cohort/participants.tsv", "--checkpoint", "state.npz", "--grad-cam", "maps", "-o", path]
+    assert "--output and --grad-cam name the same file" in refused(volumes, *arguments)
+    (volumes / "maps").mkdir()
+    assert "--output and --grad-cam name the same file" in refused(volumes, *arguments)
+

@@ -177,6 +177,16 @@ def test_a_map_is_brightest_in_the_head_where_the_brightest_voxels_are_beside_it
     assert "the head by Otsu's threshold (1), the table's mask (1)" in found.out
 
 
+def test_maps_that_would_have_one_name_are_refused(cli, place, bright, tmp_path):
+    table = tmp_path / "new.tsv"
+    scans = place / "cohort"
+    table.write_text(f"participant_id\tpath\na b\t{scans / '0.nii.gz'}\na-b\t{scans / '1.nii.gz'}\n")
+    options = ["--cluster", "local:cpu:0", "-o", tmp_path / "p.tsv", "--grad-cam", tmp_path / "maps"]
+    said = cli("predict", "--data", f"nifti:{table}", "--checkpoint", bright, *options)
+    assert said.code == 1 and "the maps of 'sub-a b' and 'sub-a-b' would have one name, with 'sub-a-b'; rename one of them" in said.err
+    assert not (tmp_path / "p.tsv").exists() and not list((tmp_path / "maps").iterdir())
+
+
 def test_every_fault_of_a_cohort_and_its_split_is_in_one_report(cli, place, training, tmp_path):
     path, split = write_faulty(tmp_path), tmp_path / "split.json"
     parts = {"train": ["sub-00", "sub-01", "sub-02", "sub-03"], "test": ["sub-03", "sub-04", "sub-99"]}

@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 import os
 import re
+import struct
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Collection, Mapping
 from typing import BinaryIO
 
 import numpy as np
 
+DAMAGED = (  # what reading a damaged archive, or JSON in one, raises besides OSError
+    *(ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError, OverflowError),
+    *(NotImplementedError, RuntimeError, struct.error, zlib.error, MemoryError),  # RecursionError is a RuntimeError
+)
 _SUFFIX = ".npy"
 _MAGIC = b"\x93NUMPY"
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}  # of the header's length, by major version
@@ -30,7 +36,7 @@ def write_arrays(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
     np.savez(file, **dict(arrays))  # type: ignore[arg-type]
 
 
-def read_arrays(file: BinaryIO) -> dict[str, np.ndarray]:
+def read_arrays(file: BinaryIO, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
     """Return the arrays in a file written by `write_arrays`.
 
     A member must be stored as it is, not compressed, and hold exactly the bytes that its header declares; all together hold no more
@@ -39,12 +45,13 @@ def read_arrays(file: BinaryIO) -> dict[str, np.ndarray]:
     Parameters
     ----------
     file : open for reading.
+    names : the arrays to read; None for all.
 
     Raises
     ------
     ValueError
         If a member is compressed, encrypted, there twice, no array of numbers, or of another size than it declares.
-    zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError
+    OSError, or one of `DAMAGED`
         If the archive is damaged.
     """
     size_bytes = os.fstat(file.fileno()).st_size
@@ -56,7 +63,8 @@ def read_arrays(file: BinaryIO) -> dict[str, np.ndarray]:
             raise ValueError("a member is there twice")
         if sum(member.file_size for member in members) > size_bytes:
             raise ValueError(f"its members declare more than the {size_bytes} bytes of the file")
-        return {member.filename.removesuffix(_SUFFIX): _array(archive.read(member)) for member in members}
+        named = {member.filename.removesuffix(_SUFFIX): member for member in members}
+        return {name: _array(archive.read(member)) for name, member in named.items() if names is None or name in names}
 
 
 def _check_member(member: zipfile.ZipInfo) -> None:

@@ -11,9 +11,6 @@ import json
 import math
 import os
 import pathlib
-import struct
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +22,7 @@ from hetero_mtf.json_file import replace_file
 from hetero_mtf.program.builder import variable_key
 from hetero_mtf.program.optimizers import SUPPORTED_OPTIMIZERS
 from hetero_mtf.program.program import slot_key
-from hetero_mtf.training.array_archive import read_arrays, write_arrays
+from hetero_mtf.training.array_archive import DAMAGED, read_arrays, write_arrays
 from hetero_mtf.training.finite import is_finite
 from hetero_mtf.units import value_text
 
@@ -34,10 +31,6 @@ STEPS_UP_TO = 2**31 - 1  # the graph counts them in int32
 COUNTS_UP_TO = 2**53  # epochs, batches and samples of a position
 _META = "meta"
 _REMEDY = "take an earlier one or train anew"
-_DAMAGED = (
-    *(ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError, OverflowError),
-    *(NotImplementedError, RuntimeError, struct.error, zlib.error, MemoryError),  # RecursionError is a RuntimeError
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +126,7 @@ def load_state(path: str | os.PathLike[str]) -> State:
         raise
     except OSError as fault:
         raise CheckpointError(f"cannot read checkpoint {source}: {fault.strerror or fault}; check the path") from fault
-    except _DAMAGED as fault:
+    except DAMAGED as fault:
         said = value_text(" ".join(str(fault).split())) if str(fault) else ""
         raise CheckpointError(f"{source} is not a complete checkpoint ({type(fault).__name__} {said}); {_REMEDY}") from fault
 

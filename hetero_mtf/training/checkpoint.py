@@ -1,15 +1,16 @@
 """Checkpoints: whole tensors and counters in one file, loadable under any plan for the same network.
 
-The file is a NumPy archive with one array a variable and slot, and a JSON document named `meta`.
+The file is a NumPy archive with one array a variable and slot, and a JSON document named `meta`, which holds a checksum over all of it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import math
 import os
 import pathlib
-import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,11 +20,17 @@ from hetero_mtf.errors import CheckpointError, HeteroError
 from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.json_file import replace_file
 from hetero_mtf.program.builder import variable_key
+from hetero_mtf.program.optimizers import SUPPORTED_OPTIMIZERS
 from hetero_mtf.program.program import slot_key
+from hetero_mtf.training.array_archive import DAMAGED, read_arrays, write_arrays
 from hetero_mtf.training.finite import is_finite
+from hetero_mtf.units import value_text
 
-VERSION = 1
+VERSION, WITHOUT_CHECKSUM = 2, 1  # the latter is still read
+STEPS_UP_TO = 2**31 - 1  # the graph counts them in int32
+COUNTS_UP_TO = 2**53  # epochs, batches and samples of a position
 _META = "meta"
+_REMEDY = "take an earlier one or train anew"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +63,7 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
     CheckpointError
         If the folder is missing or not writable, or the disk is full; an older file stays as it was.
     """
-    meta = {
+    meta: dict[str, Any] = {
         "kind": "checkpoint",
         "version": VERSION,
         "digest": state.digest,
@@ -66,11 +73,12 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
         "position": state.position,
         "finite": is_finite(state.values),
     }
-    document = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+    values = {name: np.asarray(value) for name, value in state.values.items()}
+    meta = json.loads(json.dumps(meta))  # as it will be read
+    document = json.dumps({**meta, "checksum": checksum(meta, values)}).encode()
     try:
         with replace_file(path) as file:
-            arrays: dict[str, Any] = {_META: document, **state.values}
-            np.savez(file, **arrays)
+            write_arrays(file, {_META: np.frombuffer(document, np.uint8), **values})
     except HeteroError as fault:
         raise CheckpointError(str(fault)) from fault
 
@@ -98,24 +106,62 @@ def load_state(path: str | os.PathLike[str]) -> State:
     Raises
     ------
     CheckpointError
-        If the file is missing, truncated, or not a checkpoint of this version.
+        If the file is missing, truncated, or not a checkpoint of this version or the one before, or its checksum does not fit.
     """
     source = pathlib.Path(path)
     try:
-        with open(source, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        with open(source, "rb") as file:
+            arrays = read_arrays(file)
         meta = json.loads(arrays.pop(_META).tobytes())
-        if not isinstance(meta, dict) or meta.get("kind") != "checkpoint" or meta.get("version") != VERSION:
+        version = meta.get("version") if isinstance(meta, dict) and meta.get("kind") == "checkpoint" else None
+        if version not in (VERSION, WITHOUT_CHECKSUM) or isinstance(version, bool):
             raise CheckpointError(f"{source} is not a checkpoint of version {VERSION}; save it again with this program")
-        return State(meta["digest"], meta["optimizer"], arrays, int(meta["step"]), int(meta["seed"]), meta["position"])
+        if version == VERSION and meta.pop("checksum") != checksum(meta, arrays):
+            raise CheckpointError(f"{source} is not a complete checkpoint (its checksum does not fit); {_REMEDY}")
+        faults = _meta_faults(meta)
+        if faults:
+            raise CheckpointError(f"{source} is not a complete checkpoint ({'; '.join(faults)}); {_REMEDY}")
+        return State(meta["digest"], meta["optimizer"], arrays, meta["step"], meta["seed"], meta["position"])
     except CheckpointError:
         raise
     except OSError as fault:
         raise CheckpointError(f"cannot read checkpoint {source}: {fault.strerror or fault}; check the path") from fault
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as fault:
-        raise CheckpointError(
-            f"{source} is not a complete checkpoint ({type(fault).__name__}); take an earlier one or train anew"
-        ) from fault
+    except DAMAGED as fault:
+        said = value_text(" ".join(str(fault).split())) if str(fault) else ""
+        raise CheckpointError(f"{source} is not a complete checkpoint ({type(fault).__name__} {said}); {_REMEDY}") from fault
+
+
+def checksum(meta: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> str:
+    """Return the SHA-256 digest of all that a state file holds, in hexadecimal digits.
+
+    Parameters
+    ----------
+    meta : the JSON document, without its checksum.
+    values : the arrays; names, dtypes, shapes and elements count, in no order.
+    """
+    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
+    for name in sorted(values):
+        value = values[name]
+        digest.update(f"\0{name}\0{value.dtype.str}\0{value.shape}\0".encode())
+        digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _meta_faults(meta: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the document of a checkpoint."""
+    faults = [f"{name} is {value_text(meta[name])}, not a text" for name in ("digest", "optimizer") if not isinstance(meta[name], str)]
+    if not faults and meta["optimizer"] not in SUPPORTED_OPTIMIZERS:
+        faults.append(f"optimizer is {value_text(meta['optimizer'])}, not one of {', '.join(SUPPORTED_OPTIMIZERS)}")
+    position = meta["position"]
+    if not isinstance(position, dict | None):
+        faults.append(f"position is {value_text(position)}, not an object")
+    counts = {"step": (meta["step"], STEPS_UP_TO), "seed": (meta["seed"], math.inf)}
+    if isinstance(position, dict):
+        counts |= {name: (position[name], COUNTS_UP_TO) for name in ("epoch", "batch", "sample") if name in position}
+    for name, (value, most) in counts.items():
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+            faults.append(f"{name} is {value_text(value)}, not a whole number from 0" + (f" to {most}" if most < math.inf else ""))
+    return faults
 
 
 def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) -> None:
@@ -132,7 +178,7 @@ def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) 
     """
     faults = value_faults(state, graph)
     if faults:
-        raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults[:5])}); take an earlier one or train anew")
+        raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults[:5])}); {_REMEDY}")
 
 
 def value_faults(state: State, graph: LayerGraph) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from hetero_mtf.data.array import check_finite
 from hetero_mtf.data.batch import Batch
 from hetero_mtf.errors import DataError, NotFiniteError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.training.array_archive import DAMAGED, read_arrays
 
 _REMEDY = "use a smaller learning rate or clip the gradients, or let training go on with keep_going=True (--keep-going)"
 
@@ -88,8 +88,8 @@ def holds_finite(path: str | os.PathLike[str]) -> bool:
     if not os.path.exists(path):
         return False
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            meta: Any = json.loads(archive["meta"].tobytes())
+        with open(path, "rb") as file:
+            meta: Any = json.loads(read_arrays(file, ("meta",))["meta"].tobytes())
         return not isinstance(meta, dict) or meta.get("finite", True) is not False
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError):
+    except (OSError, *DAMAGED):
         return True

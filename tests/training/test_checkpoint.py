@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import io
 import json
 import pathlib
+import re
 import resource
 import subprocess
 import sys
 import textwrap
+import warnings
+import zipfile
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +22,8 @@ import pytest
 
 from hetero_mtf.errors import CheckpointError
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
-from hetero_mtf.training.checkpoint import State, check_name, check_values, fitting_values, load_state, save_state
+from hetero_mtf.training.checkpoint import State, check_name, check_values, checksum, fitting_values, load_state, save_state
+from hetero_mtf.training.finite import holds_finite
 
 GRAPH = LayerGraph(
     (
@@ -81,9 +88,9 @@ FOREIGN = {
     "a single array": (_npy(), "not a complete checkpoint"),
     "an archive without meta": (_archive(a=np.zeros(3)), "not a complete checkpoint"),
     "meta that is no JSON": (_archive(meta=np.zeros(3, np.uint8)), "not a complete checkpoint"),
-    "meta that is a list": (_archive(meta=np.frombuffer(b"[1]", np.uint8)), "not a checkpoint of version 1"),
-    "another kind": (_archive(meta=_meta(kind="plan", version=1)), "not a checkpoint of version 1"),
-    "another version": (_archive(meta=_meta(kind="checkpoint", version=2)), "not a checkpoint of version 1"),
+    "meta that is a list": (_archive(meta=np.frombuffer(b"[1]", np.uint8)), "not a checkpoint of version 2"),
+    "another kind": (_archive(meta=_meta(kind="plan", version=1)), "not a checkpoint of version 2"),
+    "another version": (_archive(meta=_meta(kind="checkpoint", version=3)), "not a checkpoint of version 2"),
     "no digest": (
         _archive(meta=_meta(kind="checkpoint", version=1, optimizer="SGD", step=1, seed=0, position=None)),
         "not a complete checkpoint",
@@ -163,3 +170,175 @@ def test_the_name_of_a_keras_file_is_refused_with_the_call_that_writes_one(name:
     with pytest.raises(CheckpointError, match=rf"call trainer.to_keras\(\).save\('.*/{name}'\), or save the state as state.npz"):
         check_name(tmp_path / name)
     check_name(tmp_path / "keras.npz")
+
+
+def _members(path: pathlib.Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {member.filename: archive.read(member) for member in archive.infolist()}
+
+
+def _zip(path: pathlib.Path, members: Sequence[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> None:
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "w", compression) as archive:
+        warnings.simplefilter("ignore")  # about a name that is there twice
+        for name, content in members:
+            archive.writestr(name, content)
+
+
+def _npy_of(array: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def _meta_of(members: Mapping[str, bytes]) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(np.load(io.BytesIO(members["meta.npy"])).tobytes())
+    return document
+
+
+def _with_meta(members: Mapping[str, bytes], changes: Mapping[str, Any], honest: bool) -> list[tuple[str, bytes]]:
+    """Return members with a changed document, whose checksum fits if that is wanted."""
+    meta = {**_meta_of(members), **changes}
+    if honest:
+        values = {name.removesuffix(".npy"): np.load(io.BytesIO(content)) for name, content in members.items() if name != "meta.npy"}
+        meta["checksum"] = checksum({key: value for key, value in meta.items() if key != "checksum"}, values)
+    return [*((name, content) for name, content in members.items() if name != "meta.npy"), ("meta.npy", _npy_of(_meta(**meta)))]
+
+
+def _loaded_or_refused(path: pathlib.Path) -> State | None:
+    """Return the state that a file holds, None if it is refused in one line."""
+    try:
+        return load_state(path)
+    except CheckpointError as fault:
+        assert "\n" not in str(fault) and "; " in str(fault) and len(str(fault)) < 1000
+        return None
+
+
+def _same(found: State, state: State) -> bool:
+    whole = dataclasses.replace(found, values={}) == dataclasses.replace(state, values={})
+    same = all(np.array_equal(found.values[key], value) and found.values[key].dtype == value.dtype for key, value in state.values.items())
+    return whole and same and set(found.values) == set(state.values)
+
+
+def _mutated(path: pathlib.Path, rng: np.random.Generator) -> None:
+    """Damage a state file in one of many ways."""
+    content, members = bytearray(path.read_bytes()), list(_members(path).items())
+    kind, at, other = int(rng.integers(9)), int(rng.integers(len(content))), int(rng.integers(len(content)))
+    chosen = int(rng.integers(len(members)))
+    name, inner = members[chosen]
+    if kind < 3:  # bits
+        for place in rng.integers(len(content), size=1 + 5 * kind):
+            content[place] ^= 1 << int(rng.integers(8))
+    elif kind == 3:  # cut off, cut out, doubled
+        low, high = sorted((at, other))
+        content = [content[:at], content[:low] + content[high:], content[:high] + content[low:]][int(rng.integers(3))]
+    elif kind == 4:  # a run of bytes
+        content[at : at + 8] = rng.bytes(8)
+    if kind < 5:
+        path.write_bytes(content)
+        return
+    if kind == 5:  # a member's bytes, with a fitting CRC of the archive
+        spoilt = bytearray(inner)
+        spoilt[int(rng.integers(len(spoilt)))] ^= 1 << int(rng.integers(8))
+        members[chosen] = (name, bytes(spoilt))
+    elif kind == 6:  # another array, none, one more, one twice
+        extra = _npy_of(rng.normal(size=rng.integers(1, 4, size=2)))
+        members = [members[:chosen] + members[chosen + 1 :], [*members, ("x.npy", extra)], [*members, (name, extra)]][int(rng.integers(3))]
+    elif kind == 7:  # what is no array
+        members[chosen] = (name, [b"", b"hello", inner[: len(inner) // 2], inner + b"x"][int(rng.integers(4))])
+    else:  # a header that declares another size
+        shape = [b"(1000000000000,)", b"(2, 3, 0, 99)", b"(-1,)", b"(3.0,)", b"[3]", b"(9" + b"9" * 30 + b",)"][int(rng.integers(6))]
+        members[chosen] = (name, re.sub(rb"\([\d, ]*\)", shape, inner, count=1))
+    _zip(path, members, zipfile.ZIP_DEFLATED if rng.integers(8) == 0 else zipfile.ZIP_STORED)
+
+
+@pytest.mark.parametrize("batch", range(6))
+def test_a_damaged_file_is_the_same_state_or_refused_in_one_sentence(batch: int, tmp_path: pathlib.Path) -> None:
+    path, state = tmp_path / "state", _state()
+    save_state(path, state)
+    whole, loaded = path.read_bytes(), 0
+    for seed in range(batch * 100, batch * 100 + 100):
+        path.write_bytes(whole)
+        _mutated(path, np.random.default_rng(seed))
+        found = _loaded_or_refused(path)
+        assert (found is None or _same(found, state)) and holds_finite(path), seed
+        loaded += found is not None
+    assert loaded < 50
+
+
+WRONG = {
+    "step": [-5, 10**12, 10**400, float("inf"), float("nan"), 1.5, "x", None, True, [7], {}],
+    "seed": [-1, float("inf"), 1.5, "x", None, False],
+    "digest": [3, None, []],
+    "optimizer": ["function", "RMSprop", "x" * 10**6, 3, None],
+    "position": [3, "x", [1], {"epoch": -1}, {"batch": 10**400}, {"sample": float("inf")}, {"epoch": "x"}],
+}
+
+
+@pytest.mark.parametrize("honest", [True, False], ids=["with a checksum that fits", "with the old checksum"])
+@pytest.mark.parametrize("name, value", [(name, value) for name in WRONG for value in WRONG[name]], ids=lambda value: str(value)[:20])
+def test_a_document_with_values_out_of_range_is_refused(name: str, value: Any, honest: bool, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "state"
+    save_state(path, _state())
+    _zip(path, _with_meta(_members(path), {name: value}, honest))
+    assert _loaded_or_refused(path) is None
+
+
+def test_a_document_that_is_nested_deeply_is_refused(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "state"
+    save_state(path, _state())
+    for depth in (500, 900, 100_000):
+        text = b'{"kind": "checkpoint", "version": 1, "position": ' + b"[" * depth + b"]" * depth + b"}"
+        _zip(path, [("meta.npy", _npy_of(np.frombuffer(text, np.uint8)))])
+        assert _loaded_or_refused(path) is None
+
+
+def test_nothing_is_inflated(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state"
+    save_state(path, _state())
+    large = ("001/large.npy", _npy_of(np.zeros(10**7)))
+    _zip(path, [*_members(path).items(), large], zipfile.ZIP_DEFLATED)
+    assert path.stat().st_size < 10**6
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *asked, **options: pytest.fail("a member is read"))
+    with pytest.raises(CheckpointError, match="a member is compressed"):
+        load_state(path)
+    assert holds_finite(path)
+
+
+def test_members_that_share_their_bytes_are_refused_unread(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state"
+    save_state(path, _state(values={"001/kernel": np.zeros(10**5)}))
+    with zipfile.ZipFile(path, "a") as archive:
+        (large,) = [member for member in archive.infolist() if "kernel" in member.filename]
+        for number in range(2, 100):
+            twin = copy.copy(large)
+            twin.filename = f"{number:03}/kernel.npy"
+            archive.filelist.append(twin)
+        archive._didModify = True  # type: ignore[attr-defined]
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *asked, **options: pytest.fail("a member is read"))
+    with pytest.raises(CheckpointError, match="its members declare more than"):
+        load_state(path)
+
+
+def test_a_file_without_a_checksum_is_read_if_it_is_of_version_1_only(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "state"
+    save_state(path, _state())
+    meta = {key: value for key, value in _meta_of(_members(path)).items() if key != "checksum"}
+    values = dict(_state().values)
+    for array in values.values():
+        array.setflags(write=False)
+    path.write_bytes(_archive(meta=_meta(**{**meta, "version": 1}), **values))
+    assert _same(load_state(path), _state())
+    path.write_bytes(_archive(meta=_meta(**meta), **values))
+    with pytest.raises(CheckpointError, match="not a complete checkpoint .*checksum"):
+        load_state(path)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.ones((2, 3), order="F"), np.float32(3), np.zeros((0, 3)), np.arange(6)[::2], np.array([True]), np.arange(3, dtype=">f8")],
+    ids=["by columns", "one number", "none", "every second", "truth", "big-endian"],
+)
+def test_arrays_of_any_layout_are_read_as_they_were(array: Any, tmp_path: pathlib.Path) -> None:
+    save_state(tmp_path / "state", _state(values={"a": array}))
+    found = load_state(tmp_path / "state").values["a"]
+    assert np.array_equal(found, array) and found.shape == np.shape(array) and found.dtype == array.dtype and found.flags.writeable

@@ -1,0 +1,90 @@
+"""Arrays in a zip archive that is not compressed: every size is checked against the file before anything is read."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Collection, Mapping
+from typing import BinaryIO
+
+import numpy as np
+
+DAMAGED = (  # what reading a damaged archive, or JSON in one, raises besides OSError
+    *(ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError, OverflowError),
+    *(NotImplementedError, RuntimeError, struct.error, zlib.error, MemoryError),  # RecursionError is a RuntimeError
+)
+_SUFFIX = ".npy"
+_MAGIC = b"\x93NUMPY"
+_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}  # of the header's length, by major version
+_SHAPE = rb"\((|\d{1,18},|\d{1,18}(?:, \d{1,18}){1,31})\)"
+_HEADER = re.compile(rb"\{'descr': '([<>|][fiub]\d{1,2})', 'fortran_order': (True|False), 'shape': " + _SHAPE + rb", \} *\n")
+_ENCRYPTED = 0x1
+
+
+def write_arrays(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays of numbers as `numpy.savez` does.
+
+    Parameters
+    ----------
+    file : open for writing.
+    arrays : name -> array.
+    """
+    np.savez(file, **dict(arrays))  # type: ignore[arg-type]
+
+
+def read_arrays(file: BinaryIO, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """Return the arrays in a file written by `write_arrays`.
+
+    A member must be stored as it is, not compressed, and hold exactly the bytes that its header declares; all together hold no more
+    than the file has. So a file never takes more memory than about its own size, and no header is evaluated as Python source.
+
+    Parameters
+    ----------
+    file : open for reading.
+    names : the arrays to read; None for all.
+
+    Raises
+    ------
+    ValueError
+        If a member is compressed, encrypted, there twice, no array of numbers, or of another size than it declares.
+    OSError, or one of `DAMAGED`
+        If the archive is damaged.
+    """
+    size_bytes = os.fstat(file.fileno()).st_size
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        for member in members:
+            _check_member(member)
+        if len({member.filename for member in members}) < len(members):
+            raise ValueError("a member is there twice")
+        if sum(member.file_size for member in members) > size_bytes:
+            raise ValueError(f"its members declare more than the {size_bytes} bytes of the file")
+        named = {member.filename.removesuffix(_SUFFIX): member for member in members}
+        return {name: _array(archive.read(member)) for name, member in named.items() if names is None or name in names}
+
+
+def _check_member(member: zipfile.ZipInfo) -> None:
+    if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+        raise ValueError("a member is compressed")
+    if member.flag_bits & _ENCRYPTED or not member.filename.endswith(_SUFFIX):
+        raise ValueError("a member is encrypted or no array")
+
+
+def _array(content: bytes) -> np.ndarray:
+    """Return the array in the bytes of a .npy file."""
+    start = len(_MAGIC) + 2
+    if len(content) < start or not content.startswith(_MAGIC) or content[len(_MAGIC)] not in _LENGTH_BYTES:
+        raise ValueError("a member is no array")
+    width = _LENGTH_BYTES[content[len(_MAGIC)]]
+    begin = start + width + int.from_bytes(content[start : start + width], "little")
+    header = _HEADER.fullmatch(content, start + width, begin) if begin <= len(content) else None
+    if header is None:
+        raise ValueError("a member is no array of numbers")
+    dtype, shape = np.dtype(header[1].decode()), tuple(int(extent) for extent in re.findall(rb"\d+", header[3]))
+    if math.prod(shape) * dtype.itemsize != len(content) - begin:
+        raise ValueError(f"an array of {len(content) - begin} bytes declares {math.prod(shape)} elements of {dtype}")
+    return np.frombuffer(content, dtype, offset=begin).reshape(shape, order="F" if header[2] == b"True" else "C").copy()

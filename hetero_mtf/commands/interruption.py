@@ -20,7 +20,8 @@ from hetero_mtf.errors import HeteroError
 
 LOOK_S = 0.5
 SAME_S = 0.3
-CLOSE_LIMIT_S = 4.0
+ANSWER_LIMIT_S = 3.0
+CLOSE_LIMIT_S, ORDERLY_CLOSE_LIMIT_S = 1.5, 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -108,17 +109,18 @@ class StopRequest:
     step, saves the state and raises `interrupted(...)`. The running step is waited for as long as the workers answer; a line says so
     where the step takes longer than half a second. Two events end the run before the step has returned, with `Interrupted` raised in
     the main thread wherever it waits: a second Ctrl-C, and a fault that `unresponsive` returns. If what must be closed then does not
-    close within `CLOSE_LIMIT_S` seconds, as where a worker hangs, the process ends without; emulated workers end with it.
+    close within `CLOSE_LIMIT_S` seconds, or `ORDERLY_CLOSE_LIMIT_S` after a step that has ended, as where a worker hangs, the process
+    ends without; emulated workers end with it.
 
     A signal that is repeated within `SAME_S` seconds counts once: programs such as timeout signal the process and its group. A
     signal that is ignored stays ignored. Outside the main thread, which alone hears signals, nothing is done.
 
-    Use it in a with-statement around all that must be closed after training.
+    Use it in a with-statement around all that must be closed after training; else there is no such limit.
 
     Parameters
     ----------
-    unresponsive : asked every `LOOK_S` seconds once a stop was asked for; returns why the running step will never return, or None. It
-        is called in the main thread and must return at once.
+    unresponsive : asked again and again once a stop was asked for, in a thread of its own; waits up to `ANSWER_LIMIT_S` seconds for the
+        workers and returns why the running step will never return, or None.
     clock : seconds, increasing.
 
     Attributes
@@ -133,6 +135,9 @@ class StopRequest:
         self._number: int | None = None
         self._asked_s = 0.0
         self._told = False
+        self._fault: HeteroError | None = None
+        self._over = threading.Event()
+        self._entered = False
         self._forced: threading.Timer | None = None
 
     @property
@@ -147,9 +152,10 @@ class StopRequest:
         ----------
         saved : what is saved and how to go on.
         """
-        return Interrupted(f"interrupted; {saved}", self._number or signal.SIGINT)
+        return self._limited(f"interrupted; {saved}", ORDERLY_CLOSE_LIMIT_S)
 
     def __enter__(self) -> StopRequest:
+        self._entered = True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
@@ -172,6 +178,7 @@ class StopRequest:
         finally:
             for number in heard:
                 signal.signal(number, handlers[number])
+            self._over.set()
             if self.asked:  # then the alarm was taken, and is given back
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 signal.signal(signal.SIGALRM, alarm)
@@ -182,13 +189,18 @@ class StopRequest:
             self._number, self._asked_s = number, self._clock()
             signal.signal(signal.SIGALRM, self._look)
             signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
+            threading.Thread(target=self._ask_workers, name="hetero_mtf-answers", daemon=True).start()
         elif number == signal.SIGINT and self._clock() - self._asked_s > SAME_S:
             raise self._at_once("interrupted before the running step had ended")
 
+    def _ask_workers(self) -> None:
+        while self._fault is None and not self._over.is_set():
+            self._fault = self.unresponsive()
+            self._over.wait(LOOK_S)
+
     def _look(self, number: int, frame: FrameType | None) -> None:
-        fault = self.unresponsive()
-        if fault is not None:
-            raise self._at_once(f"interrupted, and the running step was not waited for: {fault}")
+        if self._fault is not None:
+            raise self._at_once(f"interrupted, and the running step was not waited for: {self._fault}")
         if not self._told:
             with contextlib.suppress(RuntimeError, OSError):  # the stream is being written to at this moment: next time
                 click.echo("hetero-mtf: finishing the step; press Ctrl-C again to stop at once", err=True)
@@ -196,9 +208,13 @@ class StopRequest:
 
     def _at_once(self, why: str) -> Interrupted:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        text, number = f"{why}; {self.saved}", self._number or signal.SIGINT
-        if self._forced is None:
-            self._forced = threading.Timer(CLOSE_LIMIT_S, _exit, [text, 128 + number])
+        return self._limited(f"{why}; {self.saved}", CLOSE_LIMIT_S)
+
+    def _limited(self, text: str, limit_s: float) -> Interrupted:
+        """Return what to raise; what is closed then has so many seconds."""
+        number = self._number or signal.SIGINT
+        if self._forced is None and self._entered:
+            self._forced = threading.Timer(limit_s, _exit, [text, 128 + number])
             self._forced.daemon = True
             self._forced.start()
         return Interrupted(text, number)

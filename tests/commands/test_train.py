@@ -221,22 +221,26 @@ def test_a_death_or_interruption_ends_in_one_sentence_and_leaves_nothing(start, 
 
 
 @pytest.mark.slow
-def test_a_second_interrupt_ends_a_run_whose_worker_hangs(cli, start, model, folder, tmp_path, processes):
+@pytest.mark.parametrize("second", [True, False])
+def test_a_run_whose_worker_hangs_ends_after_a_signal_and_names_the_last_state(cli, start, model, folder, tmp_path, processes, second):
     cluster, plan = ["--cluster", "emulate:0.6,0.3"], tmp_path / "plan.json"
     assert cli("plan", *model, *cluster, "--shares", "2,1", "--batch-size", "8", "-o", plan).code == 0
-    data = ["--data", f"npz:{folder / 'data.npz'}", "--plan", plan, "--save", tmp_path / "s.npz", "--save-every", "1"]
+    data = ["--data", f"npz:{folder / 'data.npz'}", "--plan", plan, "--save", tmp_path / "s.npz", "--save-every", "20"]
     process = start("train", *model, *data, *cluster, *ENDLESS)
     assert processes.until(lambda: (tmp_path / "s.npz").exists())
     below = processes.descendants(process.pid)
     supervisor = next(child for child in below if processes.workers_of(child))
     for stopped in (supervisor, processes.workers_of(process.pid)[0]):  # a supervisor may let its workers go on
         os.kill(stopped, signal.SIGSTOP)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT if second else signal.SIGTERM)
     assert any("finishing the step; press Ctrl-C again to stop at once" in line for line in process.stderr)
-    process.send_signal(signal.SIGINT)
+    if second:
+        process.send_signal(signal.SIGINT)
     process.wait(timeout=60)
-    assert process.returncode == 130
-    assert re.search(r"interrupted before .*; the state after step \d+ is in .*s.npz: go on", process.stderr.read().splitlines()[-1])
+    assert process.returncode == (130 if second else 143)
+    why = "before the running step had ended" if second else "and the running step was not waited for: worker:0 .* has not answered .*"
+    last = process.stderr.read().splitlines()[-1]
+    assert re.search(rf"interrupted,? {why}; the state after step \d+ is in .*s.npz: go on from there with --resume", last), last
     for child in below:
         if processes.alive(child):
             os.kill(child, signal.SIGCONT)

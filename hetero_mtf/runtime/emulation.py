@@ -279,6 +279,7 @@ def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
         return
     with contextlib.suppress(OSError):
         process.stdin.write(b'{"do": "end"}\n')  # type: ignore[union-attr]
+        process.send_signal(signal.SIGCONT)  # to a keeper that is stopped
     process.stdin.close()  # type: ignore[union-attr]
     try:
         process.wait(10.0)

@@ -21,6 +21,7 @@ from hetero_mtf.errors import HeteroError
 LOOK_S = 0.5
 SAME_S = 0.3
 CLOSE_LIMIT_S = 4.0
+ANSWER_LIMIT_S = 2.0  # after which a worker is not waited for once a stop was asked for; workers answer in fractions of a second
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -123,7 +124,7 @@ def command(**options: Any) -> None:
     subject = _subject(run).choosing(shared.ObjectiveChoice(run.loss, run.metrics))
     for line in subject.data.lines:
         click.echo(line)
-    from hetero_mtf.commands.interruption import StopRequest
+    from hetero_mtf.commands.interruption import ANSWER_LIMIT_S, StopRequest
     from hetero_mtf.commands.preparation import Wanted, prepare
     from hetero_mtf.training.checkpoint import load_state
 
@@ -132,6 +133,7 @@ def command(**options: Any) -> None:
     default = default_batch_size(run.data) if run.plan is None and run.profile is None else None
     wanted = Wanted(run.plan, run.profile, run.strategy, run.batch_size or default, run.budget, run.save or run.output or "train")
     with StopRequest() as stop, shared.open_cluster(run.cluster) as live:
+        stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
         prepared = prepare(wanted, live, subject.model, subject.graph, choice)
         metrics, measured = _train(dataclasses.replace(run, seed=seed), subject, prepared, live, stop)
         times = None

@@ -153,8 +153,8 @@ class Emulation:
         return self._silence(self._heartbeat.look())
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
-        """Return what is wrong with the workers, or which of them do not answer within `limit_s` seconds, or None."""
-        return self.fault() or self._silence(self._heartbeat.ask(limit_s))
+        """Return which workers have left a question unanswered for `limit_s` seconds, as `Cluster.unresponsive`."""
+        return self._silence(self._heartbeat.unanswered(limit_s))
 
     def close(self, freed: bool = True) -> None:
         """End the workers and remove their control groups. Closing twice is harmless."""

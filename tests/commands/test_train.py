@@ -221,7 +221,10 @@ def test_a_death_or_interruption_ends_in_one_sentence_and_leaves_nothing(start, 
 
 
 @pytest.mark.slow
-def test_a_second_interrupt_ends_a_run_whose_worker_hangs(cli, start, model, folder, tmp_path, processes):
+@pytest.mark.parametrize("again, why", [(True, "before .*"), (False, r"and .* not waited for: worker:0 \(process \d+\) has not answered .*")])
+def test_an_interrupt_ends_a_run_whose_worker_hangs_and_a_second_one_at_once(
+    cli, start, model, folder, tmp_path, processes, again, why
+):
     cluster, plan = ["--cluster", "emulate:0.6,0.3"], tmp_path / "plan.json"
     assert cli("plan", *model, *cluster, "--shares", "2,1", "--batch-size", "8", "-o", plan).code == 0
     data = ["--data", f"npz:{folder / 'data.npz'}", "--plan", plan, "--save", tmp_path / "s.npz", "--save-every", "1"]
@@ -233,10 +236,11 @@ def test_a_second_interrupt_ends_a_run_whose_worker_hangs(cli, start, model, fol
         os.kill(stopped, signal.SIGSTOP)
     process.send_signal(signal.SIGINT)
     assert any("finishing the step; press Ctrl-C again to stop at once" in line for line in process.stderr)
-    process.send_signal(signal.SIGINT)
+    if again:
+        process.send_signal(signal.SIGINT)
     process.wait(timeout=60)
     assert process.returncode == 130
-    assert re.search(r"interrupted before .*; the state after step \d+ is in .*s.npz: go on", process.stderr.read().splitlines()[-1])
+    assert re.search(rf"interrupted,? {why}; the state after step \d+ is in .*s.npz: go on", process.stderr.read().splitlines()[-1])
     for child in below:
         if processes.alive(child):
             os.kill(child, signal.SIGCONT)

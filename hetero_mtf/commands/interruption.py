@@ -20,7 +20,7 @@ from hetero_mtf.errors import HeteroError
 
 LOOK_S = 0.5
 SAME_S = 0.3
-ANSWER_LIMIT_S = 3.0
+ANSWER_LIMIT_S = 2.0  # after which a worker is not waited for once a stop was asked for; workers answer in fractions of a second
 CLOSE_LIMIT_S, ORDERLY_CLOSE_LIMIT_S = 1.5, 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -119,8 +119,8 @@ class StopRequest:
 
     Parameters
     ----------
-    unresponsive : asked again and again once a stop was asked for, in a thread of its own; waits up to `ANSWER_LIMIT_S` seconds for the
-        workers and returns why the running step will never return, or None.
+    unresponsive : asked every `LOOK_S` seconds once a stop was asked for; returns why the running step will never return, or None. It
+        is called in the main thread and must return at once.
     clock : seconds, increasing.
 
     Attributes
@@ -135,8 +135,6 @@ class StopRequest:
         self._number: int | None = None
         self._asked_s = 0.0
         self._told = False
-        self._fault: HeteroError | None = None
-        self._over = threading.Event()
         self._entered = False
         self._forced: threading.Timer | None = None
 
@@ -178,7 +176,6 @@ class StopRequest:
         finally:
             for number in heard:
                 signal.signal(number, handlers[number])
-            self._over.set()
             if self.asked:  # then the alarm was taken, and is given back
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 signal.signal(signal.SIGALRM, alarm)
@@ -189,18 +186,13 @@ class StopRequest:
             self._number, self._asked_s = number, self._clock()
             signal.signal(signal.SIGALRM, self._look)
             signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
-            threading.Thread(target=self._ask_workers, name="hetero_mtf-answers", daemon=True).start()
         elif number == signal.SIGINT and self._clock() - self._asked_s > SAME_S:
             raise self._at_once("interrupted before the running step had ended")
 
-    def _ask_workers(self) -> None:
-        while self._fault is None and not self._over.is_set():
-            self._fault = self.unresponsive()
-            self._over.wait(LOOK_S)
-
     def _look(self, number: int, frame: FrameType | None) -> None:
-        if self._fault is not None:
-            raise self._at_once(f"interrupted, and the running step was not waited for: {self._fault}")
+        fault = self.unresponsive()
+        if fault is not None:
+            raise self._at_once(f"interrupted, and the running step was not waited for: {fault}")
         if not self._told:
             with contextlib.suppress(RuntimeError, OSError):  # the stream is being written to at this moment: next time
                 click.echo("hetero-mtf: finishing the step; press Ctrl-C again to stop at once", err=True)

@@ -255,11 +255,14 @@ class Cluster:
         return container
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
-        """Return which workers are dead or do not answer, each asked now, or None where all answer.
+        """Return which workers have left a question unanswered for `limit_s` seconds, or None.
+
+        It never waits and may be called by a signal's handler: each call asks the workers of which no question is open, so call it
+        every so often. Once a worker is named, calls of sessions raise the error too, whatever the worker timeout, until it answers.
 
         Parameters
         ----------
-        limit_s : seconds to wait for answers; workers answer during a step too, within fractions of a second.
+        limit_s : seconds for an answer; workers answer during a step too, within fractions of a second.
         """
         return self._backend.unresponsive(limit_s)
 

@@ -153,8 +153,8 @@ class Emulation:
         return self._silence(self._heartbeat.look())
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
-        """Return what is wrong with the workers, or which of them do not answer within `limit_s` seconds, or None."""
-        return self.fault() or self._silence(self._heartbeat.ask(limit_s))
+        """Return which workers have left a question unanswered for `limit_s` seconds, as `Cluster.unresponsive`."""
+        return self._silence(self._heartbeat.unanswered(limit_s))
 
     def close(self, freed: bool = True) -> None:
         """End the workers and remove their control groups. Closing twice is harmless."""
@@ -279,6 +279,7 @@ def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
         return
     with contextlib.suppress(OSError):
         process.stdin.write(b'{"do": "end"}\n')  # type: ignore[union-attr]
+        process.send_signal(signal.SIGCONT)  # to a keeper that is stopped
     process.stdin.close()  # type: ignore[union-attr]
     try:
         process.wait(10.0)

@@ -44,10 +44,30 @@ class Heartbeat:
         self._lock = threading.Lock()
 
     def look(self) -> dict[int, float]:
-        """Return the seconds since the last answer of each server that was silent for too long, by its index; never waits."""
+        """Return the seconds since the last answer of each server that was silent for too long, by its index; never waits.
+
+        A server that `unanswered` has named is named until it answers.
+        """
         with self._lock:
             self._advance()
-            return {index: probe.silent_s for index, probe in enumerate(self._probes) if probe.silent_s >= self._limit_s}
+            return {i: probe.silent_s for i, probe in enumerate(self._probes) if probe.silent_s >= self._limit_s or probe.given_up}
+
+    def unanswered(self, limit_s: float) -> dict[int, float]:
+        """Return the seconds since the last answer of each server that has left a question unanswered for `limit_s`, by its index.
+
+        Never waits, also where a signal's handler calls it during another call: each call asks the servers of which no question is
+        open, so call it several times.
+        """
+        if not self._lock.acquire(blocking=False):
+            return {}
+        try:
+            self._advance()
+            for probe in self._probes:
+                probe.begin()
+                probe.given_up = probe.given_up or probe.unanswered_s >= limit_s
+            return {index: probe.silent_s for index, probe in enumerate(self._probes) if probe.given_up}
+        finally:
+            self._lock.release()
 
     def refusing(self) -> tuple[int, ...]:
         """Return the indices of the servers that refused the last connection: nothing listens there any more."""
@@ -91,7 +111,8 @@ class _Probe:
     """
 
     def __init__(self, host: str) -> None:
-        self.silent_s = 0.0
+        self.silent_s = self.unanswered_s = 0.0
+        self.given_up = False
         self.answers = 0
         self._refusals = 0
         self._host = host
@@ -104,6 +125,7 @@ class _Probe:
     def advance(self, passed_s: float, interval_s: float) -> None:
         """Take what has arrived; `passed_s` seconds have passed, and a new connection is due `interval_s` after an answer."""
         self.silent_s += passed_s
+        self.unanswered_s += passed_s if self._socket is not None or self._failed else 0.0
         if self._socket is None and (self._failed or self.silent_s >= interval_s):
             self.begin()
         try:
@@ -156,7 +178,8 @@ class _Probe:
         if len(header) < _HEADER_BYTES or header[3] != _SETTINGS:
             raise ConnectionResetError
         self.close()
-        self.silent_s, self.answers, self._refusals = 0.0, self.answers + 1, 0
+        self.silent_s = self.unanswered_s = 0.0
+        self.answers, self._refusals, self.given_up = self.answers + 1, 0, False
 
     def _fail(self, fault: OSError) -> None:
         self.close()

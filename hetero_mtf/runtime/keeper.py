@@ -5,8 +5,8 @@ the owner orders. Both ways are lines of JSON on its standard input and output.
 
 Who ends whom, whatever dies and however:
 
-- the owner ends, killed or not: the keeper sees its input close or gets the kernel's signal, kills the workers,
-  stopped ones included, removes their control groups and ends;
+- the owner ends, killed or not: the keeper sees its input close or gets the kernel's signal, which continues it where it is
+  stopped, kills the workers, stopped ones included, removes their control groups and ends;
 - the keeper ends: the kernel kills the workers, because the keeper's only thread has started them;
 - a worker ends: the owner is told how, with the end of what the worker wrote.
 
@@ -240,7 +240,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, lambda number, frame: None)
     order = _first_line()
-    if not tie_to_parent(order["owner"], signal.SIGHUP):
+    signal.signal(signal.SIGCONT, lambda number, frame: None)
+    if not tie_to_parent(order["owner"], signal.SIGCONT):  # which also wakes a keeper that is stopped
         return
     keeper = Keeper(order)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))

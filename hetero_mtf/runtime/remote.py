@@ -80,8 +80,8 @@ class Remote:
         return self._silence(silent)
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
-        """Return which servers are gone or do not answer within `limit_s` seconds, or None."""
-        return self.fault() or self._silence(self._heartbeat.ask(limit_s))
+        """Return which servers have left a question unanswered for `limit_s` seconds, as `Cluster.unresponsive`."""
+        return self._silence(self._heartbeat.unanswered(limit_s))
 
     def close(self, freed: bool = True) -> None:
         """Leave the servers, which go on. Closing twice is harmless.

@@ -14,13 +14,22 @@ from hetero_mtf.runtime import emulation
 
 METHODS = ["cgroup", "duty_cycle"]
 OWNER = """
-import json, sys, time
+import json, os, sys, threading, time
 import hetero_mtf as hm
 from hetero_mtf.errors import ClusterError
-try:
-    cluster = hm.Cluster.emulate([0.4], method=sys.argv[1])
-except ClusterError as fault:
-    sys.exit("unavailable")
+opened = []
+def open_cluster():
+    try:
+        opened.append(hm.Cluster.emulate([0.4], method=sys.argv[1]))
+    except ClusterError as fault:
+        os._exit(1)
+if sys.argv[2] == "thread":
+    thread = threading.Thread(target=open_cluster)
+    thread.start()
+    thread.join()
+else:
+    open_cluster()
+cluster = opened[0]
 print(json.dumps([cluster.process_ids()[0], cluster._backend._process.pid]), flush=True)
 time.sleep(600)
 """
@@ -64,17 +73,43 @@ def test_a_busy_worker_uses_its_share_of_processor_time_and_a_new_share_takes_ho
         assert [device.share for device in cluster.devices] == [0.6]
 
 
+@pytest.fixture
+def owned(program, groups):
+    """Starts a program with an emulated device, opened by a thread that has ended or not; returns it, the worker and its supervisor."""
+
+    def start(method, where="main"):
+        owner = program(f"import sys\nsys.argv = ['owner', {method!r}, {where!r}]\n{OWNER}")
+        line = owner.stdout.readline()
+        if not line:
+            pytest.skip(f"{method} does not work here")
+        worker, keeper = json.loads(line)
+        assert any(f"-{keeper}-" in name for name in groups()) == (method == "cgroup")
+        return owner, worker, keeper
+
+    return start
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_nothing_is_left_when_the_owner_is_killed(method, program, groups, process_state, eventually):
-    text = f"import sys\nsys.argv = ['owner', {method!r}]\n{OWNER}"
-    owner = program(text)
-    line = owner.stdout.readline()
-    if not line:
-        pytest.skip(f"{method} does not work here")
-    worker, keeper = json.loads(line)
-    assert any(f"-{keeper}-" in name for name in groups()) == (method == "cgroup")
+def test_nothing_is_left_when_the_owner_is_killed(method, owned, groups, process_state, eventually):
+    owner, worker, keeper = owned(method)
     owner.kill()
     assert eventually(lambda: process_state(worker) in ("", "Z") and process_state(keeper) in ("", "Z"))
+    assert not any(f"-{keeper}-" in name for name in groups())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["main", "thread"])
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_is_left_when_the_owner_is_killed_while_the_supervisor_is_stopped(method, where, owned, groups, process_state, eventually):
+    owner, worker, keeper = owned(method, where)
+    os.kill(keeper, signal.SIGSTOP)
+    assert eventually(lambda: process_state(keeper) == "T")
+    os.kill(worker, signal.SIGSTOP)
+    owner.kill()
+    ended = eventually(lambda: process_state(worker) in ("", "Z") and process_state(keeper) in ("", "Z"))
+    if not ended:
+        os.kill(keeper, signal.SIGKILL)  # which ends the worker too
+    assert ended
     assert not any(f"-{keeper}-" in name for name in groups())
 
 

@@ -105,6 +105,35 @@ def test_an_answer_ends_the_silence(listener):
         assert _look(heartbeat, clock, 1.0) == {}
 
 
+def test_a_question_left_unanswered_for_a_shorter_limit_names_the_server_from_then_on(listener):
+    clock = Clock()
+    with contextlib.closing(Heartbeat([listener(None)], limit_s=30.0, clock=clock)) as heartbeat:
+        assert _look(heartbeat, clock, 4.5) == {}
+        assert heartbeat.unanswered(2.0) == {}  # silent, but not asked so far
+        assert _look(heartbeat, clock, 1.75) == {} == heartbeat.unanswered(2.0)
+        assert _look(heartbeat, clock, 0.25) == {}
+        assert heartbeat.unanswered(2.0) == heartbeat.look() == {0: 6.5}
+
+
+def test_a_server_that_answers_later_is_no_longer_named():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        heartbeat = Heartbeat([f"127.0.0.1:{server.getsockname()[1]}"])
+        heartbeat.unanswered(0.0)
+        assert heartbeat.look().keys() == {0}
+        caller, _ = server.accept()
+        with caller, contextlib.closing(heartbeat):
+            caller.sendall(SETTINGS)
+            assert heartbeat.ask(600.0) == heartbeat.look() == {}
+
+
+def test_a_question_may_come_from_a_signal_in_the_middle_of_another(listener):
+    heartbeat = Heartbeat([listener(None)])
+    with heartbeat._lock:
+        assert heartbeat.unanswered(0.0) == {}
+    assert heartbeat.unanswered(0.0).keys() == {0}
+    heartbeat.close()
+
+
 def test_a_port_that_nobody_listens_on_refuses_and_a_silent_server_does_not(listener):
     with contextlib.closing(Heartbeat([f"127.0.0.1:{free_ports(1)[0]}", listener(None)])) as heartbeat:
         assert list(heartbeat.ask(0.3)) == [0, 1]

@@ -21,7 +21,7 @@ _NAMED = 20  # keys in a message
 
 
 @contextlib.contextmanager
-def replace_file(path: str | os.PathLike[str], suffix: str = "") -> Iterator[BinaryIO]:
+def replace_file(path: str | os.PathLike[str], suffix: str = "", sweep: bool = True) -> Iterator[BinaryIO]:
     """Yield a binary file that takes the place of `path` when the block ends well.
 
     The bytes are written beside the target, flushed to disk and then renamed, so a reader sees the old file or the new one and a
@@ -34,6 +34,7 @@ def replace_file(path: str | os.PathLike[str], suffix: str = "") -> Iterator[Bin
     ----------
     path : path of the file to write or replace.
     suffix : end of the name that the file has meanwhile, for writers who go by it.
+    sweep : whether to remove what killed processes left, for which the whole folder is listed.
 
     Raises
     ------
@@ -44,7 +45,8 @@ def replace_file(path: str | os.PathLike[str], suffix: str = "") -> Iterator[Bin
     target = pathlib.Path(os.path.realpath(path))
     try:
         old = _old_file(target)
-        remove_abandoned(target)
+        if sweep:
+            remove_abandoned(target)
         with open_scratch(target, suffix, 0o666 if old is None else 0o600) as file:
             try:
                 if old is not None:
@@ -86,20 +88,21 @@ def _keep_owner(file: BinaryIO, old: os.stat_result, path: str | os.PathLike[str
         raise HeteroError(f"{wrong}; write it as that user, or choose another place") from fault
 
 
-def write_json(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
+def write_json(path: str | os.PathLike[str], document: dict[str, Any], sweep: bool = True) -> None:
     """Write `document` to `path` in one piece.
 
     Parameters
     ----------
     path : path of the file to write or replace.
     document : JSON-able dict.
+    sweep : as for `replace_file`.
 
     Raises
     ------
     HeteroError
         As `replace_file`.
     """
-    with replace_file(path) as file:
+    with replace_file(path, sweep=sweep) as file:
         file.write((json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
 
 

@@ -19,6 +19,7 @@ from typing import BinaryIO
 from hetero_mtf.errors import HeteroError
 
 _DIGITS = 12  # hexadecimal, of a scratch file's name
+_ENDS = re.compile(rf"[0-9a-f]{{{_DIGITS}}}(\.\w+)?")
 
 
 def open_scratch(target: pathlib.Path, suffix: str, mode: int) -> BinaryIO:
@@ -52,10 +53,11 @@ def remove_abandoned(target: pathlib.Path) -> None:
     ----------
     target : the file that they were to replace.
     """
-    ours = re.compile(re.escape(f".{target.name}.") + rf"[0-9a-f]{{{_DIGITS}}}(\.\w+)?")
-    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
-        for path in [entry.path for entry in entries if ours.fullmatch(entry.name)]:
-            _remove_unlocked(path)
+    start = f".{target.name}."
+    with contextlib.suppress(OSError):
+        for name in os.listdir(target.parent):  # a folder may have very many
+            if name.startswith(start) and _ENDS.fullmatch(name, len(start)):
+                _remove_unlocked(target.parent / name)
 
 
 @contextlib.contextmanager
@@ -110,7 +112,7 @@ def _locked(lock: pathlib.Path, path: str | os.PathLike[str]) -> int:
         os.close(descriptor)  # its holder ended and removed it meanwhile
 
 
-def _remove_unlocked(path: str) -> None:
+def _remove_unlocked(path: pathlib.Path) -> None:
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:

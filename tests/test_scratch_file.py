@@ -80,6 +80,14 @@ def test_a_living_writer_is_left_alone_and_the_last_one_wins(tmp_path: pathlib.P
     assert other.returncode == 0 and _names(tmp_path) == ["state.npz"] and path.read_text() == "half and half"
 
 
+def test_a_folder_is_not_listed_where_that_is_not_wanted(tmp_path: pathlib.Path) -> None:
+    (tmp_path / ".a.json.0123456789ab").write_text("left")
+    write_json(tmp_path / "a.json", {}, sweep=False)
+    assert _names(tmp_path) == [".a.json.0123456789ab", "a.json"]
+    write_json(tmp_path / "a.json", {})
+    assert _names(tmp_path) == ["a.json"]
+
+
 def test_only_scratch_files_of_this_path_are_removed(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "state.npz"
     kept = [".state.npz.0123456789ag", ".state.npz.0123456789abc", ".state.npz", ".other.npz.0123456789ab", "state.npz.0123456789ab"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import zipfile
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -160,13 +158,14 @@ def read_samples(path: pathlib.Path, names: Sequence[str] = NAMES) -> Any:
     import numpy as np
 
     from hetero_mtf.data.array import as_numbers
+    from hetero_mtf.training.array_archive import DAMAGED
 
     try:
         with np.load(path, allow_pickle=False) as archive:
             there = list(getattr(archive, "files", ()))
             name = next((name for name in names if name in there), None)
             array = None if name is None else archive[name]
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, AttributeError, TypeError) as fault:
+    except (OSError, *DAMAGED) as fault:
         said = " ".join(str(fault).split())
         raise DataError(f"{path} is not a complete .npz file of plain numbers ({said}); {REMEDY}") from fault
     if array is None:

@@ -22,6 +22,7 @@ from hetero_mtf.devices import environment
 from hetero_mtf.errors import CheckpointError, DataError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.report.progress import progress
+from hetero_mtf.units import value_text
 
 LABEL = "diagnosis"
 _ALIKE = ("orientation", "interpolation", "normalisation", "mask", "volume", "nan_share")
@@ -169,7 +170,7 @@ def _network_of_structure(how: Made, stored: Stored, checkpoint: str) -> tuple[A
         wrong = f"{given} goes with --model, and without it the network is as {path} describes it"
         raise CheckpointError(f"{wrong}; name the model, or leave the option out")
     if stored.structure is None:
-        wrong = f"{path} holds no structure of its network, only the name {stored.origin}, which is not followed"
+        wrong = f"{path} holds no structure of its network, only the name {value_text(stored.origin)}, which is not followed"
         raise CheckpointError(f"{wrong}; give the --model and --model-arg of the training")
     import keras
 

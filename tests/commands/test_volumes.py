@@ -359,6 +359,12 @@ def _copied(trained, folder, **changes):
     return folder / state.name
 
 
+def _nested(value, depth):
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize("command", ["evaluate", "predict"])
 def test_a_foreign_checkpoint_runs_nothing(cli, trained, table, tmp_path, command):
     mark = tmp_path / "mark"
@@ -372,6 +378,8 @@ def test_a_foreign_checkpoint_runs_nothing(cli, trained, table, tmp_path, comman
         "a structure that names code": {"structure": {**structure, "config": {**structure["config"], "layers": layers}}},
         "no structure": {**named, "structure": None},
         "code as the structure": {"structure": code},
+        "code far inside": {"structure": {**structure, "build_config": _nested(code, 20)}},
+        "lists in lists": {"structure": {**structure, "build_config": _nested(1, 900)}},
         "a file": {"model": f"{tmp_path / 'code.py'}:net", "model_arguments": [], "structure": None},
     }
     for name, changes in foreign.items():
@@ -382,7 +390,7 @@ def test_a_foreign_checkpoint_runs_nothing(cli, trained, table, tmp_path, comman
     del document["structure"]
     older.with_name("state-data.json").write_text(json.dumps(document))
     said = cli(*base, "--checkpoint", older).sentence
-    assert "holds no structure of its network, only the name os:system" in said and "give the --model and --model-arg" in said
+    assert "holds no structure of its network, only the name 'os:system" in said and "give the --model and --model-arg" in said
     assert not mark.exists()
 
 

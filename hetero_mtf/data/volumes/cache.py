@@ -132,8 +132,8 @@ class VolumeCache:
         try:
             entry.parent.mkdir(parents=True, exist_ok=True)
             beside = {"affine_mm": volume.affine.tolist(), "notes": list(volume.notes), "content": volume.content}
-            write_json(entry.with_suffix(".json"), {"kind": KIND, "version": VERSION, **beside})
-            with replace_file(entry) as file:
+            write_json(entry.with_suffix(".json"), {"kind": KIND, "version": VERSION, **beside}, sweep=False)
+            with replace_file(entry, sweep=False) as file:  # swept when the cache is opened
                 np.lib.format.write_array(file, volume.values, allow_pickle=False)
         except (OSError, HeteroError) as fault:
             self.trouble = f"decoded volumes are not kept from here on: {fault}"

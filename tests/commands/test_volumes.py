@@ -390,7 +390,7 @@ def test_a_foreign_checkpoint_runs_nothing(cli, trained, table, tmp_path, comman
     del document["structure"]
     older.with_name("state-data.json").write_text(json.dumps(document))
     said = cli(*base, "--checkpoint", older).sentence
-    assert "holds no structure of its network, only the name 'os:system" in said and "give the --model and --model-arg" in said
+    assert "holds no structure of its network, only the name \"os:system" in said and "give the --model and --model-arg" in said
     assert not mark.exists()
 
 

@@ -241,3 +241,35 @@ def test_samples_that_are_not_finite_in_a_source_of_the_users_are_named_by_the_l
     with _trainer(net(), cluster) as trainer, ArraySource(x, y, batch_size=4, shuffle=False) as source:
         with pytest.raises(NotFiniteError, match="loss of step 2 is nan .*x of its batch has .* in 1 of 4 samples, the first at 1; remove"):
             trainer.fit(source)
+
+
+class _Told(keras.callbacks.Callback):
+    """Remembers what it is told of validation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events = list[Any]()
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        self.events.append("begin")
+
+    def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.events.append(("batch begins", batch))
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.events.append(("batch ends", batch, logs["loss"]))
+
+    def on_test_end(self, logs: Any = None) -> None:
+        self.events.append(("end", logs["loss"]))
+
+
+def test_callbacks_are_told_of_validation_as_in_keras(cluster: Any) -> None:
+    keras.config.set_floatx("float64")
+    model, (x, y), given = net(), data(20), {"epochs": 2, "batch_size": 8, "shuffle": False, "verbose": 0}
+    expected, found = _Told(), _Told()
+    _oracle(model, keras.optimizers.SGD(0.05, momentum=0.9)).fit(x, y, validation_data=(x, y), callbacks=[expected], **given)
+    with _trainer(model, cluster) as trainer:
+        trainer.fit(x, y, validation_data=(x, y), callbacks=[found], **given)
+    assert len(found.events) == len(expected.events) == 16
+    for a, b in zip(expected.events, found.events):
+        assert (a == b if isinstance(a, str) else a[:-1] == b[:-1] and a[-1] == pytest.approx(b[-1], rel=1e-6)), (a, b)

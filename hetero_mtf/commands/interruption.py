@@ -20,7 +20,7 @@ from hetero_mtf.errors import HeteroError
 
 LOOK_S = 0.5
 SAME_S = 0.3
-ANSWER_LIMIT_S = 2.0  # after which a worker is not waited for once a stop was asked for; workers answer in fractions of a second
+ANSWER_LIMIT_S = 1.4  # after which a worker is not waited for once a stop was asked for; workers answer in fractions of a second
 CLOSE_LIMIT_S, ORDERLY_CLOSE_LIMIT_S = 1.5, 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

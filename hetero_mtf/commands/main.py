@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import importlib
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -107,8 +109,19 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def main() -> None:
-    """Run the command in this process's arguments and end the process."""
-    sys.exit(run())
+    """Run the command in this process's arguments and end the process.
+
+    A command that a signal has ended is closed by then. Python would spend seconds on taking TensorFlow's modules apart, and wait for
+    threads that a worker keeps; so the process ends without that.
+    """
+    code = run()
+    if code > INTERRUPTED - signal.SIGINT:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _report(text: str, options: Options, more: Sequence[str] = ()) -> int:

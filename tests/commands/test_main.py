@@ -112,3 +112,17 @@ def test_a_reader_that_goes_away_is_no_error_to_speak_of(plan, start):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert err == ""
+
+
+@pytest.mark.parametrize("code", [130, 143])
+def test_a_command_that_a_signal_ended_does_not_wait_for_what_a_worker_keeps(code):
+    program = f"""
+import atexit, threading
+from hetero_mtf.commands import main
+main.run = lambda: {code}
+atexit.register(print, "closed")
+threading.Thread(target=threading.Event().wait).start()
+main.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "closed\n", "")

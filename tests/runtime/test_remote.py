@@ -77,6 +77,27 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
+def test_closing_the_cluster_frees_what_was_not_released_and_the_workers_go_on(servers):
+    import tensorflow as tf
+
+    hosts, processes = servers
+    graph = tf.Graph()
+    with hm.Cluster.hosts(hosts) as cluster:
+        with graph.as_default(), graph.container(cluster.container().name), tf.device(cluster.devices[1].tf_device):
+            cell = tf.compat.v1.get_variable("cell", initializer=tf.zeros([]), use_resource=True)
+            read, start = cell.read_value(), cell.initializer
+        session = cluster.session(graph)
+        session.run(start)
+        assert session.run(read) == 0.0
+    with hm.Cluster.hosts(hosts) as cluster, cluster.session(graph) as session:
+        with pytest.raises((tf.errors.FailedPreconditionError, tf.errors.NotFoundError)):
+            session.run(read)
+    for process in processes:  # they have not started again in between, which they would say
+        process.kill()
+        assert process.stdout.read() == ""
+
+
 def _resident_bytes(process):
     return int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

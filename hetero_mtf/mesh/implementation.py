@@ -166,6 +166,31 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
                 slices.append(function(pnum))
         return self.LaidOutTensor(slices)
 
+    def slicewise(self, fn: Callable[..., Any], *inputs: Any, nothing: float = 0) -> Any:
+        """Return a function of every processor's slices: a laid-out tensor, or a tuple of them where the function returns a tuple.
+
+        A processor with an empty slice has a constant instead. TensorFlow divides by zero, which ends the process, where empty
+        tensors are reshaped, multiplied and summed, unless all of this is computed while the graph is rewritten.
+
+        Parameters
+        ----------
+        fn : slices -> slice, or a tuple of slices.
+        inputs : laid-out tensors, or what all processors have alike.
+        nothing : the elements of that constant where it has any: what a sum, or another reduction, of no elements is.
+        """
+        laid_out = mtf.convert_args_to_laid_out_tensors(inputs)
+        lists = [x.tensor_list for x in laid_out if isinstance(x, self.LaidOutTensor)]
+        idle = {p for p in range(self.size) if any(is_empty(pieces[p]) for pieces in lists)}
+        results = super().slicewise(fn, *laid_out)
+
+        def without(result: Any) -> Any:
+            pieces = result.tensor_list
+            return self.on_processors(lambda p: _constant(pieces[p], nothing) if p in idle else pieces[p])
+
+        if not idle:
+            return results
+        return tuple(map(without, results)) if isinstance(results, tuple) else without(results)
+
     def make_slices(self, tf_tensor: tf.Tensor, tensor_shape: Any) -> list[tf.Tensor]:
         """Return every processor's slice of a whole tensor, cut on the tensor's own device."""
         if not tf_tensor.shape.is_fully_defined():
@@ -203,6 +228,9 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         results: dict[int, tf.Tensor] = {}
         for group in mtf.processor_groups(self.shape, list(mesh_axes)):
             tensors, devices = [slices[p] for p in group], [self.devices[p] for p in group]
+            if all(is_empty(tensor) for tensor in tensors):
+                results.update(zip(group, tensors))
+                continue
             results.update(zip(group, self._collectives.all_reduce(tensors, devices, combine, group)))
         return self.LaidOutTensor([results[p] for p in range(self.size)])
 
@@ -318,6 +346,17 @@ def _lists(sizes: Sequence[Any]) -> list[tuple[int, ...]]:
     """Return one list of sizes, or several, as tuples of int."""
     several = any(hasattr(extents, "__len__") for extents in sizes)
     return [tuple(int(n) for n in extents) for extents in (sizes if several else [sizes])]
+
+
+def is_empty(piece: tf.Tensor) -> bool:
+    """Return whether a slice has no elements."""
+    return piece.shape.is_fully_defined() and 0 in piece.shape.as_list()
+
+
+def _constant(like: tf.Tensor, value: float) -> tf.Tensor:
+    """Return a constant in the shape and dtype of a slice."""
+    shape, dtype = like.shape.as_list(), like.dtype
+    return tf.fill(shape, tf.constant(value, dtype)) if value else tf.zeros(shape, dtype)
 
 
 def _product(extents: Sequence[int]) -> int:

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.implementation import UnevenMeshImpl, is_empty
 from hetero_mtf.mesh.turns import Turns
 
 # Stock operations whose lowering only calls slicewise functions, the mesh's own collectives, or
@@ -35,7 +35,6 @@ AS_THEY_ARE = (
     "PrintOperation",
     "RandomOperation",
     "RangeOperation",
-    "ReduceOperation",
     "ScalarAddOperation",
     "ScalarMultiplyOperation",
     "ScalarSummaryOperation",
@@ -96,8 +95,8 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
     def set_tensor_lowering(self, tensor: Any, laid_out_tensor: Any) -> None:
         """Keep the slices of a tensor, an empty one as a constant.
 
-        Nothing empty is computed on: TensorFlow's graph rewriting divides by zero, and ends the process,
-        where an empty tensor that is no constant is reshaped, transposed and summed.
+        Nothing empty is computed on: TensorFlow divides by zero, and ends the process, where an empty tensor that is no constant
+        is reshaped, transposed and summed. `UnevenMeshImpl.slicewise` sees to the same within an operation.
         """
         impl = self.mesh_impl(tensor)
         lazy = isinstance(laid_out_tensor, mtf.LazyAllreduceSum)
@@ -168,7 +167,7 @@ def _read(operations: Iterable[Any], wanted: Sequence[Any]) -> set[Any]:
 
 
 def _is_computed_and_empty(piece: tf.Tensor) -> bool:
-    return piece.shape.is_fully_defined() and 0 in piece.shape.as_list() and piece.op.type != "Const"
+    return is_empty(piece) and piece.op.type != "Const"
 
 
 def lower(graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl]) -> Lowering:

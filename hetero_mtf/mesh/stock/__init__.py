@@ -3,6 +3,6 @@
 What is not here is lowered as Mesh-TensorFlow does it (`lowering.AS_THEY_ARE`), or refused by name.
 """
 
-from hetero_mtf.mesh.stock import convolution, loop, pool, rearrangement, selection, shift, slicewise, total, variable
+from hetero_mtf.mesh.stock import convolution, loop, pool, rearrangement, reduction, selection, shift, slicewise, total, variable
 
-__all__ = ["convolution", "loop", "pool", "rearrangement", "selection", "shift", "slicewise", "total", "variable"]
+__all__ = ["convolution", "loop", "pool", "rearrangement", "reduction", "selection", "shift", "slicewise", "total", "variable"]

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.implementation import is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 
@@ -41,7 +42,7 @@ def _lower_generic_gradient(operation: Any, lowering: Lowering) -> None:
     """Differentiate each processor's slices of the outputs by its slices of the inputs.
 
     The inputs are held apart: what one of them does to another is the business of that other's own
-    operation, and a tensor that is given twice gets its gradient once.
+    operation, and a tensor that is given twice gets its gradient once. Nothing empty is differentiated, or differentiated by.
     """
     impl = lowering.mesh_impl(operation)
     count = len(operation.outputs)
@@ -50,9 +51,11 @@ def _lower_generic_gradient(operation: Any, lowering: Lowering) -> None:
 
     def differentiate(pnum: int) -> Sequence[tf.Tensor]:
         own = [pieces[pnum] for pieces in slices]
-        xs, ys, dys = own[:count], own[count:ends], own[ends:]
-        first = [place for place, x in enumerate(xs) if not any(x is other for other in xs[:place])]
-        sources = [xs[place] for place in first]
+        xs, outputs = own[:count], [(y, dy) for y, dy in zip(own[count:ends], own[ends:]) if not is_empty(y)]
+        first = [place for place, x in enumerate(xs) if not is_empty(x) and not any(x is other for other in xs[:place])]
+        if not first or not outputs:
+            return [tf.zeros(x.shape, x.dtype) for x in xs]
+        sources, (ys, dys) = [xs[place] for place in first], zip(*outputs)
         found = tf.gradients(ys, sources, dys, stop_gradients=sources, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         gradients = dict(zip(first, found))
         return [gradients[place] if place in gradients else tf.zeros_like(x) for place, x in enumerate(xs)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hetero_mtf.mesh.compat import mtf
-from tests.mesh.stock.cases import ONE, A, C, D, K, case
+from tests.mesh.stock.cases import ONE, A, C, D, H, K, case
 
-H = mtf.Dimension("h", 4)
 BLOCK = mtf.Dimension("h", 2)
 
 

@@ -13,7 +13,7 @@ from hetero_mtf.mesh.compat import mtf
 from tests.mesh.running import shape
 
 A, C = mtf.Dimension("a", 4), mtf.Dimension("c", 6)  # a lies on the mesh axis q, c on p
-K, D, ONE = mtf.Dimension("k", 3), mtf.Dimension("d", 6), mtf.Dimension("one", 1)  # these are whole
+K, D, ONE, H = mtf.Dimension("k", 3), mtf.Dimension("d", 6), mtf.Dimension("one", 1), mtf.Dimension("h", 4)  # these are whole
 
 Build = Callable[[Any, Any], Sequence[Any]]
 
@@ -141,6 +141,8 @@ def _reductions() -> None:
     case("cumsum", lambda m, v: [mtf.cumsum(v.x, C), mtf.cumsum(v.x, A, exclusive=True)])
     case("einsum", lambda m, v: [mtf.einsum([v.x, v.z], output_shape=[A]), mtf.einsum([v.x, v.w], output_shape=[A, K])])
     case("einsum: three", lambda m, v: [mtf.einsum([v.x, v.y, v.w], output_shape=[K, A]), mtf.einsum([v.x, v.z, v.y], output_shape=[C])])
+    case("einsum: all dimensions in one", lambda m, v: [mtf.einsum([v.x, v.image], output_shape=[A, H])])
+    case("einsum: a vector times all", lambda m, v: [mtf.einsum([v.y, v.image], output_shape=[H, A])])
     case("einsum: int", lambda m, v: [mtf.einsum([v.n, v.n], output_shape=[A])], gradient=False)
     case("matmul", lambda m, v: [mtf.matmul(v.x, v.w, output_shape=[A, K])])
     case("broadcast", lambda m, v: [mtf.broadcast(v.y, [C, K, A]), mtf.broadcast(v.x, [C, A])])

@@ -1,0 +1,30 @@
+"""Sums, maxima and minima, over dimensions that may lie in unequal slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.lowering import Lowering, lower_operation
+
+
+@lower_operation.register(mtf.ops.ReduceOperation)
+def _lower_reduction(operation: Any, lowering: Lowering) -> None:
+    """Reduce each slice, and owe the sum over the processors, or combine their maxima or minima."""
+    impl, x, y = lowering.mesh_impl(operation), operation.inputs[0], operation.outputs[0]
+    kind = operation._reduction_fn_string
+    reduce, axes = mtf.ops._reduce_helper(x.shape, y.shape, impl.tensor_layout(x), kind)
+    slices = impl.slicewise(reduce, lowering.tensors[x], nothing=_of_nothing(kind, x.dtype))
+    if axes and kind != "SUM":
+        slices = impl.allreduce(slices, axes, kind)
+    lowering.set_tensor_lowering(y, mtf.LazyAllreduceSum(impl, slices, axes) if axes and kind == "SUM" else slices)
+
+
+def _of_nothing(kind: str, dtype: tf.DType) -> float:
+    """Return what a reduction of no elements gives: what changes nothing where it is combined with another number."""
+    if kind == "SUM":
+        return 0
+    lowest, highest = (-float("inf"), float("inf")) if dtype.is_floating else (dtype.min, dtype.max)
+    return lowest if kind == "MAX" else highest

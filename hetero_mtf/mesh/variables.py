@@ -49,6 +49,11 @@ class SliceVariables:
             raise LayoutError(f"variable {name} exists as {known} and is asked for as {shape} in other slices; use one layout for it")
         return self._handles[name]
 
+    def renew(self) -> None:
+        """Make the handles of all variables again, in the present TensorFlow graph; they name the same slices as before."""
+        for name, (shape, impl, dtype) in self._laid_out.items():
+            self._handles[name] = [self._handle(name, shape, dtype, impl, pnum) for pnum in range(impl.size)]
+
     def _handle(self, name: str, shape: Any, dtype: tf.DType, impl: UnevenMeshImpl, pnum: int) -> tf.Tensor:
         with tf.device(impl.devices[pnum]):
             return tf.raw_ops.VarHandleOp(

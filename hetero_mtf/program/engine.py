@@ -25,9 +25,13 @@ from hetero_mtf.program.program import Program, build_program
 from hetero_mtf.program.setting import PlacedStage, Setting
 from hetero_mtf.program.slices import SliceAccess
 from hetero_mtf.runtime.cluster import check_live
+from hetero_mtf.runtime.process_memory import return_memory
 from hetero_mtf.runtime.step_trace import StepTrace, traced
 
 Targets = tuple[Target | None, ...]
+PROGRAMS = 12
+"""Most programs that are kept, those of a size's phases counted as one. A fit with validation, an evaluation and a prediction, each
+with a batch size and a shorter last batch, has eight at most."""
 
 
 class Engine:
@@ -35,6 +39,9 @@ class Engine:
 
     Programs are built when a batch of their size first comes; variables are written when the first
     program that uses them is built. Until then values are held on the host. A closed engine holds nothing.
+
+    At most `PROGRAMS` of them are kept. A TensorFlow graph cannot shrink: the program that would be one more begins a new graph
+    and session, around the same variables, and the others are built again when their batches come.
 
     Parameters
     ----------
@@ -79,6 +86,7 @@ class Engine:
         self._pending = dict(values)
         self._tf_graph = tf.Graph()
         self._session: Any = None
+        self._kept: dict[str, np.ndarray] = {}  # values between a session that is closed and the next one
         self._programs: dict[tuple[str, int, Targets, int], Program] = {}
         self._written: set[str] = set()
         self._closed = False
@@ -109,7 +117,7 @@ class Engine:
         """
         program, feeds = self._training(feed, step, scalars)
         fetches = {"loss": program.loss, "train": program.train}
-        _, trace = self._guarded(lambda: traced(functools.partial(self._session.run, fetches, feeds), self._devices))
+        _, trace = self._guarded(lambda: traced(functools.partial(self._opened().run, fetches, feeds), self._devices))
         return trace
 
     def test(self, feed: Feed, want_outputs: bool) -> Result:
@@ -131,7 +139,7 @@ class Engine:
         """Return all whole values by key: variables in their Keras shapes, slots in their variables'."""
         self.check_open()
         with self._tf_graph.as_default():
-            held = self._guarded(lambda: self._access.read(self._session, self._variables.names())) if self._session else {}
+            held = self._guarded(lambda: self._access.read(self._opened(), sorted(self._written))) if self._written else {}
         return {**self._pending, **{key: value.reshape(self._shape(key)) for key, value in held.items()}}
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
@@ -148,12 +156,13 @@ class Engine:
 
     @property
     def nodes(self) -> int:
-        """Number of nodes in the TensorFlow graph so far."""
+        """Number of nodes in the present TensorFlow graph."""
         return len(self._tf_graph.get_operations())
 
     def close(self) -> None:
         """Release the session and everything it holds on the cluster; closing twice is harmless."""
         self._closed = True
+        self._kept = {}
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -193,21 +202,54 @@ class Engine:
         phase = step % mixing_rounds(len(self._devices)) if self._setting.mixing and mode == "train" else 0
         key = mode, batch, targets, phase
         if key not in self._programs:
+            known = {other[:-1] for other in self._programs}
+            if len(known) >= PROGRAMS and key[:-1] not in known:
+                self._renew()
             with self._tf_graph.as_default():
-                self._programs[key] = build_program(self._setting, mode, batch, targets, phase)
-                if self._session is None:
-                    self._session = self.cluster.session(self._tf_graph)
+                program = build_program(self._setting, mode, batch, targets, phase)
+                self._opened()
                 self._initialize()
+            self._programs[key] = program
         return self._programs[key]
+
+    def _opened(self) -> Any:
+        """Return the session, opened if there is none, with the values that were kept for it."""
+        if self._session is None:
+            self._session = self.cluster.session(self._tf_graph)
+        if self._kept:
+            with self._tf_graph.as_default():
+                self._guarded(lambda: self._access.write(self._session, self._kept, copies=True))
+            self._kept = {}
+        return self._session
+
+    def _renew(self) -> None:
+        """Drop all programs: begin a new graph and session around the same variables.
+
+        Servers keep variables by their names when a session closes; a session in this process takes its own with it, so their values
+        wait on the host meanwhile.
+        """
+        if not self.cluster.target:
+            with self._tf_graph.as_default():
+                self._kept = self._guarded(lambda: self._access.read(self._opened(), sorted(self._written), copies=True))
+        session, self._session = self._session, None
+        session.close()
+        graph = tf.Graph()
+        with graph.as_default():
+            self._variables.renew()
+        self._tf_graph, self._access, self._programs = graph, SliceAccess(self._variables, self._setting.mixing), {}
+        del session
+        return_memory()
 
     def _initialize(self) -> None:
         """Write the values of variables that programs made since the last time."""
         fresh = [name for name in self._variables.names() if name not in self._written]
-        values = {name: self._pending.pop(name) for name in fresh if name in self._pending}
-        shapes = {name: self._variables.layout(name)[0].to_integer_list for name in fresh if name not in values}
+        shapes = {name: self._variables.layout(name)[0].to_integer_list for name in fresh if name not in self._pending}
         zeros = {name: np.zeros(shape, self.graph.dtype) for name, shape in shapes.items()}
-        self._guarded(lambda: self._access.write(self._session, {**values, **zeros}))
+        values = {name: self._pending[name] for name in fresh if name in self._pending}
+        self._guarded(lambda: self._access.write(self._opened(), {**values, **zeros}))
         self._written.update(fresh)
+        for name in values:
+            del self._pending[name]
 
     def _training(self, feed: Feed, step: int, scalars: Mapping[str, float]) -> tuple[Program, dict[Any, Any]]:
         """Return the training program for a batch and what it is fed."""
@@ -232,7 +274,7 @@ class Engine:
         return Result(float(found["loss"]), tuple(map(float, found["parts"])), found.get("outputs"))
 
     def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:
-        return self._guarded(lambda: self._session.run(fetches, feeds))
+        return self._guarded(lambda: self._opened().run(fetches, feeds))
 
     def _guarded(self, work: Any) -> Any:
         try:

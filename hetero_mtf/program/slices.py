@@ -31,34 +31,38 @@ class SliceAccess:
         self._reads: dict[tuple[str, int], tf.Tensor] = {}
         self._writes: dict[tuple[str, int], tuple[tf.Tensor, tf.Operation]] = {}
 
-    def read(self, session: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+    def read(self, session: Any, names: Sequence[str], copies: bool = False) -> dict[str, np.ndarray]:
         """Return whole values by name, each in the shape its slices make up.
 
         Parameters
         ----------
         session : tf.compat.v1.Session on the variables' graph.
         names : names of variables that exist.
+        copies : whether all processors' copies, (processors, ...), are returned where these differ, not their average.
         """
         fetches = {name: [self._read(name, p) for p in self._holders(name)] for name in names}
         found: dict[str, np.ndarray] = {}
         for group in self._groups(names):
             for name, pieces in session.run({name: fetches[name] for name in group}).items():
-                found[name] = self._join(name, pieces)
+                found[name] = np.stack(pieces) if copies and self.mixing else self._join(name, pieces)
         return found
 
-    def write(self, session: Any, values: Mapping[str, np.ndarray]) -> None:
+    def write(self, session: Any, values: Mapping[str, np.ndarray], copies: bool = False) -> None:
         """Assign whole values by name, each slice to its processor.
 
         Parameters
         ----------
         session : tf.compat.v1.Session on the variables' graph.
         values : name -> array with as many elements as the variable, in its order.
+        copies : whether they are what `read` returned with `copies`.
         """
         made = {name: [self._write(name, p) for p in range(len(self.variables.layout(name)[3]))] for name in values}
         for group in self._groups(list(values)):
             feeds: dict[tf.Tensor, np.ndarray] = {}
             for name in group:
-                feeds.update(self._feeds(name, values[name], [placeholder for placeholder, _ in made[name]]))
+                placeholders = [placeholder for placeholder, _ in made[name]]
+                apart = copies and bool(self.mixing)
+                feeds.update(zip(placeholders, values[name]) if apart else self._feeds(name, values[name], placeholders))
             session.run([write for name in group for _, write in made[name]], feeds)
 
     def _feeds(self, name: str, value: np.ndarray, placeholders: Sequence[tf.Tensor]) -> dict[tf.Tensor, np.ndarray]:

@@ -129,7 +129,6 @@ def command(**options: Any) -> None:
     from hetero_mtf.training.checkpoint import load_state
 
     seed = run.seed if run.resume is None else load_state(run.resume).seed  # refuses a file that cannot be read, before the work
-    click.echo(subject.loss_text)
     default = default_batch_size(run.data) if run.plan is None and run.profile is None else None
     wanted = Wanted(run.plan, run.profile, run.strategy, run.batch_size or default, run.budget, run.save or run.output or "train")
     with StopRequest() as stop, shared.open_cluster(run.cluster) as live:
@@ -173,7 +172,7 @@ def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, stop: Stop
     optimizer = run.choice.make(run.epochs * -(-data.counts["train"] // plan.batch_size))
     settings: dict[str, Any] = {"optimizer": optimizer, "loss": subject.loss, "metrics": subject.metrics, "seed": run.seed}
     with Trainer(subject.model, plan, live, **settings) as trainer:
-        click.echo(f"{plan_report(plan)}\n")
+        click.echo(f"{plan_report(plan)}\n\n{subject.loss_text}")
         if run.resume is not None:
             trainer.restore(run.resume)
             click.echo(f"going on after step {trainer.step} of {run.resume}")

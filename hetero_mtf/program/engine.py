@@ -217,7 +217,8 @@ class Engine:
         if self._session is None:
             self._session = self.cluster.session(self._tf_graph)
         if self._kept:
-            self._guarded(lambda: self._access.write(self._session, self._kept, copies=True))
+            with self._tf_graph.as_default():
+                self._guarded(lambda: self._access.write(self._session, self._kept, copies=True))
             self._kept = {}
         return self._session
 
@@ -230,13 +231,13 @@ class Engine:
         if not self.cluster.target:
             with self._tf_graph.as_default():
                 self._kept = self._guarded(lambda: self._access.read(self._opened(), sorted(self._written), copies=True))
-        self._session.close()
-        self._session = None
-        self._programs.clear()
-        self._tf_graph = tf.Graph()
-        with self._tf_graph.as_default():
+        session, self._session = self._session, None
+        session.close()
+        graph = tf.Graph()
+        with graph.as_default():
             self._variables.renew()
-        self._access = SliceAccess(self._variables, self._setting.mixing)
+        self._tf_graph, self._access, self._programs = graph, SliceAccess(self._variables, self._setting.mixing), {}
+        del session
         return_memory()
 
     def _initialize(self) -> None:

@@ -127,7 +127,9 @@ class Search:
         which = self.rng.choice(len(largest_s), min(wanted, len(largest_s)), replace=False)
         rows = self.evaluation.valid(children.rows(which))
         sequences = drawn_sequences(self.evaluation, rows, self.rng)
-        children.order[which], children.starts[which] = decoded(self.evaluation, rows, sequences, self.change.limit_s(largest_s[which]))
+        # an order of which nothing fits yet may have any largest stage
+        limit_s = np.where(self.evaluation.broken(rows) > 0, self.evaluation.too_much, self.change.limit_s(largest_s[which]))
+        children.order[which], children.starts[which] = decoded(self.evaluation, rows, sequences, limit_s)
 
     def _select(self, children: Genomes, score: np.ndarray, largest_s: np.ndarray) -> None:
         e = self.evolution

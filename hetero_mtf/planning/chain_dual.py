@@ -20,7 +20,7 @@ _SLOW = 0.3  # of what is missing: a batch that raises the bound by less is foll
 _MARGINS = (1.5, 2.0, 3.0, 4.5, 7.0, 11.0)  # seconds a unit of work costs at the margin: first guesses
 _COARSE_BATCH, _BATCH = 15, 6  # rounds of prices until another bottleneck may have its turn
 _COARSE_WORK, _LEAST_ROUNDS, _MOST_ROUNDS = 8e7, 100, 3000  # blocks times groups, for all rounds together
-_WORK, _CALL = 4e8, 3e3  # states times groups for all rounds together; what a call of NumPy counts for
+_WORK, _CALL = 2e8, 3e3  # states times groups for all rounds together; what a call of NumPy counts for
 _LARGE = 2e7  # states times groups of one round, from which on the coarse relaxation is taken
 _BITS = 62  # of a set of devices
 

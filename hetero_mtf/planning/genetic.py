@@ -10,8 +10,7 @@ from hetero_mtf.planning.chain import Allocation, ChainProblem, check_stages
 from hetero_mtf.planning.cuts import best_cut
 from hetero_mtf.planning.genetic_search import Evolution, Search
 
-_FEW = 16  # stages, for which the usual evolution is enough, more patient where memory is scarce
-_USUAL = Evolution()
+_FEW = 16  # stages, for which the usual evolution is enough
 _MANY = 4000  # generations
 _DECODING, _DECODED = 6400.0, 4.0  # blocks times groups for which one order a generation is decoded; the most of them
 _LARGE = 64_000  # blocks times groups from which on orders take too long to decode
@@ -114,7 +113,6 @@ def suited(problem: ChainProblem) -> Evolution:
     problem : ChainProblem.
     """
     if problem.most_stages <= _FEW:
-        scarce = bool((problem.reach(problem.most_stages) < problem.blocks).any())
-        return Evolution(generations=400, stopping=200) if scarce else _USUAL
+        return Evolution()
     decoding = min(_DECODED, _DECODING / problem.seconds.size) if problem.seconds.size <= _LARGE else 0.0
     return Evolution(_MANY, stopping=_MANY // 4, islands=1, kept=16, children=128, refilling=0.5, decoding=decoding)

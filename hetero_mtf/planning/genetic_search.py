@@ -36,16 +36,16 @@ class Evolution:
     decoding : children of a generation, in the mean, whose order of groups is decoded: the partition is then the best for it.
     """
 
-    generations: int = 300
-    stopping: int = 100
+    generations: int = 600
+    stopping: int = 250
     islands: int = 4
-    kept: int = 16
-    children: int = 32
+    kept: int = 24
+    children: int = 96
     migration: int = 25
     patience: int = 40
     crossing: float = 0.3
     refilling: float = 0.3
-    decoding: float = 12.0
+    decoding: float = 4.0
 
 
 class Search:

@@ -93,7 +93,7 @@ def test_chains_of_operations_are_within_a_hundredth_of_the_optimum(index: int) 
 
 def test_a_state_of_another_problem_is_refused() -> None:
     state = genetic_allocation(drawn_chain(0, 10, 3, 4), evolution=SHORT).state
-    with pytest.raises(PlanError, match="not one of 32 allocations of 4 groups and 10 blocks; begin anew"):
+    with pytest.raises(PlanError, match="not one of 48 allocations of 4 groups and 10 blocks; begin anew"):
         genetic_allocation(drawn_chain(0, 10, 4, 4), evolution=SHORT, state=state)
     with pytest.raises(PlanError, match="begin anew"):
         genetic_allocation(drawn_chain(0, 11, 3, 4), evolution=SHORT, state=state)

@@ -92,11 +92,19 @@ class Change:
         which : rows.
         largest_s : (rows of `which`,) the present largest stage of each, seconds.
         """
-        reach = 10.0 ** (-_FINE * self.rng.random(len(which)))
-        top = np.maximum(1.01 * largest_s, self.least_largest_s)
-        limit_s = top - reach * (top - self.least_largest_s)
-        filled = self.evaluation.filled(genomes.rows(which), limit_s, bool(self.rng.random() < 0.5))
+        filled = self.evaluation.filled(genomes.rows(which), self.limit_s(largest_s), bool(self.rng.random() < 0.5))
         genomes.starts[which] = filled.starts
+
+    def limit_s(self, largest_s: np.ndarray) -> np.ndarray:
+        """Return the (rows,) limits on the largest stage that are drawn between the least there can be and a bit above the present.
+
+        Parameters
+        ----------
+        largest_s : (rows,) the present largest stage of each, seconds.
+        """
+        reach = 10.0 ** (-_FINE * self.rng.random(len(largest_s)))
+        top = np.maximum(1.01 * largest_s, self.least_largest_s)
+        return np.asarray(top - reach * (top - self.least_largest_s))
 
     def shift(self, genomes: Genomes) -> Genomes:
         """Shift one cut by some blocks, as far as its stages have them."""

@@ -75,6 +75,9 @@ class Evaluation:
         for at, group in enumerate(problem.groups):
             members[at, list(group)] = True
         self._members = members
+        # the seconds before each block, one group after the other and so far apart that one search finds places in all of them
+        self._offset = 2.0 * float(problem.until[:, -1].max()) + 1.0
+        self._flat = (problem.until + self._offset * np.arange(len(problem.groups))[:, None]).ravel()
 
     def worth(self, genomes: Genomes) -> Worth:
         """Return how good allocations are; they must be valid but for memory and the number of stages."""
@@ -154,10 +157,8 @@ class Evaluation:
         backward : whether to begin at the end of the chain.
         """
         counts = (genomes.starts < self.blocks).sum(axis=1)
-        places = self.blocks + 1
-        offset = 2.0 * float(self.problem.until[:, -1].max()) + 1.0
-        flat = (self.problem.until + offset * np.arange(len(self.problem.groups))[:, None]).ravel()
-        limit_s = np.minimum(limit_s, 0.5 * offset)
+        places, flat = self.blocks + 1, self._flat
+        limit_s = np.minimum(limit_s, 0.5 * self._offset)
         edge = np.full(len(counts), self.blocks) if backward else np.zeros(len(counts), int)
         for at in range(self.width - 1, 0, -1) if backward else range(self.width - 1):
             groups = genomes.order[:, at]
@@ -172,6 +173,52 @@ class Evaluation:
                 genomes.starts[:, at + 1] = np.where(at + 1 < counts, np.minimum(edge, self.blocks), self.blocks)
                 edge = genomes.starts[:, at + 1]
         return genomes
+
+    def sent_s(self, source: np.ndarray, destination: np.ndarray, cut: np.ndarray | None = None) -> np.ndarray:
+        """Return seconds of the transfers forth and back: (rows, blocks + 1) at every cut, or (rows,) at one cut each.
+
+        Parameters
+        ----------
+        source, destination : (rows,) groups.
+        cut : (rows,) first block behind the cut; None for every cut.
+        """
+        latency, per_byte = self._latency[source, destination], self._per_byte[source, destination]
+        if cut is None:
+            return np.asarray(latency[:, None] + self.problem.cut_bytes * per_byte[:, None])
+        return np.asarray(latency + self.problem.cut_bytes[cut] * per_byte)
+
+    def last_ends(self, groups: np.ndarray, counts: np.ndarray, limit_s: np.ndarray) -> np.ndarray:
+        """Return (rows, blocks + 1) array of int: the last end of a stage from each block on, by time and by memory.
+
+        Parameters
+        ----------
+        groups : (rows,) of the stage.
+        counts : (rows,) stages from it to the last, itself included.
+        limit_s : (rows,) array of float, the most seconds.
+        """
+        first = groups[:, None] * (self.blocks + 1)
+        places = first + np.arange(self.blocks + 1)
+        limit_s = np.minimum(limit_s * (1 + 1e-12), 0.5 * self._offset)
+        ends = np.searchsorted(self._flat, self._flat[places] + limit_s[:, None], side="right") - 1 - first
+        return np.asarray(np.minimum(ends, self._reach[self._row[counts], groups]) if self.bound else ends)
+
+    def apart(self, order: np.ndarray, used: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """Return which of the wanted groups share no device with those used, nor with a wanted one before them.
+
+        Parameters
+        ----------
+        order : (rows, groups) array of int.
+        used, wanted : (rows, groups) array of bool, in that order.
+        """
+        if self.problem.disjoint:
+            return wanted
+        members = self._members[order]
+        devices = (members & used[:, :, None]).any(axis=1)
+        apart = wanted.copy()
+        for at in np.flatnonzero(wanted.any(axis=0)):
+            apart[:, at] &= ~(devices & members[:, at]).any(axis=1)
+            devices |= members[:, at] & apart[:, at : at + 1]
+        return apart
 
     def allocation(self, genomes: Genomes, row: int) -> Allocation:
         """Return one of them as an allocation."""

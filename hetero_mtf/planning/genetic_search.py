@@ -13,6 +13,7 @@ from hetero_mtf.planning.chain import ChainProblem
 from hetero_mtf.planning.chain_bound import Fluid
 from hetero_mtf.planning.cuts import equal_cut, proportional_cut, proportional_starts
 from hetero_mtf.planning.genetic_change import Change, crossed
+from hetero_mtf.planning.genetic_decode import decoded, drawn_sequences
 from hetero_mtf.planning.genetic_population import Evaluation, Genomes
 
 STATE_VERSION = 1
@@ -32,6 +33,7 @@ class Evolution:
     migration : generations after which each island hands its best to the next one.
     patience : generations without a better allocation after which an island, other than that of the best, begins anew.
     crossing, refilling : parts of the children that have two parents; that are cut anew.
+    decoding : children of a generation, in the mean, whose order of groups is decoded: the partition is then the best for it.
     """
 
     generations: int = 600
@@ -43,6 +45,7 @@ class Evolution:
     patience: int = 40
     crossing: float = 0.3
     refilling: float = 0.3
+    decoding: float = 4.0
 
 
 class Search:
@@ -106,6 +109,7 @@ class Search:
         children = self.evaluation.valid(children)
         anew = np.flatnonzero(rng.random(rows) < e.refilling)
         self.change.refill(children, anew, largest_s[anew])
+        self._decode(children, largest_s)
         children = self.evaluation.repaired(self.evaluation.valid(children))
         worth = self.evaluation.worth(children)
         self._select(children, worth.score, worth.largest_s)
@@ -114,6 +118,18 @@ class Search:
             self._migrate()
         self._renew()
         self.history.append(self.best_score if self.best_score < self.evaluation.too_much else math.inf)
+
+    def _decode(self, children: Genomes, largest_s: np.ndarray) -> None:
+        """Decode the orders of some children, with stages and transfers up to a limit as `Change.refill` draws it."""
+        wanted = int(self.evolution.decoding + self.rng.random()) if self.evolution.decoding else 0
+        if not wanted:
+            return
+        which = self.rng.choice(len(largest_s), min(wanted, len(largest_s)), replace=False)
+        rows = self.evaluation.valid(children.rows(which))
+        sequences = drawn_sequences(self.evaluation, rows, self.rng)
+        # an order of which nothing fits yet may have any largest stage
+        limit_s = np.where(self.evaluation.broken(rows) > 0, self.evaluation.too_much, self.change.limit_s(largest_s[which]))
+        children.order[which], children.starts[which] = decoded(self.evaluation, rows, sequences, limit_s)
 
     def _select(self, children: Genomes, score: np.ndarray, largest_s: np.ndarray) -> None:
         e = self.evolution

@@ -5,6 +5,35 @@ from __future__ import annotations
 import numpy as np
 
 
+class WindowMinimum:
+    """The least value in runs that begin behind each place, for many rows: `window_minimum` with what depends on the ends kept.
+
+    Parameters
+    ----------
+    ends : (places,) array of int, for each place the last of its run, the same in all rows.
+    """
+
+    def __init__(self, ends: np.ndarray) -> None:
+        places = len(ends)
+        begins = np.arange(places) + 1
+        ends = np.minimum(ends, places - 1)
+        lengths, size = ends - begins + 1, 1
+        self._levels: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []
+        while size <= lengths.max(initial=0):
+            here = np.flatnonzero((lengths >= size) & (lengths < 2 * size))
+            self._levels.append((size, here, begins[here], ends[here] - size + 1))
+            size *= 2
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        """Return (rows, places) array: at place i the least of values i + 1 up to and with its end; infinite for none."""
+        found, least = np.full(values.shape, np.inf), values
+        for size, here, left, right in self._levels:
+            if len(here):
+                found[:, here] = np.minimum(least[:, left], least[:, right]) if size > 1 else least[:, left]
+            least = np.minimum(least[:, :-size], least[:, size:])
+        return found
+
+
 def window_minimum(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Return (rows, places) array: at place i the least of values i + 1 up to and with its end; infinite for none.
 
@@ -22,19 +51,7 @@ def window_minimum(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
     >>> window_minimum(np.array([[4.0, 2.0, 3.0, 1.0]]), np.array([2, 3, 2, 3]))
     array([[ 2.,  1., inf, inf]])
     """
-    places = values.shape[1]
-    found = np.full(values.shape, np.inf)
-    begins = np.arange(places) + 1
-    lengths = np.minimum(ends, places - 1) - begins + 1
-    least, size = values, 1
-    while size <= lengths.max(initial=0):
-        here = np.flatnonzero((lengths >= size) & (lengths < 2 * size))
-        if len(here):
-            first = least[:, begins[here]]
-            found[:, here] = np.minimum(first, least[:, begins[here] + lengths[here] - size]) if size > 1 else first
-        least = np.minimum(least[:, :-size], least[:, size:])
-        size *= 2
-    return found
+    return WindowMinimum(ends)(values)
 
 
 def time_reach(until: np.ndarray, limit_s: float) -> np.ndarray:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.chain import check_allocation
+from hetero_mtf.planning.chain import ChainProblem, check_allocation
 from hetero_mtf.planning.chain_exact import exact_allocation
-from hetero_mtf.planning.chain_instances import drawn_chain
+from hetero_mtf.planning.chain_instances import drawn_chain, drawn_operations, drawn_operations_size
 from hetero_mtf.planning.cuts import equal_cut, proportional_cut
 from hetero_mtf.planning.genetic import genetic_allocation, suited
 from hetero_mtf.planning.genetic_search import Evolution
 from tests.planning.chains import SMALL, least, plain, small
+from tests.planning.profiled import densenet_chain
 
 SHORT = Evolution(generations=60, islands=2)
 
@@ -64,6 +65,30 @@ def test_a_search_that_is_taken_up_again_ends_as_if_it_had_not_been_stopped() ->
     assert first.generations == 20
     second = genetic_allocation(problem, seed=9, evolution=SHORT, state=json.loads(json.dumps(first.state)))
     assert second.history == whole.history and second.allocation == whole.allocation and second.state == whole.state
+
+
+def _above_optimum(problem: ChainProblem, seed: int) -> tuple[float, float]:
+    """Return how far the genetic allocator is above the optimum, before and after its local search."""
+    best, found = exact_allocation(problem).value, genetic_allocation(problem, seed=seed)
+    assert not found.broken and found.value == pytest.approx(problem.value(found.allocation))
+    return found.value_before_polish / best - 1, found.value / best - 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_profiled_network_over_slow_links_is_within_a_hundredth_of_the_optimum(seed: int) -> None:
+    assert max(_above_optimum(densenet_chain(), seed)) <= 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 10))
+def test_so_it_is_with_other_seeds(seed: int) -> None:
+    assert max(_above_optimum(densenet_chain(), seed)) <= 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", range(20_000, 20_006))
+def test_chains_of_operations_are_within_a_hundredth_of_the_optimum(index: int) -> None:
+    assert max(_above_optimum(drawn_operations(index, *drawn_operations_size(index)), 0)) <= 0.01
 
 
 def test_a_state_of_another_problem_is_refused() -> None:

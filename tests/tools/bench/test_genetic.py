@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hetero_mtf.planning.chain_exact import exact_allocation
-from hetero_mtf.planning.chain_instances import drawn_chain
+from hetero_mtf.planning.chain_instances import drawn_chain, drawn_operations, drawn_operations_size
 from tools.bench.genetic import chain, large, large_row, rows, verdicts
 
 
@@ -24,10 +25,18 @@ def test_in_every_third_chain_the_optimum_without_a_limit_does_not_fit(index: in
     assert exact_allocation(problem).value > exact_allocation(free).value
 
 
+def test_chains_of_operations_have_memory_that_binds_too() -> None:
+    problem = chain(48, operations=True)
+    blocks, devices, microbatches = drawn_operations_size(48)
+    assert (problem.blocks, problem.devices) == (blocks, devices) and np.isfinite(problem.memory_bytes).all()
+    free = drawn_operations(48, blocks, devices, microbatches)
+    assert exact_allocation(problem).value > exact_allocation(free).value
+
+
 def test_the_rows_count_what_is_near_and_what_does_not_fit() -> None:
     found = [_found(1, 3, 0.02, 0.005), _found(2, 4, 0.0, 0.0, None), _found(3, 9, 0.0, 0.0)]
     table = rows(found)
-    assert [row[:3] for row in table] == [["2-4", "free", "2"], ["8-10", "binds", "1"], ["2-10", "all", "3"]]
+    assert [row[:3] for row in table] == [["2-4", "free", "2"], ["8-10", "binds", "1"], ["all", "all", "3"]]
     assert table[0][3:] == ["50.0%", "100.0%", "2.00%", "0.50%", "20%", "0", "90%", "1", "0.50", "0.50", "0.10", "0.10"]
     assert "none fits" in rows([_found(1, 3, None, None)])[0]
 

@@ -1,0 +1,74 @@
+"""Claim: where memory and links both bind, the lower bound of J is at least 0.9 of the optimum in the median of drawn chains.
+
+Chains of operations (`hetero_mtf.planning.chain_instances.drawn_operations`: transfers take as long as stages) with memory so scarce
+that the optimum without a limit does not fit, and, beside them, chains of blocks whose memory binds and whose links are fast. The
+exact optimum is computed apart; the bound is told a J that is reached, as an allocator would have found it: 1 % above the optimum.
+Fluid is the bound before: work flows, memory is free. The bound is meant for chains that are too large to solve; these are small
+enough for the optimum to be known.
+
+    python tools/bench/allocation_bound.py [--instances 12] [--json bound.json]
+"""
+
+from __future__ import annotations
+
+import pathlib
+import statistics
+import sys
+import time
+from typing import Any
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+import click
+
+from hetero_mtf.planning.chain_bound import fluid_bound
+from hetero_mtf.planning.chain_dual import dual_bound
+from hetero_mtf.planning.chain_exact import exact_allocation
+from tools.bench.genetic import BOUND_TO_BIND, chain
+from tools.bench.measured import markdown, record
+
+REACHED, WANTED = 1.01, 0.9
+KINDS = ("operations", "blocks")
+COLUMNS = ["chains of", "chains", "fluid / optimum: median", "worst", "bound / optimum: median (0.9)", "worst", "bound, s: median", "most"]
+
+
+def bounded(index: int, kind: str) -> dict[str, Any]:
+    """Return the bounds of a chain whose memory binds, as parts of its optimum, and the seconds that the bound took."""
+    problem = chain(BOUND_TO_BIND * index, kind == "operations")
+    best = exact_allocation(problem).value
+    cpu_s = time.process_time()
+    bound = dual_bound(problem, None, REACHED * best)
+    cpu_s = time.process_time() - cpu_s
+    size = {"blocks": problem.blocks, "devices": problem.devices, "microbatches": problem.microbatches}
+    found = {"optimum_s": best, "fluid": fluid_bound(problem) / best, "bound": bound / best, "cpu_s": cpu_s}
+    return {"index": BOUND_TO_BIND * index, "kind": kind, **size, **found}
+
+
+def row(kind: str, found: list[dict[str, Any]]) -> list[str]:
+    """Return the row of some chains."""
+    cells = [kind, str(len(found))]
+    for name in ("fluid", "bound"):
+        cells += [f"{statistics.median(e[name] for e in found):.3f}", f"{min(e[name] for e in found):.3f}"]
+    return [*cells, f"{statistics.median(e['cpu_s'] for e in found):.1f}", f"{max(e['cpu_s'] for e in found):.1f}"]
+
+
+def verdict(found: list[dict[str, Any]]) -> str:
+    """Return what of the claim holds."""
+    median, above = statistics.median(e["bound"] for e in found), [e["index"] for e in found if e["bound"] > 1 + 1e-9]
+    holds = "holds" if median >= WANTED and not above else "does NOT hold"
+    return f"median bound / optimum {median:.3f} (at least {WANTED:g}), above the optimum: {above or 'never'}: the claim {holds}"
+
+
+@click.command(help=__doc__)
+@click.option("--instances", default=12, show_default=True, help="Chains of each kind to draw.")
+@click.option("--json", "path", help="File to write the figures to.")
+def main(instances: int, path: str | None) -> None:
+    """Compare the lower bound with the optimum on drawn chains whose memory binds."""
+    found = {kind: [bounded(index, kind) for index in range(instances)] for kind in KINDS}
+    click.echo(markdown(COLUMNS, [row(kind, each) for kind, each in found.items()]))
+    click.echo("\n" + verdict(found["operations"]))
+    record(path, " ".join(["python", *sys.argv]), {"chains": [entry for each in found.values() for entry in each]})
+
+
+if __name__ == "__main__":
+    main()

@@ -58,6 +58,16 @@ def test_a_worker_interrupted_as_it_begins_to_serve_ends(start, number, code):
     assert process.returncode == code and err.strip().endswith("hetero-mtf: interrupted")
 
 
+@pytest.fixture(autouse=True)
+def signals():
+    """Signals are heard: a shell ignores SIGINT, and nohup SIGHUP, for what it starts in the background."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def orderly(monkeypatch):
     """No process is ended by force."""

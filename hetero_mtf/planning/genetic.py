@@ -70,17 +70,16 @@ def genetic_allocation(
 
     Notes
     -----
-    This project's reading of a genetic layer allocator. A genome is a permutation of the groups, of which the first have the stages,
-    and the first block of each stage. Islands of `kept` allocations have `children` a generation: of one parent or two, changed by
-    shifting a cut or a run of cuts, exchanging, moving or replacing groups, merging or splitting stages, the longest one often, or
-    by filling the stages anew up to a limit. Some children are decoded: of their order of groups, with some unused ones inserted,
-    the best subsequence and its best cut for a drawn limit are taken (`genetic_decode`), as cuts that transfers make few are too
-    far apart for mutations, and a device that is worth its transfer only with other cuts too.
-    Stages that memory cannot hold give up blocks to their neighbours; what still breaks
-    a limit is worse than anything that does not. The best of old and new, no two of the same J, live on, so the best never gets
-    worse. The equal and the proportional cut are in the first population, so J is never above theirs where they fit; the exact
-    optimum is not. Last, the cuts are made the best for the order found (`cuts.best_cut`); J before that is kept too. Heuristic;
-    O(rows * groups * log(groups) + decoded rows * groups * blocks * (groups + log(blocks))) a generation.
+    This project's reading of a genetic layer allocator. A genome is a permutation of the groups, of which the first have the stages, and
+    the first block of each stage. Islands of `kept` allocations have `children` a generation: of one parent or two, changed by shifting a
+    cut or a run of cuts, exchanging, moving or replacing groups, merging or splitting stages, the longest one often, or by filling the
+    stages anew up to a limit. Some children are decoded: of their order of groups, with some unused ones inserted, the best subsequence and
+    its best cut for a drawn limit are taken (`genetic_decode`), as cuts that transfers make few are too far apart for mutations, and a
+    device that is worth its transfer only with other cuts too. Stages that memory cannot hold give up blocks to their neighbours; what
+    still breaks a limit is worse than anything that does not. The best of old and new, no two of the same J, live on, so the best never
+    gets worse. The equal and the proportional cut are in the first population, so J is never above theirs where they fit; the exact optimum
+    is not. Last, the cuts are made the best for the order found (`cuts.best_cut`); J before that is kept too. Heuristic; O(rows * groups *
+    log(groups) + decoded rows * groups * blocks * (groups + log(blocks))) a generation.
 
     References
     ----------

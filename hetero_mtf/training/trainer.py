@@ -233,18 +233,9 @@ class Trainer:
         """
         if epochs < 1:
             raise DataError(f"epochs is {epochs}; train for at least 1")
-        with opened_source(
-            x,
-            y,
-            batch_size=self._batch_size(batch_size),
-            sample_weight=sample_weight,
-            class_weight=class_weight,
-            shuffle=shuffle,
-            seed=self._seed,
-            steps_per_epoch=steps_per_epoch,
-            form=self._form,
-            finite=True,
-        ) as source:
+        weights = {"sample_weight": sample_weight, "class_weight": class_weight}
+        drawn = {"batch_size": self._batch_size(batch_size), "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
+        with opened_source(x, y, form=self._form, finite=True, **weights, **drawn) as source:
             return self._fit(source, Fit(validation_data, epochs, tuple(callbacks), verbose, keep_going))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:

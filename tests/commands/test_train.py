@@ -295,4 +295,5 @@ def test_a_training_that_is_killed_leaves_nothing_that_the_next_one_does_not_rem
     (tmp_path / ".s.npz.0123456789ab").write_bytes(b"left")
     resumed = cli("train", *subject, "--plan", plan, "--epochs", "1", "--resume", state, "--save", state)
     assert resumed.code == 0, resumed
-    assert {entry.name for entry in tmp_path.iterdir()} == {"s.npz", "s-measured.json"}
+    measured = {"s-measured.json"}  # only where the killed one had left a step of the epoch
+    assert {entry.name for entry in tmp_path.iterdir()} - measured == {"s.npz"}

@@ -28,10 +28,11 @@ def _test_line(said):
 
 
 def _is_tested(cli, start, options, expected, place):
-    """Check that evaluate by the plan prints what training ended with, and nothing else."""
+    """Check that evaluate by the plan prints the loss and what training ended with, and nothing else."""
     tested = start("evaluate", *options)
     out, err = tested.communicate(timeout=200)
-    assert (tested.returncode, err, out.strip()) == (0, "", expected)
+    loss, *lines = out.splitlines()
+    assert (tested.returncode, err, lines) == (0, "", [expected]) and loss.startswith("loss: ")
 
 
 def _predicts(cli, start, options, expected, place):

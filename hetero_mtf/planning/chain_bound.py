@@ -26,6 +26,7 @@ class Fluid:
     work : (blocks + 1,) array of float, seconds of all blocks before each on the groups that are fastest at them.
     order : (devices,) devices by price; those in no group are left out.
     price, rate : (devices,) array of float, in that order.
+    group_rate : (groups,) array of float, 1 / r_g, the largest first: n stages of T seconds do at most T times the first n of them.
     sent_s : (blocks + 1,) array of float, least seconds of a transfer at each cut; 0 at the ends.
     least_largest_s : seconds that the largest stage of any allocation is not below.
     """
@@ -44,6 +45,7 @@ class Fluid:
         order = np.argsort(price, kind="stable")
         self.order = order[np.isfinite(price[order])]
         self.price, self.rate = price[self.order], rate[self.order]
+        self.group_rate = np.sort(1.0 / ratios)[::-1]
         self.sent_s = _least_sent_s(problem)
         self.least_largest_s = max(float(fastest.max()), self.work[-1] / self.rate.sum())
 
@@ -84,12 +86,13 @@ def fluid_bound(problem: ChainProblem, stages: int | None = None) -> float:
 
     Notes
     -----
-    What `Fluid` says. Between two T at which one device more is needed the sum is convex and piecewise linear, so it is least at
-    one of the T at which a device becomes full, or at the least T. O(devices^2 + blocks * log(blocks)).
+    What `Fluid` says. Between two T at which one stage more is needed the sum is convex and piecewise linear, so it is least at
+    one of the T at which a device becomes full, or a stage fewer will do, or at the least T. A stage may have all devices of a group:
+    stages are counted, not devices. O(devices^2 + groups * devices + blocks * log(blocks)).
     """
     fluid = Fluid(problem)
     work, weight = float(fluid.work[-1]), problem.microbatches - 1
-    by_rate = np.cumsum(np.sort(fluid.rate)[::-1])
+    by_rate = np.cumsum(fluid.group_rate)
     sent = np.concatenate([[0.0], np.cumsum(np.sort(fluid.sent_s[1:-1]))])
     kinks = np.concatenate([work / np.cumsum(fluid.rate), work / by_rate, [fluid.least_largest_s]])
     best = math.inf

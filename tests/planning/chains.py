@@ -32,6 +32,12 @@ def small(seed: int) -> ChainProblem:
     return grouped(problem, rng) if seed % 2 else problem
 
 
+def linked(seed: int) -> ChainProblem:
+    """Return a small chain whose links are up to a thousand times slower than drawn, in a third of the draws with scarce memory."""
+    problem = small(seed)
+    return dataclasses.replace(problem, seconds_per_byte=problem.seconds_per_byte * 10.0 ** np.random.default_rng(seed).uniform(0, 3))
+
+
 def grouped(problem: ChainProblem, rng: np.random.Generator) -> ChainProblem:
     """Return the problem with groups of two and three devices besides, some of which hold their weights whole."""
     devices = range(problem.devices)

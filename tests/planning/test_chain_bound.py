@@ -5,7 +5,7 @@ import pytest
 from hetero_mtf.planning.chain_bound import fluid_bound
 from hetero_mtf.planning.chain_exact import exact_allocation
 from hetero_mtf.planning.chain_instances import drawn_chain
-from tests.planning.chains import SMALL, plain, small
+from tests.planning.chains import SMALL, linked, plain, small
 
 
 @pytest.mark.parametrize("seed", SMALL)
@@ -14,6 +14,12 @@ def test_no_optimum_is_below_the_bound(seed: int) -> None:
     for stages in (None, *range(1, problem.most_stages + 1)):
         best = exact_allocation(problem, stages).value
         assert fluid_bound(problem, stages) <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(1, 100, 2))
+def test_a_group_of_several_devices_sends_nothing_within_a_stage_however_slow_links_are(seed: int) -> None:
+    problem = linked(seed)
+    assert fluid_bound(problem) <= exact_allocation(problem).value * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))

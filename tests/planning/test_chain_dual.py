@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning import chain_dual
-from hetero_mtf.planning.chain import ChainProblem
 from hetero_mtf.planning.chain_bound import fluid_bound
 from hetero_mtf.planning.chain_dual import dual_bound
 from hetero_mtf.planning.chain_exact import exact_allocation
 from hetero_mtf.planning.chain_instances import drawn_chain, drawn_operations
-from tests.planning.chains import SMALL, plain, small
+from tests.planning.chains import SMALL, linked, plain, small
 
 
 @pytest.mark.parametrize("seed", SMALL)
@@ -52,17 +51,11 @@ def test_no_bound_is_above_what_is_reached() -> None:
     assert dual_bound(problem, None, 204.0) == pytest.approx(204.0)
 
 
-def _linked(seed: int) -> ChainProblem:
-    """Return a small chain whose links are up to a thousand times slower than drawn, in a third of the draws with scarce memory."""
-    problem = small(seed)
-    return dataclasses.replace(problem, seconds_per_byte=problem.seconds_per_byte * 10.0 ** np.random.default_rng(seed).uniform(0, 3))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(100, 400, 50))
 def test_no_optimum_of_hundreds_of_chains_is_below_the_bound(first: int) -> None:
     for seed in range(first, first + 50):
-        problem = _linked(seed)
+        problem = linked(seed)
         best = exact_allocation(problem).value
         if best < math.inf:
             assert dual_bound(problem, None, 1.1 * best, rounds=60) <= best * (1 + 1e-9)
@@ -71,7 +64,7 @@ def test_no_optimum_of_hundreds_of_chains_is_below_the_bound(first: int) -> None
 @pytest.mark.parametrize("seed", SMALL[::2])
 def test_so_it_is_for_the_coarse_relaxation_of_many_groups(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain_dual, "_LARGE", 0.0)
-    problem = _linked(seed)
+    problem = linked(seed)
     best = exact_allocation(problem).value
     if best < math.inf:
         assert fluid_bound(problem) <= dual_bound(problem, None, 1.1 * best, rounds=60) <= best * (1 + 1e-9)

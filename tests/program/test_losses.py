@@ -33,7 +33,7 @@ class _Own(K.MeanSquaredError):
         (K.CategoricalCrossentropy(axis=1), "has axis=1; only -1 is supported"),
         (K.BinaryCrossentropy(axis=0), "has axis=0"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_a_loss_or_option_that_is_not_supported_is_refused(loss: Any, words: str) -> None:
     with pytest.raises(UnsupportedError, match=words):

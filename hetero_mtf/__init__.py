@@ -12,14 +12,14 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Cluster": "hetero_mtf.runtime.cluster",
-    "PipelineWish": "hetero_mtf.planning.pipeline",
-    "Plan": "hetero_mtf.planning.plan",
-    "Profile": "hetero_mtf.planning.profile",
+    "PipelineWish": "hetero_mtf.planning.pipeline.search",
+    "Plan": "hetero_mtf.planning.plan.plan",
+    "Profile": "hetero_mtf.planning.profile.profile",
     "Trainer": "hetero_mtf.training.trainer",
-    "WhatIf": "hetero_mtf.planning.what_if",
+    "WhatIf": "hetero_mtf.planning.profile.what_if",
     "calibrate": "hetero_mtf.calibration.calibrate",
-    "plan": "hetero_mtf.planning.strategies",
-    "plan_if": "hetero_mtf.planning.strategies",
+    "plan": "hetero_mtf.planning.choose",
+    "plan_if": "hetero_mtf.planning.choose",
 }
 _ROOMS = ("errors", "layers", "mesh")
 

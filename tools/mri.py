@@ -29,7 +29,7 @@ import click
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from tools.bench.measured import SCORES, markdown, scored
+from tools.bench.comparison.measured import SCORES, markdown, scored
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHUFFLED = "shuffled"
@@ -176,7 +176,7 @@ def report(shown: Demonstration, runs: Sequence[dict[str, Any]], linear: Sequenc
     linear : cases of tools/bench/voxels.py.
     spent_s : seconds that everything took.
     """
-    from hetero_mtf.planning.plan import Plan
+    from hetero_mtf.planning.plan.plan import Plan
 
     rows = [[WORDS[run["strategy"]], str(run["seed"]), *scored(run), f"{run['seconds']:.0f}"] for run in runs]
     suffix = {"true": "", "permuted": ", diagnoses shuffled"}

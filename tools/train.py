@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 from hetero_mtf.commands.main import run
-from hetero_mtf.commands.pair import unequal_pair
+from hetero_mtf.commands.process.two_devices import unequal_pair
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RUNS = pathlib.Path(os.path.relpath(ROOT / "runs"))

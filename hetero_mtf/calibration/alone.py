@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from hetero_mtf.calibration.points import Point
 from hetero_mtf.calibration.sampling import Passes, Sampler, Setting
 from hetero_mtf.devices import Device
-from hetero_mtf.planning.curve import Curve
-from hetero_mtf.planning.profile import alike
+from hetero_mtf.planning.profile.curve import Curve
+from hetero_mtf.planning.profile.profile import alike
 
 # Measured are the layers that take this part of a device's time, the longest first.
 PART = 0.9

@@ -24,9 +24,9 @@ from hetero_mtf.calibration.sampling import Sampler, Setting, sample
 from hetero_mtf.devices.records import Device, Link
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.planning.curve import Curve
-from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.validity import wide_spread
+from hetero_mtf.planning.profile.curve import Curve
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.profile.validity import wide_spread
 from hetero_mtf.program.optimizers import UpdateRule, read_optimizer
 from hetero_mtf.report.progress import progress as progress_bar
 from hetero_mtf.runtime.cluster import check_live

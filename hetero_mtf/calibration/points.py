@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import kind_of, make_layer
-from hetero_mtf.planning.layout import channels, splits_batch, trains_before
-from hetero_mtf.planning.profile import alike
+from hetero_mtf.planning.layout.arrangement import channels, splits_batch, trains_before
+from hetero_mtf.planning.profile.profile import alike
 
 # Fractions of a layer's units that are measured first: a kernel's time bends, what costs little may be a line.
 MIXING_FRACTIONS = (0.25, 0.5, 1.0)

@@ -18,7 +18,7 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.variables import Parameter, SliceVariables
-from hetero_mtf.planning.records import AXIS, LayerLayout, Stage
+from hetero_mtf.planning.layout.records import AXIS, LayerLayout, Stage
 from hetero_mtf.program.builder import Builder, variable_key
 from hetero_mtf.program.optimizers import UpdateRule, updates
 from hetero_mtf.program.program import slot_key

@@ -10,9 +10,9 @@ from hetero_mtf.calibration.points import Point
 from hetero_mtf.calibration.windows import Measurement
 from hetero_mtf.devices import ClusterRecord, Device, Link
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.curve import Curve
-from hetero_mtf.planning.profile import Profile, structures
-from hetero_mtf.planning.validity import PROGRAMS, STALE_DAYS, days_old, same_device
+from hetero_mtf.planning.profile.curve import Curve
+from hetero_mtf.planning.profile.profile import Profile, structures
+from hetero_mtf.planning.profile.validity import PROGRAMS, STALE_DAYS, days_old, same_device
 
 # A device whose points take so much more or less than they took is measured again.
 DEVIATION = 0.15

@@ -17,8 +17,8 @@ from hetero_mtf.calibration.points import Point, point_of
 from hetero_mtf.calibration.probe import Probe, build_probe
 from hetero_mtf.calibration.windows import Measurement, Windows
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.curve import PASSES, Curve
-from hetero_mtf.planning.profile import alike
+from hetero_mtf.planning.profile.curve import PASSES, Curve
+from hetero_mtf.planning.profile.profile import alike
 from hetero_mtf.program.optimizers import UpdateRule
 
 Passes = dict[str, Measurement]  # "forward", "backward" and, where it was measured, "update"

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hetero_mtf.commands import options as shared
+from hetero_mtf.commands.options import shared
 
 
 @click.command()
@@ -34,12 +34,12 @@ def command(
     With --reuse, layers and links that the earlier profile holds for the same devices, batch size and optimizer are kept, unless
     it is more than 30 days old or two layers that are measured for a look take another time; --output may be the same file.
     """
-    from hetero_mtf.commands.command_files import calibrate_files
-    from hetero_mtf.commands.doubts import tell_doubts
-    from hetero_mtf.commands.files import check_files
-    from hetero_mtf.commands.model_file import load_model
-    from hetero_mtf.commands.preparation import measure
-    from hetero_mtf.planning.profile import Profile
+    from hetero_mtf.commands.output.profile_warnings import tell_doubts
+    from hetero_mtf.commands.process.command_files import calibrate_files
+    from hetero_mtf.commands.process.files import check_files
+    from hetero_mtf.commands.workload.model_file import load_model
+    from hetero_mtf.commands.workload.preparation import measure
+    from hetero_mtf.planning.profile.profile import Profile
 
     check_files(calibrate_files(model, reuse, output))
     earlier = None if reuse is None else Profile.load(reuse)

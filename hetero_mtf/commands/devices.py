@@ -6,7 +6,7 @@ import json
 
 import click
 
-from hetero_mtf.commands.options import cluster_option, open_cluster
+from hetero_mtf.commands.options.shared import cluster_option, open_cluster
 
 
 @click.command()
@@ -14,7 +14,7 @@ from hetero_mtf.commands.options import cluster_option, open_cluster
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def command(cluster: str, as_json: bool) -> None:
     """List the devices of a cluster."""
-    from hetero_mtf.commands.quiet import load_tensorflow
+    from hetero_mtf.commands.process.quiet import load_tensorflow
 
     load_tensorflow()
     from hetero_mtf.report.table import devices_table

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetero_mtf.commands import options as shared
-from hetero_mtf.commands.volume_options import SIZES, VolumeOptions, default_batch_size, is_volumes, reading_options
+from hetero_mtf.commands.options import shared
+from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, default_batch_size, is_volumes, reading_options
 
 if TYPE_CHECKING:
-    from hetero_mtf.commands.subject import Subject
+    from hetero_mtf.commands.workload.workload import Subject
     from hetero_mtf.report.scores import Scores
 
 PARTS = ("train", "validation", "test")
@@ -71,15 +71,15 @@ def command(**options: Any) -> None:
     the preprocessing, so --model need not be given.
     """
     asked = Evaluation(volumes=VolumeOptions.taken(options), **options)
-    from hetero_mtf.commands.command_files import evaluate_files
-    from hetero_mtf.commands.files import check_files
+    from hetero_mtf.commands.process.command_files import evaluate_files
+    from hetero_mtf.commands.process.files import check_files
 
     check_files(evaluate_files(asked))
     if is_volumes(asked.data):
         evaluate_volumes(asked)
         return
-    from hetero_mtf.commands.restored import restored
-    from hetero_mtf.commands.subject import load_subject
+    from hetero_mtf.commands.workload.restored import restored
+    from hetero_mtf.commands.workload.workload import load_subject
 
     subject = load_subject(asked.model or "", asked.model_arguments, asked.dtype or "float32", asked.data)
     subject = subject.choosing(shared.ObjectiveChoice(asked.loss, asked.metrics))
@@ -102,8 +102,8 @@ def evaluate_volumes(asked: Evaluation) -> Scores:
     HeteroError
         If something cannot be read or does not fit.
     """
-    from hetero_mtf.commands.stored import load_stored
-    from hetero_mtf.commands.volume_subject import Made, trained_subject
+    from hetero_mtf.commands.mri.volumes import Made, trained_subject
+    from hetero_mtf.commands.workload.stored import load_stored
     from hetero_mtf.json_file import write_json
 
     made = Made(asked.model, asked.model_arguments, asked.dtype)
@@ -121,8 +121,8 @@ def evaluate_volumes(asked: Evaluation) -> Scores:
 
 
 def _scores(asked: Evaluation, subject: Subject) -> Scores:
-    from hetero_mtf.commands.predictions import predicted
-    from hetero_mtf.commands.restored import restored
+    from hetero_mtf.commands.mri.predictions import predicted
+    from hetero_mtf.commands.workload.restored import restored
     from hetero_mtf.data.volumes.volume_data import VolumeData
 
     data = subject.data

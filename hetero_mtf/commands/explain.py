@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from hetero_mtf.commands.supposing import what_if, what_if_options
+from hetero_mtf.commands.options.what_if import what_if, what_if_options
 
 if TYPE_CHECKING:
-    from hetero_mtf.planning.plan import Plan
-    from hetero_mtf.planning.profile import Profile
-    from hetero_mtf.planning.what_if import WhatIf
+    from hetero_mtf.planning.plan.plan import Plan
+    from hetero_mtf.planning.profile.profile import Profile
+    from hetero_mtf.planning.profile.what_if import WhatIf
     from hetero_mtf.report.measured import Measured
     from hetero_mtf.report.section import Section
 
@@ -44,10 +44,10 @@ def command(
     With --scale, --add-like, --memory, --bandwidth or --batch-size the plan is made anew for devices that are supposed to be so (by auto
     if auto made it, else by its strategy), and both are set side by side.
     """
-    from hetero_mtf.commands.command_files import explain_files
-    from hetero_mtf.commands.files import check_files
-    from hetero_mtf.planning.plan import Plan
-    from hetero_mtf.planning.validity import profile_doubts
+    from hetero_mtf.commands.process.command_files import explain_files
+    from hetero_mtf.commands.process.files import check_files
+    from hetero_mtf.planning.plan.plan import Plan
+    from hetero_mtf.planning.profile.validity import profile_doubts
     from hetero_mtf.report.facts import Subject, facts
     from hetero_mtf.report.section import sections_text
 
@@ -88,8 +88,8 @@ def beside(plan: str, kind: str) -> pathlib.Path:
 def _profile(given: str | None, plan: str, made: Plan, asked: WhatIf) -> Profile | None:
     """Return the profile given, or the one beside the plan if it is that of its network, devices and batch size."""
     from hetero_mtf.errors import PlanError
-    from hetero_mtf.planning.profile import Profile
-    from hetero_mtf.planning.typed import device_names
+    from hetero_mtf.planning.layout.manual import device_names
+    from hetero_mtf.planning.profile.profile import Profile
 
     def load(path: str) -> Profile:
         found = Profile.load(path)
@@ -135,11 +135,11 @@ def _loaded(given: str | None, otherwise: str, load: Callable[[str], Loaded], ne
 
 def _otherwise(before: Plan, profile: Profile, asked: WhatIf) -> tuple[Section, ...]:
     from hetero_mtf.errors import PlanError
-    from hetero_mtf.planning.cost import Costs
-    from hetero_mtf.planning.pipeline import PipelineWish
-    from hetero_mtf.planning.plan_prediction import predict_plan
-    from hetero_mtf.planning.strategies import plan_if
-    from hetero_mtf.planning.what_if import supposed
+    from hetero_mtf.planning.choose import plan_if
+    from hetero_mtf.planning.cost.step_cost import Costs
+    from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
+    from hetero_mtf.planning.pipeline.search import PipelineWish
+    from hetero_mtf.planning.profile.what_if import supposed
     from hetero_mtf.report.before_after import before_after
 
     strategy = "auto" if before.alternatives else before.strategy

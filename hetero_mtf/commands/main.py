@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from hetero_mtf import __version__
-from hetero_mtf.commands.interruption import Interrupted, terminable
+from hetero_mtf.commands.process.interruption import Interrupted, terminable
 from hetero_mtf.errors import HeteroError, ReportError
 
 NAMES = ("devices", "calibrate", "plan", "train", "evaluate", "predict", "explain", "bench", "worker")

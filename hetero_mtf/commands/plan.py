@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetero_mtf.commands.options import (
+from hetero_mtf.commands.options.pipeline import PipelineAsked, Search, pipeline_options
+from hetero_mtf.commands.options.shared import (
     BATCH_SIZE,
     GRADIENT_SYNCS,
     STRATEGIES,
@@ -18,13 +19,12 @@ from hetero_mtf.commands.options import (
     model_options,
     open_cluster,
 )
-from hetero_mtf.commands.pipelining import PipelineAsked, Search, pipeline_options
-from hetero_mtf.commands.supposing import what_if, what_if_options
+from hetero_mtf.commands.options.what_if import what_if, what_if_options
 
 if TYPE_CHECKING:
-    from hetero_mtf.planning.plan import Plan
-    from hetero_mtf.planning.profile import Profile
-    from hetero_mtf.planning.what_if import WhatIf
+    from hetero_mtf.planning.plan.plan import Plan
+    from hetero_mtf.planning.profile.profile import Profile
+    from hetero_mtf.planning.profile.what_if import WhatIf
 
 
 @click.command()
@@ -67,10 +67,10 @@ def command(
     With --scale, --add-like, --memory, --bandwidth or --extrapolate the plan is for devices or a batch size that were not measured.
     The options that begin with "Pipeline" go with --strategy pipeline, and with auto, which looks for a pipeline too.
     """
-    from hetero_mtf.commands.command_files import plan_files
-    from hetero_mtf.commands.files import check_files
-    from hetero_mtf.commands.model_file import load_model
-    from hetero_mtf.commands.plan_report import plan_report
+    from hetero_mtf.commands.output.plan_report import plan_report
+    from hetero_mtf.commands.process.command_files import plan_files
+    from hetero_mtf.commands.process.files import check_files
+    from hetero_mtf.commands.workload.model_file import load_model
 
     stages = PipelineAsked(**pipeline)
     check_files(plan_files(model, profile, output, stages.convergence))
@@ -88,8 +88,8 @@ def command(
         network = load_model(model, arguments(model_arguments), dtype)
         made = _typed(network, strategy, shares, gradient_sync, cluster, batch_size or BATCH_SIZE)
     else:
-        from hetero_mtf.commands.doubts import tell_doubts
-        from hetero_mtf.planning.profile import Profile
+        from hetero_mtf.commands.output.profile_warnings import tell_doubts
+        from hetero_mtf.planning.profile.profile import Profile
 
         found = Profile.load(str(profile))
         made = _planned(found, asked, batch_size, strategy, gradient_sync, stages)
@@ -103,8 +103,8 @@ def _planned(
     profile: Profile, asked: WhatIf, batch_size: int | None, strategy: str, gradient_sync: str, stages: PipelineAsked
 ) -> Plan:
     """Return the plan of a profile, with the picture of its search where that is wanted."""
-    from hetero_mtf.planning.strategies import PIPELINES_UP_TO, plan_if
-    from hetero_mtf.planning.teams import ALL_GROUPS_UP_TO
+    from hetero_mtf.planning.choose import PIPELINES_UP_TO, plan_if
+    from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
 
     devices = len(profile.cluster.devices)
     few = devices <= PIPELINES_UP_TO
@@ -119,7 +119,7 @@ def _planned(
 
 
 def _typed(network: Any, strategy: str, shares: tuple[float, ...], gradient_sync: str, cluster: str, batch_size: int) -> Plan:
-    from hetero_mtf.planning.plan import Plan
+    from hetero_mtf.planning.plan.plan import Plan
 
     with open_cluster(cluster) as live:
         if strategy == "batch":

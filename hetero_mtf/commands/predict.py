@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from hetero_mtf.commands import options as shared
-from hetero_mtf.commands.volume_options import SIZES, VolumeOptions, is_volumes, reading_options
+from hetero_mtf.commands.options import shared
+from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, is_volumes, reading_options
 from hetero_mtf.errors import DataError
 
 NAMES = ("x", "x_test")
@@ -79,15 +79,15 @@ def command(**options: Any) -> None:
     table that is written has a line a scan; where the truth is known, the scores over the scans that were not trained on are printed.
     """
     asked = Prediction(volumes=VolumeOptions.taken(options), **options)
-    from hetero_mtf.commands.command_files import predict_files
-    from hetero_mtf.commands.files import check_files
+    from hetero_mtf.commands.process.command_files import predict_files
+    from hetero_mtf.commands.process.files import check_files
 
     check_files(predict_files(asked))
     if asked.data is None:
         _predict_arrays(asked)
         return
-    from hetero_mtf.commands.volume_predict import Asked, Maps, predict_volumes
-    from hetero_mtf.commands.volume_subject import Made
+    from hetero_mtf.commands.mri.predict import Asked, Maps, predict_volumes
+    from hetero_mtf.commands.mri.volumes import Made
 
     maps = None if asked.grad_cam is None else Maps(asked.grad_cam, asked.grad_cam_layer, asked.grad_cam_class, asked.participant)
     made = Made(asked.model, asked.model_arguments, asked.dtype)
@@ -96,11 +96,11 @@ def command(**options: Any) -> None:
 
 
 def _predict_arrays(asked: Prediction) -> None:
-    from hetero_mtf.commands.target import save_arrays
+    from hetero_mtf.commands.process.output_file import save_arrays
 
     path = check_source(asked.source or "")
-    from hetero_mtf.commands.model_file import load_model
-    from hetero_mtf.commands.restored import restored
+    from hetero_mtf.commands.workload.model_file import load_model
+    from hetero_mtf.commands.workload.restored import restored
     from hetero_mtf.graph.reader import read_wiring
 
     network = load_model(asked.model or "", shared.arguments(asked.model_arguments), asked.dtype or "float32")

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetero_mtf.commands import options as shared
-from hetero_mtf.commands.options import OptimizerChoice
-from hetero_mtf.commands.volume_options import SIZES, VolumeOptions, default_batch_size, is_volumes, volume_options
+from hetero_mtf.commands.options import shared
+from hetero_mtf.commands.options.shared import OptimizerChoice
+from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, default_batch_size, is_volumes, volume_options
 from hetero_mtf.scratch_file import sole_writer
 
 if TYPE_CHECKING:
-    from hetero_mtf.commands.epochs import Epochs
-    from hetero_mtf.commands.interruption import StopRequest
-    from hetero_mtf.commands.preparation import Prepared
-    from hetero_mtf.commands.subject import Subject
+    from hetero_mtf.commands.output.epochs import Epochs
+    from hetero_mtf.commands.process.interruption import StopRequest
+    from hetero_mtf.commands.workload.preparation import Prepared
+    from hetero_mtf.commands.workload.workload import Subject
     from hetero_mtf.data.labelled import LabelledData
-    from hetero_mtf.planning.plan import Plan
+    from hetero_mtf.planning.plan.plan import Plan
     from hetero_mtf.report.measured import Measured
     from hetero_mtf.training.trainer import Trainer
 
@@ -70,7 +70,7 @@ class Run:
     @property
     def measured_file(self) -> str | None:
         """Where the measured times go: where they are wanted, else beside what the run saves, None if it saves nothing."""
-        from hetero_mtf.commands.preparation import measured_path
+        from hetero_mtf.commands.workload.preparation import measured_path
 
         beside = self.save or self.output or ("train" if self.plan is None and self.profile is None else None)
         return self.measured or (str(measured_path(beside)) if beside is not None else None)
@@ -114,8 +114,8 @@ def command(**options: Any) -> None:
     know is stored beside the state: state-data.json beside state.npz.
     """
     run = Run(volumes=VolumeOptions.taken(options), **options)
-    from hetero_mtf.commands.command_files import train_files
-    from hetero_mtf.commands.files import check_files
+    from hetero_mtf.commands.process.command_files import train_files
+    from hetero_mtf.commands.process.files import check_files
 
     choice = run.choice
     check_files(train_files(run))
@@ -124,8 +124,8 @@ def command(**options: Any) -> None:
     subject = _subject(run).choosing(shared.ObjectiveChoice(run.loss, run.metrics))
     for line in subject.data.lines:
         click.echo(line)
-    from hetero_mtf.commands.interruption import ANSWER_LIMIT_S, StopRequest
-    from hetero_mtf.commands.preparation import Wanted, prepare
+    from hetero_mtf.commands.process.interruption import ANSWER_LIMIT_S, StopRequest
+    from hetero_mtf.commands.workload.preparation import Wanted, prepare
     from hetero_mtf.training.checkpoint import load_state
 
     seed = run.seed if run.resume is None else load_state(run.resume).seed  # refuses a file that cannot be read, before the work
@@ -137,7 +137,7 @@ def command(**options: Any) -> None:
         metrics, measured = _train(dataclasses.replace(run, seed=seed), subject, prepared, live, stop)
         times = None
         if run.compare:
-            from hetero_mtf.commands.comparison import compare
+            from hetero_mtf.commands.workload.comparison import compare
 
             found = compare(subject, prepared, live, choice, metrics)
             times = found.times
@@ -148,12 +148,12 @@ def command(**options: Any) -> None:
 
 
 def _subject(run: Run) -> Subject:
-    from hetero_mtf.commands.subject import load_network, load_subject
+    from hetero_mtf.commands.workload.workload import load_network, load_subject
 
     if not is_volumes(run.data):
         return load_subject(run.model, run.model_arguments, run.dtype, run.data, run.seed)
-    from hetero_mtf.commands.stored import load_stored
-    from hetero_mtf.commands.volume_subject import Made, subject_to_train, table_of
+    from hetero_mtf.commands.mri.volumes import Made, subject_to_train, table_of
+    from hetero_mtf.commands.workload.stored import load_stored
 
     table_of(run.data)
     before = None if run.resume is None else load_stored(run.resume)
@@ -163,9 +163,9 @@ def _subject(run: Run) -> Subject:
 
 def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, stop: StopRequest) -> tuple[dict[str, float], Measured | None]:
     """Train with the run's seed, save, and return the test metrics and, if they are wanted, the measured times."""
-    from hetero_mtf.commands.interruption import naming
-    from hetero_mtf.commands.plan_report import plan_report
-    from hetero_mtf.commands.target import save_model
+    from hetero_mtf.commands.output.plan_report import plan_report
+    from hetero_mtf.commands.process.interruption import naming
+    from hetero_mtf.commands.process.output_file import save_model
     from hetero_mtf.training.trainer import Trainer
 
     data, plan = subject.data, prepared.plan
@@ -192,7 +192,7 @@ def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, stop: Stop
 
 def _fit(run: Run, data: LabelledData, trainer: Trainer, stop: StopRequest) -> Epochs:
     """Train, and return what was seen meanwhile."""
-    from hetero_mtf.commands.epochs import Epochs, Saving
+    from hetero_mtf.commands.output.epochs import Epochs, Saving
 
     saving = Saving(run.save, run.save_every, run.keep_going)
     size = trainer.plan.batch_size
@@ -209,7 +209,7 @@ def _fit(run: Run, data: LabelledData, trainer: Trainer, stop: StopRequest) -> E
 
 def _measured(trainer: Any, plan: Plan, step_s: list[float], subject: Subject) -> Measured | None:
     """Return the times of a run whose state is saved; its parts are those of one more step, traced."""
-    from hetero_mtf.planning.records import DevicePart
+    from hetero_mtf.planning.layout.records import DevicePart
     from hetero_mtf.report.measured import Measured, measured_task, median_and_spread
 
     if not step_s:

@@ -29,7 +29,7 @@ def command(hosts: str | None, index: int | None, port: int | None) -> None:
     task = addresses.task if index is None else index
     if task is None:
         raise ClusterError(f"it is not said which of {', '.join(addresses.hosts)} this worker is; add --index")
-    from hetero_mtf.commands.quiet import load_tensorflow
+    from hetero_mtf.commands.process.quiet import load_tensorflow
 
     load_tensorflow()
     from hetero_mtf.runtime.worker import serve

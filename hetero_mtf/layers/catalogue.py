@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.layers.activation import ELU, Activation, LeakyReLU, PReLU, ReLU, Softmax
-from hetero_mtf.layers.attention import Attention, ResidualWeight
-from hetero_mtf.layers.conv import Conv2D, Conv3D
-from hetero_mtf.layers.dense import Dense
-from hetero_mtf.layers.depthwise import DepthwiseConv2D, SeparableConv2D
-from hetero_mtf.layers.dropout import Dropout
+from hetero_mtf.layers.contraction.attention import Attention, ResidualWeight
+from hetero_mtf.layers.contraction.dense import Dense
+from hetero_mtf.layers.elementwise.activation import ELU, Activation, LeakyReLU, PReLU, ReLU, Softmax
+from hetero_mtf.layers.elementwise.dropout import Dropout
+from hetero_mtf.layers.elementwise.merge import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
+from hetero_mtf.layers.elementwise.scaling import Normalization, Rescaling
 from hetero_mtf.layers.kind import LayerKind
-from hetero_mtf.layers.merge import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
-from hetero_mtf.layers.norm import BatchNormalization
-from hetero_mtf.layers.pool import (
+from hetero_mtf.layers.normalization.norm import BatchNormalization
+from hetero_mtf.layers.normalization.sample_norm import GroupNormalization, LayerNormalization
+from hetero_mtf.layers.reshaping.shape import (
+    Flatten,
+    InputLayer,
+    Permute,
+    Reshape,
+    UpSampling2D,
+    UpSampling3D,
+    ZeroPadding2D,
+    ZeroPadding3D,
+)
+from hetero_mtf.layers.windowed.conv import Conv2D, Conv3D
+from hetero_mtf.layers.windowed.depthwise import DepthwiseConv2D, SeparableConv2D
+from hetero_mtf.layers.windowed.pool import (
     AveragePooling2D,
     AveragePooling3D,
     GlobalAveragePooling2D,
@@ -22,10 +34,7 @@ from hetero_mtf.layers.pool import (
     MaxPooling2D,
     MaxPooling3D,
 )
-from hetero_mtf.layers.sample_norm import GroupNormalization, LayerNormalization
-from hetero_mtf.layers.scaling import Normalization, Rescaling
-from hetero_mtf.layers.shape import Flatten, InputLayer, Permute, Reshape, UpSampling2D, UpSampling3D, ZeroPadding2D, ZeroPadding3D
-from hetero_mtf.layers.transposed import Conv2DTranspose, Conv3DTranspose
+from hetero_mtf.layers.windowed.transposed import Conv2DTranspose, Conv3DTranspose
 
 KINDS: dict[str, LayerKind] = {
     kind.keras_class: kind

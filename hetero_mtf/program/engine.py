@@ -15,8 +15,8 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.operations.mixing import rounds as mixing_rounds
 from hetero_mtf.mesh.variables import SliceVariables
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.records import Stage
+from hetero_mtf.planning.layout.records import Stage
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.builder import variable_key
 from hetero_mtf.program.feed import Feed, Result, Target
 from hetero_mtf.program.objective import Objective

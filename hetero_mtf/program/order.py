@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetero_mtf.planning.schedule import BACKWARD, FORWARD, Task, clock_table, kept
+from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, Task, clock_table, kept
 from hetero_mtf.program.setting import Setting
 
 

@@ -17,7 +17,7 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations.accumulate import accumulate
 from hetero_mtf.mesh.turns import Turn
-from hetero_mtf.planning.schedule import FORWARD, Task
+from hetero_mtf.planning.schedule.clock_table import FORWARD, Task
 from hetero_mtf.program import losses
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.ends import Fed

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.turns import Turns
-from hetero_mtf.planning.microbatches import microbatch_sizes
+from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.program.ends import End, placeholder, placeholders
 from hetero_mtf.program.feed import Target
 from hetero_mtf.program.learning import learning, penalties

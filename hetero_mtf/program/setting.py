@@ -7,7 +7,7 @@ import dataclasses
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.variables import SliceVariables
-from hetero_mtf.planning.records import Stage
+from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 

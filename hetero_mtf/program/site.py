@@ -11,8 +11,8 @@ from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.mixing import average
 from hetero_mtf.mesh.variables import Parameter, SliceVariables, assign
-from hetero_mtf.planning.records import LayerLayout, Stage
-from hetero_mtf.planning.sizes import proportional
+from hetero_mtf.planning.layout.records import LayerLayout, Stage
+from hetero_mtf.planning.solvers.apportionment import proportional
 
 
 class Site:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.variables import SliceVariables
-from hetero_mtf.planning.worker_memory import TRANSFER_BYTES
+from hetero_mtf.planning.memory.worker_memory import TRANSFER_BYTES
 
 
 class SliceAccess:

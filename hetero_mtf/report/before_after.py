@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hetero_mtf.planning.cost import Costs
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.plan_prediction import time_line
-from hetero_mtf.planning.plan_text import stage_rows
-from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.pipeline.plan_prediction import time_line
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.plan.text import stage_rows
+from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.report.binding import bindings
 from hetero_mtf.report.pipeline import stage_bindings
 from hetero_mtf.report.pipeline_line import predicted_line

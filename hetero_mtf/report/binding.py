@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from hetero_mtf.planning.link_cost import ring as link_between
-from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.records import DevicePart, Prediction
+from hetero_mtf.planning.cost.link_cost import ring as link_between
+from hetero_mtf.planning.layout.records import DevicePart, Prediction
+from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.units import bandwidth_text, bytes_text, seconds_text
 
 MEMORY_BINDS_FROM = 0.95  # of what is free

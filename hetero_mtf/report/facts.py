@@ -6,18 +6,18 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-from hetero_mtf.planning.cost import Costs, predict
-from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts
-from hetero_mtf.planning.pipeline_worth import pipeline_worth
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.plan_prediction import predict_plan, time_line
-from hetero_mtf.planning.plan_text import proof_text, proven, way_text
-from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.records import DeviceWorth, Prediction
-from hetero_mtf.planning.search import Candidate
-from hetero_mtf.planning.simulator import Simulation
-from hetero_mtf.planning.typed import filter_stage, single_stage
-from hetero_mtf.planning.worth import device_worth
+from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.layout.manual import filter_stage, single_stage
+from hetero_mtf.planning.layout.records import DeviceWorth, Prediction
+from hetero_mtf.planning.pipeline.contribution import pipeline_worth
+from hetero_mtf.planning.pipeline.plan_prediction import predict_plan, time_line
+from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.plan.text import proof_text, proven, way_text
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.schedule.simulator import Simulation
+from hetero_mtf.planning.strategies.contribution import device_worth
+from hetero_mtf.planning.strategies.search import Candidate
 from hetero_mtf.report.binding import bindings
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.pictures import TIMES, alternative_bars, measured_bars, size_bars, time_bars

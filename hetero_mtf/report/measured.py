@@ -12,10 +12,10 @@ from typing import Any
 
 from hetero_mtf.errors import DataError, PlanError
 from hetero_mtf.json_file import read_json, write_json
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.reading import Fault, listed, read_fields, unchecked, unless_caused
-from hetero_mtf.planning.records import DevicePart
-from hetero_mtf.planning.schedule import BACKWARD, FORWARD
+from hetero_mtf.json_records import Fault, listed, read_fields, unchecked, unless_caused
+from hetero_mtf.planning.layout.records import DevicePart
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
 from hetero_mtf.report.step_time import StepTimes
 
 VERSION = 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.plan_text import stage_rows
-from hetero_mtf.planning.records import DevicePart, LayerLayout, Prediction, Stage
+from hetero_mtf.planning.layout.records import DevicePart, LayerLayout, Prediction, Stage
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.plan.text import stage_rows
 from hetero_mtf.report.binding import critical
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.section import Bar, Bars

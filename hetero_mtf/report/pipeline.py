@@ -6,12 +6,12 @@ import collections
 import math
 from collections.abc import Sequence
 
-from hetero_mtf.planning.cost import Costs
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.plan_prediction import predict_plan
-from hetero_mtf.planning.schedule import BACKWARD, FORWARD
-from hetero_mtf.planning.simpler_pipelines import simpler_pipelines
-from hetero_mtf.planning.simulator import Entry, Simulation, ideal_bubble
+from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.pipeline.baselines import simpler_pipelines
+from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
+from hetero_mtf.planning.schedule.simulator import Entry, Simulation, ideal_bubble
 from hetero_mtf.report.measured import Measured, MeasuredTask
 from hetero_mtf.report.pipeline_line import measured_line, placed, predicted_line
 from hetero_mtf.report.section import Section

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.schedule import FORWARD
-from hetero_mtf.planning.simulator import UPDATE, Entry, Simulation
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.schedule.clock_table import FORWARD
+from hetero_mtf.planning.schedule.simulator import UPDATE, Entry, Simulation
 from hetero_mtf.report.measured import MeasuredTask
 from hetero_mtf.report.time_line import TRANSFER, Span, TimeLine, named
 from hetero_mtf.units import seconds_text

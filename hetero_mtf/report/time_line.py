@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from hetero_mtf.planning.schedule import BACKWARD, FORWARD
-from hetero_mtf.planning.simulator import UPDATE
+from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
+from hetero_mtf.planning.schedule.simulator import UPDATE
 from hetero_mtf.units import seconds_text
 
 TRANSFER = "transfer"

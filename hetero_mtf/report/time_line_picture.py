@@ -6,8 +6,8 @@ import html
 import math
 from collections.abc import Iterator
 
-from hetero_mtf.planning.schedule import BACKWARD, FORWARD
-from hetero_mtf.planning.simulator import UPDATE
+from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
+from hetero_mtf.planning.schedule.simulator import UPDATE
 from hetero_mtf.report.time_line import KINDS, TRANSFER, Span, TimeLine
 from hetero_mtf.units import seconds_text
 

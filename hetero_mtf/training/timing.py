@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hetero_mtf.errors import DataError
-from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.trainer import Trainer
 
 WARM_UP_STEPS = 2

@@ -16,7 +16,7 @@ from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import CheckpointError, DataError
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.feed import Feed, Result
 from hetero_mtf.program.objective import read_objective

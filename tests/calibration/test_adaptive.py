@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.calibration.adaptive import LEAST_ERROR, PRIOR, Sampled, expected_errors, next_sample, next_units
-from hetero_mtf.planning.curve import Curve, interpolated
+from hetero_mtf.planning.profile.curve import Curve, interpolated
 
 TOTAL = 64
 _Seconds = Callable[[int], float]

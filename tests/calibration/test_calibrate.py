@@ -23,12 +23,12 @@ from hetero_mtf.calibration import sampling
 from hetero_mtf.calibration.calibrate import CalibrationWarning, _distinct, _processes, calibrate
 from hetero_mtf.devices import Device
 from hetero_mtf.errors import ClusterError, ProfileError, UnsupportedError, WorkerError
-from hetero_mtf.planning.curve import PASSES
-from hetero_mtf.planning.layer_cost import Costs
-from hetero_mtf.planning.layout import arrange
-from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.search import Sizer
-from hetero_mtf.planning.strategies import STRATEGIES
+from hetero_mtf.planning.choose import STRATEGIES
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.layout.arrangement import arrange
+from hetero_mtf.planning.profile.curve import PASSES
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.strategies.search import Sizer
 from tests.runtime.conftest import eventually, groups, process_state
 
 __all__ = ["eventually", "groups", "process_state"]

@@ -12,8 +12,8 @@ from hetero_mtf.calibration.points import Point, point_of, points
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.layers.activation import ReLU
-from hetero_mtf.layers.norm import BatchNormalization
+from hetero_mtf.layers.elementwise.activation import ReLU
+from hetero_mtf.layers.normalization.norm import BatchNormalization
 
 L = keras.layers
 BATCH = 8

@@ -13,8 +13,8 @@ from hetero_mtf.calibration.reuse import Subject, deviation, kept_curves, kept_l
 from hetero_mtf.calibration.windows import Measurement
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.curve import Curve
-from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.profile.curve import Curve
+from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import Net, pair_net, profile_of
 
 BATCH = 4

@@ -14,7 +14,7 @@ from hetero_mtf.calibration.points import Point, points
 from hetero_mtf.calibration.sampling import Sampler, Setting
 from hetero_mtf.calibration.windows import Measurement, Windows
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.planning.curve import Curve
+from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.program.optimizers import read_optimizer
 
 L = keras.layers

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from hetero_mtf.commands.explain import beside
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.strategies import plan
+from hetero_mtf.planning.choose import plan
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.units import seconds_text
 from tests.planning.networks import pair_net, profile_of

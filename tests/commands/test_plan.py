@@ -2,9 +2,10 @@
 
 import pytest
 
-from hetero_mtf.commands.options import GRADIENT_SYNCS, STRATEGIES, TYPED
-from hetero_mtf.planning import records, strategies
-from hetero_mtf.planning.plan import Plan
+from hetero_mtf.commands.options.shared import GRADIENT_SYNCS, STRATEGIES, TYPED
+from hetero_mtf.planning import choose as strategies
+from hetero_mtf.planning.layout import records
+from hetero_mtf.planning.plan.plan import Plan
 
 LOCAL = ["--cluster", "local:cpu:0,cpu:0", "--batch-size", "8"]
 

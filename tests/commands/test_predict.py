@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.commands.model_file import load_model
 from hetero_mtf.commands.predict import check_source, read_samples
+from hetero_mtf.commands.workload.model_file import load_model
 from hetero_mtf.errors import DataError
 
 

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.scratch_file import sole_writer
 from hetero_mtf.training.trainer import Trainer

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from hetero_mtf.commands.model_file import load_model
+from hetero_mtf.commands.workload.model_file import load_model
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured
 from tests.planning.networks import profile_of
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.commands.evaluate import Evaluation, evaluate_volumes
-from hetero_mtf.commands.predictions import Predictions
+from hetero_mtf.commands.mri.predictions import Predictions
 from tests.commands.volume_cohorts import AXES, MODEL, write_corners, write_faulty
 
 TEST_PART = 4  # of twelve

@@ -14,9 +14,9 @@ import hetero_mtf as hm
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers import KINDS, kind_of, layer_graph, make_layer
-from hetero_mtf.layers.activation import ACTIVATIONS
+from hetero_mtf.layers.elementwise.activation import ACTIVATIONS
 from hetero_mtf.layers.kind import FREE_OPTIONS, extent
-from hetero_mtf.layers.window import window_shape
+from hetero_mtf.layers.windowed.window import window_shape
 
 IMAGE = (7, 6, 4)
 VOLUME = (5, 4, 3, 6)

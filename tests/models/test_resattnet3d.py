@@ -9,10 +9,10 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.planning.blocks import blocks
-from hetero_mtf.planning.generated import Figures, Network, generated_profile
+from hetero_mtf.planning.layout.blocks import blocks
 from models.resattnet3d import resattnet18, resattnet34, resattnet_small
 from models.volume import resnet18_3d
+from tools.generated.profiles import Figures, Network, generated_profile
 
 
 def _named(model: keras.Model, kind: str) -> list[keras.layers.Layer]:

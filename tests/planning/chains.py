@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hetero_mtf.planning.chain import Allocation, ChainProblem
-from hetero_mtf.planning.chain_instances import drawn_chain
+from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
+from tools.generated.chains import drawn_chain
 
 SMALL = range(16)
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.cost import Costs
-from hetero_mtf.planning.layout_space import Space, State, entry_of
-from hetero_mtf.planning.moves import Lying, input_of, moves, output_of
-from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.records import LayerLayout
+from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.layout.records import LayerLayout
+from hetero_mtf.planning.layout.resharding import Lying, input_of, moves, output_of
+from hetero_mtf.planning.layout_search.space import Space, State, entry_of
+from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import Net, profile_of
 
 

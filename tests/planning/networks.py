@@ -9,10 +9,10 @@ from typing import Any
 from hetero_mtf.devices import ClusterRecord, Device, Link, MemoryPool
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers import kind_of, make_layer
-from hetero_mtf.planning.curve import PASSES, Curve
-from hetero_mtf.planning.layer_tables import ALONE
-from hetero_mtf.planning.layout import channels
-from hetero_mtf.planning.profile import Profile, alike
+from hetero_mtf.planning.cost.layer_tables import ALONE
+from hetero_mtf.planning.layout.arrangement import channels
+from hetero_mtf.planning.profile.curve import PASSES, Curve
+from hetero_mtf.planning.profile.profile import Profile, alike
 
 _MIXING = {"activation": "relu", "use_bias": True, "kernel_l2": 0.0, "bias_l2": 0.0}
 _OPTIONS: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 
-from hetero_mtf.planning.chain import ChainProblem
+from hetero_mtf.planning.allocation.problem import ChainProblem
 
 _FILE = pathlib.Path(__file__).parent / "data" / "densenet121-chain.npz"
 _LATENCY_S, _BYTES_PER_S, _MICROBATCHES = 50e-6, 1.25e9, 16

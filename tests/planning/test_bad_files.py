@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from hetero_mtf.errors import HeteroError
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.reading import LISTED_UP_TO
-from hetero_mtf.planning.strategies import plan
+from hetero_mtf.json_records import LISTED_UP_TO
+from hetero_mtf.planning.choose import plan
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import cluster_of, pair_net, profile_of
 
 Reader = Callable[[dict[str, Any]], Any]

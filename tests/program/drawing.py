@@ -11,8 +11,8 @@ import numpy as np
 import hetero_mtf as hm
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.layout import channels, split_units
-from hetero_mtf.planning.records import LayerLayout, Stage
+from hetero_mtf.planning.layout.arrangement import channels, split_units
+from hetero_mtf.planning.layout.records import LayerLayout, Stage
 
 Axes = tuple[tuple[str, int], ...]
 Split = tuple[str, tuple[int, ...]]  # mesh axis and sizes of a layer's output channels

@@ -14,9 +14,9 @@ import numpy as np
 import hetero_mtf as hm
 from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.planning.layout import arrange
-from hetero_mtf.planning.records import LayerLayout
-from hetero_mtf.planning.typed import sized_stage
+from hetero_mtf.planning.layout.arrangement import arrange
+from hetero_mtf.planning.layout.manual import sized_stage
+from hetero_mtf.planning.layout.records import LayerLayout
 
 Placement = dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]
 

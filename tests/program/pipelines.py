@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 import hetero_mtf as hm
-from hetero_mtf.planning.microbatches import microbatch_sizes
+from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from tests.program.oracle import Steps, clone
 
 

@@ -13,11 +13,11 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.planning.generated import Figures, Network, generated_profile
 from models.resattnet3d import resattnet, resattnet_small
 from tests.program.oracle import Steps, expected_placement, keras_run, our_run, worst_error
 from tests.program.pipelines import Pipe, accumulated_run
 from tests.program.small_nets import _scatter
+from tools.generated.profiles import Figures, Network, generated_profile
 
 BATCH = 7
 SIZE = 8  # of a volume

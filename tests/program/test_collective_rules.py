@@ -13,7 +13,7 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.collectives import choice as made
-from hetero_mtf.planning.records import CollectiveRule
+from hetero_mtf.planning.layout.records import CollectiveRule
 from hetero_mtf.runtime.cluster import InProcess
 from tests.program.oracle import Steps, assert_transparent
 

@@ -11,7 +11,7 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.errors import ClusterError, PlanError
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.engine import check_cluster, check_plan
 
 

@@ -11,9 +11,9 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.planning.generated import Figures, Network, generated_profile
 from tests.program import small_nets as nets
 from tests.program.oracle import Steps, expected_placement, our_run, worst_error
+from tools.generated.profiles import Figures, Network, generated_profile
 
 BATCH = 8
 

@@ -14,9 +14,9 @@ import tensorflow as tf
 
 import hetero_mtf as hm
 from hetero_mtf.mesh.turns import END
-from hetero_mtf.planning.pipeline_costs import PipelineCosts
-from hetero_mtf.planning.schedule import clock_table
-from hetero_mtf.planning.simulator import simulate
+from hetero_mtf.planning.schedule.clock_table import clock_table
+from hetero_mtf.planning.schedule.pipeline_costs import PipelineCosts
+from hetero_mtf.planning.schedule.simulator import simulate
 from hetero_mtf.program.order import computed_again, task_order
 from hetero_mtf.program.passes import task_name
 from hetero_mtf.program.setting import PlacedStage

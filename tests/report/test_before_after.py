@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from hetero_mtf.planning.strategies import plan, plan_if
-from hetero_mtf.planning.what_if import WhatIf, supposed
+from hetero_mtf.planning.choose import plan, plan_if
+from hetero_mtf.planning.profile.what_if import WhatIf, supposed
 from hetero_mtf.report.before_after import before_after
 from hetero_mtf.units import seconds_text
 from tests.planning.networks import pair_net, profile_of

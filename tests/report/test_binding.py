@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from hetero_mtf.planning.plan import DevicePart, Prediction
-from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.strategies import plan
-from hetero_mtf.planning.what_if import with_memory
+from hetero_mtf.planning.choose import plan
+from hetero_mtf.planning.plan.plan import DevicePart, Prediction
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.profile.what_if import with_memory
 from hetero_mtf.report.binding import bindings
 from tests.planning.networks import pair_net, profile_of
 

@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.cost import Costs, predict
-from hetero_mtf.planning.plan import DevicePart, Plan, Prediction
-from hetero_mtf.planning.plan_prediction import predict_plan
-from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.strategies import plan
+from hetero_mtf.planning.choose import plan
+from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
+from hetero_mtf.planning.plan.plan import DevicePart, Plan, Prediction
+from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.report.facts import Subject, facts, step_times
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.section import Section, sections_text

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import DataError, HeteroError, PlanError
-from hetero_mtf.planning.plan import DevicePart, Plan
+from hetero_mtf.planning.plan.plan import DevicePart, Plan
 from hetero_mtf.report.measured import Measured, MeasuredTask, measured_task, median_and_spread
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from tests.planning.networks import cluster_of, pair_net

@@ -8,10 +8,10 @@ import re
 import pytest
 
 from hetero_mtf.errors import HeteroError
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.strategies import plan, plan_if
-from hetero_mtf.planning.what_if import WhatIf, supposed
+from hetero_mtf.planning.choose import plan, plan_if
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.profile.what_if import WhatIf, supposed
 from hetero_mtf.report.before_after import before_after
 from hetero_mtf.report.facts import Subject, facts
 from hetero_mtf.report.page import page, write_page

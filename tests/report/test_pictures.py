@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.strategies import plan
+from hetero_mtf.planning.choose import plan
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.pictures import EVERYWHERE, alternative_bars, size_bars, time_bars
 from tests.planning.networks import cluster_of, pair_net, profile_of
 

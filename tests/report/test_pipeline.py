@@ -4,15 +4,15 @@ import dataclasses
 
 import pytest
 
-from hetero_mtf.planning.cost import Costs
-from hetero_mtf.planning.pipeline import PipelineWish
-from hetero_mtf.planning.plan import Plan, Prediction, Stage
-from hetero_mtf.planning.plan_prediction import predict_plan, time_line
-from hetero_mtf.planning.plan_text import proven
-from hetero_mtf.planning.profile import Profile
-from hetero_mtf.planning.simpler_pipelines import simpler_pipelines
-from hetero_mtf.planning.simulator import Entry, Simulation, ideal_bubble
-from hetero_mtf.planning.strategies import plan
+from hetero_mtf.planning.choose import plan
+from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.pipeline.baselines import simpler_pipelines
+from hetero_mtf.planning.pipeline.plan_prediction import predict_plan, time_line
+from hetero_mtf.planning.pipeline.search import PipelineWish
+from hetero_mtf.planning.plan.plan import Plan, Prediction, Stage
+from hetero_mtf.planning.plan.text import proven
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.schedule.simulator import Entry, Simulation, ideal_bubble
 from hetero_mtf.report import pipeline
 from hetero_mtf.report.facts import Subject, facts
 from hetero_mtf.report.measured import Measured, MeasuredTask

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from hetero_mtf.planning.cost import Costs
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.plan_prediction import time_line
-from hetero_mtf.planning.simulator import Simulation
+from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.pipeline.plan_prediction import time_line
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.schedule.simulator import Simulation
 from hetero_mtf.report.measured import MeasuredTask
 from hetero_mtf.report.pipeline_line import measured_line, placed, predicted_line
 from tests.planning.networks import cluster_of, pair_net, profile_of

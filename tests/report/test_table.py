@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import re
 
-from hetero_mtf.planning.plan import Plan
-from hetero_mtf.planning.strategies import plan
+from hetero_mtf.planning.choose import plan
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from hetero_mtf.report.table import (
     Table,

@@ -1,6 +1,6 @@
 """Claim: where memory and links both bind, the lower bound of J is at least 0.9 of the optimum in the median of drawn chains.
 
-Chains of operations (`hetero_mtf.planning.chain_instances.drawn_operations`: transfers take as long as stages) with memory so scarce
+Chains of operations (`tools.generated.chains.drawn_operations`: transfers take as long as stages) with memory so scarce
 that the optimum without a limit does not fit, and, beside them, chains of blocks whose memory binds and whose links are fast. The
 exact optimum is computed apart; the bound is told a J that is reached, as an allocator would have found it: 1 % above the optimum.
 Fluid is the bound before: work flows, memory is free. The bound is meant for chains that are too large to solve; these are small
@@ -21,11 +21,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
-from hetero_mtf.planning.chain_bound import fluid_bound
-from hetero_mtf.planning.chain_dual import dual_bound
-from hetero_mtf.planning.chain_exact import exact_allocation
+from hetero_mtf.planning.allocation.dual_bound import dual_bound
+from hetero_mtf.planning.allocation.exact import exact_allocation
+from hetero_mtf.planning.allocation.fluid_bound import fluid_bound
+from tools.bench.comparison.measured import markdown, record
 from tools.bench.genetic import BOUND_TO_BIND, chain
-from tools.bench.measured import markdown, record
 
 REACHED, WANTED = 1.01, 0.9
 KINDS = ("operations", "blocks")

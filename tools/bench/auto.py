@@ -28,10 +28,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, Baselines
-from tools.bench.lost import PARTS, ideal_s, lost, on_all
-from tools.bench.measured import markdown, record
-from tools.bench.networks import FIVE, NETWORKS
-from tools.bench.side_by_side import Pace, Task, measure, parts_text
+from tools.bench.comparison.lost import PARTS, ideal_s, lost, on_all
+from tools.bench.comparison.measured import markdown, record
+from tools.bench.comparison.networks import FIVE, NETWORKS
+from tools.bench.comparison.side_by_side import Pace, Task, measure, parts_text
 
 EFFICIENCY, TIMES_AS_FAST = 0.90, 1.6  # at least, of the claim
 COMPARED = "vgg8"

@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
-from tools.bench.measured import markdown, record
+from tools.bench.comparison.measured import markdown, record
 
 LARGEST, FEW, MANY = 64, 4, 59
 LIMIT = 1.3

@@ -33,7 +33,7 @@ LARGE_BYTES = 2**18  # from here on two are enough
 def measured_links(cluster: Any, windows: Any) -> Any:
     """Return the links between all pairs of devices."""
     from hetero_mtf.calibration.links import measure_link
-    from hetero_mtf.planning.all_reduce import PairLinks
+    from hetero_mtf.planning.cost.all_reduce import PairLinks
 
     count = len(cluster.devices)
     a, b = ([[0.0] * count for _ in range(count)] for _ in range(2))
@@ -80,7 +80,7 @@ def _chain(values: list[Any], devices: Sequence[str], method: str, chained: int)
     import tensorflow as tf
 
     from hetero_mtf.mesh.collectives import all_reduce
-    from hetero_mtf.planning.records import CollectiveRule
+    from hetero_mtf.planning.layout.records import CollectiveRule
 
     for _ in range(chained):
         values = all_reduce(values, devices, tf.add, CollectiveRule("all_reduce", method))
@@ -140,8 +140,8 @@ def main(shares: str, count: int, path: str | None) -> None:
 
     import hetero_mtf as hm
     from hetero_mtf.calibration.windows import Windows
-    from hetero_mtf.planning.all_reduce import priced
-    from hetero_mtf.planning.records import CollectiveRule
+    from hetero_mtf.planning.cost.all_reduce import priced
+    from hetero_mtf.planning.layout.records import CollectiveRule
 
     windows = Windows(WINDOW_S, count)
     with hm.Cluster.emulate([float(share) for share in shares.split(",")]) as cluster:

@@ -1,6 +1,6 @@
 """Claim: the genetic allocator is within 1 % of the exact optimum on at least 95 % of drawn chains and within 5 % on all.
 
-Chains of 10 to 60 blocks on 2 to 10 unequal devices (`hetero_mtf.planning.chain_instances`): activations shrink and weights grow,
+Chains of 10 to 60 blocks on 2 to 10 unequal devices (`tools.generated.chains`): activations shrink and weights grow,
 speeds are 1:1 to 1:10, links unequal, and in a third memory binds: the optimum without a limit does not fit. The exact optimum is
 computed apart and never shown to the genetic allocator. J is what both minimise: the sum of all stages and transfers, and M - 1
 times the largest, M microbatches. Before polish is what evolved; after it the cuts are the best for the order found. A cut that
@@ -25,13 +25,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
-from hetero_mtf.planning.allocation import allocate
-from hetero_mtf.planning.chain import Allocation, ChainProblem
-from hetero_mtf.planning.chain_exact import exact_allocation
-from hetero_mtf.planning.chain_instances import drawn_chain, drawn_operations, drawn_operations_size, drawn_size
-from hetero_mtf.planning.cuts import equal_cut, proportional_cut
-from hetero_mtf.planning.genetic import genetic_allocation
-from tools.bench.measured import markdown, record
+from hetero_mtf.planning.allocation.allocate import allocate
+from hetero_mtf.planning.allocation.exact import exact_allocation
+from hetero_mtf.planning.allocation.genetic import genetic_allocation
+from hetero_mtf.planning.allocation.partition import equal_cut, proportional_cut
+from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
+from tools.bench.comparison.measured import markdown, record
+from tools.generated.chains import drawn_chain, drawn_operations, drawn_operations_size, drawn_size
 
 TIGHTNESS = (0.9, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05)  # of memory; the tightest that anything fits into is taken
 BOUND_TO_BIND = 3  # one chain in so many has memory that binds

@@ -27,12 +27,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
-from tools.bench.accuracy import error
-from tools.bench.measured import kept, markdown, record
-from tools.bench.networks import NETWORKS
+from tools.bench.comparison.accuracy import error
+from tools.bench.comparison.measured import kept, markdown, record
+from tools.bench.comparison.networks import NETWORKS
+from tools.bench.comparison.side_by_side import Pace, Task, measure, parts_text
+from tools.bench.comparison.task_times import bubble, measured_j, stage_passes_s
 from tools.bench.prediction import Case as NetworkCase
-from tools.bench.side_by_side import Pace, Task, measure, parts_text
-from tools.bench.task_times import bubble, measured_j, stage_passes_s
 
 TIMES_EQUAL, TIMES_NAIVE, PART_OF_J, MEDIAN_ERROR = 1.25, 1.2, 0.90, 0.15  # of the claim
 PLANNED, EQUAL, SAME_CUT, NAIVE = "planned", "equal", "cut, one batch", "naive"
@@ -99,11 +99,11 @@ def prediction(profile: Any, plan: Any) -> dict[str, Any]:
     profile : Profile.
     plan : Plan of strategy pipeline.
     """
-    from hetero_mtf.planning.group_stages import with_samples
-    from hetero_mtf.planning.pipeline_prediction import MicrobatchCosts, boundaries_s
-    from hetero_mtf.planning.plan_prediction import time_line
-    from hetero_mtf.planning.simulator import chain_s, ideal_bubble
-    from hetero_mtf.planning.stage_cost import stage_cost
+    from hetero_mtf.planning.cost.stage_cost import stage_cost
+    from hetero_mtf.planning.pipeline.group_stages import with_samples
+    from hetero_mtf.planning.pipeline.plan_prediction import time_line
+    from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, boundaries_s
+    from hetero_mtf.planning.schedule.simulator import chain_s, ideal_bubble
 
     costs, parts = MicrobatchCosts(profile), plan.microbatches
     simulated = time_line(costs.whole, plan)

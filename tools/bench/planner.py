@@ -1,6 +1,6 @@
 """Claim: large clusters are planned in seconds, with a stated gap, and without TensorFlow.
 
-Networks on clusters that do not exist, from generated profiles of unequal devices (`hetero_mtf.planning.generated`): ResNet-50 on
+Networks on clusters that do not exist, from generated profiles of unequal devices (`tools.generated.profiles`): ResNet-50 on
 8 devices (at most 5 s, gap at most 1 %), a residual net of 200 layers on 64 (at most 60 s), and a chain of 1,000 blocks (convolution,
 batch norm, ReLU) on 512 (at most 60 s). Each is planned by `hm.plan`, strategy auto, and by strategy layers alone. CPU s are
 those of the process, wall s what passed meanwhile: on a machine that does other work too the first is the claim.
@@ -25,8 +25,8 @@ import click
 
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import layer_graph, make_layer
-from hetero_mtf.planning.generated import Figures, generated_profile
-from tools.bench.measured import markdown, record
+from tools.bench.comparison.measured import markdown, record
+from tools.generated.profiles import Figures, generated_profile
 
 COLUMNS = ["network", "layers", "devices", "strategy", "CPU s (at most)", "wall s", "step", "taken", "status", "gap", "bound among"]
 SPEEDS = ((1.0, 1.0), (0.7, 0.8), (0.5, 0.6), (0.25, 0.5))  # of computing and of memory: four generations of a device

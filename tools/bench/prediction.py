@@ -27,11 +27,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
-from tools.bench.accuracy import MEDIAN_ERROR, REGRET, WORST_ERROR, chosen, distinct, error, regret, summary
-from tools.bench.measured import kept, markdown, record
-from tools.bench.networks import FIVE, NETWORKS
-from tools.bench.offline_plans import now, plan_apart
-from tools.bench.side_by_side import Pace, Task, measure, parts_text
+from tools.bench.comparison.accuracy import MEDIAN_ERROR, REGRET, WORST_ERROR, chosen, distinct, error, regret, summary
+from tools.bench.comparison.measured import kept, markdown, record
+from tools.bench.comparison.networks import FIVE, NETWORKS
+from tools.bench.comparison.offline_plans import now, plan_apart
+from tools.bench.comparison.side_by_side import Pace, Task, measure, parts_text
 
 CLUSTERS = ("1.0,1.0", "1.0,0.5", "1.0,0.33", "1.0,0.5,0.5")
 COLUMNS = ("network", "cluster", "plan", "predicted ms", "measured ms", "error", "predicted parts ms", "measured parts ms")

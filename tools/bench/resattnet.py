@@ -21,9 +21,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 
 from tools.bench.auto import EQUAL, EQUAL_FILTERS, Question, run
-from tools.bench.measured import markdown, record
-from tools.bench.networks import NETWORKS
-from tools.bench.side_by_side import Pace, parts_text
+from tools.bench.comparison.measured import markdown, record
+from tools.bench.comparison.networks import NETWORKS
+from tools.bench.comparison.side_by_side import Pace, parts_text
 
 EFFICIENCY, TIMES_EQUAL = 0.85, 1.2  # at least, of the claim
 NETWORK = "resattnet18"

@@ -1,8 +1,8 @@
 """Claim: on 50 blocks and 8 devices a hundred thousand allocations a second are simulated together, a million priced.
 
 Random allocations: 50 blocks, activations that shrink and weights that grow, cut into 8 stages in a random order of 8 devices with speeds
-1:1 to 1:4. Each row turns allocations into seconds of a step by one function of `hetero_mtf.planning.simulator`, the seconds of the
-stages being looked up included. Beside it what it makes of them: the median ratio to J. No TensorFlow.
+1:1 to 1:4. Each row turns allocations into seconds of a step by one function of `planning.schedule.simulator`, the seconds of the
+stages being looked up included. Beside it the median ratio to J. No TensorFlow.
 
     python tools/bench/simulator.py [--blocks 50] [--devices 8] [--microbatches 8] [--json simulator.json]
 """
@@ -21,9 +21,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
-from hetero_mtf.planning.schedule import Table, clock_table
-from hetero_mtf.planning.simulator import PipelineCosts, chain_s, passes_s, simulate
-from tools.bench.measured import markdown, record
+from hetero_mtf.planning.schedule.clock_table import Table, clock_table
+from hetero_mtf.planning.schedule.simulator import PipelineCosts, chain_s, passes_s, simulate
+from tools.bench.comparison.measured import markdown, record
 
 COLUMNS = ["function", "schedule", "at once", "evaluations a second", "seconds / J (median)"]
 FORWARD_PART = 1 / 3  # of a block's seconds; the backward pass does two convolutions for one

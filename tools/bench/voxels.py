@@ -24,10 +24,10 @@ import numpy as np
 from scipy import ndimage, special
 
 from hetero_mtf.data.volumes import Participants, Preprocessing, read_participants, read_scan
-from hetero_mtf.data.volumes.splits import k_fold_splits
+from hetero_mtf.data.volumes.cohort.splits import k_fold_splits
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.report.scores import Scores, scores
-from tools.bench.measured import SCORES, markdown, record, scored
+from tools.bench.comparison.measured import SCORES, markdown, record, scored
 
 VIEW_MM = 192.0
 SMOOTH_VOXELS = 1.5

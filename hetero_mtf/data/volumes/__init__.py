@@ -55,12 +55,12 @@ from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.cache_folder import cache_folder
 from hetero_mtf.data.volumes.check import Cohort, CohortOptions, check_scans, open_cohort
 from hetero_mtf.data.volumes.class_weight import ClassWeight
-from hetero_mtf.data.volumes.fault import Fault
-from hetero_mtf.data.volumes.nifti import Volume
-from hetero_mtf.data.volumes.participants import Participants, Scan, read_participants
-from hetero_mtf.data.volumes.preprocessing import Preprocessing
-from hetero_mtf.data.volumes.scan import read_scan, to_scan_space
-from hetero_mtf.data.volumes.split_choice import SplitChoice
+from hetero_mtf.data.volumes.cohort.fault import Fault
+from hetero_mtf.data.volumes.cohort.participants import Participants, Scan, read_participants
+from hetero_mtf.data.volumes.cohort.split_choice import SplitChoice
+from hetero_mtf.data.volumes.images.nifti import Volume
+from hetero_mtf.data.volumes.images.preprocessing import Preprocessing
+from hetero_mtf.data.volumes.images.scan import read_scan, to_scan_space
 from hetero_mtf.data.volumes.volume_data import VolumeData, VolumeRequest, open_volumes
 from hetero_mtf.data.volumes.volume_source import VolumeSource
 

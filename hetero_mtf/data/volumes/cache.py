@@ -16,10 +16,10 @@ import time
 import numpy as np
 
 from hetero_mtf.data.array import Array
-from hetero_mtf.data.volumes.nifti import Volume
-from hetero_mtf.data.volumes.participants import Scan
-from hetero_mtf.data.volumes.preprocessing import Preprocessing
-from hetero_mtf.data.volumes.scan import read_scan
+from hetero_mtf.data.volumes.cohort.participants import Scan
+from hetero_mtf.data.volumes.images.nifti import Volume
+from hetero_mtf.data.volumes.images.preprocessing import Preprocessing
+from hetero_mtf.data.volumes.images.scan import read_scan
 from hetero_mtf.errors import DataError, HeteroError
 from hetero_mtf.json_file import read_json, replace_file, write_json
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from hetero_mtf.data.volumes.cache import VolumeCache
-from hetero_mtf.data.volumes.fault import Fault, report
-from hetero_mtf.data.volumes.participants import Participants, Scan, class_faults, examine_table
+from hetero_mtf.data.volumes.cohort.fault import Fault, report
+from hetero_mtf.data.volumes.cohort.participants import Participants, Scan, class_faults, examine_table
 from hetero_mtf.errors import DataError
 
 WORKERS = 2

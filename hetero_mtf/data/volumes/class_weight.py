@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from hetero_mtf.data.volumes.participants import Participants
+from hetero_mtf.data.volumes.cohort.participants import Participants
 from hetero_mtf.errors import DataError
 
 

@@ -7,9 +7,9 @@ import hashlib
 import os
 
 from hetero_mtf.data.volumes.augmentation import Augmentation
-from hetero_mtf.data.volumes.participants import Participants
-from hetero_mtf.data.volumes.preprocessing import Preprocessing
-from hetero_mtf.data.volumes.splits import PARTS, Split
+from hetero_mtf.data.volumes.cohort.participants import Participants
+from hetero_mtf.data.volumes.cohort.splits import PARTS, Split
+from hetero_mtf.data.volumes.images.preprocessing import Preprocessing
 
 ELSEWHERE = "none"
 

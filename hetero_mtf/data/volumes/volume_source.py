@@ -16,7 +16,7 @@ from hetero_mtf.data.batch import Batch, cast_batch, check_class_weight, weights
 from hetero_mtf.data.ordered_source import OrderedSource
 from hetero_mtf.data.volumes.augmentation import Augmentation, augmented
 from hetero_mtf.data.volumes.cache import VolumeCache
-from hetero_mtf.data.volumes.participants import Participants
+from hetero_mtf.data.volumes.cohort.participants import Participants
 from hetero_mtf.errors import DataError
 
 WORKERS = 2

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from hetero_mtf.mesh.collectives.placement import Combine, on
-from hetero_mtf.planning.rounds import folded
+from hetero_mtf.planning.cost.rounds import folded
 
 Inner = Callable[[Sequence[tf.Tensor], Sequence[str], Combine], list[tf.Tensor]]
 

@@ -15,8 +15,8 @@ from hetero_mtf.mesh.collectives.nccl import nccl, nccl_lack
 from hetero_mtf.mesh.collectives.placement import Combine, elements_of
 from hetero_mtf.mesh.collectives.ring import ring
 from hetero_mtf.mesh.collectives.two_level import two_level
-from hetero_mtf.planning.collective_rule import rule_for
-from hetero_mtf.planning.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
+from hetero_mtf.planning.layout.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
+from hetero_mtf.planning.plan.collective_rule import rule_for
 
 _METHODS: dict[str, Inner] = {
     "ring": ring,

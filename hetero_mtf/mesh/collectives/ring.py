@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from hetero_mtf.mesh.collectives.placement import Combine, chunk_sizes, elements_of, flat_split, join, on
-from hetero_mtf.planning.collective_rule import segment_sizes
+from hetero_mtf.planning.plan.collective_rule import segment_sizes
 
 
 def ring(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine, segments: Sequence[float] = ()) -> list[tf.Tensor]:

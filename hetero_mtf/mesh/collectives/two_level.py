@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.collectives.butterfly import Inner
 from hetero_mtf.mesh.collectives.placement import Combine, on
-from hetero_mtf.planning.rounds import hosted, tree
+from hetero_mtf.planning.cost.rounds import hosted, tree
 
 
 def two_level(

@@ -20,10 +20,10 @@ from hetero_mtf.data.volumes import (
     VolumeRequest,
     open_volumes,
 )
-from hetero_mtf.data.volumes.participants import Participants, Scan
+from hetero_mtf.data.volumes.cohort.participants import Participants, Scan
 from hetero_mtf.data.volumes.record import VolumeRecord
 from hetero_mtf.errors import DataError
-from hetero_mtf.planning.reading import read_value
+from hetero_mtf.json_records import read_value
 from tests.data.volumes.nifti_files import SHAPE, write_cohort
 
 

@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.collectives import Collectives, all_reduce, chunk_sizes
-from hetero_mtf.planning.collective_rule import segment_sizes
-from hetero_mtf.planning.records import CollectiveRule
-from hetero_mtf.planning.rounds import folded, rounds
+from hetero_mtf.planning.cost.rounds import folded, rounds
+from hetero_mtf.planning.layout.records import CollectiveRule
+from hetero_mtf.planning.plan.collective_rule import segment_sizes
 from tests.mesh.crossings import Crossings, crossings
 
 MOST = 9

@@ -15,7 +15,7 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh import UnevenMeshImpl
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.planning.records import CollectiveRule
+from hetero_mtf.planning.layout.records import CollectiveRule
 from tests.mesh.crossings import crossings
 from tests.mesh.running import run, shape
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.collectives import all_reduce
 from hetero_mtf.mesh.collectives.nccl import nccl_lack
-from hetero_mtf.planning.records import CollectiveRule
+from hetero_mtf.planning.layout.records import CollectiveRule
 
 GPUS = [f"/device:GPU:{p}" for p in range(4)]
 NCCL, BUTTERFLY = CollectiveRule("all_reduce", "nccl"), CollectiveRule("all_reduce", "butterfly")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hetero_mtf.planning.chain_exact import exact_allocation
-from hetero_mtf.planning.chain_instances import drawn_chain, drawn_operations, drawn_operations_size
+from hetero_mtf.planning.allocation.exact import exact_allocation
 from tools.bench.genetic import chain, large, large_row, rows, verdicts
+from tools.generated.chains import drawn_chain, drawn_operations, drawn_operations_size
 
 
 def _found(index: int, devices: int, before: float | None, after: float | None, equal: float | None = 0.9) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hetero_mtf.planning.plan import Plan
+from hetero_mtf.planning.plan.plan import Plan
 from tests.planning.networks import cluster_of, pair_net
 from tools.bench.memory import networks, off, peak_bytes, predict, rows, typed
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hetero_mtf.planning.profile import Profile
+from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import profile_of, residual_net
 from tools.bench.pipeline import EQUAL, NAIVE, PLANNED, SAME_CUT, conclusions, pipelines, prediction, report
 

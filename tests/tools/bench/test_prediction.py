@@ -6,7 +6,7 @@ import json
 import pathlib
 from typing import Any
 
-from tools.bench.measured import kept
+from tools.bench.comparison.measured import kept
 from tools.bench.prediction import report
 
 

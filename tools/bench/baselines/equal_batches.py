@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from hetero_mtf.errors import HeteroError
-from hetero_mtf.planning.sizes import proportional
+from hetero_mtf.planning.solvers.apportionment import proportional
 from tools.bench.baselines.limited import LimitedWorkers
 
 MIRRORED, DDP = "MultiWorkerMirroredStrategy", "DistributedDataParallel"

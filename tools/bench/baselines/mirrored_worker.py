@@ -26,7 +26,7 @@ def prepare(order: dict[str, Any]) -> Prepared:
     import numpy as np
     import tensorflow as tf
 
-    from tools.bench.networks import NETWORKS
+    from tools.bench.comparison.networks import NETWORKS
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     communication = tf.distribute.experimental.CommunicationOptions(

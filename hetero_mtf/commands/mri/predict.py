@@ -1,0 +1,251 @@
+"""Predicting scans: a table of probabilities, scores where the truth is known, and maps of what the network looked at."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import pathlib
+import re
+from typing import Any
+
+import click
+import nibabel
+
+from hetero_mtf.commands.mri.predictions import UNKNOWN, Predictions, predicted
+from hetero_mtf.commands.mri.volumes import Made, opened_cache, stored_network, table_of
+from hetero_mtf.commands.options.volumes import BATCH_SIZE, VolumeOptions
+from hetero_mtf.commands.workload.objective import last_activation
+from hetero_mtf.commands.workload.restored import restored
+from hetero_mtf.commands.workload.stored import Stored, load_stored
+from hetero_mtf.data.volumes.cache import VolumeCache
+from hetero_mtf.data.volumes.check import WORKERS, Cohort, CohortOptions, open_cohort
+from hetero_mtf.data.volumes.cohort.participants import Participants, Scan
+from hetero_mtf.data.volumes.cohort.table import read_table
+from hetero_mtf.data.volumes.images.scan import read_foreground, to_scan_space
+from hetero_mtf.errors import DataError, HeteroError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.report.progress import progress
+from hetero_mtf.report.slices import save_slices
+
+
+@dataclasses.dataclass(frozen=True)
+class Maps:
+    """Which maps are wanted.
+
+    Parameters
+    ----------
+    folder : where they go.
+    layer : name of the layer to look at; None takes the last one on the last convolution's grid.
+    classes : classes to draw; none stands for the predicted one.
+    participants : whose scans; none stands for all.
+    """
+
+    folder: str
+    layer: str | None = None
+    classes: tuple[str, ...] = ()
+    participants: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What is asked of a prediction.
+
+    Parameters
+    ----------
+    data : "nifti:TABLE".
+    checkpoint : path of the checkpoint.
+    output : the table to write.
+    made : how the network is made; without a model there it is built from the stored structure.
+    cluster : the cluster as the command line says it.
+    plan : path of a plan, or None.
+    batch_size : samples a batch, or None.
+    positive : of two classes the one that sensitivity is of, or None.
+    maps : which maps are wanted, or None.
+    volumes : how scans are read.
+    """
+
+    data: str
+    checkpoint: str
+    output: str
+    made: Made = Made(None, (), None)
+    cluster: str = "local"
+    plan: str | None = None
+    batch_size: int | None = None
+    positive: str | None = None
+    maps: Maps | None = None
+    volumes: VolumeOptions = VolumeOptions()
+
+
+def predict_volumes(asked: Asked) -> Predictions:
+    """Write the predictions for the scans of a table, print their scores, and return them.
+
+    Parameters
+    ----------
+    asked : what is asked for.
+
+    Raises
+    ------
+    HeteroError
+        If something cannot be read, written, or does not fit.
+    """
+    table, stored = table_of(asked.data), load_stored(asked.checkpoint)
+    stored.check_classes(() if asked.positive is None else (asked.positive,), "--positive")
+    model, graph = stored_network(asked.made, stored, asked.data, asked.checkpoint)
+    if asked.maps is not None:
+        _check_maps(asked.maps, stored, model, graph)
+    cache, notes = opened_cache(table, asked.volumes, stored.data.preprocessing)
+    people = _cohort(table, cache, stored, asked, notes).participants
+    mapped = () if asked.maps is None else _mapped(asked.maps, people)
+    size = asked.batch_size or (BATCH_SIZE if asked.plan is None else None)
+    with restored(model, asked.checkpoint, asked.cluster, asked.plan, size, "mse") as trainer:
+        found = predicted(trainer, graph, people, cache, asked.volumes.workers or WORKERS, _parts(stored, people))
+        trained = trainer.to_keras() if mapped else None
+    found.save(asked.output)
+    _tell(found, stored, asked)
+    if asked.maps is not None:
+        draw_maps(asked.maps, trained, graph, cache, [(scan, found.numbers[people.scans.index(scan)]) for scan in mapped], people.classes)
+    return found
+
+
+def draw_maps(
+    maps: Maps, model: Any, graph: LayerGraph, cache: VolumeCache, scans: list[tuple[Scan, int]], classes: tuple[str, ...]
+) -> list[pathlib.Path]:
+    """Write a map of each scan and class as NIfTI on the scan's own grid, and as a picture, and return the NIfTI files.
+
+    Maps are 0 outside the head, or outside the mask that the table names.
+
+    Parameters
+    ----------
+    maps : which.
+    model : trained Keras model.
+    graph : its LayerGraph.
+    cache : gives the scans' arrays.
+    scans : the scans with their predicted class numbers.
+    classes : names of the classes.
+
+    Raises
+    ------
+    HeteroError
+        If there is no such layer, or a file cannot be written.
+    """
+    from hetero_mtf.training.grad_cam import GradCam
+
+    cam, written, sources = GradCam(model, last_activation(graph), maps.layer), dict[pathlib.Path, str](), list[str]()
+    silent = 0
+    with progress("drawing maps", len(scans)) as advance:
+        for scan, number in scans:
+            volume, foreground = cache.volume(scan), read_foreground(scan.path, cache.steps, scan.mask)
+            sources.append(foreground.source)
+            for wanted in [classes.index(name) for name in maps.classes] or [number]:
+                heat = cam.map(volume.values[..., None], wanted, foreground.fitted)
+                image = to_scan_space(heat, volume.affine, scan.path, foreground.own)
+                image.header["descrip"] = _description(classes[wanted])
+                path = pathlib.Path(maps.folder) / f"{_name(scan.key)}_gradcam-{_name(classes[wanted])}.nii.gz"
+                _save(image, path)
+                title = f"{scan.key}: what speaks for {classes[wanted]} (predicted: {classes[number]})"
+                save_slices(path.with_name(f"{path.name.removesuffix('.nii.gz')}.png"), volume.values, heat, volume.affine, title)
+                written[path] = classes[wanted]
+                silent += not heat.any()
+            advance(scan.key)
+    for line in _map_lines(maps.folder, cam.layer, list(written.values()), sources):
+        click.echo(line)
+    if silent:
+        click.echo(f"{silent} of them are 0 everywhere: nothing in that layer speaks for that class within the foreground")
+    return list(written)
+
+
+def _map_lines(folder: str, layer: str, classes: list[str], sources: list[str]) -> tuple[str, ...]:
+    """Return where maps are, for which classes they speak, and outside what they are 0."""
+    count = f"{len(classes)} map{'s' if len(classes) > 1 else ''}"
+    spoken = ", ".join(f"{number} for {name}" for name, number in collections.Counter(classes).items())
+    kept = ", ".join(f"{source} ({number})" for source, number in collections.Counter(sources).items())
+    return (
+        f"{count} of layer {layer} in {folder}, as NIfTI on each scan's own grid and as pictures",
+        f"classes: {spoken}, named in each file's name, description and title",
+        f"maps are 0 outside the foreground; scans by its source: {kept}",
+    )
+
+
+def _description(name: str) -> bytes:
+    """Return what a NIfTI header says of the map of a class, in the 79 bytes that there are."""
+    return f"Grad-CAM: what speaks for {name}".encode()[:79].decode(errors="ignore").encode()
+
+
+def _cohort(table: str, cache: VolumeCache, stored: Stored, asked: Asked, notes: tuple[str, ...]) -> Cohort:
+    options, workers = asked.volumes, asked.volumes.workers or WORKERS
+    taken = CohortOptions(options.label or stored.data.label, False, stored.data.classes, options.skip_bad, workers)
+    with progress("reading scans", len(read_table(table).rows)) as advance:
+        cohort = open_cohort(table, cache, taken, advance=advance)
+    for line in (*notes, *cohort.lines(), *(f"scans: {line}" for line in stored.data.preprocessing.lines())):
+        click.echo(line)
+    return cohort
+
+
+def _parts(stored: Stored, people: Participants) -> tuple[str, ...]:
+    if not stored.data.is_of(people):
+        return (UNKNOWN,) * len(people.scans)
+    return tuple(stored.data.part(scan.participant) for scan in people.scans)
+
+
+def _tell(found: Predictions, stored: Stored, asked: Asked) -> None:
+    """Print where the predictions are, whose truth can be trusted to be new to the network, and the scores over these."""
+    scans = found.participants.scans
+    click.echo(f"{asked.output}: {len(scans)} scan{'s' if len(scans) != 1 else ''}, probabilities of {', '.join(stored.data.classes)}")
+    strange = [scan.label for scan in scans if scan.label and scan.label not in stored.data.classes]
+    if strange:
+        listed = ", ".join(sorted(set(strange)))
+        click.echo(f"{len(strange)} of them have a label that the network does not know ({listed}), and are not scored")
+    click.echo(_leak_line(found, stored))
+    if found.fresh:
+        scored = found.scores(found.fresh, asked.positive)
+        click.echo(f"\n{scored.table().text()}\n\n{scored.confusion_table().text()}")
+    else:
+        click.echo("no scores: there is no scan of a known class that was not trained on")
+
+
+def _leak_line(found: Predictions, stored: Stored) -> str:
+    seen = sum(part in ("train", "validation") for part in found.parts)
+    if UNKNOWN not in found.parts:
+        return f"leak check: {seen} of {len(found.parts)} scans are of participants that were trained on or chosen by, and are not scored"
+    known = {*stored.data.split.train, *stored.data.split.validation}
+    alike = sum(who in known for who in found.participants.ids)
+    other = f"leak check: this is not the table that was trained with ({stored.data.table})"
+    remedy = ", make sure that they are others" if alike else ""
+    return f"{other}; {alike} of its participants are named like some that were trained on{remedy}"
+
+
+def _check_maps(maps: Maps, stored: Stored, model: Any, graph: LayerGraph) -> None:
+    """Refuse maps that cannot be drawn before anything is computed, and make their folder."""
+    from hetero_mtf.training.grad_cam import GradCam
+
+    stored.check_classes(maps.classes, "--grad-cam-class")
+    GradCam(model, last_activation(graph), maps.layer)
+    try:
+        pathlib.Path(maps.folder).mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise HeteroError(f"cannot make the folder {maps.folder}: {fault.strerror or fault}; name another with --grad-cam") from fault
+
+
+def _mapped(maps: Maps, people: Participants) -> tuple[Scan, ...]:
+    missing = [who for who in maps.participants if who not in people.ids]
+    if missing:
+        raise DataError(f"--participant {', '.join(missing)} is not among the scans of {people.path}; write ids as the table does")
+    scans = people.scans if not maps.participants else people.part(maps.participants).scans
+    for texts in ([scan.key for scan in scans], people.classes):
+        first: dict[str, str] = {}
+        for text in texts:
+            other = first.setdefault(_name(text), text)
+            if other != text:
+                raise DataError(f"the maps of {other!r} and {text!r} would have one name, with {_name(text)!r}; rename one of them")
+    return scans
+
+
+def _save(image: Any, path: pathlib.Path) -> None:
+    try:
+        nibabel.save(image, path)
+    except OSError as fault:
+        raise HeteroError(f"cannot write {path}: {fault.strerror or fault}; choose another place or free some space") from fault
+
+
+def _name(text: str) -> str:
+    return re.sub(r"[^\w.-]", "-", text)

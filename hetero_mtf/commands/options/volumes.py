@@ -1,0 +1,171 @@
+"""Options that go with `--data nifti:TABLE`: how scans are read, prepared and divided."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypeAlias
+
+import click
+
+from hetero_mtf.commands.options import shared as options
+from hetero_mtf.commands.options.shared import Command, FiniteRange, Three
+
+CHANNELS = 1
+BATCH_SIZE = 4  # scans a step; of images 64 are no more
+SIZES = f"{options.BATCH_SIZE}, of volumes {BATCH_SIZE}"
+NAN_SHARE = "part of a scan's voxels that may be NaN, as some tools write around the brain; they become 0.  [default: 0.05]"
+WEIGHTS = "balanced, or CLASS=WEIGHT, which may be repeated: how much a scan counts in the loss of training.  [default: all alike]"
+_NORMALISATIONS = ("zscore", "minmax", "percentile", "none")
+_MASKS = ("none", "nonzero", "otsu", "table")
+
+
+Weight: TypeAlias = tuple[str, float | None]
+BALANCED: Weight = ("balanced", None)
+
+
+class ClassWeightType(click.ParamType):
+    """How much a scan counts in the loss: the weight of its class, or balanced."""
+
+    name = "balanced or class=number"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Weight:
+        """Return the class and its weight, or `BALANCED`."""
+        if isinstance(value, tuple) or value == BALANCED[0]:
+            return value if isinstance(value, tuple) else BALANCED
+        name, equals, text = str(value).rpartition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is neither balanced nor of the form class=number, such as AD=2.5", parameter, context)
+        return name, FiniteRange(0, min_open=True).convert(text, parameter, context)
+
+
+@dataclasses.dataclass(frozen=True)
+class VolumeOptions:
+    """What the command line says of volumes, by the options' names; None where nothing was said."""
+
+    label: str | None = None
+    cache: str | None = None
+    no_cache: bool = False
+    workers: int | None = None
+    skip_bad: bool = False
+    shape: tuple[int, int, int] | None = None
+    spacing: tuple[float, float, float] | None = None
+    orientation: str | None = None
+    interpolation: int | None = None
+    normalisation: str | None = None
+    mask: str | None = None
+    volume: int | None = None
+    nan_share: float | None = None
+    flip: bool = False
+    shift: int | None = None
+    noise: float | None = None
+    class_weight: tuple[Weight, ...] = ()
+    split: str | None = None
+    test_fraction: float | None = None
+    validation_fraction: float | None = None
+    folds: int | None = None
+    fold: int | None = None
+    split_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.cache is not None and self.no_cache:
+            raise click.UsageError("--cache and --no-cache exclude each other")
+        if (self.folds is None) != (self.fold is None):
+            raise click.UsageError("--folds and --fold go together: --folds 5 --fold 1 tests on the first of five folds")
+        if BALANCED in self.class_weight and len(self.class_weight) > 1:
+            raise click.UsageError("--class-weight balanced says the weights of all classes; leave the others out")
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The options that were used, as they are typed."""
+        used = [name for name, value in vars(self).items() if value is not None and value is not False and value != ()]
+        return tuple(f"--{name.replace('_', '-')}" for name in used)
+
+    def check_data(self, data: str) -> None:
+        """Refuse the options where the data are no volumes.
+
+        Parameters
+        ----------
+        data : --data.
+
+        Raises
+        ------
+        click.UsageError
+            If one is used all the same.
+        """
+        if self.given and not is_volumes(data):
+            raise click.UsageError(f"{', '.join(self.given)} {'go' if len(self.given) > 1 else 'goes'} with --data nifti:TABLE only")
+
+    @classmethod
+    def taken(cls, given: dict[str, Any]) -> VolumeOptions:
+        """Return these options out of all that a command was given, and leave the others there.
+
+        Parameters
+        ----------
+        given : name -> value; changed.
+        """
+        names = [field.name for field in dataclasses.fields(cls) if field.name in given]
+        return cls(**{name: given.pop(name) for name in names})
+
+
+def is_volumes(data: str) -> bool:
+    """Return whether --data, or --input, names a table of scans.
+
+    Parameters
+    ----------
+    data : the option's value.
+    """
+    return data.partition(":")[0] == "nifti"
+
+
+def default_batch_size(data: str) -> int:
+    """Return how many samples a step takes where nothing says it.
+
+    Parameters
+    ----------
+    data : --data, or --input.
+    """
+    return BATCH_SIZE if is_volumes(data) else options.BATCH_SIZE
+
+
+def reading_options(command: Command) -> Command:
+    """Add what training and all that comes after it needs: --label, --cache, --no-cache, --workers and --skip-bad."""
+    folder = "Folder for decoded scans, which are then read anew only where they change.  [default: .hetero_mtf_cache beside the table]"
+    for option in reversed(
+        (
+            click.option("--label", metavar="COLUMN", help="Volumes: the table's column of labels.  [default: diagnosis]"),
+            click.option("--cache", metavar="DIR", help=f"Volumes: {folder}"),
+            click.option("--no-cache", is_flag=True, help="Volumes: decode every scan each time."),
+            click.option("--workers", type=click.IntRange(1), help="Volumes: threads that decode scans.  [default: 2]"),
+            click.option("--skip-bad", is_flag=True, help="Volumes: leave out rows and files with faults, not stop and list them."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def volume_options(command: Command) -> Command:
+    """Add all options of volumes that training takes."""
+    positive = FiniteRange(0, 1, min_open=True, max_open=True)
+    steps = (
+        click.option("--shape", type=Three(int), help="Volumes: voxels after cropping or padding.  [default: the model's input]"),
+        click.option("--spacing", type=Three(float), help="Volumes: mm a voxel after resampling.  [default: each scan's own]"),
+        click.option("--orientation", metavar="AXES", help="Volumes: where the axes point to.  [default: RAS]"),
+        click.option("--interpolation", type=click.IntRange(0, 3), help="Volumes: order of the spline.  [default: 1]"),
+        click.option("--normalisation", type=click.Choice(_NORMALISATIONS), help="Volumes: intensities.  [default: zscore]"),
+        click.option("--mask", type=click.Choice(_MASKS), help="Volumes: what is kept; table: the column mask.  [default: none]"),
+        click.option("--volume", type=click.IntRange(0), help="Volumes: which one of files with several.  [default: refuse them]"),
+        click.option("--nan-share", type=FiniteRange(0, 1, max_open=True), help=f"Volumes: {NAN_SHARE}"),
+        click.option("--flip", is_flag=True, help="Volumes: exchange left and right in half of those trained on."),
+        click.option("--shift", type=click.IntRange(0), metavar="VOXELS", help="Volumes: move those trained on by up to so much."),
+        click.option("--noise", type=FiniteRange(0), help="Volumes: noise added in training, in standard deviations."),
+        click.option("--class-weight", type=ClassWeightType(), multiple=True, metavar="balanced|CLASS=WEIGHT", help=f"Volumes: {WEIGHTS}"),
+        click.option("--split", metavar="FILE", help="Volumes: the split, read if it is there, else drawn and written."),
+        click.option("--test-fraction", type=positive, help="Volumes: part of the participants to test on.  [default: 0.2]"),
+        click.option("--validation-fraction", type=positive, help="Volumes: part for validation after each epoch.  [default: none]"),
+        click.option("--folds", type=click.IntRange(2), help="Volumes: number of folds, instead of --test-fraction."),
+        click.option("--fold", type=click.IntRange(1), help="Volumes: the fold to test on, from 1."),
+        click.option("--split-seed", type=click.IntRange(0, 2**32 - 1), help="Volumes: seed of the split.  [default: 0]"),
+    )
+    for option in reversed(steps):
+        command = option(command)
+    return reading_options(command)

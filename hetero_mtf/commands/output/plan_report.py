@@ -1,0 +1,45 @@
+"""A plan as a command shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.plan.text import proof_text, proven, way_text
+from hetero_mtf.report.pipeline import stages_table
+from hetero_mtf.report.table import Table, alternatives_table, prediction_table, sizes_table, worth_table
+from hetero_mtf.units import seconds_text
+
+
+def plan_report(plan: Plan) -> str:
+    """Return a plan's layouts, its prediction and what it was chosen over as text.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    head = f"Network {plan.digest} in {plan.dtype}, schedule {way_text(plan)}"
+    layouts = sizes_table(plan)
+    supposed = "".join(f"\nSupposed, not measured: {clause}" for clause in plan.supposed)
+    parts = [f"{head}\n{layouts.title}{supposed}", _untitled(layouts)]
+    if len(plan.stages) > 1:
+        parts.append(stages_table(plan).text())
+    if plan.predicted is None:
+        return "\n\n".join([*parts, "Nothing is predicted: the plan was typed by hand."])
+    seconds = plan.predicted
+    called = {"call": seconds.call_s} if seconds.call_s > 0 else {}
+    named = {**called, "forward": seconds.forward_s, "backward": seconds.backward_s, "update": seconds.update_s}
+    passes = ", ".join(f"{name} {seconds_text(value)}" for name, value in named.items())
+    parts += [_untitled(prediction_table(plan)), f"Predicted step: {seconds_text(seconds.step_s)} ({passes})"]
+    if plan.proof is not None:
+        parts.append(f"{proven(plan).capitalize()}: {proof_text(plan.proof)}")
+    if plan.alternatives:
+        parts.append(alternatives_table(plan).text())
+    if plan.worth:
+        parts.append(worth_table(plan).text())
+    return "\n\n".join(parts)
+
+
+def _untitled(table: Table) -> str:
+    """Return the table alone: a title above it would be folded to its width."""
+    return dataclasses.replace(table, title="").text()

@@ -1,0 +1,1 @@
+"""The model and the data of a command, and what is prepared before a training."""

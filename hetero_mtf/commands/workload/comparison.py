@@ -1,0 +1,113 @@
+"""The table that tells what a plan is worth: a step on each device alone, split equally, simpler, as planned, and the ideal."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import shlex
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetero_mtf.commands.options.shared import OptimizerChoice
+from hetero_mtf.commands.workload.preparation import Prepared
+from hetero_mtf.commands.workload.workload import Subject
+from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.pipeline.baselines import simpler_pipelines
+from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.report.progress import progress
+from hetero_mtf.report.step_time import StepTime, StepTimes
+from hetero_mtf.report.table import NOTHING, Table, step_time_table
+from hetero_mtf.training.timing import time_plans
+
+ROUNDS, STEPS = 7, 3
+_EVEN, _PLANNED = "equal split", "planned"
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """What a plan is worth.
+
+    Parameters
+    ----------
+    text : the table for people.
+    times : what is in it.
+    """
+
+    text: str
+    times: StepTimes
+
+
+def compare(subject: Subject, prepared: Prepared, cluster: Any, optimizer: OptimizerChoice, metrics: Mapping[str, float]) -> Comparison:
+    """Return the table and what it was made from, measured now: medians of rounds in which the plans take turns.
+
+    Parameters
+    ----------
+    subject : model and data; the steps train on its first batch.
+    prepared : the plan and, for predictions, its profile.
+    cluster : live cluster.
+    optimizer : the optimizer.
+    metrics : test metrics of the trained model, added below the times.
+    """
+    batch_size = prepared.plan.batch_size
+    alone = [Plan.single(subject.graph, index, cluster, batch_size) for index in range(len(cluster.devices))]
+    even = Plan.even(subject.graph, cluster, batch_size)
+    simpler = simpler_pipelines(subject.graph, prepared.plan)
+    plans = {**{str(index): plan for index, plan in enumerate(alone)}, _EVEN: even, **simpler, _PLANNED: prepared.plan}
+    x, y = subject.data.first(batch_size)
+    with progress("comparing", len(plans) * (ROUNDS + 1)) as advance:
+        found = time_plans(
+            subject.model, plans, cluster, x, y, optimizer=optimizer.make(), loss=subject.loss, rounds=ROUNDS, steps=STEPS, done=advance
+        )
+    measured = {name: statistics.median(seconds) for name, seconds in found.items()}
+    heading = f"{command_line(sys.argv)}\nMedians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples, the plans taking turns"
+    times = step_times(prepared, alone, {_EVEN: even, **simpler}, measured)
+    return Comparison(f"{heading}\n\n{_table(times, metrics).text()}", times)
+
+
+def step_times(prepared: Prepared, alone: Sequence[Plan], others: Mapping[str, Plan], measured: Mapping[str, float]) -> StepTimes:
+    """Return measured and predicted seconds side by side.
+
+    Parameters
+    ----------
+    prepared : the plan and its profile; without a profile only the plan's own prediction is known.
+    alone : (devices,) plans that train on one device.
+    others : name -> plan: "equal split", and what else a pipeline is set beside.
+    measured : seconds a step by "0", "1", ..., the names of the others and "planned".
+    """
+    costs, plan = Costs(prepared.profile) if prepared.profile is not None else None, prepared.plan
+    devices = tuple(StepTime(plan.devices[i], _predicted_s(p, costs), measured[str(i)]) for i, p in enumerate(alone))
+    planned = StepTime(f"planned ({plan.strategy})", plan.predicted.step_s if plan.predicted else None, measured[_PLANNED])
+    even, *simpler = (StepTime(name, _predicted_s(other, costs), measured[name]) for name, other in others.items())
+    return StepTimes(devices, planned, even, tuple(simpler))
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """Return a process's arguments as one would type them.
+
+    Parameters
+    ----------
+    arguments : the program and what follows it, as in `sys.argv`.
+
+    Examples
+    --------
+    >>> command_line(["/opt/bin/hetero-mtf", "train", "--data", "my data"])
+    "hetero-mtf train --data 'my data'"
+    """
+    program = pathlib.Path(arguments[0])
+    name = ["python", os.path.relpath(program)] if program.suffix == ".py" else [program.name]
+    return shlex.join([*name, *arguments[1:]])
+
+
+def _predicted_s(plan: Plan, costs: Costs | None) -> float | None:
+    predicted = predict_plan(costs, plan) if costs is not None else None
+    return (predicted.step_s or None) if predicted is not None else None
+
+
+def _table(times: StepTimes, metrics: Mapping[str, float]) -> Table:
+    table = step_time_table(times)
+    rows = tuple((f"test {name.replace('_', ' ')}", NOTHING, f"{value:.4f}", "") for name, value in metrics.items() if name != "loss")
+    return dataclasses.replace(table, rows=(*table.rows, *rows))

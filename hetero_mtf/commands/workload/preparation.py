@@ -1,0 +1,189 @@
+"""What has to be there before training: a profile that was measured here, and a plan that fits."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+import click
+
+from hetero_mtf.commands.options.shared import BATCH_SIZE, OptimizerChoice
+from hetero_mtf.commands.output.profile_warnings import tell_doubts
+from hetero_mtf.devices import ClusterRecord
+from hetero_mtf.errors import PlanError, ProfileError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.choose import plan
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What the command line says about the plan.
+
+    Parameters
+    ----------
+    plan_file, profile_file : files to take it from, at most one of them.
+    strategy : how to choose from a profile.
+    batch_size : samples a step; None for the file's.
+    budget_s : seconds calibration may take, None for what it needs.
+    beside : path of a file beside which a new profile and plan are saved, such as run/state.npz.
+    """
+
+    plan_file: str | None = None
+    profile_file: str | None = None
+    strategy: str = "auto"
+    batch_size: int | None = None
+    budget_s: float | None = None
+    beside: str = "train"
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A plan to train by, and the profile it comes from, None if it was read from a file.
+
+    Parameters
+    ----------
+    plan : Plan.
+    profile : Profile or None.
+    """
+
+    plan: Plan
+    profile: Profile | None
+
+
+def prepare(wanted: Wanted, cluster: Any, model: Any, graph: LayerGraph, optimizer: OptimizerChoice) -> Prepared:
+    """Return the plan to train by; without a plan or profile, measure and plan first and save both.
+
+    Parameters
+    ----------
+    wanted : what was asked for.
+    cluster : live cluster.
+    model, graph : Keras model and its LayerGraph.
+    optimizer : the optimizer to train with.
+
+    Raises
+    ------
+    HeteroError
+        If a file cannot be read, or is for another network, cluster, batch size or optimizer.
+    """
+    if wanted.plan_file is not None:
+        found = Plan.load(wanted.plan_file)
+        _check_batch_size(found, wanted)
+        return Prepared(found, None)
+    if wanted.profile_file is not None:
+        profile = Profile.load(wanted.profile_file)
+        check_profile(profile, wanted.profile_file, graph, cluster.record)
+        made = plan(profile, wanted.batch_size, wanted.strategy, optimizer.name)
+        tell_doubts(profile, cluster.record)
+        return Prepared(made, profile)
+    return _measured(wanted, cluster, model, optimizer)
+
+
+def _measured(wanted: Wanted, cluster: Any, model: Any, optimizer: OptimizerChoice) -> Prepared:
+    profile_path, plan_path = saved_paths(wanted.beside)
+    click.echo("there is neither a plan nor a profile: measuring the devices first")
+    profile = measure(cluster, model, wanted.batch_size or BATCH_SIZE, optimizer, wanted.budget_s)
+    profile.save(profile_path)
+    made = plan(profile, strategy=wanted.strategy)
+    made.save(plan_path)
+    click.echo(f"saved {profile_path} and {plan_path}")
+    return Prepared(made, profile)
+
+
+def saved_paths(beside: str) -> tuple[pathlib.Path, pathlib.Path]:
+    """Return where the profile and the plan of a run are saved.
+
+    Parameters
+    ----------
+    beside : path of a file of the run.
+
+    Examples
+    --------
+    >>> [str(path) for path in saved_paths("run/state.npz")]
+    ['run/state-profile.json', 'run/state-plan.json']
+    """
+    path = pathlib.Path(beside)
+    return path.with_name(f"{path.stem}-profile.json"), path.with_name(f"{path.stem}-plan.json")
+
+
+def measured_path(beside: str) -> pathlib.Path:
+    """Return where the measured times of a run are saved.
+
+    Parameters
+    ----------
+    beside : path of a file of the run.
+
+    Examples
+    --------
+    >>> str(measured_path("run/state.npz"))
+    'run/state-measured.json'
+    """
+    path = pathlib.Path(beside)
+    return path.with_name(f"{path.stem}-measured.json")
+
+
+def measure(
+    cluster: Any, model: Any, batch_size: int, optimizer: OptimizerChoice, budget_s: float | None, earlier: Profile | None = None
+) -> Profile:
+    """Return the profile of a cluster for a model, with a progress bar; an interruption ends the cluster.
+
+    Parameters
+    ----------
+    cluster : live cluster.
+    model : Keras model.
+    batch_size : samples a step.
+    optimizer : whose updates are measured.
+    budget_s : seconds it may take, None for what it needs.
+    earlier : a profile, of which what still holds is kept.
+    """
+    from hetero_mtf.calibration.calibrate import calibrate
+    from hetero_mtf.commands.process.interruption import interruptible
+
+    with interruptible(cluster.close):
+        return calibrate(cluster, model, batch_size=batch_size, optimizer=optimizer.make(), budget_s=budget_s, earlier=earlier)
+
+
+def check_profile(profile: Profile, path: str | os.PathLike[str], graph: LayerGraph, cluster: ClusterRecord) -> None:
+    """Refuse a profile that was measured for another network or on other devices.
+
+    Devices are compared by name, kind, model, share and place; a host may have a new name.
+
+    Parameters
+    ----------
+    profile : the profile.
+    path : where it was read from.
+    graph : the network to train.
+    cluster : the devices to train on.
+
+    Raises
+    ------
+    ProfileError
+        If they differ.
+    """
+    if profile.graph.digest != graph.digest:
+        measured, wanted = _network(profile.graph), _network(graph)
+        raise ProfileError(f"{path} was measured for a network of {measured}, this model has {wanted}; calibrate again with this model")
+    if _traits(profile.cluster) != _traits(cluster):
+        measured, wanted = _listed(profile.cluster), _listed(cluster)
+        raise ProfileError(f"{path} was measured on {measured}, this cluster has {wanted}; calibrate again on this cluster")
+
+
+def _network(graph: LayerGraph) -> str:
+    return f"{len(graph.layers)} layers in {graph.dtype} (digest {graph.digest})"
+
+
+def _traits(cluster: ClusterRecord) -> list[tuple[Any, ...]]:
+    return [(d.name, d.kind, d.model, d.share, d.tf_device) for d in cluster.devices]
+
+
+def _listed(cluster: ClusterRecord) -> str:
+    return ", ".join(" ".join(part for part in (d.name, d.model, f"at {d.share:g}") if part) for d in cluster.devices)
+
+
+def _check_batch_size(found: Plan, wanted: Wanted) -> None:
+    if wanted.batch_size not in (None, found.batch_size):
+        asked = f"{wanted.plan_file} is for batches of {found.batch_size} and --batch-size is {wanted.batch_size}"
+        raise PlanError(f"{asked}; leave the option out or plan again")

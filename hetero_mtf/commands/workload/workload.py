@@ -1,0 +1,140 @@
+"""What is trained or tested: a model, a data set, and the loss and metrics that go with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetero_mtf.commands.options.shared import ObjectiveChoice
+from hetero_mtf.commands.workload.model_file import load_model
+from hetero_mtf.commands.workload.objective import check_targets, loss_of, loss_text, metrics_of
+from hetero_mtf.commands.workload.stored import Stored, data_path
+from hetero_mtf.data.labelled import LabelledData
+from hetero_mtf.data.named import load
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.layers import layer_graph
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A model with its data.
+
+    Parameters
+    ----------
+    model : Keras model.
+    graph : its LayerGraph.
+    data : the data set.
+    stored : what has to be stored with the trained network, None if nothing.
+    choice : loss and metrics that the command line names.
+    """
+
+    model: Any
+    graph: LayerGraph
+    data: LabelledData
+    stored: Stored | None = None
+    choice: ObjectiveChoice = ObjectiveChoice()
+
+    @property
+    def loss(self) -> Any:
+        """The Keras loss: the one chosen, or the one that goes with them."""
+        return loss_of(self.data, self.graph, self.choice)
+
+    @property
+    def metrics(self) -> list[Any]:
+        """The Keras metrics: those chosen, or those that go with them."""
+        return metrics_of(self.data, self.graph, self.choice)
+
+    @property
+    def loss_text(self) -> str:
+        """A line on the loss, which says whether it is a guess."""
+        return loss_text(self.data, self.graph, self.choice)
+
+    def choosing(self, choice: ObjectiveChoice) -> Subject:
+        """Return the same with other loss and metrics, which are checked against the data and the model.
+
+        Parameters
+        ----------
+        choice : what the command line names.
+
+        Raises
+        ------
+        HeteroError
+            If there is no such metric, or the targets do not fit the model and the loss.
+        """
+        subject = dataclasses.replace(self, choice=choice)
+        metrics_of(self.data, self.graph, choice)
+        check_targets(self.data, self.model, self.graph, choice)
+        return subject
+
+    def metrics_text(self, metrics: Mapping[str, float], part: str = "test") -> str:
+        """Return metrics as a sentence.
+
+        Parameters
+        ----------
+        metrics : name -> value over the samples.
+        part : the part they are of.
+        """
+        found = ", ".join(f"{part} {name.replace('_', ' ')} {value:.4f}" for name, value in metrics.items())
+        return f"{found} over {self.data.counts[part]} samples of {self.data.name}"
+
+
+    def store(self, beside: Sequence[str]) -> tuple[pathlib.Path, ...]:
+        """Write what has to be stored beside files of the training, and return the paths.
+
+        Parameters
+        ----------
+        beside : the files.
+
+        Raises
+        ------
+        HeteroError
+            If it cannot be written.
+        """
+        if self.stored is None:
+            return ()
+        paths = tuple(dict.fromkeys(map(data_path, beside)))
+        for path in paths:
+            self.stored.save(path)
+        return paths
+
+
+def load_subject(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str, data: str, seed: int = 0) -> Subject:
+    """Return a model and a data set by their names on the command line, the data first as they fail sooner.
+
+    Parameters
+    ----------
+    model, arguments, dtype, seed : as for `load_model`.
+    data : as for `hetero_mtf.data.load`.
+
+    Raises
+    ------
+    HeteroError
+        If one of them cannot be had, or the model holds what is not supported.
+    """
+    found = load(data, dtype=dtype)
+    network, graph = load_network(model, arguments, dtype, found.name, seed)
+    return Subject(network, graph, found)
+
+
+def load_network(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str, data: str, seed: int = 0) -> tuple[Any, LayerGraph]:
+    """Return a model for a data set, and its LayerGraph.
+
+    Parameters
+    ----------
+    model, arguments, dtype, seed : as for `load_model`.
+    data : name of the data set, for messages.
+
+    Raises
+    ------
+    HeteroError
+        If it cannot be had, holds what is not supported, or has several inputs or outputs.
+    """
+    network = load_model(model, dict(arguments), dtype, seed)
+    graph = layer_graph(network)
+    if len(graph.inputs) > 1 or len(graph.outputs) > 1:
+        ends = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
+        raise UnsupportedError(f"{model} has {ends} and the data set {data} one of each; train it in Python, with hm.Trainer")
+    return network, graph

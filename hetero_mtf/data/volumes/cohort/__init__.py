@@ -1,0 +1,1 @@
+"""A cohort: its table of participants, its classes and its splits."""

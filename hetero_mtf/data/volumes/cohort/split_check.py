@@ -1,0 +1,147 @@
+"""Checks splits, drawn or made by hand: every fault at once."""
+
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from hetero_mtf.data.volumes.cohort.fault import Fault, report
+from hetero_mtf.data.volumes.cohort.participants import Participants
+from hetero_mtf.data.volumes.cohort.splits import VERSION, Split, participant_labels
+from hetero_mtf.json_file import read_json
+from hetero_mtf.json_records import Fault as Entry
+from hetero_mtf.json_records import read_fields
+
+_NAMED = 5  # participants in a message
+
+
+def read_split(path: str | os.PathLike[str], participants: Participants, usable: Participants | None = None) -> Split:
+    """Return the split in a JSON file, as `Split.save` wrote it or a person did.
+
+    By hand: {"kind": "split", "version": 1, "train": ["sub-01", ...], "test": [...]}, and "validation" where wanted.
+
+    Parameters
+    ----------
+    path : the file.
+    participants, usable : as for `check_split`.
+
+    Raises
+    ------
+    DataError
+        With every fault of the file.
+    """
+    split, faults = examine_split(path, participants, usable)
+    if faults:
+        raise report(os.fspath(path), faults, "mend the file, or take it away and let the split be drawn")
+    return split
+
+
+def examine_split(
+    path: str | os.PathLike[str], participants: Participants, usable: Participants | None = None
+) -> tuple[Split, list[Fault]]:
+    """Return the split in a JSON file and its faults.
+
+    Parameters
+    ----------
+    path, participants, usable : as for `read_split`.
+
+    Raises
+    ------
+    HeteroError
+        If the file is missing, not JSON, or no split of this version.
+    """
+    document = read_json(path, kind="split", version=VERSION)
+    entries: list[Entry] = []
+    split = Split(**read_fields(Split, document, "", entries, frozenset({"kind", "version"})))
+    faults = [Fault(f"{pathlib.Path(path).name}: {entry}; correct it") for entry in entries]
+    unread = {entry.path.partition("[")[0] for entry in entries}
+    return split, [*faults, *check_split(split, participants, usable, unread=unread)]
+
+
+def check_split(split: Split, participants: Participants, usable: Participants | None = None, *, unread: Iterable[str] = ()) -> list[Fault]:
+    """Return everything that is wrong with a split of a cohort; what is only worth knowing, `split_notes` returns.
+
+    Parameters
+    ----------
+    split : Split.
+    participants : the whole table.
+    usable : the scans that can be read; None: all.
+    unread : parts that could not be read as a whole, and are not asked for what they lack.
+    """
+    whole = {name: ids for name, ids in split.parts.items() if name not in set(unread)}
+    faults = [Fault(f"{name} part: {_several(ids)} named twice; name each once") for name, ids in _repeated(split.parts).items() if ids]
+    faults += [Fault(f"{text}; keep each in one part, or what is tested was trained on") for text in shared_participants(split)]
+    known = set(participants.ids)
+    for name, ids in split.parts.items():
+        named = [i for i in dict.fromkeys(ids) if i or name in whole]  # "" stands for what could not be read
+        unknown = [i for i in named if i not in known]
+        wrong = f"{name} part: {_several(unknown)} not in the table {participants.path}"
+        faults += [Fault(f"{wrong}; {_spelt(unknown, known)}")] if unknown else []
+    for name, ids in whole.items():
+        faults += _absent(name, ids, usable or participants)
+    return faults
+
+
+def split_notes(split: Split, participants: Participants) -> list[str]:
+    """Return what is worth knowing of a split: participants in no part, and how those with several labels were counted.
+
+    Parameters
+    ----------
+    split : Split.
+    participants : the table.
+    """
+    placed = {i for ids in split.parts.values() for i in ids}
+    left = [i for i in participants.ids if i not in placed]
+    notes = [f"{len(left)} of {len(participants.ids)} participants are in no part and left out: {_some(left)}"] if left else []
+    several = [i for i, labels in participant_labels(participants).items() if len(labels) > 1]
+    if several:
+        who = "1 participant has sessions of different labels and counts" if len(several) == 1 else ""
+        who = who or f"{len(several)} participants have sessions of different labels and count"
+        notes.append(f"{who} as of the rarest: {_some(several)}")
+    return notes
+
+
+def shared_participants(split: Split) -> list[str]:
+    """Return for every two parts the participants that are in both, as text; none where nothing leaks.
+
+    Parameters
+    ----------
+    split : Split.
+    """
+    names = list(split.parts)
+    pairs = [(first, second) for at, first in enumerate(names) for second in names[at + 1 :]]
+    both = {pair: sorted(set(split.parts[pair[0]]) & set(split.parts[pair[1]])) for pair in pairs}
+    return [f"{_several(ids)} in the {first} part and in the {second} part" for (first, second), ids in both.items() if ids]
+
+
+def _repeated(parts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {name: [i for i, count in collections.Counter(ids).items() if count > 1] for name, ids in parts.items()}
+
+
+def _absent(name: str, ids: Sequence[str], usable: Participants) -> Iterator[Fault]:
+    """Yield what a part lacks: participants, or those of a class."""
+    if not ids:
+        yield Fault(f"{name} part: it is empty; name participants")
+        return
+    present = {scan.label for scan in usable.part(ids).scans}
+    for label in usable.classes:
+        if label not in present:
+            yield Fault(f"{name} part: no participant with a usable scan is of class {label!r}; put some there")
+
+
+def _spelt(unknown: Sequence[str], known: set[str]) -> str:
+    """Return what to do about unknown ids: the table may write them without sub-, or with it."""
+    turned = {who: who.removeprefix("sub-") if who.startswith("sub-") else f"sub-{who}" for who in unknown}
+    meant = next((f"{other!r} for {who!r}" for who, other in turned.items() if other in known), "")
+    return f"write ids as the table does, {meant}" if meant else "correct the ids, or take them out"
+
+
+def _several(ids: Sequence[str]) -> str:
+    return f"{_some(ids)} {'is' if len(ids) == 1 else 'are'}"
+
+
+def _some(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return ", ".join(i or "''" for i in ids[:_NAMED]) + more

@@ -1,0 +1,1 @@
+"""One volume: its file, its grid, its intensities and its preprocessing."""

@@ -1,0 +1,1 @@
+"""Layers that contract channels or positions: dense layers and attention."""

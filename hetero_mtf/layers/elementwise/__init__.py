@@ -1,0 +1,1 @@
+"""Layers that compute each element from the elements at its place."""

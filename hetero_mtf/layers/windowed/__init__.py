@@ -1,0 +1,1 @@
+"""Layers that compute on windows: convolutions and pools."""

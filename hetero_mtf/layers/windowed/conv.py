@@ -1,0 +1,78 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.records import Layer
+from hetero_mtf.layers.contraction.kernel import MixingKind
+from hetero_mtf.layers.kind import REPLICATED, LayerKind, Shape
+from hetero_mtf.layers.windowed.window import convolved_space
+
+
+class Convolution(MixingKind):
+    """A convolution, channels last; kernel (*kernel_size, input channels / groups, filters)."""
+
+    units_option = "filters"
+    kept = ("filters", "kernel_size", "strides", "padding", "dilation_rate", "groups", *MixingKind.kept)
+    fixed = {**MixingKind.fixed, "data_format": ("channels_last",), "padding": ("same", "valid")}
+
+    def of(self, attributes: Mapping[str, Any]) -> LayerKind:
+        return self if attributes.get("groups", 1) == 1 else GroupedConvolution(self)
+
+    def kernel_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        channels, groups = inputs[0][-1], attributes.get("groups", 1)
+        if channels % groups or attributes["filters"] % groups:
+            words = f"a {self.keras_class} has {groups} groups of {channels} channels and {attributes['filters']} filters"
+            raise UnsupportedError(f"{words}; choose groups that divide both")
+        return (*attributes["kernel_size"], channels // groups, attributes["filters"])
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return (*convolved_space(attributes, inputs[0][:-1]), attributes["filters"])
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        given = layer.attributes
+        options = {key: given[key] for key in ("strides", "padding", "dilation_rate", "groups") if key in given}
+        return self.finish(b, layer, b.convolve(inputs[0], "kernel", **options))
+
+
+class Conv2D(Convolution):
+    """`keras.layers.Conv2D`."""
+
+    keras_class = "Conv2D"
+
+
+class Conv3D(Convolution):
+    """`keras.layers.Conv3D`."""
+
+    keras_class = "Conv3D"
+
+
+class GroupedConvolution(LayerKind):
+    """A convolution in groups: no column or row, as each filter reads the channels of its group only.
+
+    Parameters
+    ----------
+    plain : the kind that it is but for its layouts.
+    """
+
+    def __init__(self, plain: Convolution) -> None:
+        self.plain = plain
+
+    @property
+    def keras_class(self) -> str:  # type: ignore[override]
+        return self.plain.keras_class
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return self.plain.output_shape(attributes, inputs)
+
+    def layouts(self, layer: Layer) -> frozenset[str]:
+        return REPLICATED
+
+    def needs(self, layer: Layer) -> frozenset[str]:
+        return self.plain.needs(layer)
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return self.plain.build(b, layer, inputs)

@@ -1,0 +1,1 @@
+"""Cutting a chain of blocks into stages: the problem, its bounds, and the exact, genetic and simple allocators."""

@@ -1,0 +1,175 @@
+"""One call for all allocators of a chain: each answer with the optimum or a bound beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+
+from hetero_mtf.errors import PlanError
+from hetero_mtf.planning.allocation.dual_bound import dual_bound
+from hetero_mtf.planning.allocation.exact import exact_allocation, exact_work
+from hetero_mtf.planning.allocation.genetic import Evolved, Progress, genetic_allocation
+from hetero_mtf.planning.allocation.genetic_islands import Evolution
+from hetero_mtf.planning.allocation.memory_fault import impossible
+from hetero_mtf.planning.allocation.partition import equal_cut, proportional_cut
+from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, check_stages
+from hetero_mtf.units import bytes_text
+
+YARDSTICKS = ("even", "proportional")
+ALLOCATORS = ("auto", "exact", "genetic", *YARDSTICKS)
+CHEAP = 4e6  # states of the dynamic program that take some tenths of a second for a bottleneck
+POSSIBLE = 2e8  # states that fit into the memory of a usual machine
+
+
+@dataclasses.dataclass(frozen=True)
+class Allocated:
+    """An allocation, how good it is, and how that is known.
+
+    Parameters
+    ----------
+    allocation : cuts and groups; its memory fits.
+    value : J, seconds.
+    bound : seconds that no allocation with so many stages is below.
+    gap : value / bound - 1; infinite for a bound of 0.
+    status : "optimal", "time limit" (exact, but stopped before its proof), or "heuristic".
+    allocator : "exact", "genetic", "even" or "proportional".
+    reason : why this allocator, and what the bound is, for people.
+    value_before_polish : J before the cuts were made the best for the order found, seconds; `value` where nothing is polished.
+    history : (generations,) best J after each generation, seconds; empty unless genetic.
+    """
+
+    allocation: Allocation
+    value: float
+    bound: float
+    gap: float
+    status: str
+    allocator: str
+    reason: str
+    value_before_polish: float
+    history: tuple[float, ...] = ()
+
+
+def allocate(
+    problem: ChainProblem,
+    allocator: str = "auto",
+    *,
+    stages: int | None = None,
+    seed: int = 0,
+    evolution: Evolution | None = None,
+    time_limit_s: float | None = None,
+    progress: Progress | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Allocated:
+    """Return an allocation of the chain with the optimum, or a lower bound, beside it, which the genetic allocator is never shown.
+
+    Parameters
+    ----------
+    problem : ChainProblem.
+    allocator : "exact"; "genetic"; "even" (as many blocks each); "proportional" (work in proportion to speed); or "auto": exact
+        where that is cheap, else genetic.
+    stages : number of stages; None for any.
+    seed : of the genetic allocator.
+    evolution : how it evolves; None for what suits the size.
+    time_limit_s : seconds after which the allocator stops with its best so far; None for no limit. An answer that was stopped may
+        be another one on another day.
+    progress : called by the genetic allocator after each generation with the generation, all generations and the best J.
+    clock : seconds that pass.
+
+    Raises
+    ------
+    PlanError
+        If the allocator is not known, there cannot be so many stages, or no allocation fits into memory: then by how much it
+        misses and what would be possible. For "even" and "proportional" also if theirs does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> links = np.zeros((2, 2))
+    >>> problem = ChainProblem(np.array([[1.0, 1, 1], [9, 2, 2]]), ((0,), (1,)), np.ones(2), links, links, np.ones(3), np.ones(3),
+    ...     np.full(2, np.inf), microbatches=5)
+    >>> found = allocate(problem)
+    >>> found.allocator, found.allocation.groups, found.value, found.gap
+    ('exact', (0, 1), 12.0, 0.0)
+    """
+    if allocator not in ALLOCATORS:
+        raise PlanError(f"allocator {allocator!r} is not known; use one of {', '.join(ALLOCATORS)}")
+    check_stages(problem, stages)
+    end_s = math.inf if time_limit_s is None else clock() + time_limit_s
+
+    def late() -> bool:
+        return clock() >= end_s
+
+    chosen, why = _chosen(problem, allocator)
+    if chosen == "exact":
+        found = _exact(problem, stages, late)
+    elif chosen in YARDSTICKS:
+        found = _beside_bound(problem, stages, chosen, _yardstick(problem, stages, chosen), late)
+    else:
+        evolved = genetic_allocation(problem, stages=stages, seed=seed, evolution=evolution, out_of_time=late, progress=progress)
+        found = _beside_bound(problem, stages, chosen, evolved, late)
+    return dataclasses.replace(found, reason=f"{why}; {found.reason}")
+
+
+def _chosen(problem: ChainProblem, allocator: str) -> tuple[str, str]:
+    """Return the allocator that serves, and why it does."""
+    if allocator != "auto":
+        return allocator, f"{allocator}, as asked for"
+    size = f"{problem.blocks} blocks on {len(problem.groups)} groups"
+    if _cheap(problem):
+        return "exact", f"exact, as {size} are cheap to solve"
+    return "genetic", f"genetic, as {size} are many to solve exactly"
+
+
+def _cheap(problem: ChainProblem) -> bool:
+    return exact_work(problem) <= CHEAP
+
+
+def _exact(problem: ChainProblem, stages: int | None, out_of_time: Callable[[], bool]) -> Allocated:
+    if exact_work(problem) > POSSIBLE:
+        size = f"{problem.blocks} blocks on {len(problem.groups)} groups"
+        raise PlanError(f"{size} have too many sets of devices to go through; use allocator genetic")
+    found = exact_allocation(problem, stages, out_of_time=out_of_time)
+    if found.answer is None:
+        if math.isinf(found.bound):
+            raise impossible(problem, stages, None, proven=True, cheap=_cheap(problem))
+        raise PlanError("the time limit ended the exact allocator before it had an allocation; allow more seconds or use allocator genetic")
+    optimal = found.bound >= found.value * (1 - 1e-9)
+    bound, status = (found.value, "optimal") if optimal else (found.bound, "time limit")
+    beside = "proven best" if optimal else "stopped by the time limit before it was proven best"
+    return Allocated(found.answer, found.value, bound, _gap(found.value, bound), status, "exact", beside, found.value)
+
+
+def _yardstick(problem: ChainProblem, stages: int | None, allocator: str) -> Evolved:
+    """Return the equal or the proportional cut as what needs no evolution."""
+    allocation = (equal_cut if allocator == "even" else proportional_cut)(problem, stages)
+    if short := problem.shortfall_bytes(allocation):
+        raise PlanError(f"the {allocator} cut is {bytes_text(short)} short on a device; use allocator exact or genetic")
+    value = problem.value(allocation)
+    return Evolved(allocation, value, value, broken=0, generations=0, history=(), state={})
+
+
+def _beside_bound(problem: ChainProblem, stages: int | None, allocator: str, found: Evolved, out_of_time: Callable[[], bool]) -> Allocated:
+    """Return what a heuristic found with the optimum where it is cheap, else with a bound."""
+    if found.broken:
+        raise impossible(problem, stages, found.allocation, proven=False, cheap=_cheap(problem))
+    value = found.value
+    bound, beside = _bound(problem, stages, value, out_of_time)
+    status = "optimal" if bound >= value * (1 - 1e-9) else "heuristic"
+    before, history = found.value_before_polish, found.history
+    return Allocated(found.allocation, value, bound, _gap(value, bound), status, allocator, beside, before, history)
+
+
+def _bound(problem: ChainProblem, stages: int | None, value: float, out_of_time: Callable[[], bool]) -> tuple[float, str]:
+    """Return the optimum where it is cheap, else a bound, and which of them it is; the optimum takes its time even where time is out."""
+    if _cheap(problem):
+        best = exact_allocation(problem, stages, known=value)
+        return min(best.bound, value), "beside the exact optimum"
+    return dual_bound(problem, stages, value, out_of_time=out_of_time), "beside a lower bound"
+
+
+def _gap(value: float, bound: float) -> float:
+    if bound <= 0:
+        return math.inf if value > 0 else 0.0
+    return max(0.0, value / bound - 1)

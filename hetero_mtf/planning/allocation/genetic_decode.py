@@ -1,0 +1,186 @@
+"""The best partition for many orders of groups at once: which groups of an order have a stage, and where the chain is cut."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hetero_mtf.planning.allocation.genetic_population import Evaluation, Genomes
+
+_FEW = 24  # groups in an order, of which any number may be left out between two stages
+_SKIPPED = 2  # of longer orders
+_INSERTED = 4  # unused groups, at most, that an order is given besides
+
+
+class Sequences(NamedTuple):
+    """Orders of groups of which some may be left out.
+
+    Parameters
+    ----------
+    groups : (rows, places) array of int, groups in order, of which no two share a device; any number where a place holds none.
+    counts : (rows,) array of int, places of each row that hold a group: the first ones.
+    """
+
+    groups: np.ndarray
+    counts: np.ndarray
+
+
+def drawn_sequences(evaluation: Evaluation, genomes: Genomes, rng: np.random.Generator) -> Sequences:
+    """Return the groups in use of each allocation in their order, with some that are unused inserted at random places.
+
+    With a fixed number of stages none is inserted.
+
+    Parameters
+    ----------
+    evaluation : of the problem.
+    genomes : valid allocations.
+    rng : random numbers.
+    """
+    order = genomes.order
+    rows, groups = order.shape
+    counts = (genomes.starts < evaluation.blocks).sum(axis=1)
+    place = np.arange(groups)
+    spare = np.minimum(groups - counts, _INSERTED if evaluation.stages is None else 0)
+    inserted = (rng.random(rows) * (spare + 1)).astype(int)
+    drawn = rng.permuted(np.broadcast_to(place, order.shape), axis=1).astype(float)
+    drawn[place < counts[:, None]] = np.inf
+    nth = np.argsort(np.argsort(drawn, axis=1), axis=1)
+    taken = (nth < inserted[:, None]) & (place >= counts[:, None])
+    taken &= evaluation.apart(order, place < counts[:, None], taken)
+    aside = rng.random(order.shape) * (counts[:, None] + 1) - 1.0
+    key = np.where(place < counts[:, None], place, np.where(taken, aside, np.inf))
+    counts = counts + taken.sum(axis=1)
+    by = np.argsort(key, axis=1, kind="stable")[:, : int(counts.max())]
+    return Sequences(np.take_along_axis(order, by, axis=1), counts)
+
+
+def decoded(evaluation: Evaluation, genomes: Genomes, sequences: Sequences, limit_s: np.ndarray) -> Genomes:
+    """Return the allocations of least sum for some orders of groups; a row for which there is none is unchanged.
+
+    Minimises, for each row, sum_s t_s + sum_s c_s over the subsequences of its order and all cuts, with t_s, c_s <= T of the row.
+    With a fixed number of stages every group of the order has a stage.
+
+    Parameters
+    ----------
+    evaluation : of the problem.
+    genomes : the rows, valid; changed in place.
+    sequences : their orders.
+    limit_s : (rows,) array of float, T: the most seconds of a stage or a transfer.
+
+    Notes
+    -----
+    A dynamic program from the last group to the first over (group of the order, first block of its stage), in step for all rows.
+    Memory is a hard limit; a stage is taken to have all later groups of its order behind it: with groups left out that may be
+    stricter than need be, never less strict. Of an order of more than 24 groups at most two are left out between two stages.
+    O(rows * places * blocks * (log(blocks) + groups left out)).
+
+    References
+    ----------
+    Prins, "A simple and effective evolutionary algorithm for the vehicle routing problem", Computers & Operations Research 31
+    (2004) 1985-2002, evolves an order and partitions it at best in the same way.
+    """
+    table = _Table(evaluation, sequences, limit_s)
+    chosen, starts, reached = table.read_off()
+    done = np.flatnonzero(reached)
+    genomes.starts[done], chosen = starts[done], chosen[done]
+    # the groups that are not used come behind in the order that they had
+    rank = np.full((len(done), genomes.order.shape[1] + 1), evaluation.width)
+    np.put_along_axis(rank, chosen, np.arange(evaluation.width)[None, :], axis=1)
+    kept = np.take_along_axis(rank[:, :-1], genomes.order[done], axis=1)
+    genomes.order[done] = np.take_along_axis(genomes.order[done], np.argsort(kept, axis=1, kind="stable"), axis=1)
+    return genomes
+
+
+class _Table:
+    """The dynamic program.
+
+    Attributes
+    ----------
+    ends : (rows, places, blocks + 1) last end of a stage from each block on.
+    entered : (rows, places, blocks + 1) least seconds behind a stage that ends at each block.
+    behind : (rows, places, blocks + 1) least seconds of a stage from each block on and all behind it.
+    """
+
+    def __init__(self, evaluation: Evaluation, sequences: Sequences, limit_s: np.ndarray) -> None:
+        self.evaluation, self.blocks, self.limit_s = evaluation, evaluation.blocks, limit_s
+        self.groups, self.counts = sequences
+        self.fixed = evaluation.stages is not None
+        self.skipped = 0 if self.fixed else self.groups.shape[1] if self.groups.shape[1] <= _FEW else _SKIPPED
+        rows, places = self.groups.shape
+        self.ends = np.zeros((rows, places, self.blocks + 1), int)
+        self.entered, self.behind = (np.full((rows, places, self.blocks + 1), np.inf) for _ in range(2))
+        for at in range(places - 1, -1, -1):
+            self._solve(at)
+
+    def _solve(self, at: int) -> None:
+        entered, groups = self.entered[:, at], self.groups[:, at]
+        for later in range(at + 1, min(self.groups.shape[1], at + 2 + self.skipped)):
+            sent = self.evaluation.sent_s(groups, self.groups[:, later])
+            sent[sent > self.limit_s[:, None]] = np.inf
+            sent += self.behind[:, later]
+            np.minimum(entered, sent, out=entered)
+        here = at < self.counts
+        entered[:, -1] = np.where(at == self.counts - 1 if self.fixed else here, 0.0, np.inf)
+        until = self.evaluation.problem.until[groups]
+        self.ends[:, at] = self.evaluation.last_ends(groups, np.maximum(self.counts - at, 1), self.limit_s)
+        least = _window_minimum(entered + until, self.ends[:, at]) - until
+        self.behind[:, at] = np.where(here[:, None], least, np.inf)
+
+    def read_off(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return (rows, most stages) groups and first blocks, and whether there is an allocation at all.
+
+        Where there is no stage the group is the number of groups and the block the number of blocks.
+        """
+        rows, width = len(self.counts), self.evaluation.width
+        first = self.behind[:, : self.skipped + 1, 0]
+        at = first.argmin(axis=1)
+        reached = np.isfinite(first[np.arange(rows), at])
+        chosen = np.full((rows, width), len(self.evaluation.problem.groups))
+        starts = np.full((rows, width), self.blocks)
+        block = np.where(reached, 0, self.blocks)
+        for stage in range(width):
+            on = np.flatnonzero(block < self.blocks)
+            if not len(on):
+                break
+            chosen[on, stage], starts[on, stage] = self.groups[on, at[on]], block[on]
+            block[on] = end = self._end(on, at[on], block[on])
+            at[on] = self._later(on, at[on], end)
+        return chosen, starts, reached & (block == self.blocks)
+
+    def _end(self, on: np.ndarray, at: np.ndarray, block: np.ndarray) -> np.ndarray:
+        places = np.arange(self.blocks + 1)
+        within = (places > block[:, None]) & (places <= self.ends[on, at, block][:, None])
+        until = self.evaluation.problem.until[self.groups[on, at]]
+        return np.asarray(np.where(within, self.entered[on, at] + until, np.inf).argmin(axis=1))
+
+    def _later(self, on: np.ndarray, at: np.ndarray, end: np.ndarray) -> np.ndarray:
+        best, chosen, last = np.full(len(on), np.inf), at, self.groups.shape[1] - 1
+        for ahead in range(1, min(self.skipped, last) + 2):
+            later = np.minimum(at + ahead, last)
+            sent = self.evaluation.sent_s(self.groups[on, at], self.groups[on, later], end)
+            total = np.where((sent <= self.limit_s[on]) & (at + ahead <= last), sent + self.behind[on, later, end], np.inf)
+            chosen = np.where(total < best, later, chosen)
+            best = np.minimum(best, total)
+        return np.asarray(chosen)
+
+
+def _window_minimum(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return (rows, places) array: at place i of a row the least of values i + 1 up to and with its end there; infinite for none.
+
+    Two runs of 2^k values that overlap make up any run.
+    """
+    rows, places = values.shape
+    begins = np.arange(1, places + 1)
+    lengths = ends - begins + 1
+    levels = np.frexp(np.maximum(lengths, 1))[1] - 1
+    table = [values]
+    for level in range(int(levels.max())):
+        least = table[-1].copy()
+        np.minimum(least[:, : -(1 << level)], table[-1][:, 1 << level :], out=least[:, : -(1 << level)])
+        table.append(least)
+    stacked = np.stack(table).ravel()
+    base = (levels * rows + np.arange(rows)[:, None]) * places
+    left = base + np.minimum(begins, places - 1)
+    right = base + np.maximum(ends - (1 << levels) + 1, 0)
+    return np.where(lengths > 0, np.minimum(stacked[left], stacked[right]), np.inf)

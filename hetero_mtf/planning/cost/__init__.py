@@ -1,0 +1,1 @@
+"""Predicted seconds of layers, links, collectives and whole steps."""

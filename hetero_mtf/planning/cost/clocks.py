@@ -1,0 +1,249 @@
+"""A clock for every processor of a mesh: what a step's layers and collectives add to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.link_cost import Ring
+from hetero_mtf.planning.layout.arrangement import takes_statistics
+from hetero_mtf.planning.layout.records import LayerLayout, Stage
+from hetero_mtf.planning.layout.resharding import Lying, Move, input_of, moves, output_of
+
+
+@dataclasses.dataclass(frozen=True)
+class _Groups:
+    """The groups in which the processors along an axis meet.
+
+    Parameters
+    ----------
+    size : processors of a group.
+    firsts : (groups,) the first processor of each.
+    rings : (groups,) the links among them.
+    now, sending : the clocks of all processors, seen as (groups by outer axes, size, groups by inner axes).
+    """
+
+    size: int
+    firsts: list[int]
+    rings: list[Ring]
+    now: np.ndarray
+    sending: np.ndarray
+
+
+class Clocks:
+    """The clocks of a stage's processors; `predict` says by what rule they go.
+
+    What a stage reads of other stages arrives as its layers want it, and what others read of it is taken where it lies: a transfer
+    between meshes is not the stage's.
+
+    Parameters
+    ----------
+    costs : Costs of the profile.
+    stage : Stage.
+    beside : whether the other devices of the hosts may be at work meanwhile, for other stages.
+
+    Attributes
+    ----------
+    now : (processors,) seconds since the step began.
+    busy : (processors,) seconds spent computing.
+    sending : (processors,) seconds spent in collectives.
+    """
+
+    def __init__(self, costs: Costs, stage: Stage, beside: bool = False) -> None:
+        self.costs, self.stage, self.beside = costs, stage, beside
+        self.devices = np.array(stage.devices)
+        self.now, self.busy, self.sending = (np.zeros(len(stage.devices)) for _ in range(3))
+        self.entries = {entry.layer: entry for entry in stage.layouts}
+        self.places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
+        self._brought: set[tuple[int, Lying]] = set()  # layers whose outputs were moved, and how they lie then
+        self._brings: set[tuple[int, int]] = set()  # such layers, and the reader that they were moved for
+        self._returns: set[tuple[int, int]] = set()  # layers, and the first of the columns that want their outputs alike
+        self._along: dict[str, _Groups] = {}
+        self._parts: dict[tuple[str, Lying], list[float]] = {}
+        names = [costs.profile.cluster.devices[d].tf_device for d in stage.devices]
+        found, self._turns = np.unique(names, return_inverse=True)
+        self._alone = len(found) == len(names)
+        self._held_as: dict[int, Lying] = {}
+        self._wanted_as: dict[int, Lying] = {}
+        self._spent: dict[int, dict[str, np.ndarray]] = {}
+        self._lay_down()
+
+    def _lay_down(self) -> None:
+        """Note how each layer lies, wants its inputs and what its passes take, once for all that are laid out alike."""
+        known: dict[tuple[object, ...], tuple[Lying, Lying, int]] = {}
+        columns: set[tuple[int, str, Lying]] = set()
+        for entry in self.stage.layouts:
+            lies = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis
+            if lies not in known:
+                known[lies] = output_of(entry), input_of(entry), self.costs.way_of(entry, self.stage, self.beside)
+            self._held_as[entry.layer], self._wanted_as[entry.layer], way = known[lies]
+            self._spent[entry.layer] = self.costs.passes_on(entry, self.stage, way, self.beside)
+            for source in self.costs.graph.layers[entry.layer].inputs if entry.layout == "column" else ():
+                column = source, entry.axis, self._wanted_as[entry.layer]
+                if column not in columns:
+                    columns.add(column)
+                    self._returns.add((source, entry.layer))
+
+    def compute(self, entry: LayerLayout, step_pass: str) -> None:
+        """Let every processor compute its part of a layer; those on one TensorFlow device take turns."""
+        spent = self._spent[entry.layer][step_pass]
+        self.busy += spent
+        self.now += spent if self._alone else np.bincount(self._turns, spent)[self._turns]
+
+    def _parts_of(self, parts: Sequence[int], axis: str) -> np.ndarray:
+        found: np.ndarray = np.array(parts)[self.places[axis]] if parts else np.zeros(len(self.now), int)
+        return found
+
+    def forward(self) -> None:
+        """Walk the layers in order, then gather the outputs."""
+        for entry in self.stage.layouts:
+            self._bring(self.costs.graph.layers[entry.layer].inputs, self._wanted_as[entry.layer], entry.layer)
+            self.compute(entry, "forward")
+            if entry.layout == "row":
+                self._all_reduce(entry.axis, self._held_as[entry.layer], self._bytes(entry.layer))
+            if entry.layer in self.costs.joining:
+                self._join_scores(entry)
+                self._join_statistics(entry, forward=True)
+        for index in self.costs.graph.outputs:
+            if index in self._held_as:
+                lying = self._held_as[index]
+                self._bring((index,), Lying((), "", lying.samples, lying.batch_axis), -1)
+
+    def backward(self) -> None:
+        """Walk the layers that train, or that one before them does, in reverse."""
+        for entry in reversed(self.stage.layouts):
+            if not self.costs.trains_before[entry.layer]:
+                continue
+            self.compute(entry, "backward")
+            if entry.layer in self.costs.joining:
+                self._join_scores(entry)
+                self._join_statistics(entry, forward=False)
+            self._return_gradients(entry)
+
+    def add_gradients_up(self) -> None:
+        """Add the gradients of the weights up over the processors that share the batch."""
+        for axis in self._batch_axes():
+            along, messages_s = self._groups(axis), self._messages_s(axis)
+            held = self._weight_bytes(axis)[along.firsts].tolist()
+            self._meet(axis, [ring.all_reduce_s(n) + (along.size - 1) * messages_s for ring, n in zip(along.rings, held)])
+
+    def mix_weights(self) -> None:
+        """Send the weights to a partner and receive its own."""
+        for axis in self._batch_axes():
+            along = self._groups(axis)
+            held = self._weight_bytes(axis)[along.firsts].tolist()
+            self._meet(axis, [ring.sent_s(1, n) for ring, n in zip(along.rings, held)])
+
+    def _messages_s(self, axis: str) -> float:
+        """Return the seconds of handing the gradients of all weights to one other processor, their bytes left out."""
+        layers = [entry.layer for entry in self.stage.layouts if entry.samples and entry.batch_axis == axis]
+        return self.costs.message_s * sum(map(self.costs.summed_tensors, layers))
+
+    def _batch_axes(self) -> list[str]:
+        return sorted({entry.batch_axis for entry in self.stage.layouts if entry.samples})
+
+    def _return_gradients(self, entry: LayerLayout) -> None:
+        sources = [s for s in self.costs.graph.layers[entry.layer].inputs if self.costs.trains_before[s]]
+        for source in dict.fromkeys(sources):
+            if (source, entry.layer) in self._returns:
+                self._all_reduce(entry.axis, self._wanted_as[entry.layer], self._bytes(source))
+            if (source, entry.layer) in self._brings:
+                for move in reversed(moves(self._held_as[source], self._wanted_as[entry.layer])):
+                    self._make(move.reverse, source)
+
+    def _bring(self, sources: Iterable[int], wanted: Lying, reader: int) -> None:
+        """Move the outputs of some layers to where `reader` wants them, unless an earlier reader did."""
+        for source in sources:
+            held = self._held_as.get(source, wanted)
+            if held is wanted or held == wanted or (source, wanted) in self._brought:
+                continue
+            self._brought.add((source, wanted))
+            self._brings.add((source, reader))
+            for move in moves(held, wanted):
+                self._make(move, source)
+
+    def _make(self, move: Move, layer: int) -> None:
+        if move.kind != "slice":
+            held = self._held_bytes(move.axis, move.lying, self._bytes(layer))
+            self._meet(move.axis, [ring.move_s(move, n) for ring, n in held])
+
+    def _all_reduce(self, axis: str, lying: Lying, whole_bytes: float) -> None:
+        self._meet(axis, [ring.all_reduce_s(n) for ring, n in self._held_bytes(axis, lying, whole_bytes)])
+
+    def _join_statistics(self, entry: LayerLayout, forward: bool) -> None:
+        """Batch norm over a split batch: an all-gather of two numbers a channel and processor forward, an all-reduce of them backward."""
+        layer = self.costs.graph.layers[entry.layer]
+        if not entry.samples or not takes_statistics(layer):
+            return
+        statistics, apart = 2 * layer.units * self.costs.graph.item_bytes, len(entry.samples)
+        lying = Lying(entry.sizes, entry.axis if entry.sizes else "")
+        held = self._held_bytes(entry.batch_axis, lying, statistics)
+        self._meet(entry.batch_axis, [ring.all_gather_s(apart * n) if forward else ring.all_reduce_s(n) for ring, n in held])
+
+    def _join_scores(self, entry: LayerLayout) -> None:
+        """Attention that is split by channels: an all-reduce of the scores forward, and of their gradients backward."""
+        whole_bytes = self.costs.memory.score_bytes[entry.layer]
+        if entry.layout == "split" and whole_bytes:
+            held = self._held_as[entry.layer]
+            self._all_reduce(entry.axis, Lying((), "", held.samples, held.batch_axis), whole_bytes)
+
+    def _held_bytes(self, axis: str, lying: Lying, whole_bytes: float) -> list[tuple[Ring, float]]:
+        """Return, for each group of processors along an axis, their links and the bytes of a tensor that they hold together."""
+        along = self._groups(axis)
+        if len(self.places) < 2:
+            return [(ring, whole_bytes) for ring in along.rings]
+        if (axis, lying) not in self._parts:
+            self._parts[axis, lying] = [self._part(axis, lying, first) for first in along.firsts]
+        return [(ring, part * whole_bytes) for ring, part in zip(along.rings, self._parts[axis, lying])]
+
+    def _part(self, axis: str, lying: Lying, first: int) -> float:
+        """Return the part of a tensor that the group along an axis with a given first processor holds together."""
+        part = 1.0
+        for other, (_, parts) in lying.by_axis.items():
+            if other != axis:
+                part *= parts[int(self.places[other][first])] / sum(parts)
+        return part
+
+    def _weight_bytes(self, axis: str) -> np.ndarray:
+        """Return the bytes of the weights that train on each processor, in the layers that split their batch along an axis."""
+        held, weights = np.zeros(len(self.now)), self.costs.memory.gradient_bytes
+        for entry in self.stage.layouts:
+            if entry.samples and entry.batch_axis == axis and weights[entry.layer]:
+                part = self._parts_of(entry.sizes, entry.axis) / sum(entry.sizes) if entry.sizes else 1.0
+                held += part * weights[entry.layer]
+        return held
+
+    def _bytes(self, layer: int) -> float:
+        """Return the bytes of a layer's whole output."""
+        graph = self.costs.graph
+        return self.costs.profile.batch_size * math.prod(graph.layers[layer].output_shape) * graph.item_bytes
+
+    def _groups(self, axis: str) -> _Groups:
+        """Return the processors in groups that differ in their place on one axis only; none where nobody meets on it."""
+        if axis not in self._along:
+            size, inner = dict(self.stage.axes).get(axis, 1), 1
+            for name, extent in reversed(self.stage.axes):
+                if name == axis:
+                    break
+                inner *= extent
+            at = np.arange(len(self.now)).reshape(-1, size, inner)
+            groups = np.swapaxes(at, 1, 2).reshape(-1, size).tolist() if size > 1 else []
+            rings = [self.costs.ring(tuple(self.stage.devices[at] for at in group)) for group in groups]
+            now, sending = (clocks.reshape(-1, size, inner) for clocks in (self.now, self.sending))
+            self._along[axis] = _Groups(size, [group[0] for group in groups], rings, now, sending)
+        return self._along[axis]
+
+    def _meet(self, axis: str, seconds: Sequence[float]) -> None:
+        """Let the processors along an axis meet and each group send for so many seconds."""
+        along = self._groups(axis)
+        if len(seconds) == 1:
+            along.sending[:] += seconds[0]
+            along.now[:] = np.maximum.reduce(self.now) + seconds[0]
+        elif seconds:
+            sending_s = np.reshape(seconds, (len(along.now), 1, -1))
+            along.sending[:] += sending_s
+            along.now[:] = np.maximum.reduce(along.now, axis=1, keepdims=True) + sending_s

@@ -1,0 +1,261 @@
+"""Seconds of layers on devices, from the curves of a profile."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.cost.layer_tables import LayerTables
+from hetero_mtf.planning.cost.link_cost import Lines, Ring, link_lines, ring
+from hetero_mtf.planning.layout.arrangement import trains_before
+from hetero_mtf.planning.layout.records import LayerLayout, Stage
+from hetero_mtf.planning.memory.step_memory import Memory
+from hetero_mtf.planning.profile.curve import PASSES
+from hetero_mtf.planning.profile.profile import Profile
+
+_KEPT = 20_000  # layers laid out in some way whose seconds are kept
+
+
+class Costs:
+    """Seconds of layers and stages from a profile, each found once and kept.
+
+    Parameters
+    ----------
+    profile : Profile.
+
+    Attributes
+    ----------
+    tables : LayerTables of the profile.
+    counts : (layers,) units each layer's output is split into, see `layout.channels`.
+    trains_before : (layers,) whether each layer's output needs a gradient, see `layout.trains_before`.
+    alike : (layers,) index of the first layer that takes the same time, see `profile.alike`; such layers share their tables.
+    memory : Memory of the profile.
+    joining : the layers within which devices may meet: batch norm, and what has scores.
+    message_s : seconds of each tensor that is sent at the same time as others, over the link where that takes longest.
+    kept : what strategies found before and may take up again, by name.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.graph: LayerGraph = profile.graph
+        self.tables = LayerTables(profile)
+        self.counts, self.alike = self.tables.counts, self.tables.alike
+        self.trains_before = trains_before(self.graph)
+        self.message_s = max((link.message_s for link in (*profile.cluster.links, *profile.links)), default=0.0)
+        self.kept: dict[str, object] = {}
+        self.memory = Memory(profile)
+        scores = enumerate(self.memory.score_bytes)
+        self.joining = {i for i, held in scores if held or self.graph.layers[i].kind == "BatchNormalization"}
+        self._sums: dict[object, np.ndarray] = {}
+        self._ways: dict[object, int] = {}
+        self._numbers = itertools.count()
+        self._spent: dict[tuple[int, int], dict[str, np.ndarray]] = {}
+        self._resting: dict[tuple[int, ...], np.ndarray] = {}
+        self._rings: dict[tuple[int, ...], Ring] = {}
+        self._lines: Lines | None = None
+
+    def summed_tensors(self, layer: int) -> int:
+        """Return the number of gradients that are added up where a layer splits its batch: one a weight that trains and is its own.
+
+        Parameters
+        ----------
+        layer : index of the layer.
+        """
+        return sum(v.trainable for v in self.graph.layers[layer].variables) if self.graph.owner(layer) == layer else 0
+
+    def spent(self, entry: LayerLayout, devices: np.ndarray, sizes: np.ndarray, samples: np.ndarray, step_pass: str) -> np.ndarray:
+        """Return the seconds of a layer's pass on each processor of a mesh.
+
+        Parameters
+        ----------
+        entry : the layer's layout.
+        devices : (processors,) index of each one's device in the cluster.
+        sizes : (processors,) units, of a layer that is split by channels.
+        samples : (processors,) samples, of a layer whose batch is split.
+        step_pass : "forward", "backward" or "update".
+
+        Notes
+        -----
+        Split both ways, a layer takes t(u units, whole batch) * t(all units, s samples) / t(all units, whole batch).
+        """
+        rows = self.tables.rows(entry.layer, entry.layout, step_pass)
+        if entry.layout == "batch":
+            found: np.ndarray = rows[devices, samples]
+            return found
+        found = rows[devices, sizes] if entry.sizes else rows[devices, -1]
+        return found * self.tables.part_of_batch(entry.layer, step_pass)[devices, samples] if entry.samples else found
+
+    def summed_rows(self, members: Sequence[tuple[int, str]]) -> np.ndarray:
+        """Return the (devices, units + 1) seconds of a whole step's work in some layers on every device.
+
+        Parameters
+        ----------
+        members : (layer, layout) of the layers of one segment.
+        """
+        counted = sorted(collections.Counter((self.alike[layer], layout) for layer, layout in members).items())
+        return self._summed([(layer, layout, step_pass, count) for (layer, layout), count in counted for step_pass in PASSES])
+
+    def batch_rows(self, layers: Iterable[int]) -> np.ndarray:
+        """Return the (devices, batch + 1) seconds of the forward and backward pass of some layers for 0, 1, ... samples on every device.
+
+        Parameters
+        ----------
+        layers : their indices.
+        """
+        counted = sorted(collections.Counter(self.alike[layer] for layer in layers).items())
+        passes = {layer: PASSES[: 2 if self.trains_before[layer] else 1] for layer, _ in counted}
+        found = [(layer, "batch", step_pass, count) for layer, count in counted for step_pass in passes[layer]]
+        return self._summed(found) if found else np.zeros((len(self.profile.cluster.devices), self.profile.batch_size + 1))
+
+    def _summed(self, parts: Sequence[tuple[int, str, str, int]]) -> np.ndarray:
+        """Return the seconds of (layer, layout, pass, how many such layers) together, to more digits than are kept in the end.
+
+        So equal sums are found equal whatever their order.
+        """
+        key = tuple(parts)
+        if key not in self._sums:
+            rows = self.tables.rows
+            total = sum(rows(layer, layout, step_pass).astype(np.longdouble) * count for layer, layout, step_pass, count in parts)
+            self._sums[key] = np.asarray(total).astype(float)
+        return self._sums[key]
+
+    def spent_on(self, entry: LayerLayout, stage: Stage, step_pass: str, beside: bool = False) -> np.ndarray:
+        """Return the (processors,) seconds of a layer's pass on a stage, as `spent`, found once for alike layers laid out alike.
+
+        Parameters
+        ----------
+        entry : the layer's layout.
+        stage : Stage.
+        step_pass : "forward", "backward" or "update".
+        beside : whether the other devices of the hosts may be at work meanwhile.
+
+        Returns
+        -------
+        (processors,) array of float, seconds; not to be written to.
+        """
+        return self.passes_on(entry, stage, self.way_of(entry, stage, beside), beside)[step_pass]
+
+    def way_of(self, entry: LayerLayout, stage: Stage, beside: bool = False) -> int:
+        """Return the number of the way in which a layer lies on a stage, equal for all layers that lie so.
+
+        Parameters
+        ----------
+        entry, stage, beside : as for `spent_on`.
+        """
+        if len(self._spent) >= _KEPT:
+            self._spent.clear()
+            self._ways.clear()
+        lies = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis, stage.devices, stage.axes, beside
+        if lies not in self._ways:
+            self._ways[lies] = next(self._numbers)
+        return self._ways[lies]
+
+    def passes_on(self, entry: LayerLayout, stage: Stage, way: int, beside: bool = False) -> dict[str, np.ndarray]:
+        """Return what `spent_on` returns for every pass.
+
+        Parameters
+        ----------
+        entry, stage, beside : as for `spent_on`.
+        way : its number from `way_of`.
+        """
+        key = self.alike[entry.layer], way
+        if key not in self._spent:
+            places = _parts_of(stage, entry.sizes, entry.axis), _parts_of(stage, entry.samples, entry.batch_axis)
+            found = {step_pass: self.spent(entry, np.array(stage.devices), *places, step_pass) for step_pass in PASSES}
+            if self.tables.some_alone and not beside:
+                alone, devices = self.undisturbed(stage.devices), list(stage.devices)
+                found = {each: found[each] * np.where(alone, self.tables.alone_part(entry.layer, each)[devices], 1.0) for each in PASSES}
+            self._spent[key] = found
+        return self._spent[key]
+
+    def undisturbed(self, devices: Sequence[int]) -> np.ndarray:
+        """Return the (devices,) whether the other devices of each one's host rest where only these work.
+
+        Processors on one TensorFlow device are one device.
+
+        Parameters
+        ----------
+        devices : indices of the devices that work.
+        """
+        key = tuple(devices)
+        if key not in self._resting:
+            records = self.profile.cluster.devices
+            at_work: dict[str, set[str]] = {}
+            for device in devices:
+                at_work.setdefault(records[device].host, set()).add(records[device].tf_device)
+            self._resting[key] = np.array([len(at_work[records[device].host]) == 1 for device in devices])
+        return self._resting[key]
+
+    @functools.cached_property
+    def alone_s(self) -> np.ndarray:
+        """The (devices,) seconds of a step of the whole network on each device alone, the other devices of its host at rest.
+
+        That is the predicted step of each device's plan of one stage, but for the seconds to call it, which all plans have alike.
+        """
+        if not self.tables.some_alone:
+            return self.beside_s
+        rows, part = self.tables.rows, self.tables.alone_part
+        terms = [rows(layer, layout, each)[:, -1] * part(layer, each) * count for layer, layout, each, count in self._whole_step]
+        seconds: np.ndarray = np.sum(terms, axis=0)
+        return seconds
+
+    @functools.cached_property
+    def beside_s(self) -> np.ndarray:
+        """The (devices,) seconds of a step of the whole network on each device while the other devices of its host work too."""
+        seconds: np.ndarray = self._summed(self._whole_step)[:, -1]
+        return seconds
+
+    @functools.cached_property
+    def _whole_step(self) -> list[tuple[int, str, str, int]]:
+        """The (layer, layout, pass, how many such layers) of a step on one device."""
+        counted = sorted(collections.Counter(self.alike).items())
+        passes = {layer: PASSES if self.trains_before[layer] else ("forward", "update") for layer, _ in counted}
+        found = [(layer, "replicated", step_pass, count) for layer, count in counted for step_pass in passes[layer]]
+        shared = [self.alike[i] for i, layer in enumerate(self.graph.layers) if layer.shared_with is not None]
+        return [*found, *((layer, "replicated", "update", -count) for layer, count in sorted(collections.Counter(shared).items()))]
+
+    @functools.cached_property
+    def by_speed(self) -> list[int]:
+        """The devices in order of `beside_s`, for devices that work together; an earlier one first where two are as fast."""
+        found: list[int] = np.argsort(self.beside_s, kind="stable").tolist()
+        return found
+
+    def turns(self, devices: Sequence[int]) -> np.ndarray:
+        """Return the (devices,) number of the processors given that share each one's TensorFlow device, itself too: they take turns.
+
+        Parameters
+        ----------
+        devices : indices of the processors' devices in the cluster.
+        """
+        names = [self.profile.cluster.devices[device].tf_device for device in devices]
+        _, turn, counts = np.unique(names, return_inverse=True, return_counts=True)
+        found: np.ndarray = counts[turn]
+        return found
+
+    def update_s(self, device: int) -> float:
+        """Return the seconds of the update of all the network's weights on a device."""
+        owners = [self.alike[i] for i, layer in enumerate(self.graph.layers) if layer.shared_with is None]
+        counted = sorted(collections.Counter(owners).items())
+        return float(self._summed([(layer, "replicated", "update", count) for layer, count in counted])[device, -1])
+
+    def ring(self, devices: tuple[int, ...]) -> Ring:
+        """Return the links among devices, looked up once; see `link_cost.ring`.
+
+        Parameters
+        ----------
+        devices : indices of the devices, in the order of the mesh.
+        """
+        if devices not in self._rings:
+            self._lines = self._lines or link_lines(self.profile)
+            self._rings[devices] = ring(self.profile, devices, lines=self._lines)
+        return self._rings[devices]
+
+
+def _parts_of(stage: Stage, parts: Sequence[int], axis: str) -> np.ndarray:
+    """Return each processor's part, zero where nothing is split."""
+    return np.array(parts)[list(stage.places(axis))] if parts else np.zeros(len(stage.devices), int)

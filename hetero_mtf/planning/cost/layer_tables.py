@@ -1,0 +1,165 @@
+"""Seconds of a layer's pass for every number of local units, from the curves of a profile."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetero_mtf.errors import ProfileError
+from hetero_mtf.layers import kind_of
+from hetero_mtf.planning.layout.arrangement import channels, split_units
+from hetero_mtf.planning.profile.curve import Curve, interpolated
+from hetero_mtf.planning.profile.profile import Profile, alike
+
+_DIMENSIONS = {
+    "column": ("output",),
+    "row": ("input",),
+    "split": ("output", "input", "whole"),
+    "replicated": ("whole", "output", "input"),
+}
+ALONE = "alone"  # the dimension of curves measured while the other devices of the host rested
+_ANY = ("output", "input", "whole")  # an update takes time in proportion to the weights, whichever way they are cut
+
+
+class LayerTables:
+    """Seconds of each layer's passes on every device, tabulated once and kept.
+
+    Parameters
+    ----------
+    profile : Profile.
+
+    Attributes
+    ----------
+    counts : (layers,) units each layer's output is split into, see `layout.channels`.
+    alike : (layers,) index of the first layer that takes the same time, see `profile.alike`; such layers share their tables.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile, self.graph = profile, profile.graph
+        self.counts = channels(profile.graph)
+        self.alike = alike(profile.graph)
+        self._rows: dict[tuple[int, str, str], np.ndarray] = {}
+        self._parts: dict[tuple[int, str], np.ndarray] = {}
+        self._alone: dict[tuple[int, str], np.ndarray] = {}
+        self._curves: dict[object, np.ndarray] = {}
+
+    def rows(self, layer: int, layout: str, step_pass: str) -> np.ndarray:
+        """Return the seconds of a layer's pass on every device for every number of local units.
+
+        Parameters
+        ----------
+        layer : index of the layer.
+        layout : "column", "row" or "split"; "replicated" has one entry, all units; "batch" has one for 0, 1, ... samples of the
+            profile's batch.
+        step_pass : "forward", "backward" or "update".
+
+        Returns
+        -------
+        (devices, entries) array of float, seconds; not to be written to.
+
+        Raises
+        ------
+        ProfileError
+            If a layer that mixes channels was not measured.
+
+        Notes
+        -----
+        A layer that does not mix channels and has no curve costs nothing: calibration leaves out what takes no time of its
+        own. A layer without an update curve has no weights that train. Without a curve over samples, time is taken to grow in
+        proportion to them. The update of a layer whose batch is split is that of all its weights, however few the samples.
+        Layers and devices with equal curves are tabulated once.
+        """
+        key = (self.alike[layer], layout, step_pass)
+        if key not in self._rows:
+            devices = range(len(self.profile.cluster.devices))
+            self._rows[key] = np.stack([self._tabulate(layer, layout, device, step_pass) for device in devices])
+        return self._rows[key]
+
+    def alone_part(self, layer: int, step_pass: str) -> np.ndarray:
+        """Return the (devices,) t(the other devices of the host rest) / t(all work) of a layer's pass; 1 where that was not measured.
+
+        Devices of a host share its caches and memory, so a layer may take less while the others rest, and never takes more.
+
+        Parameters
+        ----------
+        layer : index of the layer.
+        step_pass : "forward", "backward" or "update".
+        """
+        key = (self.alike[layer], step_pass)
+        if key not in self._alone:
+            together = self.rows(layer, "replicated", step_pass)[:, -1]
+            known = [self.profile.has_curve(layer, d, ALONE, step_pass) for d in range(len(together))]
+            alone = [self.profile.curve(layer, d, ALONE, step_pass).seconds[-1] if there else 0.0 for d, there in enumerate(known)]
+            measured = np.array(known) & (together > 0)
+            self._alone[key] = np.where(measured, np.minimum(1.0, np.array(alone) / np.where(measured, together, 1.0)), 1.0)
+        return self._alone[key]
+
+    @functools.cached_property
+    def some_alone(self) -> bool:
+        """Whether any layer was measured while the other devices of a host rested."""
+        return any(curve.dimension == ALONE for curve in self.profile.curves)
+
+    def part_of_batch(self, layer: int, step_pass: str) -> np.ndarray:
+        """Return the (devices, batch + 1) t(s samples) / t(whole batch), all channels there, for 0, 1, ... samples; 1 for an update.
+
+        Parameters
+        ----------
+        layer : index of the layer.
+        step_pass : "forward", "backward" or "update".
+        """
+        key = (self.alike[layer], step_pass)
+        if key not in self._parts:
+            rows, batch = self.rows(layer, "batch", step_pass), self.profile.batch_size
+            even = np.ones(batch + 1) if step_pass == "update" else np.arange(batch + 1) / batch
+            whole_s = rows[:, -1:]
+            measured = (whole_s > 0) & (step_pass != "update")
+            self._parts[key] = np.where(measured, rows / np.where(whole_s > 0, whole_s, 1.0), even)
+        return self._parts[key]
+
+    def _tabulate_batch(self, layer: int, device: int, step_pass: str) -> np.ndarray:
+        batch = self.profile.batch_size
+        if step_pass == "update":
+            return np.full(batch + 1, self.rows(layer, "replicated", step_pass)[device, -1])
+        if not self.profile.has_curve(layer, device, "batch", step_pass):
+            whole_s = self.rows(layer, "replicated", step_pass)[device, -1]
+            return np.array([whole_s * samples / batch for samples in range(batch + 1)])
+        return self._interpolated(self.profile.curve(layer, device, "batch", step_pass), range(batch + 1))
+
+    def _tabulate(self, layer: int, layout: str, device: int, step_pass: str) -> np.ndarray:
+        if layout == "batch":
+            return self._tabulate_batch(layer, device, step_pass)
+        units = split_units(self.graph, layer, layout, self.counts)
+        wanted = _DIMENSIONS[layout] + (_ANY if step_pass == "update" else ())
+        found = [d for d in wanted if self.profile.has_curve(layer, device, d, step_pass)]
+        if not found:
+            self._allow_no_curve(layer, layout, device, step_pass)
+            return np.zeros(1 if layout == "replicated" else units + 1)
+        curve = self.profile.curve(layer, device, found[0], step_pass)
+        extent = self._extent(layer, found[0], curve.units[-1])
+        asked = [extent] if layout == "replicated" else [u * extent / units for u in range(units + 1)]
+        return self._interpolated(curve, asked)
+
+    def _interpolated(self, curve: Curve, asked: Sequence[float]) -> np.ndarray:
+        """Return the seconds of a curve at some units that go up in equal steps, once for all curves that are equal."""
+        key = (curve.units, curve.seconds, curve.spread, len(asked), asked[-1])
+        if key not in self._curves:
+            self._curves[key] = np.array(interpolated(curve, asked))
+        return self._curves[key]
+
+    def _extent(self, layer: int, dimension: str, measured: int) -> int:
+        """Return all the units of a layer in a dimension of its curve: behind a Flatten, channels or features as measured."""
+        entry = self.graph.layers[layer]
+        if dimension == "whole":
+            return measured
+        at = entry.inputs[0] if dimension == "input" and entry.inputs else layer
+        if dimension == "output" and kind_of(entry).mixes:
+            return entry.units
+        return self.counts[at] if measured <= self.counts[at] else self.graph.layers[at].units
+
+    def _allow_no_curve(self, layer: int, layout: str, device: int, step_pass: str) -> None:
+        entry = self.graph.layers[layer]
+        if kind_of(entry).mixes and step_pass == "forward":
+            names = f"layer {entry.name} as {layout} on {self.profile.cluster.devices[device].name}"
+            raise ProfileError(f"the profile has no {step_pass} curve for {names}; calibrate again")

@@ -1,0 +1,1 @@
+"""Layouts, blocks and stages, and the resharding between layouts."""

@@ -1,0 +1,195 @@
+"""The layout program on a mesh of rows and columns: samples along its rows, filters along its columns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.layers import kind_of
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.link_cost import Ring
+from hetero_mtf.planning.layout.arrangement import shared, split_units, splits_batch, takes_statistics
+from hetero_mtf.planning.layout.records import BATCH_AXIS, FILTER_AXIS, LayerLayout, Stage
+from hetero_mtf.planning.layout.resharding import Lying, moves
+from hetero_mtf.planning.layout_search.objective import LayoutCost
+from hetero_mtf.planning.layout_search.space import VECTORS, Space, State, Vector, flattened, state_of
+from hetero_mtf.planning.profile.curve import PASSES
+
+SAMPLES = 2  # sample vectors considered on one mesh
+
+
+def grid_space(costs: Costs, stages: Sequence[Stage]) -> Space:
+    """Return the states of every layer on the mesh of some stages.
+
+    A layer may be replicated; split its batch along the rows; take each layout of its channels that its kind allows along the columns,
+    with the batch whole or split. Samples are those of the first two stages that differ in them, sizes those of the first four that
+    differ in them for so many units.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+    stages : stages on one and the same mesh of two axes, the best first.
+
+    Notes
+    -----
+    A state is charged at the device that is slowest over all layers which lie as it does in the first stage that has it. O(stages *
+    layers * devices).
+    """
+    graph, first = costs.graph, stages[0]
+    samples: dict[Vector, None] = {}
+    vectors: dict[int, dict[Vector, None]] = {}
+    slowest: dict[tuple[int, State], int] = {}
+    for stage in stages:
+        for entry in stage.layouts:
+            if entry.samples and (len(samples) < SAMPLES or stage is first):
+                samples[entry.samples] = None
+            found = vectors.setdefault(sum(entry.sizes), {}) if entry.sizes else {}
+            if len(found) < VECTORS or stage is first:
+                found[entry.sizes] = None
+        _charge(costs, stage, slowest)
+    never, views = shared(graph), flattened(graph, costs.counts)
+    states = tuple(
+        tuple(_states(costs, index, list(samples), vectors, index not in never and views.get(index, True)))
+        for index in range(len(graph.layers))
+    )
+    return Space(first.devices, states, slowest, dict(first.axes)[BATCH_AXIS])
+
+
+def _states(costs: Costs, index: int, samples: Sequence[Vector], vectors: dict[int, dict[Vector, None]], splits: bool) -> Iterable[State]:
+    layer = costs.graph.layers[index]
+    batches = list(samples) if splits_batch(layer) else []
+    yield "replicated", (), ()
+    for vector in batches:
+        yield "batch", (), vector
+    legal = kind_of(layer).layouts(layer) if splits and layer.inputs else frozenset({"replicated"})
+    if len({costs.counts[i] for i in layer.inputs}) > 1:
+        legal -= {"split"}
+    for layout in sorted(legal - {"replicated"}):
+        for sizes in vectors.get(split_units(costs.graph, index, layout, costs.counts), ()):
+            for vector in [(), *batches]:
+                yield layout, sizes, vector
+
+
+def _charge(costs: Costs, stage: Stage, slowest: dict[tuple[int, State], int]) -> None:
+    """Charge the layers that lie alike in a stage at the device that is slowest in all of them together."""
+    alike: dict[tuple[Vector, Vector], list[LayerLayout]] = {}
+    for entry in stage.layouts:
+        alike.setdefault((entry.sizes, entry.samples), []).append(entry)
+    for entries in alike.values():
+        spent = np.zeros(len(stage.devices))
+        for entry in entries:
+            trains, own = costs.trains_before[entry.layer], costs.graph.owner(entry.layer) == entry.layer
+            for step_pass, counts in zip(PASSES, (True, trains, own)):
+                spent = spent + costs.spent_on(entry, stage, step_pass) if counts else spent
+        for entry in entries:
+            slowest.setdefault((entry.layer, state_of(entry, grid=True)), int((spent * costs.turns(stage.devices)).argmax()))
+
+
+class GridCost(LayoutCost):
+    """The terms of J on a mesh of rows and columns.
+
+    Devices of one row meet in what is sent of channels, those of one column in what is sent of samples. All groups along an axis meet
+    at the same time, so the group that takes longest is charged, with the part of the tensor that it holds. What else J is,
+    `layout_program.solve_layouts` says.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+    space : Space with rows.
+    """
+
+    def __init__(self, costs: Costs, space: Space) -> None:
+        mesh = np.reshape(space.devices, (space.rows, -1)).tolist()
+        self._groups = {FILTER_AXIS: _rings(costs, mesh), BATCH_AXIS: _rings(costs, list(zip(*mesh)))}
+        self._brings: dict[tuple[float, int, int], tuple[float, float]] = {}
+        self._added: dict[tuple[float, int], float] = {}
+        super().__init__(costs, space)
+
+    def move_s(self, index: int, held: int, wanted: int) -> tuple[float, float]:
+        """Return the seconds of bringing an output from one lying to another, and of the way back of its gradient, as `LayoutCost`."""
+        whole_bytes, trains = self.output_bytes(index), self.costs.trains_before[index]
+        key = whole_bytes, held, wanted
+        if key not in self._brings:
+            made = moves(self.lying(held), self.lying(wanted)) if held != wanted else []
+            there, back = 0.0, 0.0
+            for move in made:
+                parts = self._groups_of(move.lying, move.axis)
+                groups = [(ring, part * whole_bytes) for part, rings in parts for ring in rings]
+                there += max(ring.move_s(move, n) for ring, n in groups)
+                back += max(ring.move_s(move.reverse, n) for ring, n in groups)
+            self._brings[key] = there, back
+        there, back = self._brings[key]
+        return there, back if trains else 0.0
+
+    def reduce_s(self, whole_bytes: float, lying: int) -> float:
+        """Return the seconds of an all-reduce of a tensor along the rows, as `LayoutCost`."""
+        if (whole_bytes, lying) not in self._added:
+            held = self._groups_of(self.lying(lying), FILTER_AXIS)
+            self._added[whole_bytes, lying] = max(ring.all_reduce_s(part * whole_bytes) for part, rings in held for ring in rings)
+        return self._added[whole_bytes, lying]
+
+    def _batch_s(self, index: int, state: State) -> float:
+        _, sizes, samples = state if len(state) > 2 else (*state, ())
+        layer = self.graph.layers[index]
+        if not samples:
+            return 0.0
+        seconds, parts = 0.0, [size / sum(sizes) for size in sizes] or [1.0] * len(self._groups[BATCH_AXIS])
+        if takes_statistics(layer):
+            statistics = 2 * layer.units * self.graph.item_bytes
+            columns = list(zip(self._groups[BATCH_AXIS], parts))
+            seconds += max(ring.all_gather_s(len(samples) * part * statistics) for ring, part in columns)
+            seconds += max(ring.all_reduce_s(part * statistics) for ring, part in columns) if self.costs.trains_before[index] else 0.0
+        messages_s = (len(samples) - 1) * self.costs.message_s * self.costs.summed_tensors(index)
+        return seconds + messages_s + self._gradient_s_per_byte * max(parts) * self._trained_bytes((index,))
+
+    def _parts(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        _, sizes, samples = state if len(state) > 2 else (*state, ())
+        rows, columns = self.space.rows, len(self.devices) // self.space.rows
+        return np.tile(sizes or [0] * columns, rows), np.repeat(samples or [0] * rows, columns)
+
+    def _rate(self) -> float:
+        """Return the seconds a byte of one all-reduce of all gradients along the columns, each with an equal part of every weight."""
+        columns = self._groups[BATCH_AXIS]
+        whole_bytes = self._trained_bytes(range(len(self.graph.layers))) / len(columns)
+        return max(ring.all_reduce_s(whole_bytes) for ring in columns) / whole_bytes if whole_bytes else 0.0
+
+    def _groups_of(self, lying: Lying, axis: str) -> list[tuple[float, list[Ring]]]:
+        """Return the part of a tensor that the devices along an axis hold together, and their links, for each group."""
+        others = [parts for other, (_, parts) in lying.by_axis.items() if other != axis]
+        rings = self._groups[axis]
+        parts = [part / sum(others[0]) for part in others[0]] if others else [1.0] * len(rings)
+        found: dict[float, dict[Ring, None]] = {}
+        for part, ring in zip(parts, rings):
+            found.setdefault(part, {})[ring] = None
+        return [(part, list(kept)) for part, kept in found.items()]
+
+
+def _rings(costs: Costs, groups: Sequence[Sequence[int]]) -> list[Ring]:
+    return [costs.ring(tuple(group)) for group in groups]
+
+
+def grid_layouts(graph: LayerGraph, layouts: Sequence[LayerLayout], space: Space) -> Stage | None:
+    """Return the stage with given layouts, without the rows and columns that have a part of none; None if that is no mesh of two axes.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    layouts : (layers,) layouts on the mesh of the space.
+    space : Space with rows.
+    """
+    columns = len(space.devices) // space.rows
+    kept_rows = [r for r in range(space.rows) if any(e.samples and e.samples[r] for e in layouts)]
+    kept_columns = [c for c in range(columns) if any(e.sizes and e.sizes[c] for e in layouts)]
+    if min(len(kept_rows), len(kept_columns)) < 2:
+        return None
+    entries = tuple(
+        dataclasses.replace(
+            e, sizes=tuple(e.sizes[c] for c in kept_columns if e.sizes), samples=tuple(e.samples[r] for r in kept_rows if e.samples)
+        )
+        for e in layouts
+    )
+    devices = tuple(space.devices[row * columns + column] for row in kept_rows for column in kept_columns)
+    return Stage(tuple(range(len(graph.layers))), devices, ((BATCH_AXIS, len(kept_rows)), (FILTER_AXIS, len(kept_columns))), entries)

@@ -1,0 +1,374 @@
+"""The objective of the layout program: seconds of a step as a sum over layers and over what is sent between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.layout.arrangement import takes_statistics
+from hetero_mtf.planning.layout.records import LayerLayout, Stage
+from hetero_mtf.planning.layout.resharding import Lying, input_of, moves, output_of
+from hetero_mtf.planning.layout_search.space import Space, State, entry_of, flattened, state_of
+from hetero_mtf.planning.solvers.elimination import Factor
+
+_Line = tuple[float, float]  # seconds, seconds a byte of the tensor
+_WHOLE = 0  # number of the lying in which nothing is split
+
+
+class LayoutCost:
+    """The terms of J for one space; `layout_program` says what J is.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+    space : Space.
+
+    Attributes
+    ----------
+    readers : (layers,) the layers that read each layer.
+    """
+
+    def __init__(self, costs: Costs, space: Space) -> None:
+        self.costs, self.space, self.graph = costs, space, costs.graph
+        self.devices, self._at = np.array(space.devices), np.arange(len(space.devices))
+        self.ring = costs.ring(space.devices)
+        self._turns, self._undisturbed = costs.turns(space.devices), costs.undisturbed(space.devices)
+        self.readers: list[list[int]] = [[] for _ in self.graph.layers]
+        for index, layer in enumerate(self.graph.layers):
+            for source in dict.fromkeys(layer.inputs):
+                self.readers[source].append(index)
+        self._views = flattened(self.graph, costs.counts)
+        self._gradient_s_per_byte = self._rate()
+        self._lyings: dict[Lying, int] = {Lying(): _WHOLE}
+        self._by_number = [Lying()]
+        self._held: dict[State, int] = {}
+        self._wanted: dict[State, int] = {}
+        self._lines: dict[tuple[int, int], tuple[_Line, _Line]] = {}
+        self._tables: dict[tuple[object, ...], np.ndarray] = {}
+        self._spent: dict[tuple[int, State, int | None, bool], float] = {}
+        self._sums: dict[float, float] = {}
+
+    def own(self, index: int) -> np.ndarray:
+        """Return the (states,) seconds of a layer by itself: its passes, its sum over partial sums, its statistics and gradients.
+
+        Parameters
+        ----------
+        index : index of the layer.
+        """
+        return np.array([self._own_s(index, state) for state in self.space.states[index]])
+
+    def factors(self) -> list[Factor]:
+        """Return J as factors over the layers' states: one a layer, and one for each layer and all that read it."""
+        found = [Factor((index,), self.own(index)) for index in range(len(self.graph.layers))]
+        for index, readers in enumerate(self.readers):
+            if readers or index in self.graph.outputs:
+                found.append(Factor((index, *readers), self.sent(index)))
+        return found
+
+    def scopes(self) -> list[tuple[int, ...]]:
+        """Return the scopes of `factors` that are over several layers, without their tables."""
+        return [(index, *readers) for index, readers in enumerate(self.readers) if readers]
+
+    def sent(self, index: int) -> np.ndarray:
+        """Return the (states, states of the first reader, ...) seconds of all that is sent of a layer's output and its gradient.
+
+        Parameters
+        ----------
+        index : index of the layer.
+
+        Notes
+        -----
+        Readers that want the output to lie alike share one move, forward and backward, and columns one sum of their gradients.
+        Infinite where states do not go together.
+        """
+        states, readers = self.space.states[index], self.readers[index]
+        leaves = index in self.graph.outputs
+        key = (self.costs.alike[index], leaves, self._views.get(index, False), states, *(self._reads(reader) for reader in readers))
+        if key not in self._tables:
+            self._tables[key] = self._sent(index, leaves)
+        return self._tables[key]
+
+    def of(self, stage: Stage) -> float:
+        """Return J of a stage on the space's devices whose layouts are all in the space; infinite if one is not.
+
+        Parameters
+        ----------
+        stage : Stage.
+        """
+        choice = self.choice_of(stage)
+        return math.inf if choice is None else self.total(choice)
+
+    def choice_of(self, stage: Stage) -> tuple[int, ...] | None:
+        """Return the (layers,) index of each layer's state in a stage; None if one is not in the space, or the devices are not its own.
+
+        Parameters
+        ----------
+        stage : Stage.
+        """
+        states = [state_of(entry, self.space.rows > 0) for entry in stage.layouts]
+        if stage.devices != self.space.devices or any(state not in legal for state, legal in zip(states, self.space.states)):
+            return None
+        return tuple(legal.index(state) for state, legal in zip(states, self.space.states))
+
+    def total(self, choice: Sequence[int]) -> float:
+        """Return J of a choice of states; infinite if they do not go together.
+
+        Parameters
+        ----------
+        choice : (layers,) index of each layer's state.
+        """
+        seconds = [self._own_s(index, states[at]) for index, (states, at) in enumerate(zip(self.space.states, choice))]
+        for index, readers in enumerate(self.readers):
+            if readers or index in self.graph.outputs:
+                chosen = self.space.states[index][choice[index]]
+                seconds.append(self._sent_s(index, chosen, [self.space.states[reader][choice[reader]] for reader in readers]))
+        return math.fsum(seconds)
+
+    def _sent_s(self, index: int, state: State, others: Sequence[State]) -> float:
+        """Return one entry of `sent`."""
+        if not all(self.goes_with(index, state, other) for other in others):
+            return math.inf
+        held, wanted = self.held(state), {self.wanted(other) for other in others}
+        seconds = sum(sum(self.move_s(index, held, want)) for want in wanted)
+        left = self.left_as(held)
+        if index in self.graph.outputs and left not in wanted:
+            seconds += self.move_s(index, held, left)[0]
+        columns = {self.wanted(other) for other in others if other[0] == "column"} if self.costs.trains_before[index] else set()
+        return seconds + sum(self.sum_s(index, want) for want in columns)
+
+    def held(self, state: State) -> int:
+        """Return the number of the lying of a layer's output in a state."""
+        if state not in self._held:
+            self._held[state] = self._number(output_of(entry_of(0, "", state)))
+        return self._held[state]
+
+    def wanted(self, state: State) -> int:
+        """Return the number of the lying that a layer in a state wants its inputs in."""
+        if state not in self._wanted:
+            self._wanted[state] = self._number(input_of(entry_of(0, "", state)))
+        return self._wanted[state]
+
+    def left_as(self, held: int) -> int:
+        """Return the number of the lying in which an output leaves the network, its channels whole."""
+        lying = self.lying(held)
+        return self._number(Lying((), "", lying.samples, lying.batch_axis))
+
+    def lying(self, number: int) -> Lying:
+        """Return the lying with a number."""
+        return self._by_number[number]
+
+    def move_s(self, index: int, held: int, wanted: int) -> _Line:
+        """Return the seconds of bringing a layer's output from one lying to another, and of the way back of its gradient.
+
+        Parameters
+        ----------
+        index : index of the layer.
+        held, wanted : numbers of the lyings.
+        """
+        if (held, wanted) not in self._lines:
+            made = moves(self.lying(held), self.lying(wanted)) if held != wanted else []
+            ways = (made, [move.reverse for move in reversed(made)])
+            first, second = (tuple(math.fsum(self.ring.move_s(m, n) for m in way) for n in (0.0, 1e9)) for way in ways)
+            self._lines[held, wanted] = (first[0], (first[1] - first[0]) / 1e9), (second[0], (second[1] - second[0]) / 1e9)
+        there, back = self._lines[held, wanted]
+        whole_bytes = self.output_bytes(index)
+        trains = self.costs.trains_before[index]
+        return there[0] + there[1] * whole_bytes, (back[0] + back[1] * whole_bytes) if trains else 0.0
+
+    def sum_s(self, index: int, lying: int) -> float:
+        """Return the seconds of an all-reduce of a layer's output, or of its gradient.
+
+        Parameters
+        ----------
+        index : index of the layer.
+        lying : number of the lying of what is summed; its channels are whole.
+        """
+        return self.reduce_s(self.output_bytes(index), lying)
+
+    def reduce_s(self, whole_bytes: float, lying: int) -> float:
+        """Return the seconds of an all-reduce of a tensor.
+
+        Parameters
+        ----------
+        whole_bytes : bytes of the whole tensor.
+        lying : number of its lying; its channels are whole.
+        """
+        return self._all_reduce_s(whole_bytes)
+
+    def output_bytes(self, index: int) -> float:
+        """Return the bytes of a layer's whole output."""
+        return self.costs.memory.output_bytes[index]
+
+    def goes_with(self, index: int, state: State, other: State) -> bool:
+        """Return whether a layer in a state may be read by a layer in another.
+
+        Parameters
+        ----------
+        index : index of the layer that is read.
+        state : its state.
+        other : the reader's.
+
+        Notes
+        -----
+        What is split by channels is read by the same sizes, or gathered by a layer that wants it whole; flattened, by the same
+        sizes only.
+        """
+        split = state[0] in ("column", "split")
+        reads_split = other[0] in ("row", "split")
+        if not split:
+            return True
+        if reads_split:
+            return state[1] == other[1]
+        return not (state[0] == "split" and self._views.get(index, False))
+
+    def kinds(self, index: int, reader: int) -> tuple[list[list[int]], list[list[int]]]:
+        """Return states in groups that nothing sent tells apart: those of a layer by how its output lies, a reader's by what it wants.
+
+        Parameters
+        ----------
+        index : index of the layer that is read.
+        reader : index of one that reads it.
+
+        Returns
+        -------
+        Indices of the states of the layer, and of the reader, a list a group.
+        """
+        view = self._views.get(index, False)
+        sources: dict[object, list[int]] = {}
+        wants: dict[object, list[int]] = {}
+        for at, state in enumerate(self.space.states[index]):
+            sources.setdefault((self.held(state), view and state[0] == "split"), []).append(at)
+        for at, state in enumerate(self.space.states[reader]):
+            wants.setdefault(self.wanted(state), []).append(at)
+        return list(sources.values()), list(wants.values())
+
+    def _number(self, lying: Lying) -> int:
+        if lying not in self._lyings:
+            self._lyings[lying] = len(self._by_number)
+            self._by_number.append(lying)
+        return self._lyings[lying]
+
+    def _reads(self, reader: int) -> tuple[object, ...]:
+        return (self.space.states[reader],)
+
+    def _sent(self, index: int, leaves: bool) -> np.ndarray:
+        states, readers = self.space.states[index], self.readers[index]
+        shape = (len(states), *(len(self.space.states[reader]) for reader in readers))
+        total = np.zeros(shape)
+        by_reader = [self.space.states[reader] for reader in readers]
+        for at, theirs in enumerate(by_reader):
+            legal = np.array([[self.goes_with(index, state, other) for other in theirs] for state in states])
+            total = total + np.where(spread(legal, (0, at + 1), len(shape)), 0.0, np.inf)
+        lyings = sorted({self.wanted(other) for theirs in by_reader for other in theirs})
+        held = [self.held(state) for state in states]
+        left = [self.left_as(h) if leaves else -1 for h in held]
+        for wanted in sorted({*lyings, *(w for w in left if w >= 0)}):
+            total = total + self._brought(index, wanted, held, left, by_reader)
+        if self.costs.trains_before[index]:
+            for wanted in sorted({self.wanted(other) for theirs in by_reader for other in theirs if other[0] == "column"}):
+                summed = [np.array([o[0] == "column" and self.wanted(o) == wanted for o in theirs]) for theirs in by_reader]
+                total = total + np.where(any_reader(summed, len(shape)), self.sum_s(index, wanted), 0.0)
+        return total
+
+    def _brought(
+        self, index: int, wanted: int, held: Sequence[int], left: Sequence[int], by_reader: Sequence[tuple[State, ...]]
+    ) -> np.ndarray:
+        """Return the seconds of bringing an output to one lying, where any reader wants it or it leaves the network so."""
+        rank = len(by_reader) + 1
+        lines = {h: self.move_s(index, h, wanted) for h in dict.fromkeys(held)}
+        there, back = (np.array(line) for line in zip(*(lines[h] for h in held)))
+        read = any_reader([np.array([self.wanted(other) == wanted for other in theirs]) for theirs in by_reader], rank)
+        leaves = spread(np.array(left) == wanted, (0,), rank)
+        found: np.ndarray = np.where(read | leaves, spread(there, (0,), rank), 0.0) + np.where(read, spread(back, (0,), rank), 0.0)
+        return found
+
+    def _own_s(self, index: int, state: State) -> float:
+        seconds = self._passes_s(index, state)
+        if state[0] == "row":
+            seconds += self.sum_s(index, self.held(state))
+        if state[0] == "split" and (score_bytes := self.costs.memory.score_bytes[index]):
+            seconds += (1 + self.costs.trains_before[index]) * self.reduce_s(score_bytes, self.left_as(self.held(state)))
+        return seconds + self._batch_s(index, state)
+
+    def _batch_s(self, index: int, state: State) -> float:
+        """Return the seconds of what devices that share the batch send: statistics and gradients."""
+        layer, trains = self.graph.layers[index], self.costs.trains_before[index]
+        if state[0] != "batch":
+            return 0.0
+        seconds = 0.0
+        if takes_statistics(layer):
+            statistics = 2 * layer.units * self.graph.item_bytes
+            seconds += self.ring.all_gather_s(len(self.devices) * statistics) + (self._all_reduce_s(statistics) if trains else 0.0)
+        messages_s = (len(self.devices) - 1) * self.costs.message_s * self.costs.summed_tensors(index)
+        return seconds + messages_s + self._gradient_s_per_byte * self._trained_bytes((index,))
+
+    def _passes_s(self, index: int, state: State) -> float:
+        """Return the seconds of a layer's passes on the device that is charged."""
+        place = self.space.slowest.get((index, state))
+        key = (self.costs.alike[index], state, place, self.graph.owner(index) == index)
+        if key not in self._spent:
+            entry = entry_of(index, "", state)
+            sizes, samples = self._parts(state)
+            passes = ["forward"] + ["backward"] * self.costs.trains_before[index]
+            spent = sum((self._spent_s(entry, sizes, samples, step_pass) for step_pass in passes), np.zeros(len(sizes)))
+            updates = self._spent_s(entry, sizes, samples, "update") if key[-1] else np.zeros(len(sizes))
+            place = int((spent + updates).argmax()) if place is None else place
+            self._spent[key] = float(spent[place] + (updates.max() if state[0] == "batch" else updates[place]))
+        return self._spent[key]
+
+    def _spent_s(self, entry: LayerLayout, sizes: np.ndarray, samples: np.ndarray, step_pass: str) -> np.ndarray:
+        """Return the (devices,) seconds of a pass; those on one TensorFlow device take turns, one alone in its host is undisturbed."""
+        part = np.where(self._undisturbed, self.costs.tables.alone_part(entry.layer, step_pass)[self.devices], 1.0)
+        found: np.ndarray = self.costs.spent(entry, self.devices, sizes, samples, step_pass) * part * self._turns
+        return found
+
+    def _parts(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (devices,) units and the (devices,) samples of a state, either of which may mean nothing in it."""
+        parts = np.array(state[1] or [0] * len(self.devices))
+        return parts, parts
+
+    def _all_reduce_s(self, whole_bytes: float) -> float:
+        if whole_bytes not in self._sums:
+            self._sums[whole_bytes] = self.ring.all_reduce_s(whole_bytes)
+        return self._sums[whole_bytes]
+
+    def _rate(self) -> float:
+        """Return the seconds a byte of one all-reduce of all gradients."""
+        whole_bytes = self._trained_bytes(range(len(self.graph.layers)))
+        return self.ring.all_reduce_s(whole_bytes) / whole_bytes if whole_bytes else 0.0
+
+    def _trained_bytes(self, layers: Iterable[int]) -> float:
+        owners = [self.graph.layers[i] for i in layers if self.graph.owner(i) == i]
+        return sum(v.size for layer in owners for v in layer.variables if v.trainable) * self.graph.item_bytes
+
+
+def spread(values: np.ndarray, axes: Sequence[int], rank: int) -> np.ndarray:
+    """Return an array whose dimensions are these of `rank`, the others 1.
+
+    Parameters
+    ----------
+    values : array.
+    axes : (its dimensions,) which of the dimensions each is.
+    rank : number of dimensions.
+    """
+    shape = [1] * rank
+    for axis, extent in zip(axes, values.shape):
+        shape[axis] = extent
+    return values.reshape(shape)
+
+
+def any_reader(masks: Sequence[np.ndarray], rank: int) -> np.ndarray:
+    """Return where any reader's mask holds; the reader at place k has dimension k + 1.
+
+    Parameters
+    ----------
+    masks : for each reader, (its states,) whether it counts.
+    rank : number of dimensions: one for the layer that is read, and one a reader.
+    """
+    found = np.zeros([1] * rank, bool)
+    for at, mask in enumerate(masks):
+        found = found | spread(mask, (at + 1,), rank)
+    return found

@@ -1,0 +1,239 @@
+"""The layout program: a layout and sizes for every layer, so that neighbours that match are merged, by exact optimisation."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.layout.records import AXIS, LayerLayout, Proof, Stage
+from hetero_mtf.planning.layout_search.memory import LayoutMemory
+from hetero_mtf.planning.layout_search.milp import TIME_LIMIT_S, MilpSolution, solve_milp
+from hetero_mtf.planning.layout_search.objective import LayoutCost
+from hetero_mtf.planning.layout_search.prices import solve_priced
+from hetero_mtf.planning.layout_search.space import Space, State, entry_of
+from hetero_mtf.planning.memory.shortfall import pool_bytes
+from hetero_mtf.planning.memory.worker_memory import worker_bytes
+from hetero_mtf.planning.solvers.elimination import elimination_order, minimise_sum
+
+ROUNDS = 6  # of solving with other memory reserved, each in half of the time that is left
+WITHIN_GAP = 1e-2  # within memory, where to prove more takes long
+MILP_UP_TO = 100  # layers, above which the integer program finds nothing within memory where prices find nothing
+LARGEST_TABLE = 2_000_000  # entries, above which the program goes to the integer solver
+
+
+@dataclasses.dataclass(frozen=True)
+class LayoutSolution:
+    """The layouts of every layer.
+
+    Parameters
+    ----------
+    layouts : (layers,) layout and sizes or samples of each layer.
+    value : J of these layouts, seconds.
+    bound : a lower bound of J over the whole space, seconds.
+    gap : value / bound - 1; 0 where the layouts are proven best.
+    status : "optimal" or "time limit".
+    """
+
+    layouts: tuple[LayerLayout, ...]
+    value: float
+    bound: float
+    gap: float
+    status: str
+
+
+def solve_layouts(cost: LayoutCost, time_limit_s: float = TIME_LIMIT_S) -> LayoutSolution:
+    """Return the states of all layers that minimise J.
+
+    J is the sum, over all layers, of
+
+    - the seconds of its passes and update in its state, on one device: for sizes found for a segment with this layer, the device
+      that is slowest in that segment; for samples, the one that is slowest between two batch norms; else the one that is slowest in
+      the layer itself; a layer that splits its batch updates all its weights, on the slowest device;
+    - the moves of its output to how its readers want it, one for all that want it alike, and the same way back for its gradient
+      where anything before it trains; an output is gathered when it leaves the network;
+    - an all-reduce of a row's output, of the scores of attention that is split by channels and of their gradients, and one of the
+      gradient that columns return to one input;
+    - for a layer that splits its batch, an all-reduce of its gradients at the seconds a byte that all gradients of the network
+      take in one piece, and for batch norm the gathering and summing of its statistics.
+
+    It differs from the clocks of `predict` where devices do not meet between layers whose slowest devices differ: `predict` takes
+    the largest of sums where J takes the sum of the largest, and J knows the slowest device of a segment only as a whole. J leaves out
+    the seconds of calling a step, which no layout changes. The other terms are the same.
+
+    Parameters
+    ----------
+    cost : J over a space, the states of each layer from `layout_space`.
+    time_limit_s : seconds after which the integer solver returns the best it found.
+
+    Notes
+    -----
+    Exact, by variable elimination (`minimise_sum`) over one factor a layer and one for each layer with all its readers: a dynamic
+    program where the network is a chain, O(layers * states^(width + 1)). Networks too entangled for tables of two million entries go
+    to HiGHS (`solve_milp`), which may not end in time; the gap is stated then.
+    """
+    space = cost.space
+    if not fits_in_tables(cost):
+        return _solution(cost, solve_milp(cost, None, time_limit_s))
+    found = minimise_sum([len(states) for states in space.states], cost.factors())
+    layouts = laid_out(cost.costs, [states[at] for states, at in zip(space.states, found.choice)])
+    return LayoutSolution(layouts, found.value, found.value, 0.0, "optimal")
+
+
+def solve_within_memory(cost: LayoutCost, time_limit_s: float, known: Iterable[Stage] = ()) -> LayoutSolution | None:
+    """Return the states of all layers that minimise J where devices have little memory; None if none was found.
+
+    Parameters
+    ----------
+    cost : J over a space.
+    time_limit_s : seconds after which the best found is returned.
+    known : stages that fit, found otherwise.
+
+    Notes
+    -----
+    First by prices (`solve_priced`) where the network is not too entangled for tables; what they find counts if it is within a
+    hundredth of their bound, which holds for all plans that use these devices. Else the integer program has the second half of the
+    time (`solve_milp`), unless there are more than a hundred layers and prices found nothing; the better of both counts, with its own
+    bound: that of the integer program holds for plans which leave the bytes that it reserves (`_within_by_milp`).
+    """
+    costs, space = cost.costs, cost.space
+    reserved = beside_bytes(costs, space)
+    memory = LayoutMemory(costs, space, reserved)
+    if memory.never_fits or not fits_in_tables(cost):
+        return None if memory.never_fits else _within_by_milp(cost, reserved, time_limit_s)
+    end_s = time.monotonic() + time_limit_s
+    starts = [choice for stage in known if (choice := cost.choice_of(stage)) is not None]
+    priced = solve_priced(cost, memory, lambda choice: _short(cost, memory, choice, reserved), time_limit_s / 2, starts)
+    if np.isinf(priced.bound):
+        return None
+    found = _solution(cost, MilpSolution(priced.choice, priced.bound, "time limit")) if priced.choice else None
+    if found is not None and found.gap <= WITHIN_GAP:
+        return dataclasses.replace(found, status="optimal")
+    if found is None and len(space.states) > MILP_UP_TO:
+        return None
+    other = _within_by_milp(cost, reserved, max(0.0, end_s - time.monotonic()))
+    return other if found is None or (other is not None and other.value <= found.value) else found
+
+
+def beside_bytes(costs: Costs, space: Space) -> dict[str, float]:
+    """Return pool -> the bytes that processes on all devices of a space take beside tensors, at least.
+
+    Parameters
+    ----------
+    costs : Costs of the profile.
+    space : Space.
+    """
+    stage = Stage((), space.devices, ((AXIS, len(space.devices)),), laid_out(costs, [states[0] for states in space.states]))
+    nothing, found = np.zeros(len(space.devices)), dict[str, float]()
+    for device, least in zip(space.devices, worker_bytes(costs.profile, stage, nothing, nothing, nothing).tolist()):
+        pool = costs.profile.cluster.devices[device].pool
+        found[pool] = found.get(pool, 0.0) + least
+    return found
+
+
+def _within_by_milp(cost: LayoutCost, least: dict[str, float], time_limit_s: float) -> LayoutSolution | None:
+    """Return the states that the integer program finds within memory; None if it finds none.
+
+    Its memory rows add up what layers keep and the largest temporaries. What a stage needs besides (`stage_memory_bytes`) does not
+    add up over layers, so it is reserved: the least there is; then as much as the plan found last, which did not fit, needs besides;
+    half of the way back where nothing fits then; six times at most. The optimum, to a hundredth, is that of the plans which leave
+    this reserve.
+    """
+    costs, space = cost.costs, cost.space
+    low = reserved = least
+    high: dict[str, float] | None = None
+    for round_ in range(ROUNDS):
+        memory = LayoutMemory(costs, space, reserved)
+        found = solve_milp(cost, memory, time_limit_s / 2 ** (round_ + 1), WITHIN_GAP)
+        if not found.choice:
+            if reserved is least:
+                return None
+            high = reserved
+        else:
+            needed = _needed(cost, found.choice)
+            if (_short(cost, memory, found.choice, reserved) <= 0).all():
+                return _solution(cost, found)
+            low = reserved
+            reserved = {p.name: max(low.get(p.name, 0.0), needed.get(p.name, 0) - memory.needed(found.choice, p)) for p in memory.pools}
+        if high is not None:
+            reserved = {name: (low.get(name, 0.0) + most) / 2 for name, most in high.items()}
+    return None
+
+
+def _needed(cost: LayoutCost, choice: Sequence[int]) -> dict[str, int]:
+    """Return the bytes that a choice of states needs, by pool."""
+    layouts = laid_out(cost.costs, [states[at] for states, at in zip(cost.space.states, choice)])
+    return pool_bytes(cost.costs.profile, stage_of(layouts, cost.space.devices), cost.costs.memory)
+
+
+def _short(cost: LayoutCost, memory: LayoutMemory, choice: Sequence[int], reserved: Mapping[str, float]) -> np.ndarray:
+    """Return the (pools,) part of what is free by which a choice of states needs more."""
+    needed = _needed(cost, choice)
+    free = [pool.free + reserved.get(pool.name, 0.0) for pool in memory.pools]
+    return np.array([needed.get(pool.name, 0) / most - 1 for pool, most in zip(memory.pools, free)])
+
+
+def proof_of(space: Space, solution: LayoutSolution, value: float, within: bool = False) -> Proof:
+    """Return what is proven of a plan by the optimum of its space.
+
+    Parameters
+    ----------
+    space : Space.
+    solution : its optimum.
+    value : J of the plan, seconds.
+    within : whether the optimum is one within memory.
+    """
+    gap = max(0.0, value / solution.bound - 1) if solution.bound > 0 else 0.0
+    status = "heuristic" if value > solution.value * (1 + 1e-9) else solution.status
+    states, vectors = space.size
+    grid = f"{space.rows} rows of samples by {len(space.devices) // max(1, space.rows)} columns of filters"
+    mesh = f"{grid if space.rows else 'one mesh axis'} over the same {len(space.devices)} devices"
+    where = f"{mesh}, {len(space.states)} layers of up to {states} layouts and sizes each"
+    tight = ", within the memory that is free" if within else ""
+    return Proof(status, value, solution.bound, gap, f"{where}, {vectors} size vectors, equal sizes across merges and Adds{tight}")
+
+
+def _solution(cost: LayoutCost, found: MilpSolution) -> LayoutSolution:
+    """Return what the integer solver found, or all layers replicated where it found nothing in time."""
+    choice = found.choice or (0,) * len(cost.space.states)
+    value = cost.total(choice)
+    bound = min(value, found.bound)
+    states = [states[at] for states, at in zip(cost.space.states, choice)]
+    return LayoutSolution(laid_out(cost.costs, states), value, bound, value / bound - 1 if bound > 0 else 0.0, found.status)
+
+
+def laid_out(costs: Costs, states: Sequence[State]) -> tuple[LayerLayout, ...]:
+    """Return the layouts of states, one a layer."""
+    return tuple(entry_of(index, layer.name, state) for index, (layer, state) in enumerate(zip(costs.graph.layers, states)))
+
+
+def stage_of(layouts: Sequence[LayerLayout], devices: Sequence[int]) -> Stage:
+    """Return the stage with given layouts, without the devices that have a part of none.
+
+    Parameters
+    ----------
+    layouts : (layers,) layouts on one axis over `devices`.
+    devices : indices in the cluster.
+
+    Notes
+    -----
+    Where one device remains, or nothing is split, every layer is replicated on one device: the first that has a part, or the first.
+    """
+    used = [at for at in range(len(devices)) if any((entry.sizes or entry.samples or (0,) * len(devices))[at] for entry in layouts)]
+    layers = tuple(range(len(layouts)))
+    if len(used) < 2:
+        alone = devices[used[0] if used else 0]
+        return Stage(layers, (alone,), ((AXIS, 1),), tuple(LayerLayout(e.layer, e.name, "replicated") for e in layouts))
+    kept = tuple(
+        dataclasses.replace(e, sizes=tuple(e.sizes[at] for at in used if e.sizes), samples=tuple(e.samples[at] for at in used if e.samples))
+        for e in layouts
+    )
+    return Stage(layers, tuple(devices[at] for at in used), ((AXIS, len(used)),), kept)
+
+
+def fits_in_tables(cost: LayoutCost) -> bool:
+    """Return whether variable elimination needs no table of more than two million entries."""
+    return elimination_order([len(states) for states in cost.space.states], cost.scopes())[1] <= LARGEST_TABLE

@@ -1,0 +1,253 @@
+"""The space of the layout program: the layouts and size vectors that each layer may take on some devices."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hetero_mtf.errors import NothingToSplitError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.layers import kind_of
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.layout.arrangement import BORDERS, PAIRINGS, Arrangement, arrange, shared, split_units, splits_batch, trunk
+from hetero_mtf.planning.layout.records import AXIS, BATCH_AXIS, FILTER_AXIS, LayerLayout, Stage
+from hetero_mtf.planning.solvers.apportionment import even, minimise_maximum, proportional
+
+_POWERS = (0, 1, 2)  # of free memory
+VECTORS = 4  # size vectors considered for each number of units
+
+Vector = tuple[int, ...]
+# Layout, and its sizes or samples, none if replicated; on a mesh of rows and columns its sizes and then its samples.
+State = tuple[str, Vector] | tuple[str, Vector, Vector]
+Members = tuple[tuple[tuple[int, str], int], ...]  # ((first layer that takes the same time, its layout), how many of them)
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """What the layout program chooses from.
+
+    Parameters
+    ----------
+    devices : (devices,) indices in the cluster, in the order of the mesh.
+    states : (layers,) the states each layer may take.
+    slowest : the device that a state's seconds are charged at, by place in `devices`: (layer, state) -> place. A state that is not
+        in it is charged at the layer's own slowest device.
+    rows : rows of the mesh, along which samples lie, and filters along its columns; 0 for a mesh of one axis.
+    """
+
+    devices: tuple[int, ...]
+    states: tuple[tuple[State, ...], ...]
+    slowest: dict[tuple[int, State], int]
+    rows: int = 0
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(most states of a layer, size vectors altogether)."""
+        return max(map(len, self.states)), len({vector for states in self.states for _, *vectors in states for vector in vectors if vector})
+
+
+def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = (), by_memory: bool = False) -> Space:
+    """Return the states of every layer on one mesh axis over some devices.
+
+    A layer may be replicated; split its batch, by any of the sample vectors; and take each layout of its channels that its kind
+    allows, by any of the size vectors for that many units.
+
+    The samples are those that minimise the slowest device's seconds in the whole network, or in its `layout.trunk`. Size vectors
+    minimise the slowest device's seconds in a segment of an arrangement (`layout.arrange`: pairs, gathered, and both borders of a
+    hybrid), or in all its segments of as many units together; of each number of units the four that matter to most seconds.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+    devices : indices of the devices.
+    known : stages on the same devices, found in other ways, whose samples and sizes are considered too.
+    by_memory : whether to consider samples and sizes too that are even, in proportion to the memory that is free, or to its square:
+        what every device holds alike leaves those with little memory less for their part.
+
+    Notes
+    -----
+    Every size vector is exact (`minimise_maximum`). A layer that is called more than once is not split by channels; a flattened
+    tensor is split only where all that reads it ends in rows, as in `layout.arrange`. O(layers * vectors * devices).
+    """
+    free = _free(costs, devices) if by_memory else []
+    shares = [[part**power for part in free] for power in _POWERS] if by_memory else []
+    stages = [stage for stage in known if stage.devices == tuple(devices) and len(stage.axes) == 1]
+    return _Space(costs, tuple(devices), shares).made(stages)
+
+
+def _free(costs: Costs, devices: Sequence[int]) -> list[float]:
+    """Return each device's part of the memory that is free in its pool; 1 where nothing is known."""
+    names = [costs.profile.cluster.devices[device].pool for device in devices]
+    free = {pool.name: float(pool.free_bytes) for pool in costs.profile.memory}
+    parts = [free.get(name, 0.0) / names.count(name) for name in names]
+    return parts if any(parts) else [1.0] * len(names)
+
+
+class _Space:
+    def __init__(self, costs: Costs, devices: tuple[int, ...], shares: Sequence[Sequence[float]]) -> None:
+        self.costs, self.graph, self.devices, self.shares = costs, costs.graph, devices, shares
+        self.turns = costs.turns(devices)[:, None]
+        self.at = np.arange(len(devices))
+        self.slowest: dict[tuple[int, State], int] = {}
+        self._solved: dict[Members, tuple[Vector, float, int]] = {}
+
+    def made(self, known: Sequence[Stage]) -> Space:
+        samples = self._samples(known)
+        vectors = self._vectors(known)
+        never, views = shared(self.graph), flattened(self.graph, self.costs.counts)
+        states = tuple(self._states(index, samples, vectors, index in never, views) for index in range(len(self.graph.layers)))
+        return Space(self.devices, states, self.slowest)
+
+    def _states(
+        self, index: int, samples: Sequence[Vector], vectors: dict[int, tuple[Vector, ...]], never: bool, views: dict[int, bool]
+    ) -> tuple[State, ...]:
+        layer = self.graph.layers[index]
+        found: list[State] = [("replicated", ())]
+        if splits_batch(layer):
+            found += [("batch", vector) for vector in samples]
+        legal = frozenset({"replicated"}) if never or not layer.inputs or not views.get(index, True) else kind_of(layer).layouts(layer)
+        if len({self.costs.counts[i] for i in layer.inputs}) > 1:
+            legal -= {"split"}
+        for layout in sorted(legal - {"replicated"}):
+            units = split_units(self.graph, index, layout, self.costs.counts)
+            found += [(layout, vector) for vector in vectors.get(units, ())]
+        return tuple(found)
+
+    # Samples, and the device that is charged for them.
+
+    def _samples(self, known: Sequence[Stage]) -> tuple[Vector, ...]:
+        everything = frozenset(range(len(self.graph.layers)))
+        found: dict[Vector, frozenset[int]] = {}
+        for layers in dict.fromkeys((everything, trunk(self.graph))):
+            splitting = [i for i in sorted(layers) if splits_batch(self.graph.layers[i])]
+            rows = self.costs.batch_rows(splitting)[list(self.devices)] * self.turns
+            units = self.costs.profile.batch_size
+            vector = minimise_maximum(rows, units).sizes if rows[:, -1].any() else even(units, len(self.devices)).sizes
+            found.setdefault(vector, frozenset(splitting))
+        for stage in known:
+            for vector in {entry.samples: None for entry in stage.layouts if entry.samples}:
+                found.setdefault(vector, frozenset(e.layer for e in stage.layouts if e.samples == vector))
+        for share in self.shares:
+            found.setdefault(proportional(self.costs.profile.batch_size, share).sizes, everything)
+        for vector, members in found.items():
+            self._charge_samples(vector, members)
+        return tuple(found)
+
+    def _charge_samples(self, vector: Vector, layers: frozenset[int]) -> None:
+        """Charge the layers between two batch norms, at which all devices meet, at the slowest device there."""
+        run: list[int] = []
+        for index in sorted(layers):
+            run.append(index)
+            if self.graph.layers[index].kind == "BatchNormalization":
+                self._charge_run(vector, run)
+                run = []
+        self._charge_run(vector, run)
+
+    def _charge_run(self, vector: Vector, run: Sequence[int]) -> None:
+        if run:
+            seconds = (self.costs.batch_rows(run)[list(self.devices)] * self.turns)[self.at, list(vector)]
+            for index in run:
+                self.slowest[index, ("batch", vector)] = int(seconds.argmax())
+
+    # Size vectors, and the device that is charged for them.
+
+    def _vectors(self, known: Sequence[Stage]) -> dict[int, tuple[Vector, ...]]:
+        worth: dict[int, dict[Vector, float]] = {}
+        for arrangement in arrangements(self.graph):
+            together: dict[int, list[int]] = {}
+            for segment in arrangement.segments:
+                self._consider(worth, segment.units, segment.layers, arrangement.layouts)
+                together.setdefault(segment.units, []).extend(segment.layers)
+            for units, layers in together.items():
+                self._consider(worth, units, layers, arrangement.layouts)
+        found = {units: sorted(by, key=lambda v, by=by: -by[v])[:VECTORS] for units, by in worth.items()}  # type: ignore[misc]
+        for entry in (entry for stage in known for entry in stage.layouts if entry.sizes):
+            kept = found.setdefault(sum(entry.sizes), [])
+            if entry.sizes not in kept:
+                kept.append(entry.sizes)
+        for units, kept in found.items():
+            kept += [v for v in dict.fromkeys(proportional(units, share).sizes for share in self.shares) if v not in kept]
+        return {units: tuple(kept) for units, kept in found.items()}
+
+    def _consider(self, worth: dict[int, dict[Vector, float]], units: int, layers: Sequence[int], layouts: Sequence[str]) -> None:
+        members = tuple(sorted(collections.Counter((self.costs.alike[layer], layouts[layer]) for layer in layers).items()))
+        if members not in self._solved:
+            self._solved[members] = self._solve(members, units)
+        vector, seconds, slowest = self._solved[members]
+        by = worth.setdefault(units, {})
+        by[vector] = by.get(vector, 0.0) + seconds
+        for layer in layers:
+            self.slowest.setdefault((layer, (layouts[layer], vector)), slowest)
+
+    def _solve(self, members: Members, units: int) -> tuple[Vector, float, int]:
+        """Return the best sizes of some layers, their seconds on the slowest device, and its place."""
+        rows = sum(self.costs.summed_rows([member])[list(self.devices)] * count for member, count in members) * self.turns
+        vector = minimise_maximum(rows, units).sizes
+        seconds = rows[self.at, list(vector)]
+        return vector, float(seconds.max()), int(seconds.argmax())
+
+
+def arrangements(graph: LayerGraph) -> list[Arrangement]:
+    """Return the arrangements whose segments sizes are found for: pairs, gathered, and both borders of a hybrid where there is one.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    """
+    found = [arrange(graph, pairing) for pairing in PAIRINGS]
+    for border in BORDERS:
+        try:
+            found.append(arrange(graph, border=border))
+        except NothingToSplitError:
+            continue
+    return found
+
+
+def flattened(graph: LayerGraph, counts: Sequence[int]) -> dict[int, bool]:
+    """Return, for each layer that may hand on a flattened tensor split by the channels in front of it, whether it is allowed to.
+
+    It is not where its output leaves the network, it has variables or several inputs, or tells its dimensions apart.
+
+    Parameters
+    ----------
+    graph : LayerGraph.
+    counts : `layout.channels` of it.
+    """
+    found: dict[int, bool] = {}
+    for index, layer in enumerate(graph.layers):
+        if layer.inputs and not kind_of(layer).mixes and counts[index] != layer.units:
+            plain = not layer.variables and len(layer.inputs) == 1 and index not in graph.outputs
+            found[index] = plain and not kind_of(layer).needs_flat
+    return found
+
+
+def entry_of(layer: int, name: str, state: State) -> LayerLayout:
+    """Return the layout of a layer in a state.
+
+    Parameters
+    ----------
+    layer : index of the layer.
+    name : its name.
+    state : State.
+    """
+    layout, *vectors = state
+    if len(vectors) > 1:
+        sizes, samples = vectors
+        return LayerLayout(layer, name, layout, sizes, FILTER_AXIS if sizes else AXIS, samples, BATCH_AXIS if samples else AXIS)
+    if layout == "batch":
+        return LayerLayout(layer, name, layout, samples=vectors[0])
+    return LayerLayout(layer, name, layout, vectors[0])
+
+
+def state_of(entry: LayerLayout, grid: bool = False) -> State:
+    """Return the state of a layer that lies so.
+
+    Parameters
+    ----------
+    entry : its layout.
+    grid : whether the mesh has rows and columns.
+    """
+    return (entry.layout, entry.sizes, entry.samples) if grid else (entry.layout, entry.sizes or entry.samples)

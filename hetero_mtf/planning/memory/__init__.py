@@ -1,0 +1,1 @@
+"""Bytes of layers, workers and stages, and what memory is short of them."""

@@ -1,0 +1,1 @@
+"""Pipelines: device groups, replicas, prediction and search."""

@@ -1,0 +1,140 @@
+"""Teams: the groups of devices that stages of a pipeline may have, in one replica or in several."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.layout.arrangement import splits_batch
+from hetero_mtf.planning.solvers.apportionment import minimise_maximum, proportional
+
+# Groups of several devices are considered among so many devices, all of them; among more, neighbours in speed.
+ALL_GROUPS_UP_TO = 4
+MOST_REPLICAS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Teams:
+    """The groups that stages may have.
+
+    Parameters
+    ----------
+    groups : (groups,) the devices of each, as indices in the cluster.
+    replicas : (replicas,) samples of a batch that each replica of the pipeline takes, its device having the same place in every
+        group; empty for one replica, whose stages are split as each likes.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    replicas: tuple[int, ...] = ()
+
+
+def distinct(costs: Costs) -> list[int]:
+    """Return the fastest processor of each TensorFlow device, the fastest first: others on it would take turns with it.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+    """
+    first: dict[str, int] = {}
+    for device in costs.by_speed:
+        first.setdefault(costs.profile.cluster.devices[device].tf_device, device)
+    return list(first.values())
+
+
+def whole_teams(devices: Sequence[int], several: bool = True) -> Teams:
+    """Return the groups of a pipeline in one replica, the fastest devices first.
+
+    Parameters
+    ----------
+    devices : indices of the devices, the fastest first.
+    several : whether a group may have several devices: any of them among up to four, among more pairs of neighbours in speed.
+
+    Examples
+    --------
+    >>> whole_teams([0, 2, 1]).groups
+    ((0,), (2,), (1,), (0, 2), (0, 1), (1, 2))
+    """
+    single: list[tuple[int, ...]] = [(device,) for device in devices]
+    if not several:
+        return Teams(tuple(single))
+    joint: list[tuple[int, ...]] = list(itertools.pairwise(devices))
+    if len(devices) <= ALL_GROUPS_UP_TO:
+        joint = [group for size in range(2, len(devices)) for group in itertools.combinations(devices, size)]
+    return Teams((*single, *(tuple(sorted(group)) for group in joint)))
+
+
+def replicated_teams(costs: Costs, devices: Sequence[int], replicas: int) -> list[Teams]:
+    """Return ways to deal devices out to replicas of a pipeline of two stages or more.
+
+    Each way says how the batch is shared, in proportion to the speed of a replica's devices, and which devices may have a stage
+    together: any of them among up to four; among more those that were dealt out together.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+    devices : indices of the devices, the fastest first.
+    replicas : number of replicas R; 2 * R devices are needed.
+
+    Notes
+    -----
+    Devices are dealt so that those of a stage are alike, or those of a replica, or that a replica is a host of its own where there
+    are so many hosts. A heuristic: other dealings may be better.
+    """
+    speeds, batch = 1 / np.maximum(costs.beside_s, 1e-15), costs.profile.batch_size
+    found: dict[tuple[int, ...] | Teams, Teams] = {}
+    for dealt in _dealings(costs, devices, replicas):
+        shares = [float(speeds[list(row)].sum()) for row in zip(*dealt)]
+        samples = proportional(batch, shares).sizes
+        if len(devices) <= ALL_GROUPS_UP_TO:
+            found.setdefault(samples, Teams(tuple(itertools.permutations(devices, replicas)), samples))
+        else:
+            each = Teams(dealt, samples)
+            found.setdefault(each, each)
+    return list(found.values())
+
+
+def resized(costs: Costs, teams: Teams, stages: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Teams:
+    """Return the teams with the samples that suit the stages of a pipeline best.
+
+    Minimises the longest of all passes of a microbatch, max over replicas r and stages s of t_sr(n_r), over whole samples n_r, at
+    least 1, that sum to a microbatch; collectives are the same for all n.
+
+    Parameters
+    ----------
+    costs : Costs at the batch size of a microbatch.
+    teams : Teams with replicas.
+    stages : (stages,) layers of each and the devices of its group.
+    """
+    split = [[layer for layer in layers if splits_batch(costs.graph.layers[layer])] for layers, _ in stages]
+    passes = [costs.batch_rows(layers)[list(group)] for layers, (_, group) in zip(split, stages)]
+    sizes = minimise_maximum(np.max(passes, axis=0), costs.profile.batch_size, lower=[1] * len(teams.replicas)).sizes
+    return dataclasses.replace(teams, replicas=proportional(sum(teams.replicas), sizes).sizes)
+
+
+def can_replicate(costs: Costs, chain: Sequence[Sequence[int]]) -> bool:
+    """Return whether every block has a layer that splits the batch, so that any stage does.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+    chain : layers of each block.
+    """
+    return all(any(splits_batch(costs.graph.layers[layer]) for layer in block) for block in chain)
+
+
+def _dealings(costs: Costs, devices: Sequence[int], replicas: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Yield groups that have a device of every replica each."""
+    stages = len(devices) // replicas
+    if stages < 2:
+        return
+    yield tuple(tuple(devices[at * replicas : (at + 1) * replicas]) for at in range(stages))
+    yield tuple(tuple(devices[row * stages + at] for row in range(replicas)) for at in range(stages))
+    hosts: dict[str, list[int]] = {}
+    for device in devices:
+        hosts.setdefault(costs.profile.cluster.devices[device].host, []).append(device)
+    if len(hosts) == replicas and min(map(len, hosts.values())) > 1:
+        yield tuple(zip(*hosts.values()))

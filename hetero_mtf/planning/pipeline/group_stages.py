@@ -1,0 +1,204 @@
+"""A run of layers on a group of devices: the split of filters or of samples that makes a microbatch cheapest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.stage_cost import StageCost, stage_cost
+from hetero_mtf.planning.layout.arrangement import Arrangement, arrange, splits_batch
+from hetero_mtf.planning.layout.records import AXIS, LayerLayout, Stage
+from hetero_mtf.planning.memory.stage_memory import StageBytes, stage_bytes
+from hetero_mtf.planning.solvers.apportionment import proportional
+from hetero_mtf.planning.strategies.search import Sizer
+
+FORMS = ("pairs", "gather", "batch")
+
+
+class GroupStages:
+    """Stages of one network at one microbatch, the sizes of each and what it takes alone found once.
+
+    Parameters
+    ----------
+    costs : Costs of a profile at the batch size of a microbatch.
+    microbatches : M, how many of them make a step.
+    recompute : whether backward passes compute activations again.
+
+    Notes
+    -----
+    Forward passes are counted twice under recomputation, in every stage alike, but for a single microbatch, whose backward pass follows
+    its forward pass at once on every device. Where a stage comes last, it is spared the second one of other microbatches too
+    (`schedule.kept`): that J is above what the schedule takes.
+    """
+
+    def __init__(self, costs: Costs, microbatches: int, recompute: bool = False) -> None:
+        self.costs, self.microbatches, self.recompute = costs, microbatches, recompute
+        self._again = recompute and microbatches > 1
+        self._sizer = Sizer(costs)
+        self._arrangements: dict[tuple[tuple[int, ...], str], Arrangement] = {}
+        self._alone: dict[tuple[int, ...], np.ndarray] = {}
+        self._held: dict[tuple[tuple[int, ...], int], StageBytes] = {}
+
+    def best(self, layers: Sequence[int], devices: Sequence[int], replicas: Sequence[int] = ()) -> tuple[Stage, StageCost]:
+        """Return the stage whose microbatches take least on a group, and what it costs.
+
+        Parameters
+        ----------
+        layers : indices of its layers, in order.
+        devices : indices of the group's devices.
+        replicas : (devices,) samples of a batch that each device takes, which leaves nothing to choose; empty for any layout.
+
+        Notes
+        -----
+        Tried are the splits of filters with columns and rows in pairs and with every layer gathered, and the split of samples, each
+        with the exact sizes of its segments; all devices of the group are kept, those without work too. O(forms * layers * devices).
+        """
+        run, group = tuple(layers), tuple(devices)
+        if replicas:
+            stage = self._by_samples(run, group, proportional(self.costs.profile.batch_size, replicas).sizes)
+            return stage, self.cost(stage)
+        if len(group) == 1:
+            stage = whole_stage(self.costs, run, group[0])
+            return stage, self.cost(stage)
+        stages = [stage for form in FORMS for stage in self._split(run, group, form)]
+        if not stages:  # nothing in it can be split: every device computes all of it
+            stages = [_stage(run, group, _replicated(self.costs, run))]
+        found = [(stage, self.cost(stage)) for stage in stages]
+        return min(found, key=lambda pair: self.seconds(pair[1]))
+
+    def seconds(self, cost: StageCost) -> float:
+        """Return the seconds of one microbatch in a stage, its part of the end of the step included.
+
+        Parameters
+        ----------
+        cost : StageCost.
+        """
+        again_s = cost.forward.seconds if self._again else 0.0
+        return cost.microbatch_s + again_s + cost.finish.seconds / self.microbatches
+
+    def alone(self, layers: Sequence[int]) -> np.ndarray:
+        """Return the (devices,) `seconds` of a run of layers on each device of the cluster alone.
+
+        Parameters
+        ----------
+        layers : indices of its layers.
+        """
+        run = tuple(layers)
+        if run not in self._alone:
+            self._alone[run] = self._alone_s(run)
+        return self._alone[run]
+
+    def held(self, layers: Sequence[int], device: int) -> StageBytes:
+        """Return the bytes that a run of layers holds on one device alone.
+
+        Parameters
+        ----------
+        layers : indices of its layers.
+        device : index of the device.
+        """
+        key = tuple(layers), device
+        if key not in self._held:
+            stage = whole_stage(self.costs, layers, device)
+            self._held[key] = stage_bytes(self.costs.profile, stage, self.recompute, self.costs.memory)
+        return self._held[key]
+
+    def cost(self, stage: Stage) -> StageCost:
+        """Return what a stage costs.
+
+        Parameters
+        ----------
+        stage : Stage; the samples of its layouts sum to a microbatch.
+        """
+        return stage_cost(self.costs, stage)
+
+    def _alone_s(self, layers: Sequence[int]) -> np.ndarray:
+        costs, found = self.costs, np.zeros(len(self.costs.profile.cluster.devices))
+        for index in layers:
+            found = found + (1 + self._again) * costs.tables.rows(index, "replicated", "forward")[:, -1]
+            if costs.trains_before[index]:
+                found = found + costs.tables.rows(index, "replicated", "backward")[:, -1]
+            if costs.graph.owner(index) == index:
+                found = found + costs.tables.rows(index, "replicated", "update")[:, -1] / self.microbatches
+        return found
+
+    def _split(self, layers: tuple[int, ...], devices: tuple[int, ...], form: str) -> list[Stage]:
+        """Return the stage of a form, none where nothing would be split."""
+        graph = self.costs.graph
+        if form == "batch":
+            samples = self._sizer.samples(frozenset(layers), devices)
+            return [self._by_samples(layers, devices, samples)] if min(samples) else []
+        arrangement = self._arrangement(layers, form)
+        if not arrangement.segments:
+            return []
+        rows = {segment.layers[0]: self._sizer.units(segment, arrangement, devices) for segment in arrangement.segments}
+        sizes = {index: rows[segment.layers[0]] for segment in arrangement.segments for index in segment.layers}
+        layouts = [LayerLayout(i, graph.layers[i].name, arrangement.layouts[i], sizes.get(i, ())) for i in layers]
+        return [_stage(layers, devices, layouts)]
+
+    def _by_samples(self, layers: tuple[int, ...], devices: tuple[int, ...], samples: tuple[int, ...]) -> Stage:
+        graph = self.costs.graph
+        layouts = [
+            LayerLayout(index, graph.layers[index].name, "batch", samples=samples)
+            if splits_batch(graph.layers[index])
+            else LayerLayout(index, graph.layers[index].name, "replicated")
+            for index in layers
+        ]
+        return _stage(layers, devices, layouts)
+
+    def _arrangement(self, layers: tuple[int, ...], pairing: str) -> Arrangement:
+        """Return the layouts of a run of layers; what comes from elsewhere arrives whole."""
+        if (layers, pairing) not in self._arrangements:
+            graph = self.costs.graph
+            elsewhere = frozenset(range(len(graph.layers))) - frozenset(layers)
+            self._arrangements[layers, pairing] = arrange(graph, pairing, elsewhere)
+        return self._arrangements[layers, pairing]
+
+
+def whole_stage(costs: Costs, layers: Sequence[int], device: int) -> Stage:
+    """Return the stage that has a run of layers on one device.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+    layers : their indices.
+    device : index of the device.
+    """
+    return _stage(tuple(layers), (device,), _replicated(costs, layers))
+
+
+def with_samples(stage: Stage, samples: int) -> Stage:
+    """Return a stage with its batch split in the same proportion, for another number of samples.
+
+    Parameters
+    ----------
+    stage : Stage.
+    samples : samples of a batch or of a microbatch.
+    """
+    layouts = [
+        dataclasses.replace(entry, samples=proportional(samples, entry.samples).sizes) if entry.samples else entry
+        for entry in stage.layouts
+    ]
+    return dataclasses.replace(stage, layouts=tuple(layouts))
+
+
+def dealt(stage: Stage, samples: tuple[int, ...]) -> Stage:
+    """Return a stage with other samples wherever its batch is split.
+
+    Parameters
+    ----------
+    stage : Stage.
+    samples : (devices,) samples of each device.
+    """
+    layouts = [dataclasses.replace(entry, samples=samples) if entry.samples else entry for entry in stage.layouts]
+    return dataclasses.replace(stage, layouts=tuple(layouts))
+
+
+def _replicated(costs: Costs, layers: Sequence[int]) -> list[LayerLayout]:
+    return [LayerLayout(index, costs.graph.layers[index].name, "replicated") for index in layers]
+
+
+def _stage(layers: tuple[int, ...], devices: tuple[int, ...], layouts: Sequence[LayerLayout]) -> Stage:
+    return Stage(layers, devices, ((AXIS, len(devices)),), tuple(layouts))

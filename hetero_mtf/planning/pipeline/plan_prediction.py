@@ -1,0 +1,62 @@
+"""Predicted step of any plan: of one stage, or of a pipeline, with its time line."""
+
+from __future__ import annotations
+
+from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.layout.records import Prediction
+from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.schedule.simulator import Simulation
+
+
+def predict_plan(costs: Costs, plan: Plan) -> Prediction | None:
+    """Return the predicted step of a plan; None for several stages of the schedule "synchronous", which nothing simulates.
+
+    Parameters
+    ----------
+    costs : Costs of a profile of the plan's network, devices and batch size.
+    plan : Plan.
+
+    Raises
+    ------
+    ProfileError
+        If the link between two stages was not measured.
+
+    Notes
+    -----
+    One stage takes its microbatches one after another by any schedule.
+    """
+    if not (plan.pipelined or plan.recompute):
+        return predict(costs, plan.stages[0], plan.gradient_sync)
+    found = time_line(costs, plan)
+    return found[0] if found is not None else None
+
+
+def time_line(costs: Costs, plan: Plan) -> tuple[Prediction, Simulation] | None:
+    """Return the predicted step of a pipeline with its time line; None for a plan that is simulated by nothing.
+
+    Parameters
+    ----------
+    costs, plan : as for `predict_plan`; the costs may be at another batch size.
+
+    Raises
+    ------
+    ProfileError
+        If the link between two stages was not measured.
+    """
+    pipeline = pipeline_of(plan)
+    return predict_pipeline(MicrobatchCosts(costs.profile, costs), pipeline) if pipeline is not None else None
+
+
+def pipeline_of(plan: Plan) -> Pipeline | None:
+    """Return a plan's stages and how its batches go through them; None for one stage that takes whole batches, and for several in turn.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    in_turn = plan.schedule == "synchronous" and len(plan.stages) > 1
+    if in_turn or not (plan.pipelined or plan.recompute):
+        return None
+    schedule = "1f1b" if plan.schedule == "synchronous" else plan.schedule
+    return Pipeline(plan.stages, plan.microbatches, schedule, plan.recompute, plan.depths, plan.replicas)

@@ -1,0 +1,354 @@
+"""The plan: which device computes which slice of which layer, for one network and one batch size."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetero_mtf.errors import PlanError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.json_file import read_json, write_json
+from hetero_mtf.json_records import Fault, listed, read_fields, unchecked, unless_caused
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.layout import manual
+from hetero_mtf.planning.layout.arrangement import arrange
+from hetero_mtf.planning.layout.records import Alternative, CollectiveRule, DevicePart, DeviceWorth, LayerLayout, Prediction, Proof, Stage
+from hetero_mtf.planning.plan.check import Way, graph_faults, plan_faults
+from hetero_mtf.planning.plan.manual_pipeline import TypedPipeline, pipeline_stages
+from hetero_mtf.planning.plan.text import plan_text
+from hetero_mtf.planning.solvers.apportionment import proportional
+
+__all__ = ["Alternative", "CollectiveRule", "DevicePart", "DeviceWorth", "LayerLayout", "Plan", "Prediction", "Proof", "Stage"]
+
+VERSION = 1
+_HEAD = frozenset({"kind", "version"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How one network trains on the devices of one cluster.
+
+    Parameters
+    ----------
+    digest : digest of the LayerGraph it is for.
+    dtype : "float32" or "float64".
+    batch_size : samples a step.
+    strategy : what made it: "single", "even", "filters", "batch", "hybrid", "grid", "layers", "pipeline".
+    devices : names of all devices of the cluster, also of those it leaves idle.
+    stages : runs of layers on meshes of devices; together they hold every layer once, in order.
+    schedule : how microbatches move through the stages: "synchronous" (one after another through all stages and back),
+        "fill_drain", "1f1b" or "interleaved" (`clock_table`).
+    microbatches : parts a batch is cut into (`microbatch_sizes`).
+    recompute : whether activations are computed again in the backward pass.
+    collectives : rules for the method of all-reduces by size, tried in order; empty for the defaults (NCCL between GPUs of one
+        process, else an exchange between two processors and a ring among more).
+    predicted : predicted seconds of a step; None for a plan typed by hand.
+    alternatives : what else was considered.
+    replicas : samples of a batch that each replica takes, a slice of the batch axis of every stage's mesh; empty for one replica.
+    gradient_sync : how weights that several devices hold stay alike: "all_reduce" of their gradients, or "butterfly_mixing",
+        which averages weights with one partner a step, is not synchronous, and needs every layer to split the batch.
+    worth : whether each device is worth using; empty if that was not asked.
+    depths : (stages,) most microbatches that each stage of the schedule "1f1b" has in flight; empty for as many as there are stages
+        from it on.
+    supposed : what the profile it was made from supposes instead of having measured it (`what_if`), a clause each.
+    proof : how far its layouts are proven best; None where that is not known.
+
+    Raises
+    ------
+    PlanError
+        If anything is wrong with it; all faults are named at once.
+    """
+
+    digest: str
+    dtype: str
+    batch_size: int
+    strategy: str
+    devices: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    schedule: str = "synchronous"
+    microbatches: int = 1
+    recompute: bool = False
+    collectives: tuple[CollectiveRule, ...] = ()
+    predicted: Prediction | None = None
+    alternatives: tuple[Alternative, ...] = ()
+    replicas: tuple[int, ...] = ()
+    gradient_sync: str = "all_reduce"
+    worth: tuple[DeviceWorth, ...] = ()
+    supposed: tuple[str, ...] = ()
+    proof: Proof | None = None
+    depths: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        faults = plan_faults(self)
+        if faults:
+            raise PlanError(f"the plan has {listed(faults)}; correct them")
+
+    def __str__(self) -> str:
+        return plan_text(self)
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Indices of the devices that are in a stage, in the order of the stages."""
+        return tuple(dict.fromkeys(device for stage in self.stages for device in stage.devices))
+
+    @property
+    def pipelined(self) -> bool:
+        """Whether batches go through several stages, or in several microbatches."""
+        return len(self.stages) > 1 or self.microbatches > 1
+
+    def check(self, graph: LayerGraph) -> None:
+        """Raise unless the plan fits a network.
+
+        Parameters
+        ----------
+        graph : LayerGraph of the network that is to train by this plan.
+
+        Raises
+        ------
+        PlanError
+            If the network has another structure or float type, or a layout or its sizes do not fit a layer; all faults at once.
+        """
+        layers = sum(len(stage.layers) for stage in self.stages)
+        remedy = "plan again with hetero-mtf plan --model ..."
+        if self.digest != graph.digest or layers != len(graph.layers) or self.dtype != graph.dtype:
+            raise PlanError(
+                f"the plan is for a network of {layers} layers in {self.dtype} (digest {self.digest}), "
+                f"this model has {len(graph.layers)} in {graph.dtype} (digest {graph.digest}); {remedy}"
+            )
+        faults = graph_faults(self, graph)
+        if faults:
+            raise PlanError(f"the plan does not fit the model, {listed(faults)}; {remedy}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able document, schema version 1."""
+        return {"kind": "plan", "version": VERSION, **dataclasses.asdict(self)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], source: str = "the plan") -> Plan:
+        """Return the plan in a document made by `to_json`.
+
+        Parameters
+        ----------
+        document : JSON object; entries that are not known are refused, never ignored.
+        source : what messages call it.
+
+        Raises
+        ------
+        PlanError
+            If anything is wrong with it; every fault is named with its path.
+        """
+        faults: list[Fault] = []
+        body = {key: value for key, value in document.items() if key not in _HEAD}
+        values = read_fields(cls, body, "", faults)
+        faults += unless_caused(plan_faults(unchecked(cls, values)), faults)
+        if faults:
+            raise PlanError(f"{source} has {listed(faults)}; plan again with hetero-mtf plan")
+        return cls(**values)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan to a JSON file in one piece.
+
+        Parameters
+        ----------
+        path : path of the file to write or replace.
+        """
+        write_json(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Plan:
+        """Return the plan in a file written by `save`.
+
+        Parameters
+        ----------
+        path : path of the file.
+
+        Raises
+        ------
+        HeteroError
+            If the file cannot be read, is not a plan of this version, or has faults.
+        """
+        return cls.from_json(read_json(path, kind="plan", version=VERSION), os.fspath(path))
+
+    @classmethod
+    def single(cls, model: Any, device: int | str, cluster: Any, batch_size: int) -> Plan:
+        """Return the plan that trains on one device alone.
+
+        Parameters
+        ----------
+        model : Keras model, or LayerGraph.
+        device : index or name of the device in the cluster.
+        cluster : anything with `devices`, such as a Cluster or a ClusterRecord.
+        batch_size : samples a step.
+
+        Raises
+        ------
+        PlanError
+            If there is no such device, or the batch size is less than 1.
+        """
+        graph, names = layer_graph(model), manual.device_names(cluster)
+        stage = manual.single_stage(graph, manual.device_index(device, names))
+        return cls(graph.digest, graph.dtype, batch_size, "single", names, (stage,))
+
+    @classmethod
+    def even(cls, model: Any, cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
+        """Return the plan that splits filters equally over all devices.
+
+        Parameters
+        ----------
+        model, cluster, batch_size : as for `single`.
+        pairing : as for `filters`.
+        """
+        graph, names = layer_graph(model), manual.device_names(cluster)
+        stage = manual.filter_stage(graph, [1.0] * len(names), pairing)
+        return cls(graph.digest, graph.dtype, batch_size, "even", names, (stage,))
+
+    @classmethod
+    def filters(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
+        """Return the plan that splits filters in proportion to typed shares.
+
+        Parameters
+        ----------
+        model, cluster, batch_size : as for `single`.
+        shares : (devices,) relative share of each device of the cluster; zero leaves a device out.
+        pairing : "pairs" makes columns and rows alternate along chains, "gather" gathers after every split layer.
+
+        Raises
+        ------
+        PlanError
+            If the shares do not fit the devices, are negative or all zero, the pairing is unknown, or the batch size is less than 1.
+        """
+        graph, names = layer_graph(model), manual.device_names(cluster)
+        stage = manual.filter_stage(graph, manual.checked_shares(shares, names), pairing)
+        return cls(graph.digest, graph.dtype, batch_size, "filters", names, (stage,))
+
+    @classmethod
+    def batch(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, gradient_sync: str = "all_reduce") -> Plan:
+        """Return the plan that splits the samples of every batch in proportion to typed shares.
+
+        Parameters
+        ----------
+        model, shares, cluster, batch_size : as for `filters`; a device that is left without samples is left out.
+        gradient_sync : as the attribute.
+
+        Raises
+        ------
+        PlanError
+            If the shares do not fit the devices, are negative or all zero, the batch size is less than 1, or `gradient_sync` is unknown.
+        """
+        graph, names = layer_graph(model), manual.device_names(cluster)
+        samples = proportional(_checked_batch(batch_size), manual.checked_shares(shares, names)).sizes
+        stage = manual.batch_stage(graph, samples, range(len(names)))
+        return cls(graph.digest, graph.dtype, batch_size, "batch", names, (stage,), gradient_sync=gradient_sync)
+
+    @classmethod
+    def hybrid(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, border: str = "all_gather") -> Plan:
+        """Return the plan that splits samples at the convolutions and hidden units in the dense layers behind them.
+
+        Parameters
+        ----------
+        model, shares, cluster, batch_size : as for `filters`.
+        border : "all_gather" makes the first dense layer a column that reads the whole batch, "all_to_all" a row that reads its
+            input channels of the whole batch.
+
+        Raises
+        ------
+        PlanError
+            If the shares do not fit the devices, are negative or all zero, the batch size is less than 1, the border is unknown, or
+            the network has no dense layer behind its convolutions.
+
+        References
+        ----------
+        Jin, Qamar, Zheng, Ahmad, J. Intelligent & Fuzzy Systems 35 (2018) 5449-5466; Krizhevsky, arXiv 1404.5997. The unequal shares
+        are this project's.
+        """
+        graph, names = layer_graph(model), manual.device_names(cluster)
+        stage = manual.hybrid_stage(graph, manual.checked_shares(shares, names), _checked_batch(batch_size), border)
+        return cls(graph.digest, graph.dtype, batch_size, "hybrid", names, (stage,))
+
+    @classmethod
+    def grid(
+        cls,
+        model: Any,
+        batch_shares: Sequence[float],
+        filter_shares: Sequence[float],
+        cluster: Any,
+        batch_size: int,
+        pairing: str = "pairs",
+    ) -> Plan:
+        """Return the plan on a mesh of rows, which share the samples, by columns, which share the filters.
+
+        Device r * columns + c of the cluster works on the samples of row r with the filters of column c.
+
+        Parameters
+        ----------
+        model, cluster, batch_size : as for `single`.
+        batch_shares : (rows,) relative shares of the samples; zero leaves a row of devices out.
+        filter_shares : (columns,) relative shares of the filters; zero leaves a column of devices out.
+        pairing : as for `filters`.
+
+        Raises
+        ------
+        PlanError
+            If the shares do not multiply to the devices, are negative or all zero, the batch size is less than 1, or the pairing is
+            unknown.
+        """
+        graph, names = layer_graph(model), manual.device_names(cluster)
+        rows, columns = manual.numbers(batch_shares), manual.numbers(filter_shares)
+        devices = manual.grid_of(len(rows), len(columns), names)
+        arrangement = arrange(graph, pairing)
+        sizes = [proportional(segment.units, columns).sizes for segment in arrangement.segments]
+        samples = proportional(_checked_batch(batch_size), rows).sizes
+        stage = manual.grid_stage(graph, samples, arrangement, sizes, devices)
+        return cls(graph.digest, graph.dtype, batch_size, "grid", names, (stage,))
+
+    @classmethod
+    def pipeline(
+        cls,
+        model: Any,
+        starts: Sequence[int | str],
+        devices: Sequence[Sequence[int | str]],
+        shares: Sequence[Sequence[float]],
+        cluster: Any,
+        batch_size: int,
+        microbatches: int = 1,
+        schedule: str = "1f1b",
+        split: str = "filters",
+        recompute: bool = False,
+        replicas: Sequence[int] | None = None,
+    ) -> Plan:
+        """Return the plan that cuts the network into stages, which work on microbatches one behind the other.
+
+        Parameters
+        ----------
+        model, cluster, batch_size : as for `single`.
+        starts : (stages,) name or index of the layer that each stage begins with, in the order of the layers; the first stage has the
+            network's inputs too, so its start may be the first layer behind them. A stage may begin anywhere but between the calls of
+            a layer with variables that is called more than once.
+        devices : (stages, devices) name or index of each stage's devices; with replicas, those of one replica behind those of another.
+        shares : (stages, members) relative shares of a stage's devices inside each replica; zero leaves a device out.
+        microbatches : parts that a batch is cut into (`microbatch_sizes`).
+        schedule : "1f1b" keeps few microbatches in memory, "fill_drain" all; "interleaved" is for devices that are in several stages,
+            "synchronous" takes one microbatch after another through all stages and back.
+        split : what the devices of a stage share: "filters" (as in `filters`) or "batch".
+        recompute : whether the backward pass computes a stage's activations again instead of keeping them.
+        replicas : samples of each replica of the whole pipeline; None for one replica.
+
+        Raises
+        ------
+        PlanError
+            If anything is wrong with it; all faults are named at once, each with the nearest thing that is possible.
+        """
+        graph, names = layer_graph(model), manual.device_names(cluster)
+        way = Way(batch_size, schedule, microbatches, tuple(replicas or ()))
+        stages = pipeline_stages(graph, names, TypedPipeline(starts, devices, shares, split, way))
+        return cls(
+            graph.digest, graph.dtype, batch_size, "pipeline", names, stages, schedule, microbatches, recompute, replicas=way.replicas
+        )
+
+
+def _checked_batch(batch_size: int) -> int:
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise PlanError(f"the batch size is {batch_size!r}; use a whole number, at least 1")
+    return batch_size

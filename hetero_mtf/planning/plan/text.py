@@ -1,0 +1,133 @@
+"""A plan in plain text, for `print(plan)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hetero_mtf.planning.layout.records import CollectiveRule, LayerLayout, Prediction, Proof, Stage
+from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
+from hetero_mtf.units import bytes_text, seconds_text
+
+if TYPE_CHECKING:
+    from hetero_mtf.planning.plan.plan import Plan
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the plan as text: a line a layer with its layout and what each device has of it, then what is predicted.
+
+    A device has units of a layer split by channels, samples of one split by the batch, "samples x units" of one split by both.
+    """
+    lines = [
+        f"Plan by strategy {plan.strategy} for network {plan.digest} ({plan.dtype}), batch size {plan.batch_size}, {way_text(plan)}",
+        f"Devices: {', '.join(plan.devices)}",
+    ]
+    lines += [f"Supposed, not measured: {clause}" for clause in plan.supposed]
+    for index, stage in enumerate(plan.stages):
+        names = [plan.devices[d] for d in stage.devices]
+        lines += [f"Stage {index} on {', '.join(names)}", *(f"  {line}" for line in aligned(stage_rows(stage, plan.devices)))]
+    if plan.collectives:
+        lines.append(f"All-reduces: {', '.join(_rule_text(rule) for rule in plan.collectives)}")
+    if plan.predicted is not None:
+        lines += _prediction_lines(plan.predicted)
+    if plan.proof is not None:
+        lines.append(f"{proven(plan).capitalize()}: {proof_text(plan.proof)}")
+    for other in plan.alternatives:
+        lines.append(f"Not taken: {other.strategy}: {other.reason}")
+    lines += [f"Device {worth.device}: {worth.reason}" for worth in plan.worth]
+    return "\n".join(lines)
+
+
+def proven(plan: Plan) -> str:
+    """Return what the proof of a plan is of: its layouts, or the cuts of a pipeline.
+
+    Parameters
+    ----------
+    plan : Plan.
+    """
+    return "cuts" if len(plan.stages) > 1 else "layouts"
+
+
+def proof_text(proof: Proof) -> str:
+    """Return how far the layouts of a plan are proven best."""
+    known = f"{seconds_text(proof.value_s)}, at most {proof.gap:.2%} above the least possible {seconds_text(proof.bound_s)}"
+    return f"{proof.status}, {known} on {proof.space}"
+
+
+def _rule_text(rule: CollectiveRule) -> str:
+    method = f"{rule.method} ({rule.leaders or 'ring'} among leaders)" if rule.method == "two_level" else rule.method
+    segments = f" in segments {', '.join(f'{part:.2f}' for part in rule.segments)}" if rule.segments else ""
+    limit = "for any size" if rule.up_to_bytes is None else f"up to {bytes_text(rule.up_to_bytes)}"
+    return f"{method}{segments} {limit}"
+
+
+def way_text(plan: Plan) -> str:
+    """Return how batches go through the stages: the schedule, or what makes it other than synchronous, microbatches and replicas."""
+    words = [plan.schedule if plan.gradient_sync == "all_reduce" else f"{plan.gradient_sync}, which is not synchronous"]
+    if plan.microbatches > 1:
+        sizes = dict.fromkeys(map(str, microbatch_sizes(plan.batch_size, plan.microbatches)))
+        words.append(f"{plan.microbatches} microbatches of {' or '.join(sizes)} samples")
+    if plan.depths:
+        words.append(f"in flight by stage {'-'.join(map(str, plan.depths))}")
+    if len(plan.replicas) > 1:
+        words.append(f"replicas of {', '.join(map(str, plan.replicas[:-1]))} and {plan.replicas[-1]} samples")
+    if plan.recompute:
+        words.append("activations computed again")
+    return ", ".join(words)
+
+
+def stage_rows(stage: Stage, devices: Sequence[str]) -> list[list[str]]:
+    """Return the table of a stage: a heading row, then a row a layer.
+
+    Parameters
+    ----------
+    stage : Stage.
+    devices : names of all devices of the plan.
+    """
+    names = [devices[d] for d in stage.devices]
+    return [["layer", "layout", *names], *([_name(entry), entry.layout, *_cells(entry, stage)] for entry in stage.layouts)]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the rows as lines of padded columns; the first two columns are flush left, the others flush right.
+
+    Parameters
+    ----------
+    rows : (rows, columns) texts.
+    """
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [cell.ljust(width) if column < 2 else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths))]
+        yield "  ".join(cells).rstrip()
+
+
+def _name(entry: LayerLayout) -> str:
+    return entry.name or f"layer {entry.layer}"
+
+
+def _cells(entry: LayerLayout, stage: Stage) -> list[str]:
+    """Return what each processor has of a layer: units, samples, samples x units, or all."""
+    units = _parts(entry.sizes, stage.places(entry.axis), dict(stage.axes).get(entry.axis, 0))
+    samples = _parts(entry.samples, stage.places(entry.batch_axis), dict(stage.axes).get(entry.batch_axis, 0))
+    if units and samples:
+        return [f"{count} x {size}" for count, size in zip(samples, units)]
+    return units or samples or ["all"] * len(stage.devices)
+
+
+def _parts(parts: Sequence[int], places: Sequence[int], positions: int) -> list[str]:
+    """Return each processor's part; "?" where a plan is not as it should be, so that it can be looked at."""
+    if parts and len(parts) != positions:
+        return ["?"] * len(places)
+    return [str(parts[place]) for place in places] if parts else []
+
+
+def _prediction_lines(predicted: Prediction) -> list[str]:
+    whole, forward, backward, update = (
+        seconds_text(value) for value in (predicted.step_s, predicted.forward_s, predicted.backward_s, predicted.update_s)
+    )
+    rows = [["device", "", "busy", "sending", "waiting"]]
+    for part in predicted.parts:
+        rows.append([part.device, "", *(seconds_text(value) for value in (part.busy_s, part.sending_s, part.waiting_s))])
+    called = f"call {seconds_text(predicted.call_s)}, " if predicted.call_s > 0 else ""
+    heading = f"Predicted: {whole} a step ({called}forward {forward}, backward {backward}, update {update})"
+    return [heading, *(f"  {line}" for line in aligned(rows))]

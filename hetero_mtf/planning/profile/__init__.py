@@ -1,0 +1,1 @@
+"""Profiles: cost curves, their validity, and what-if profiles."""

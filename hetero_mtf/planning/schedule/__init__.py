@@ -1,0 +1,1 @@
+"""Clock tables of pipeline schedules, and their simulator."""

@@ -1,0 +1,1 @@
+"""Integer apportionment, bounds, elimination and bottleneck search: solvers that know nothing of networks."""

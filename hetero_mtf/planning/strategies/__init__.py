@@ -1,0 +1,1 @@
+"""Strategies of one stage, one file each, and the search that they share."""

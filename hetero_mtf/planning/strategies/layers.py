@@ -1,0 +1,172 @@
+"""The strategy "layers": every layer's layout by the layout program, over the devices worth using."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from hetero_mtf.errors import NothingToSplitError
+from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.layout.arrangement import PAIRINGS, arrange
+from hetero_mtf.planning.layout.manual import filter_stage, single_stage, sized_stage
+from hetero_mtf.planning.layout.records import Proof
+from hetero_mtf.planning.layout_search.grid import GridCost, grid_space
+from hetero_mtf.planning.layout_search.milp import TIME_LIMIT_S
+from hetero_mtf.planning.layout_search.objective import LayoutCost
+from hetero_mtf.planning.layout_search.program import LayoutSolution, fits_in_tables, proof_of, solve_layouts, solve_within_memory, stage_of
+from hetero_mtf.planning.layout_search.space import Space, layout_space
+from hetero_mtf.planning.memory.shortfall import short_bytes
+from hetero_mtf.planning.solvers.apportionment import largest_remainder, proportional
+from hetero_mtf.planning.strategies.batch import best_batch
+from hetero_mtf.planning.strategies.filters import best_filters
+from hetero_mtf.planning.strategies.fitting import fitting
+from hetero_mtf.planning.strategies.hybrid import best_hybrid
+from hetero_mtf.planning.strategies.ideal import least_step_s
+from hetero_mtf.planning.strategies.search import Candidate, found_once
+
+ALL_SETS_UP_TO = 4
+EVERY_COUNT_UP_TO = 16
+WITHIN_MEMORY_UP_TO = 20_000  # layers * devices, above which the program leaves memory to the choice among its plans
+_STEP = 1.5  # from one number of devices to the next, above that
+
+
+@found_once
+def best_layers(costs: Costs) -> Candidate:
+    """Return the cheapest plan of one mesh axis that the layout program finds, with the proof of how good its layouts are.
+
+    For a set of devices, every layer's layout and sizes are the exact optimum of J over `layout_space` (`solve_layouts`). Among the
+    optima of all sets tried, and what the strategies "even", "filters", "batch" and "hybrid" and sizes rounded in proportion to speed
+    find, the least predicted step is taken, so the plan is never predicted slower than any of those. It uses
+    two devices at least where one of them does: one device alone is the business of strategy "single".
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+
+    Notes
+    -----
+    Exact in J for each set of devices; heuristic in that J is not the predicted step itself, and in the sets: all sets up to four
+    devices; of more the k fastest for each k up to 16, above that for k in steps of a half, and the sets that the other strategies
+    chose. A set is passed over where every layer's cheapest state, without anything sent, adds up to no less than the best J found. Where
+    an optimum does not fit in memory, the program is solved again within it (`solve_within_memory`), among the sizes too of the other
+    strategies' plans that fit (`fitting`), in half of the time that is left of 20 s; sets share as much where networks need the
+    integer solver.
+    """
+    known = list(_others(costs))
+    fitted = list(_fitted(costs, known))
+    known += fitted
+    ranks = [_rank(costs, candidate) for candidate in known]
+    best, rank = known[ranks.index(min(ranks))], min(ranks)
+    least, limited = math.inf, dict[tuple[int, ...], tuple[Space, LayoutSolution]]()
+    sets, stages, left_s = _sets(costs, known), [candidate.stage for candidate in known], TIME_LIMIT_S
+    for devices in sets:
+        space = layout_space(costs, devices, stages)
+        cost = LayoutCost(costs, space)
+        if sum(float(cost.own(index).min()) for index in range(len(costs.graph.layers))) >= least:
+            continue
+        solution, tight = solve_layouts(cost, TIME_LIMIT_S / len(sets)), False
+        lacking = short_bytes(costs.profile, stage_of(solution.layouts, devices), costs.memory) > 0
+        if lacking and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO:
+            within = layout_space(costs, devices, stages, by_memory=True)
+            left_s /= 2
+            tighter = solve_within_memory(LayoutCost(costs, within), left_s, [candidate.stage for candidate in fitted])
+            if tighter is not None:
+                space, solution, tight = within, tighter, True
+                limited[devices] = within, tighter
+        stage = stage_of(solution.layouts, devices)
+        candidate = Candidate(stage, predict(costs, stage), proof_of(space, solution, solution.value, tight))
+        reached = _rank(costs, candidate)
+        least = min(least, solution.value) if reached[0] == 0 else least
+        best, rank = (candidate, reached) if reached < rank else (best, rank)
+    if best.proof is None and best.stage.devices in limited and rank[0] == 0:
+        space, solution = limited[best.stage.devices]
+        value = LayoutCost(costs, space).of(best.stage)
+        best = dataclasses.replace(best, proof=proof_of(space, solution, value, True)) if math.isfinite(value) else best
+    return proven(costs, best)
+
+
+def proven(costs: Costs, candidate: Candidate) -> Candidate:
+    """Return a plan with the proof of how good its layouts are on its own devices; as it is if it has one.
+
+    Parameters
+    ----------
+    costs : Costs of the profile.
+    candidate : the plan.
+
+    Notes
+    -----
+    The bound is the optimum of the layout program on the plan's own mesh, with its own samples and sizes on one of two axes. For a
+    network too entangled for it the bound is that of `least_step_s`, in which nothing is sent, and the value the predicted step.
+    """
+    stage = candidate.stage
+    if candidate.proof is not None:
+        return candidate
+    alone = len(stage.axes) == 1
+    cost = LayoutCost(costs, layout_space(costs, stage.devices, [stage])) if alone else GridCost(costs, grid_space(costs, [stage]))
+    value = cost.of(stage)
+    if math.isfinite(value) and fits_in_tables(cost):
+        return dataclasses.replace(candidate, proof=proof_of(cost.space, solve_layouts(cost), value))
+    step_s, least_s = candidate.prediction.step_s, least_step_s(costs, stage.devices)
+    gap = max(0.0, step_s / least_s - 1) if least_s > 0 else 0.0
+    space_text = f"any mesh and layouts over the same {len(stage.devices)} devices, bounded as if nothing were sent"
+    return dataclasses.replace(candidate, proof=Proof("heuristic", max(step_s, least_s), least_s, gap, space_text))
+
+
+def _rank(costs: Costs, candidate: Candidate) -> tuple[float, bool, float]:
+    return short_bytes(costs.profile, candidate.stage, costs.memory), len(candidate.stage.devices) < 2, candidate.prediction.step_s
+
+
+def _others(costs: Costs) -> Iterator[Candidate]:
+    """Yield the plans of other strategies on one axis, and those with sizes rounded in proportion to the devices' speeds."""
+    for strategy in (best_filters, best_batch, best_hybrid):
+        try:
+            yield strategy(costs)
+        except NothingToSplitError:
+            continue
+    graph, everyone = costs.graph, range(len(costs.profile.cluster.devices))
+    speeds = (1 / np.maximum(costs.beside_s, 1e-12)).tolist()
+    stages = [filter_stage(graph, [1.0] * len(everyone), "pairs")]
+    for rule, pairing in itertools.product((proportional, largest_remainder), PAIRINGS):
+        arrangement = arrange(graph, pairing)
+        sizes = [rule(segment.units, speeds).sizes for segment in arrangement.segments]
+        stages.append(sized_stage(graph, arrangement, sizes, everyone, 0))
+    stages += [single_stage(graph, device) for device in everyone] if len(everyone) < 2 else []
+    for stage in dict.fromkeys(stages):
+        yield Candidate(stage, predict(costs, stage))
+
+
+def _fitted(costs: Costs, known: Sequence[Candidate]) -> Iterator[Candidate]:
+    """Yield the plans of other strategies within memory, where any of those known needs more."""
+    if any(short_bytes(costs.profile, candidate.stage, costs.memory) for candidate in known):
+        for name, strategy in (("filters", best_filters), ("batch", best_batch), ("hybrid", best_hybrid)):
+            try:
+                yield fitting(costs, name, strategy(costs))
+            except NothingToSplitError:
+                continue
+
+
+def _sets(costs: Costs, known: Sequence[Candidate]) -> list[tuple[int, ...]]:
+    """Return the sets of two and more devices to solve the program on, the largest first."""
+    by_speed = costs.by_speed
+    if len(by_speed) <= ALL_SETS_UP_TO:
+        found = [chosen for size in range(2, len(by_speed) + 1) for chosen in itertools.combinations(range(len(by_speed)), size)]
+    else:
+        found = [tuple(sorted(by_speed[:count])) for count in _counts(len(by_speed))]
+    found += [candidate.stage.devices for candidate in known if len(candidate.stage.devices) > 1]
+    return sorted(dict.fromkeys(found), key=lambda devices: (-len(devices), devices))
+
+
+def _counts(devices: int) -> list[int]:
+    """Return the numbers of devices that are tried.
+
+    >>> _counts(100)[-6:]
+    [16, 24, 36, 54, 81, 100]
+    """
+    found = list(range(2, min(devices, EVERY_COUNT_UP_TO) + 1))
+    while found[-1] < devices:
+        found.append(min(devices, int(found[-1] * _STEP)))
+    return found

@@ -1,0 +1,90 @@
+"""Options that several commands share."""
+
+import click
+import pytest
+
+from hetero_mtf.commands.options.shared import Argument, FiniteRange, LossName, MetricNames, OptimizerChoice, Shares, Three
+from hetero_mtf.runtime.cluster import Cluster
+
+
+def test_an_argument_of_a_model_is_a_python_literal():
+    values = {"a=1": 1, "a=True": True, "a=[8, 8]": [8, 8], "a='x=y'": "x=y"}
+    assert {text: Argument().convert(text, None, None)[1] for text in values} == values
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("classes", "'classes' is not of the form name=value"),
+        ("1a=3", "'1a=3' is not of the form name=value"),
+        ("kind=small", "'small' is no Python literal; write for instance classes=10, batch_norm=True"),
+    ],
+)
+def test_an_argument_that_cannot_be_read_is_refused(text, message):
+    with pytest.raises(click.BadParameter, match=message):
+        Argument().convert(text, None, None)
+
+
+def test_shares_are_numbers_with_commas_between():
+    assert Shares().convert("70,25,5", None, None) == (70.0, 25.0, 5.0)
+    with pytest.raises(click.BadParameter, match="'70;25' is not a list of numbers such as 70,25,5"):
+        Shares().convert("70;25", None, None)
+
+
+def test_three_numbers_are_three_or_one_for_all():
+    assert Three(int).convert("48,56,40", None, None) == (48, 56, 40) and Three(float).convert("1.5", None, None) == (1.5, 1.5, 1.5)
+    for kind, text, wanted in ((int, "1.5", "whole numbers, such as 64"), (float, "1,2", "numbers, such as 2 or"), (float, "", "numbers")):
+        with pytest.raises(click.BadParameter, match=f"is neither one nor three {wanted}"):
+            Three(kind).convert(text, None, None)
+
+
+def test_an_optimizer_starts_from_keras_s_learning_rate_and_takes_a_given_one():
+    assert float(OptimizerChoice("adam").make().learning_rate) == pytest.approx(0.001)
+    falling = OptimizerChoice("adam", 0.1, decay="cosine")
+    rate = falling.make(100).learning_rate
+    assert float(rate) == pytest.approx(0.1) and float(falling.make(None).learning_rate) == pytest.approx(0.1)
+    sgd = OptimizerChoice("sgd", 0.5, 0.9).make()
+    assert (type(sgd).__name__, float(sgd.learning_rate), sgd.momentum) == ("SGD", 0.5, 0.9)
+    assert type(OptimizerChoice("adamw").make()).__name__ == "AdamW"
+
+
+def test_momentum_goes_with_sgd_only():
+    with pytest.raises(click.UsageError, match="--momentum goes with --optimizer sgd, not with adam"):
+        OptimizerChoice("adam", None, 0.9)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf"])
+def test_a_number_that_is_not_finite_is_wrong_usage(cli, subject, text):
+    with pytest.raises(click.BadParameter, match=f"{text} is not a finite number|is not in the range"):
+        FiniteRange(0, min_open=True).convert(text, None, None)
+    for option in ("--learning-rate", "--momentum", "--budget"):
+        assert cli("train", *subject, option, text).code == 2
+
+
+@pytest.mark.parametrize(("options", "passed"), [([], ("local",)), (["--worker-timeout", "7.5"], ("local", 7.5))])
+def test_the_limit_of_a_worker_that_does_not_answer_reaches_the_cluster(cli, monkeypatch, options, passed):
+    opened = []
+    local = Cluster.parse("local:cpu:0")
+    monkeypatch.setattr(Cluster, "parse", lambda *values: opened.append(values) or local)
+    assert cli("devices", *options).code == 0
+    assert opened == [passed]
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf"])
+def test_a_limit_that_is_no_time_is_refused(cli, limit):
+    assert cli("devices", "--worker-timeout", limit).code == 2
+
+
+@pytest.mark.parametrize("text", ["binary_crossentropy", "BinaryCrossentropy", "binarycrossentropy"])
+def test_a_loss_has_keras_s_names(text):
+    assert LossName().convert(text, None, None) == "BinaryCrossentropy"
+    assert LossName().convert("mse", None, None) == LossName().convert("MeanSquaredError", None, None) == "MeanSquaredError"
+    with pytest.raises(click.BadParameter, match="'hinge' is no loss that can be trained with; write one of sparse_.*, mean_squared_error"):
+        LossName().convert("hinge", None, None)
+
+
+def test_metrics_are_names_with_commas_between():
+    assert MetricNames().convert("accuracy, auc", None, None) == ("accuracy", "auc")
+    for text in ("", "accuracy,", "a b", "auc,auc"):
+        with pytest.raises(click.BadParameter, match="is no list of names that differ; write for instance accuracy,auc"):
+            MetricNames().convert(text, None, None)

@@ -1,0 +1,48 @@
+"""Options of volumes: the choices are those there are."""
+
+import click
+import pytest
+
+from hetero_mtf.commands.options import volumes as volume_options
+from hetero_mtf.commands.options.shared import BATCH_SIZE
+from hetero_mtf.commands.options.volumes import BALANCED, ClassWeightType, VolumeOptions, default_batch_size
+from hetero_mtf.data.volumes.images import preprocessing
+
+
+def test_the_choices_are_those_of_the_preprocessing():
+    assert volume_options._NORMALISATIONS == preprocessing.NORMALISATIONS and volume_options._MASKS == preprocessing.MASKS
+
+
+def test_options_that_were_used_are_named_as_they_are_typed():
+    assert VolumeOptions(skip_bad=True, test_fraction=0.1, shift=0).given == ("--skip-bad", "--shift", "--test-fraction")
+    assert VolumeOptions().given == ()
+
+
+def test_options_are_taken_out_of_all_that_a_command_has():
+    given = {"label": "group", "epochs": 3, "flip": True}
+    assert VolumeOptions.taken(given) == VolumeOptions(label="group", flip=True) and given == {"epochs": 3}
+
+
+def test_options_without_volumes_are_wrong_usage():
+    VolumeOptions(flip=True).check_data("nifti:a.tsv")
+    with pytest.raises(click.UsageError, match="--label, --flip go with --data nifti:TABLE only"):
+        VolumeOptions(flip=True, label="group").check_data("digits")
+    with pytest.raises(click.UsageError, match="--folds and --fold go together"):
+        VolumeOptions(fold=2)
+    with pytest.raises(click.UsageError, match="--cache and --no-cache exclude each other"):
+        VolumeOptions(cache="c", no_cache=True)
+
+
+def test_weights_of_classes_are_numbers_by_name_or_balanced():
+    convert = ClassWeightType().convert
+    assert convert("a=b=2.5", None, None) == ("a=b", 2.5) and convert("balanced", None, None) == BALANCED
+    assert VolumeOptions(class_weight=(("AD", 2.0),)).given == ("--class-weight",)
+    for wrong, words in (("AD", "neither balanced nor of the form"), ("=2", "neither"), ("AD=0", "range"), ("AD=nan", "finite")):
+        with pytest.raises(click.BadParameter, match=words):
+            convert(wrong, None, None)
+    with pytest.raises(click.UsageError, match="--class-weight balanced says the weights of all classes"):
+        VolumeOptions(class_weight=(BALANCED, ("AD", 2.0)))
+
+
+def test_scans_are_taken_a_few_at_a_time():
+    assert default_batch_size("nifti:a.tsv") == 4 and default_batch_size("digits") == BATCH_SIZE

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import dataclasses
+
+from hetero_mtf.planning.plan.plan import CollectiveRule, Plan
+from hetero_mtf.planning.plan.text import aligned, stage_rows
+from tests.planning.networks import cluster_of, pair_net
+
+
+def test_columns_are_padded_names_to_the_left_and_numbers_to_the_right() -> None:
+    rows = [["layer", "layout", "cpu:0"], ["a", "column", "7"], ["longer name", "row", "12"]]
+    assert list(aligned(rows)) == ["layer        layout  cpu:0", "a            column      7", "longer name  row        12"]
+
+
+def test_a_stage_is_a_heading_and_a_row_a_layer() -> None:
+    plan = Plan.filters(pair_net(), [2, 0, 1], cluster_of(3), 8)
+    rows = stage_rows(plan.stages[0], plan.devices)
+    assert rows[0] == ["layer", "layout", "worker:0", "worker:2"] and rows[1] == ["input", "replicated", "all", "all"]
+    assert rows[2] == ["first", "column", "8", "4"] and len(rows) == 6
+
+
+def test_the_methods_of_all_reduces_are_one_line_and_defaults_none() -> None:
+    plan = Plan.filters(pair_net(), [2, 1, 1], cluster_of(3), 8)
+    assert "All-reduces" not in str(plan)
+    two, ring = CollectiveRule("all_reduce", "two_level", 2048), CollectiveRule("all_reduce", "ring", None, (0.5, 0.25, 0.25))
+    text = str(dataclasses.replace(plan, collectives=(two, ring)))
+    assert "All-reduces: two_level (ring among leaders) up to 2.0 KiB, ring in segments 0.50, 0.25, 0.25 for any size\n" in text + "\n"

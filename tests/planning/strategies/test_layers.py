@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from hetero_mtf.errors import NothingToSplitError, PlanError
+from hetero_mtf.planning.choose import STRATEGIES, plan
+from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.memory.shortfall import lack_of_memory
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.strategies.layers import best_layers, proven
+from tests.planning.layout_objective import drawn_graph, drawn_profile
+from tests.planning.networks import pair_net, profile_of, residual_net
+
+OTHERS = ("even", "filters", "batch", "hybrid")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_layers_are_never_predicted_slower_than_the_strategies_of_one_axis(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    profile = drawn_profile(rng, drawn_graph(rng, int(rng.integers(4, 14))))
+    costs = Costs(profile)
+    best = best_layers(costs)
+    for name in OTHERS:
+        try:
+            other = STRATEGIES[name](costs)
+        except NothingToSplitError:
+            continue
+        lacks = lack_of_memory(profile, other.stage) or len(other.stage.devices) < 2
+        assert lacks or best.prediction.step_s <= other.prediction.step_s * (1 + 1e-12)
+    assert best.proof is not None and best.proof.value_s >= best.proof.bound_s * (1 - 1e-9)
+
+
+def four() -> Profile:
+    return profile_of(residual_net(16), [2e6, 1e6, 1e6, 5e5], 1e-5, 1e8)
+
+
+def test_a_plan_carries_its_proof_through_a_file_and_into_its_text() -> None:
+    made = plan(four(), strategy="layers")
+    assert made.proof is not None and made.proof.gap <= 0.01
+    assert Plan.from_json(made.to_json()) == made
+    assert "Layouts: " in str(made) and ", at most " in str(made)
+
+
+def test_the_plan_of_auto_has_a_proof_whichever_strategy_made_it() -> None:
+    assert plan(four()).proof is not None
+    alone = plan(profile_of(pair_net(), [1e6, 1e6], latency_s=10.0))
+    assert alone.strategy == "single" and alone.proof is not None and (alone.proof.status, alone.proof.gap) == ("optimal", 0.0)
+
+
+def test_a_plan_of_a_file_without_a_proof_still_loads() -> None:
+    document = plan(four(), strategy="layers").to_json()
+    del document["proof"]
+    assert Plan.from_json(document).proof is None
+
+
+def test_a_proof_that_cannot_be_is_refused_with_every_fault() -> None:
+    made = plan(four(), strategy="layers")
+    assert made.proof is not None
+    wrong = dataclasses.replace(made.proof, status="sure", gap=-1.0, bound_s=2 * made.proof.value_s)
+    message = r"3 faults: proof.status: is 'sure', must be one of .*; proof.gap: is -1.*proof.bound_s: is .*, above"
+    with pytest.raises(PlanError, match=message):
+        dataclasses.replace(made, proof=wrong)
+
+
+def test_a_network_too_entangled_is_bounded_by_what_all_devices_could_do_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetero_mtf.planning.strategies.layers.fits_in_tables", lambda cost: False)
+    costs = Costs(four())
+    made = proven(costs, dataclasses.replace(STRATEGIES["grid"](costs), proof=None))
+    assert made.proof is not None and made.proof.status == "heuristic" and made.proof.bound_s < made.proof.value_s == made.prediction.step_s
+    assert made.proof.space == "any mesh and layouts over the same 4 devices, bounded as if nothing were sent"

@@ -68,5 +68,5 @@ def test_a_file_that_fails_is_refused(tmp_path):
 def test_the_source_of_a_model_is_its_file_or_those_of_its_module_and_packages():
     assert [str(path) for path in source_files("run/net.py:net")] == ["run/net.py"]
     names = [path.name for path in source_files("hetero_mtf.commands.workload.model_file:load_model")]
-    assert names == ["__init__.py", "__init__.py", "model_file.py"]
+    assert names == ["__init__.py", "__init__.py", "__init__.py", "model_file.py"]
     assert [source_files(text) for text in ("", ":net", "no_such_module.net:net", "not a name:net", "sys:exit")] == [()] * 5

@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.planning.test_layout_milp import apart, drawn_space
 
 from hetero_mtf.planning.cost.step_cost import Costs
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
@@ -15,6 +14,7 @@ from hetero_mtf.planning.layout_search.space import layout_space
 from hetero_mtf.planning.memory.shortfall import lack_of_memory, pool_bytes
 from tests.planning.layout_objective import every_choice
 from tests.planning.layout_search.test_memory import held_bytes
+from tests.planning.layout_search.test_milp import apart, drawn_space
 from tests.planning.networks import Net, profile_of, residual_net
 from tools.generated.profiles import Figures, generated_profile
 

@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Cluster": "hetero_mtf.runtime.cluster",
-    "PipelineWish": "hetero_mtf.planning.pipeline.search",
+    "PipelineOptions": "hetero_mtf.planning.pipeline.search",
     "Plan": "hetero_mtf.planning.plan.plan",
     "Profile": "hetero_mtf.planning.profile.profile",
     "Trainer": "hetero_mtf.training.trainer",
@@ -25,7 +25,7 @@ _ROOMS = ("errors", "layers", "mesh")
 
 __all__ = [
     "Cluster",
-    "PipelineWish",
+    "PipelineOptions",
     "Plan",
     "Profile",
     "Trainer",

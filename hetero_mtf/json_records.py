@@ -98,6 +98,21 @@ def read_fields(record: type, document: Any, path: str, faults: list[Fault], ign
     return values
 
 
+def renamed(document: Any, names: Mapping[str, str]) -> Any:
+    """Return a JSON document of an earlier schema with the keys of its objects, at any depth, as they are called now.
+
+    A key stays where its object has the new one too; the reader then refuses it as unknown.
+
+    Examples
+    --------
+    >>> renamed({"parts": [{"busy_s": 1.0}]}, {"busy_s": "compute_s"})
+    {'parts': [{'compute_s': 1.0}]}
+    """
+    if isinstance(document, Mapping):
+        return {(key if names.get(key, key) in document else names[key]): renamed(value, names) for key, value in document.items()}
+    return [renamed(entry, names) for entry in document] if isinstance(document, list) else document
+
+
 def unchecked(record: type, values: dict[str, Any]) -> Any:
     """Return a frozen record made without its own checks, so that they can be run beside others."""
     made: Any = object.__new__(record)

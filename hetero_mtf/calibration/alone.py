@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from hetero_mtf.calibration.points import Point
-from hetero_mtf.calibration.sampling import Passes, Sampler, Setting
+from hetero_mtf.calibration.sampling import MeasurementContext, Passes, Sampler
 from hetero_mtf.devices import Device
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import alike
@@ -30,18 +30,18 @@ def accompanied(devices: Sequence[Device], chosen: Sequence[int]) -> list[int]:
     return [index for index in chosen if len(processes[devices[index].host]) > 1]
 
 
-def heaviest(setting: Setting, curves: Sequence[Curve], device: int, wanted: Sequence[Point], most: int) -> list[Point]:
+def heaviest(context: MeasurementContext, curves: Sequence[Curve], device: int, wanted: Sequence[Point], most: int) -> list[Point]:
     """Return the whole layers that take most of a device's time and have not been measured alone.
 
     Parameters
     ----------
-    setting : what all devices share.
+    context : what all devices share.
     curves : of all devices.
     device : index of the device.
     wanted : points of the network.
     most : how many layers, at most.
     """
-    kinds = alike(setting.graph)
+    kinds = alike(context.graph)
     spent: dict[int, dict[str, float]] = {}
     for curve in curves:
         if curve.device == device and curve.dimension not in ("batch", "alone") and curve.step_pass in _PASSES:
@@ -60,31 +60,31 @@ def heaviest(setting: Setting, curves: Sequence[Curve], device: int, wanted: Seq
     return found
 
 
-def sample_alone(setting: Setting, device: int, wanted: Sequence[Point]) -> list[Curve]:
+def sample_alone(context: MeasurementContext, device: int, wanted: Sequence[Point]) -> list[Curve]:
     """Return the curves of some whole layers on a device, measured while no other is at work.
 
     Parameters
     ----------
-    setting : what all devices share.
+    context : what all devices share.
     device : index of the device.
     wanted : whole layers to measure.
     """
-    container = setting.cluster.container("calibration")
+    container = context.cluster.container("calibration")
     found: list[Curve] = []
     try:
-        sampler = Sampler(setting, device, container.name)
+        sampler = Sampler(context, device, container.name)
         for point in wanted:
             passes = sampler.take(dataclasses.replace(point, full=False))  # without the update, which streams all weights in either case
-            found += _curves(setting, device, point, passes)
+            found += _curves(context, device, point, passes)
     finally:
         container.release()
     return found
 
 
-def _curves(setting: Setting, device: int, point: Point, passes: Passes) -> Iterator[Curve]:
+def _curves(context: MeasurementContext, device: int, point: Point, passes: Passes) -> Iterator[Curve]:
     for step_pass in _PASSES:
         found = passes[step_pass]
-        yield Curve(point.layer, device, "alone", step_pass, setting.batch, (point.units,), (found.seconds,), (found.spread,))
+        yield Curve(point.layer, device, "alone", step_pass, context.batch, (point.units,), (found.seconds,), (found.spread,))
 
 
 def _process(device: Device) -> str:

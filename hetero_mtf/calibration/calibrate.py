@@ -19,8 +19,8 @@ from hetero_mtf.calibration.alone import accompanied, heaviest, sample_alone
 from hetero_mtf.calibration.budget import CalibrationWarning, Effort, effort_within, expected_alone_s, expected_links_s, link_windows
 from hetero_mtf.calibration.calls import CallCost, measure_calls
 from hetero_mtf.calibration.links import measure_link
-from hetero_mtf.calibration.reuse import DEVIATION, LOOKS, Subject, deviation, kept_curves, kept_link
-from hetero_mtf.calibration.sampling import Sampler, Setting, sample
+from hetero_mtf.calibration.reuse import DEVIATION, LOOKS, MeasurementTarget, deviation, kept_curves, kept_link
+from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
 from hetero_mtf.devices.records import Device, Link
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.layers import layer_graph
@@ -86,7 +86,7 @@ def calibrate(
     check_live(cluster)
     graph = layer_graph(model)
     rule, optimizer_text = _read_optimizer(optimizer, graph.dtype)
-    subject = Subject(cluster.record, graph, batch_size, optimizer_text, _versions())
+    subject = MeasurementTarget(cluster.record, graph, batch_size, optimizer_text, _versions())
     bench = _bench(cluster, subject, rule, budget_s, earlier)
     with (progress or progress_bar)("calibrating", bench.steps) as advance:
         curves, same = bench.measure_devices(advance)
@@ -113,10 +113,10 @@ def _read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, str]:
     return rule, _optimizer_text(settings)
 
 
-def _profile(subject: Subject, curves: Sequence[Curve], links: Sequence[Link], call: CallCost) -> Profile:
+def _profile(subject: MeasurementTarget, curves: Sequence[Curve], links: Sequence[Link], call: CallCost) -> Profile:
     measured = (tuple(curves), tuple(links), subject.record.pools)
     programs = subject.optimizer, _now().isoformat(timespec="seconds"), subject.versions
-    return Profile(subject.record, subject.graph, subject.batch, *measured, *programs, call.call_s, call.feed_s_per_byte)
+    return Profile(subject.record, subject.graph, subject.batch, *measured, *programs, call.launch_s, call.feed_s_per_byte)
 
 
 def _distinct(devices: Sequence[Device]) -> list[int]:
@@ -136,12 +136,12 @@ def _processes(devices: Sequence[Device], chosen: Sequence[int]) -> list[list[in
 
 
 @dataclasses.dataclass(frozen=True)
-class _Bench:
+class _LayerBench:
     """One calibration: what is measured, how, and what is known already."""
 
     cluster: Any
-    subject: Subject
-    setting: Setting
+    subject: MeasurementTarget
+    context: MeasurementContext
     effort: Effort
     earlier: Profile | None
     devices: Sequence[int]
@@ -169,15 +169,15 @@ class _Bench:
         """Return the curves of the heaviest layers on devices that were measured beside others, one device after another."""
         found: list[Curve] = []
         for index in self.together:
-            wanted = heaviest(self.setting, curves, index, self.effort.points, self.effort.alone)
+            wanted = heaviest(self.context, curves, index, self.effort.points, self.effort.alone)
             with _explained(self.cluster):
-                found += sample_alone(self.setting, index, wanted)
+                found += sample_alone(self.context, index, wanted)
             advance(f"{self.cluster.devices[index].name} alone")
         return found
 
     def measure_links(self, same: set[int], advance: Advance) -> list[Link]:
         """Return the links of all pairs of devices, measured one after another, or kept between devices that are as they were."""
-        windows = link_windows(self.setting.windows, len(self.pairs))
+        windows = link_windows(self.context.windows, len(self.pairs))
         links: list[Link] = []
         for first, second in self.pairs:
             kept = kept_link(self.earlier, self.cluster.record, first, second) if {first, second} <= same else None
@@ -189,11 +189,11 @@ class _Bench:
     def measure_call(self, same: set[int], advance: Advance) -> CallCost:
         """Return what the call of a step costs on all devices."""
         old, devices = self.earlier, self.devices
-        if old is not None and old.call_s > 0 and set(devices) <= same and len(devices) == len(_distinct(old.cluster.devices)):
-            found = CallCost(old.call_s, old.feed_s_per_byte)
+        if old is not None and old.launch_s > 0 and set(devices) <= same and len(devices) == len(_distinct(old.cluster.devices)):
+            found = CallCost(old.launch_s, old.feed_s_per_byte)
         else:
             with _explained(self.cluster):
-                found = measure_calls(self.cluster, devices, self.setting.windows)
+                found = measure_calls(self.cluster, devices, self.context.windows)
         advance(f"a call on {self.cluster.devices[devices[0]].name}")
         return found
 
@@ -208,7 +208,7 @@ class _Bench:
         for point in points:
             if point.layer in layers:
                 advance(f"{point.probe.name} on {self.cluster.devices[index].name}")
-        return kept + sample(self.setting, index, self.effort, wanted, advance), bool(kept)
+        return kept + sample(self.context, index, self.effort, wanted, advance), bool(kept)
 
     def _deviates(self, index: int, kept: Sequence[Curve]) -> bool:
         """Look at two layers of a device anew, again if one seems to take another time than it did, and warn if it still does."""
@@ -216,7 +216,7 @@ class _Bench:
         looks: list[float] = []
         try:
             while len(looks) < LOOKS:
-                looks.append(deviation(kept, self.effort.points, Sampler(self.setting, index, container.name).take))
+                looks.append(deviation(kept, self.effort.points, Sampler(self.context, index, container.name).take))
                 if looks[-1] <= DEVIATION:
                     return False
         finally:
@@ -227,14 +227,14 @@ class _Bench:
         return True
 
 
-def _bench(cluster: Any, subject: Subject, rule: UpdateRule, budget_s: float | None, earlier: Profile | None) -> _Bench:
+def _bench(cluster: Any, subject: MeasurementTarget, rule: UpdateRule, budget_s: float | None, earlier: Profile | None) -> _LayerBench:
     """Return the calibration of a subject within a budget."""
     graph, devices = subject.graph, _distinct(cluster.devices)
     turns = max(len(indices) for indices in _processes(cluster.devices, devices))
     pairs, together = list(itertools.combinations(devices, 2)), accompanied(cluster.devices, devices)
     effort = effort_within(graph, subject.batch, budget_s, turns, expected_links_s(len(pairs)) + expected_alone_s(len(together)))
-    setting = Setting(cluster, graph, subject.batch, rule, effort.windows)
-    return _Bench(cluster, subject, setting, effort, earlier, devices, together, pairs)
+    context = MeasurementContext(cluster, graph, subject.batch, rule, effort.windows)
+    return _LayerBench(cluster, subject, context, effort, earlier, devices, together, pairs)
 
 
 def _now() -> datetime.datetime:

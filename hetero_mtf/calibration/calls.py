@@ -24,11 +24,11 @@ class CallCost:
 
     Parameters
     ----------
-    call_s : seconds of a session call on all devices.
+    launch_s : seconds of a session call on all devices.
     feed_s_per_byte : seconds for each byte of the batch, which is handed to all devices.
     """
 
-    call_s: float
+    launch_s: float
     feed_s_per_byte: float
 
 
@@ -78,9 +78,9 @@ def measure_calls(cluster: Any, devices: Sequence[int], windows: Windows) -> Cal
             "fed": functools.partial(_run, session, steps.fed, fed, CALLS),
         }
         times = windows.times(runs)
-    call_s = float(np.median(times["several"] - times["one"])) / (CALLS - 1)
+    launch_s = float(np.median(times["several"] - times["one"])) / (CALLS - 1)
     fed_s = float(np.median(times["fed"] - times["several"])) / CALLS
-    return CallCost(max(0.0, call_s), max(0.0, fed_s) / FED_BYTES)
+    return CallCost(max(0.0, launch_s), max(0.0, fed_s) / FED_BYTES)
 
 
 def _run(session: Any, fetches: list[tf.Tensor], feed: Mapping[Any, Any], calls: int, count: int) -> None:

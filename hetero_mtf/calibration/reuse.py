@@ -21,7 +21,7 @@ LOOKS = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Subject:
+class MeasurementTarget:
     """What is to be measured.
 
     Parameters
@@ -40,7 +40,9 @@ class Subject:
     versions: Mapping[str, str]
 
 
-def kept_curves(earlier: Profile | None, subject: Subject, device: int, wanted: Sequence[Point], now: datetime.datetime) -> list[Curve]:
+def kept_curves(
+    earlier: Profile | None, subject: MeasurementTarget, device: int, wanted: Sequence[Point], now: datetime.datetime
+) -> list[Curve]:
     """Return the curves of an earlier profile that hold for a device, with the indices that they have now.
 
     A layer's curves hold if it was measured, in all dimensions that are wanted, at the same structure, dtype, batch size and
@@ -122,7 +124,7 @@ def deviation(curves: Sequence[Curve], wanted: Sequence[Point], measure: Callabl
     return worst
 
 
-def _comparable(earlier: Profile, subject: Subject, now: datetime.datetime) -> bool:
+def _comparable(earlier: Profile, subject: MeasurementTarget, now: datetime.datetime) -> bool:
     same = all(earlier.versions.get(name) == subject.versions.get(name) for name in PROGRAMS)
     young = days_old(earlier, now) <= STALE_DAYS
     return same and young and (earlier.batch_size, earlier.optimizer) == (subject.batch, subject.optimizer)

@@ -25,7 +25,7 @@ Passes = dict[str, Measurement]  # "forward", "backward" and, where it was measu
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
+class MeasurementContext:
     """What all devices of a calibration share.
 
     Parameters
@@ -49,17 +49,17 @@ class Sampler:
 
     Parameters
     ----------
-    setting : what all devices share.
+    context : what all devices share.
     device : index of the device.
     container : resource container for its variables.
     """
 
-    def __init__(self, setting: Setting, device: int, container: str) -> None:
-        self._setting, self._device, self._container = setting, device, container
+    def __init__(self, context: MeasurementContext, device: int, container: str) -> None:
+        self._context, self._device, self._container = context, device, container
         self._number = 0
         self._whole: dict[int, Passes] = {}
         self._found: dict[tuple[int, str], dict[int, Passes]] = {}
-        self._served = collections.Counter(alike(setting.graph))
+        self._served = collections.Counter(alike(context.graph))
         self._minor: set[int] = set()
 
     def take(self, point: Point) -> Passes:
@@ -94,7 +94,7 @@ class Sampler:
             if chosen is None or clock() + effort.refinement_s > end_s:
                 return
             (layer, dimension), units = chosen
-            self.take(point_of(self._setting.graph, layer, dimension, units, self._setting.batch))
+            self.take(point_of(self._context.graph, layer, dimension, units, self._context.batch))
 
     def curves(self) -> list[Curve]:
         """Return the curves of all that was measured."""
@@ -107,7 +107,7 @@ class Sampler:
                 if measured:
                     units = tuple(n for n, _ in measured)
                     seconds, spread = tuple(m.seconds for _, m in measured), tuple(m.spread for _, m in measured)
-                    found.append(Curve(layer, self._device, dimension, step_pass, self._setting.batch, units, seconds, spread))
+                    found.append(Curve(layer, self._device, dimension, step_pass, self._context.batch, units, seconds, spread))
         return found
 
     def _sampled(self) -> dict[tuple[int, str], Sampled]:
@@ -122,13 +122,13 @@ class Sampler:
         return found
 
     def _measured(self, point: Point) -> Passes:
-        setting, cluster = self._setting, self._setting.cluster
-        windows = Windows(min(MINOR_WINDOW_S, setting.windows.window_s), 1) if point.minor else setting.windows
+        context, cluster = self._context, self._context.cluster
+        windows = Windows(min(MINOR_WINDOW_S, context.windows.window_s), 1) if point.minor else context.windows
         self._number += 1
         graph = tf.Graph()
         with graph.as_default():
             device = cluster.devices[self._device].tf_device
-            probe = build_probe(point, device, setting.graph.dtype, setting.rule, self._container, self._number)
+            probe = build_probe(point, device, context.graph.dtype, context.rule, self._container, self._number)
         with cluster.session(graph) as session:
             session.run(probe.setup)
             timed = _time_probe(session, probe, windows)
@@ -136,22 +136,24 @@ class Sampler:
         return timed
 
 
-def sample(setting: Setting, device: int, effort: Effort, wanted: Sequence[Point], advance: Callable[[str], None]) -> list[Curve]:
+def sample(
+    context: MeasurementContext, device: int, effort: Effort, wanted: Sequence[Point], advance: Callable[[str], None]
+) -> list[Curve]:
     """Return the curves of a device.
 
     Parameters
     ----------
-    setting : what all devices share.
+    context : what all devices share.
     device : index of the device.
     effort : how long.
     wanted : points to measure first.
     advance : told of each of these points, and as often more as the effort has refinements.
     """
-    name = setting.cluster.devices[device].name
-    container = setting.cluster.container("calibration")
+    name = context.cluster.devices[device].name
+    container = context.cluster.container("calibration")
     start_s = time.monotonic()
     try:
-        sampler = Sampler(setting, device, container.name)
+        sampler = Sampler(context, device, container.name)
         for point in wanted:
             sampler.take(point)
             advance(f"{point.probe.name} on {name}")

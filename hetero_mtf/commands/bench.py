@@ -15,7 +15,7 @@ from hetero_mtf.errors import HeteroError
 @click.argument("name")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(name: str, arguments: tuple[str, ...]) -> None:
-    """Run the benchmark NAME, tools/bench/NAME.py of a source checkout, with ARGUMENTS."""
+    """TrainRequest the benchmark NAME, tools/bench/NAME.py of a source checkout, with ARGUMENTS."""
     path = benchmark(name, pathlib.Path(__file__).resolve().parents[2])
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.parent))  # as for a script

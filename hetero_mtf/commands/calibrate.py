@@ -34,7 +34,7 @@ def command(
     With --reuse, layers and links that the earlier profile holds for the same devices, batch size and optimizer are kept, unless
     it is more than 30 days old or two layers that are measured for a look take another time; --output may be the same file.
     """
-    from hetero_mtf.commands.output.profile_warnings import tell_doubts
+    from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
     from hetero_mtf.commands.process.command_files import calibrate_files
     from hetero_mtf.commands.process.files import check_files
     from hetero_mtf.commands.workload.model_file import load_model
@@ -48,7 +48,7 @@ def command(
 
     with shared.open_cluster(cluster) as live:
         if earlier is not None:
-            tell_doubts(earlier, live.record)
+            print_profile_warnings(earlier, live.record)
         profile = measure(live, network, batch_size, choice, budget, earlier)
     profile.save(output)
     click.echo(f"{output}: {len(profile.curves)} curves and {len(profile.links)} links of {len(profile.cluster.devices)} devices")

@@ -11,14 +11,14 @@ from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, default_batch_size, is_volumes, reading_options
 
 if TYPE_CHECKING:
-    from hetero_mtf.commands.workload.workload import Subject
+    from hetero_mtf.commands.workload.workload import Workload
     from hetero_mtf.report.scores import Scores
 
 PARTS = ("train", "validation", "test")
 
 
 @dataclasses.dataclass(frozen=True)
-class Evaluation:
+class EvaluateRequest:
     """The options of the command, by their names on the command line."""
 
     model: str | None
@@ -70,7 +70,7 @@ def command(**options: Any) -> None:
     its confidence interval, over the test part of the split that is stored with the checkpoint. So are the model, the classes and
     the preprocessing, so --model need not be given.
     """
-    asked = Evaluation(volumes=VolumeOptions.taken(options), **options)
+    asked = EvaluateRequest(volumes=VolumeOptions.taken(options), **options)
     from hetero_mtf.commands.process.command_files import evaluate_files
     from hetero_mtf.commands.process.files import check_files
 
@@ -79,9 +79,9 @@ def command(**options: Any) -> None:
         evaluate_volumes(asked)
         return
     from hetero_mtf.commands.workload.restored import restored
-    from hetero_mtf.commands.workload.workload import load_subject
+    from hetero_mtf.commands.workload.workload import load_workload
 
-    subject = load_subject(asked.model or "", asked.model_arguments, asked.dtype or "float32", asked.data)
+    subject = load_workload(asked.model or "", asked.model_arguments, asked.dtype or "float32", asked.data)
     subject = subject.choosing(shared.ObjectiveChoice(asked.loss, asked.metrics))
     click.echo(subject.loss_text)
     with restored(subject.model, asked.checkpoint, asked.cluster, asked.plan, asked.batch_size, subject.loss, subject.metrics) as trainer:
@@ -90,7 +90,7 @@ def command(**options: Any) -> None:
     click.echo(subject.metrics_text(metrics, asked.part))
 
 
-def evaluate_volumes(asked: Evaluation) -> Scores:
+def evaluate_volumes(asked: EvaluateRequest) -> Scores:
     """Print and return the scores of a trained network over a part of the volumes it was trained with.
 
     Parameters
@@ -102,14 +102,14 @@ def evaluate_volumes(asked: Evaluation) -> Scores:
     HeteroError
         If something cannot be read or does not fit.
     """
-    from hetero_mtf.commands.mri.volumes import Made, trained_subject
+    from hetero_mtf.commands.mri.volumes import ModelOrigin, trained_workload
     from hetero_mtf.commands.workload.stored import load_stored
     from hetero_mtf.json_file import write_json
 
-    made = Made(asked.model, asked.model_arguments, asked.dtype)
+    made = ModelOrigin(asked.model, asked.model_arguments, asked.dtype)
     if asked.positive is not None:
         load_stored(asked.checkpoint).check_classes((asked.positive,), "--positive")
-    subject = trained_subject(made, asked.data, asked.volumes, asked.checkpoint)
+    subject = trained_workload(made, asked.data, asked.volumes, asked.checkpoint)
     for line in subject.data.lines:
         click.echo(line)
     found = _scores(asked, subject)
@@ -120,7 +120,7 @@ def evaluate_volumes(asked: Evaluation) -> Scores:
     return found
 
 
-def _scores(asked: Evaluation, subject: Subject) -> Scores:
+def _scores(asked: EvaluateRequest, subject: Workload) -> Scores:
     from hetero_mtf.commands.mri.predictions import predicted
     from hetero_mtf.commands.workload.restored import restored
     from hetero_mtf.data.volumes.volume_data import VolumeData

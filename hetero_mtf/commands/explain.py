@@ -47,15 +47,15 @@ def command(
     from hetero_mtf.commands.process.command_files import explain_files
     from hetero_mtf.commands.process.files import check_files
     from hetero_mtf.planning.plan.plan import Plan
-    from hetero_mtf.planning.profile.validity import profile_doubts
-    from hetero_mtf.report.facts import Subject, facts
+    from hetero_mtf.planning.profile.validity import profile_warnings
+    from hetero_mtf.report.facts import ReportedPlan, facts
     from hetero_mtf.report.section import sections_text
 
     check_files(explain_files(plan, profile, measured, html))
     asked = what_if(scale, add_like, memory, bandwidth, batch_size)
     made = Plan.load(plan)
     found = _profile(profile, plan, made, asked)
-    subject = Subject(made, found, _measured(measured, plan, made), tuple(profile_doubts(found)) if found is not None else ())
+    subject = ReportedPlan(made, found, _measured(measured, plan, made), tuple(profile_warnings(found)) if found is not None else ())
     sections = facts(subject)
     if asked:
         assert subject.profile is not None
@@ -138,17 +138,17 @@ def _otherwise(before: Plan, profile: Profile, asked: WhatIf) -> tuple[Section, 
     from hetero_mtf.planning.choose import plan_if
     from hetero_mtf.planning.cost.step_cost import Costs
     from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
-    from hetero_mtf.planning.pipeline.search import PipelineWish
-    from hetero_mtf.planning.profile.what_if import supposed
+    from hetero_mtf.planning.pipeline.search import PipelineOptions
+    from hetero_mtf.planning.profile.what_if import what_if_profile
     from hetero_mtf.report.before_after import before_after
 
     strategy = "auto" if before.alternatives else before.strategy
-    like = PipelineWish(schedule=_schedule(before), recompute=before.recompute) if before.strategy == "pipeline" else None
+    like = PipelineOptions(schedule=_schedule(before), recompute=before.recompute) if before.strategy == "pipeline" else None
     now = predict_plan(Costs(profile), before)  # by the same rules as what is supposed
     if now is None:
         raise PlanError("stages that work one after another have no prediction to set another beside; give the plan another schedule")
     after = plan_if(profile, asked, None, strategy, before.gradient_sync, like)
-    if_so = supposed(profile, asked)
+    if_so = what_if_profile(profile, asked)
     kept = predict_plan(Costs(if_so), before) if before.pipelined else None
     return before_after(dataclasses.replace(before, predicted=now), after, if_so, kept.step_s if kept is not None else None)
 

@@ -65,7 +65,7 @@ def program(options: Options, show: bool) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 for an error, 2 for wrong usage, 130 if interrupted, 143 if terminated.
+    """TrainRequest one command and return its exit code: 0, 1 for an error, 2 for wrong usage, 130 if interrupted, 143 if terminated.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def main() -> None:
-    """Run the command in this process's arguments and end the process.
+    """TrainRequest the command in this process's arguments and end the process.
 
     A command that a signal has ended is closed by then. Python would spend seconds on taking TensorFlow's modules apart, and wait for
     threads that a worker keeps; so the process ends without that.

@@ -10,9 +10,11 @@ import click
 from hetero_mtf.commands.options.pipeline import PipelineAsked, Search, pipeline_options
 from hetero_mtf.commands.options.shared import (
     BATCH_SIZE,
+    EARLIER_NAMES,
     GRADIENT_SYNCS,
     STRATEGIES,
     TYPED,
+    RenamedChoice,
     Shares,
     arguments,
     cluster_option,
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("profile", required=False)
-@click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", help="How to choose; auto takes the cheapest that fits.")
+@click.option(
+    "--strategy", type=RenamedChoice(STRATEGIES, EARLIER_NAMES), default="auto", help="How to choose; auto takes the cheapest that fits."
+)
 @click.option("--shares", type=Shares(), help="Instead of a profile: relative shares of the devices, with --model and --cluster.")
 @click.option(
     "--gradient-sync",
@@ -88,20 +92,18 @@ def command(
         network = load_model(model, arguments(model_arguments), dtype)
         made = _typed(network, strategy, shares, gradient_sync, cluster, batch_size or BATCH_SIZE)
     else:
-        from hetero_mtf.commands.output.profile_warnings import tell_doubts
+        from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
         from hetero_mtf.planning.profile.profile import Profile
 
         found = Profile.load(str(profile))
         made = _planned(found, asked, batch_size, strategy, gradient_sync, stages)
-        tell_doubts(found)
+        print_profile_warnings(found)
     made.save(output)
     click.echo(plan_report(made))
     click.echo(f"\nwritten to {output}")
 
 
-def _planned(
-    profile: Profile, asked: WhatIf, batch_size: int | None, strategy: str, gradient_sync: str, stages: PipelineAsked
-) -> Plan:
+def _planned(profile: Profile, asked: WhatIf, batch_size: int | None, strategy: str, gradient_sync: str, stages: PipelineAsked) -> Plan:
     """Return the plan of a profile, with the picture of its search where that is wanted."""
     from hetero_mtf.planning.choose import PIPELINES_UP_TO, plan_if
     from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO

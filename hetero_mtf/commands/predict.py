@@ -18,7 +18,7 @@ REMEDY = "write it again with numpy.savez(file, x=...)"
 
 
 @dataclasses.dataclass(frozen=True)
-class Prediction:
+class PredictRequest:
     """The options of the command, by their names on the command line."""
 
     model: str | None
@@ -78,7 +78,7 @@ def command(**options: Any) -> None:
     Of volumes (--data nifti:TABLE) the model, the classes and the preprocessing are those that are stored with the checkpoint. The
     table that is written has a line a scan; where the truth is known, the scores over the scans that were not trained on are printed.
     """
-    asked = Prediction(volumes=VolumeOptions.taken(options), **options)
+    asked = PredictRequest(volumes=VolumeOptions.taken(options), **options)
     from hetero_mtf.commands.process.command_files import predict_files
     from hetero_mtf.commands.process.files import check_files
 
@@ -87,15 +87,15 @@ def command(**options: Any) -> None:
         _predict_arrays(asked)
         return
     from hetero_mtf.commands.mri.predict import Asked, Maps, predict_volumes
-    from hetero_mtf.commands.mri.volumes import Made
+    from hetero_mtf.commands.mri.volumes import ModelOrigin
 
     maps = None if asked.grad_cam is None else Maps(asked.grad_cam, asked.grad_cam_layer, asked.grad_cam_class, asked.participant)
-    made = Made(asked.model, asked.model_arguments, asked.dtype)
+    made = ModelOrigin(asked.model, asked.model_arguments, asked.dtype)
     settings = (asked.cluster, asked.plan, asked.batch_size, asked.positive, maps, asked.volumes)
     predict_volumes(Asked(asked.data, asked.checkpoint, asked.target, made, *settings))
 
 
-def _predict_arrays(asked: Prediction) -> None:
+def _predict_arrays(asked: PredictRequest) -> None:
     from hetero_mtf.commands.process.output_file import save_arrays
 
     path = check_source(asked.source or "")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hetero_mtf.commands.output.epochs import Epochs
     from hetero_mtf.commands.process.interruption import StopRequest
     from hetero_mtf.commands.workload.preparation import Prepared
-    from hetero_mtf.commands.workload.workload import Subject
+    from hetero_mtf.commands.workload.workload import Workload
     from hetero_mtf.data.labelled import LabelledData
     from hetero_mtf.planning.plan.plan import Plan
     from hetero_mtf.report.measured import Measured
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class TrainRequest:
     """The options of the command, by their names on the command line."""
 
     model: str
@@ -87,7 +87,12 @@ class Run:
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to train by.")
 @click.option("--profile", metavar="FILE", help="A profile to plan from. Without it and --plan the devices are measured first.")
-@click.option("--strategy", type=click.Choice(shared.STRATEGIES), default="auto", help="How to plan where there is no --plan.")
+@click.option(
+    "--strategy",
+    type=shared.RenamedChoice(shared.STRATEGIES, shared.EARLIER_NAMES),
+    default="auto",
+    help="How to plan where there is no --plan.",
+)
 @click.option("--epochs", type=click.IntRange(1), default=5, help="Epochs in all, those before a --resume counted.")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Samples a step.  [default: the plan's, or {SIZES}]")
 @shared.optimizer_options
@@ -113,7 +118,7 @@ def command(**options: Any) -> None:
     session and mask. Every file is read before anything else, all faults are listed at once, and what evaluate and predict need to
     know is stored beside the state: state-data.json beside state.npz.
     """
-    run = Run(volumes=VolumeOptions.taken(options), **options)
+    run = TrainRequest(volumes=VolumeOptions.taken(options), **options)
     from hetero_mtf.commands.process.command_files import train_files
     from hetero_mtf.commands.process.files import check_files
 
@@ -147,21 +152,23 @@ def command(**options: Any) -> None:
         click.echo(f"saved {run.measured_file}")
 
 
-def _subject(run: Run) -> Subject:
-    from hetero_mtf.commands.workload.workload import load_network, load_subject
+def _subject(run: TrainRequest) -> Workload:
+    from hetero_mtf.commands.workload.workload import load_network, load_workload
 
     if not is_volumes(run.data):
-        return load_subject(run.model, run.model_arguments, run.dtype, run.data, run.seed)
-    from hetero_mtf.commands.mri.volumes import Made, subject_to_train, table_of
+        return load_workload(run.model, run.model_arguments, run.dtype, run.data, run.seed)
+    from hetero_mtf.commands.mri.volumes import ModelOrigin, table_of, workload_to_train
     from hetero_mtf.commands.workload.stored import load_stored
 
     table_of(run.data)
     before = None if run.resume is None else load_stored(run.resume)
     network = load_network(run.model, run.model_arguments, run.dtype, run.data, run.seed)
-    return subject_to_train(network, Made(run.model, run.model_arguments, run.dtype), run.data, run.volumes, before)
+    return workload_to_train(network, ModelOrigin(run.model, run.model_arguments, run.dtype), run.data, run.volumes, before)
 
 
-def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, stop: StopRequest) -> tuple[dict[str, float], Measured | None]:
+def _train(
+    run: TrainRequest, subject: Workload, prepared: Prepared, live: Any, stop: StopRequest
+) -> tuple[dict[str, float], Measured | None]:
     """Train with the run's seed, save, and return the test metrics and, if they are wanted, the measured times."""
     from hetero_mtf.commands.output.plan_report import plan_report
     from hetero_mtf.commands.process.interruption import naming
@@ -190,7 +197,7 @@ def _train(run: Run, subject: Subject, prepared: Prepared, live: Any, stop: Stop
     return metrics, measured
 
 
-def _fit(run: Run, data: LabelledData, trainer: Trainer, stop: StopRequest) -> Epochs:
+def _fit(run: TrainRequest, data: LabelledData, trainer: Trainer, stop: StopRequest) -> Epochs:
     """Train, and return what was seen meanwhile."""
     from hetero_mtf.commands.output.epochs import Epochs, Saving
 
@@ -207,7 +214,7 @@ def _fit(run: Run, data: LabelledData, trainer: Trainer, stop: StopRequest) -> E
     return epochs
 
 
-def _measured(trainer: Any, plan: Plan, step_s: list[float], subject: Subject) -> Measured | None:
+def _measured(trainer: Any, plan: Plan, step_s: list[float], subject: Workload) -> Measured | None:
     """Return the times of a run whose state is saved; its parts are those of one more step, traced."""
     from hetero_mtf.planning.layout.records import DevicePart
     from hetero_mtf.report.measured import Measured, measured_task, median_and_spread
@@ -215,7 +222,7 @@ def _measured(trainer: Any, plan: Plan, step_s: list[float], subject: Subject) -
     if not step_s:
         return None
     traced = trainer.trace_on_batch(*subject.data.first(plan.batch_size))
-    parts = tuple(DevicePart(part.device, part.busy_s, part.sending_s, part.waiting_s) for part in traced.parts)
-    tasks = tuple(measured_task(task.device, task.task, task.start_s, task.end_s, task.busy_s) for task in traced.tasks)
+    parts = tuple(DevicePart(part.device, part.compute_s, part.communication_s, part.idle_s) for part in traced.parts)
+    tasks = tuple(measured_task(task.device, task.task, task.start_s, task.end_s, task.compute_s) for task in traced.tasks)
     median_s, spread = median_and_spread(step_s)
     return Measured(plan.digest, plan.strategy, plan.batch_size, plan.devices, len(step_s), median_s, spread, parts=parts, tasks=tasks)

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from hetero_mtf.data.batch import Batch
-from hetero_mtf.data.feed import Feed
+from hetero_mtf.data.prefetch import Prefetcher
 from hetero_mtf.errors import DataError
 
 AnySource = TypeVar("AnySource", bound="BatchSource")
@@ -35,7 +35,7 @@ class BatchSource(abc.ABC):
         self._epoch = 0
         self._batch = 0
         self._sample = 0
-        self._feed: Feed | None = None
+        self._feed: Prefetcher | None = None
         self._closed = False
         self._handed_over = 0
         self._waited_s = 0.0
@@ -68,10 +68,10 @@ class BatchSource(abc.ABC):
         if self._closed:
             raise DataError("this source of batches was closed; make a new one")
         if self._feed is None:
-            self._feed = Feed(self._prepare(self._epoch, self._batch, self._sample))
+            self._feed = Prefetcher(self._prepare(self._epoch, self._batch, self._sample))
         return self._hand_over(self._feed)
 
-    def _hand_over(self, feed: Feed) -> Iterator[Batch]:
+    def _hand_over(self, feed: Prefetcher) -> Iterator[Batch]:
         while feed is self._feed:
             asked_s = time.perf_counter()
             try:

@@ -19,7 +19,7 @@ import tensorflow as tf
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl, is_empty
-from hetero_mtf.mesh.turns import Turns
+from hetero_mtf.mesh.task_order import TaskOrder
 
 # Stock operations whose lowering only calls slicewise functions, the mesh's own collectives, or
 # methods that `UnevenMeshImpl` replaces.
@@ -50,7 +50,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
     graph : mtf.Graph.
     mesh_to_impl : mesh -> `UnevenMeshImpl`.
     wanted : mtf.Tensor and mtf.Operation to be had; operations that none of them needs are left out. None for all.
-    turns : the order in which devices work on tasks; None for any.
+    task_order : the order in which devices work on tasks; None for any.
 
     Raises
     ------
@@ -59,7 +59,11 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
     """
 
     def __init__(
-        self, graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl], wanted: Sequence[Any] | None = None, turns: Turns | None = None
+        self,
+        graph: Any,
+        mesh_to_impl: Mapping[Any, UnevenMeshImpl],
+        wanted: Sequence[Any] | None = None,
+        task_order: TaskOrder | None = None,
     ) -> None:
         self.graph = graph
         self.mesh_to_impl = dict(mesh_to_impl)
@@ -69,15 +73,15 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         self._counters: list[tuple[str, int]] = []
         self.writes: dict[Any, list[Any]] = {}  # by update, every processor's writes
         self.last_late: dict[Any, list[Any]] = {}  # by mesh, the last operation that was put off for others
-        self._turns = turns
+        self._task_order = task_order
         lowered = graph.operations if wanted is None else _needed(wanted)
         self._read = _read(lowered, wanted or ())
-        self._always = _read(_needed(turns.wanted), turns.wanted) if turns else set()
+        self._always = _read(_needed(task_order.wanted), task_order.wanted) if task_order else set()
         for index, operation in enumerate(graph.operations):
-            if turns is not None:
-                turns.reach(index, mesh_to_impl)
+            if task_order is not None:
+                task_order.reach(index, mesh_to_impl)
             if wanted is None or operation in lowered:
-                task = turns.name if turns is not None and getattr(operation, "waits_for_its_turn", False) else ""
+                task = task_order.name if task_order is not None and getattr(operation, "waits_for_its_turn", False) else ""
                 with tf.name_scope(task + operation.name):
                     lower_operation(operation, self)
 
@@ -130,7 +134,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
 
     def turn(self, operation: Any, pnum: int) -> Any:
         """Return the context in which processor `pnum` computes its part of an operation: when it is its task's turn."""
-        return self._turns.gate(operation.mesh, pnum) if self._turns else contextlib.nullcontext()
+        return self._task_order.gate(operation.mesh, pnum) if self._task_order else contextlib.nullcontext()
 
     def made(self, operation: Any, pnum: int, slices: Sequence[tf.Tensor]) -> None:
         """Have the processor's next task wait for what it made in an operation, as far as every step needs it.
@@ -139,8 +143,10 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         ----------
         slices : one an output of the operation.
         """
-        if self._turns:
-            self._turns.add(operation.mesh, pnum, [piece for tensor, piece in zip(operation.outputs, slices) if tensor in self._always])
+        if self._task_order:
+            self._task_order.add(
+                operation.mesh, pnum, [piece for tensor, piece in zip(operation.outputs, slices) if tensor in self._always]
+            )
 
     def slices(self, tensor: Any) -> list[tf.Tensor]:
         """Return every processor's slice of a tensor, all sums complete."""

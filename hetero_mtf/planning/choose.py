@@ -21,18 +21,18 @@ from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
 from hetero_mtf.planning.pipeline.plans import STRATEGY as PIPELINE
 from hetero_mtf.planning.pipeline.plans import pipeline_alternative, pipeline_plan
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
-from hetero_mtf.planning.pipeline.search import PipelineWish
+from hetero_mtf.planning.pipeline.search import PipelineOptions
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.profile.what_if import WhatIf, supposed, suppositions
+from hetero_mtf.planning.profile.what_if import WhatIf, what_if_clauses, what_if_profile
 from hetero_mtf.planning.strategies.batch import best_batch
-from hetero_mtf.planning.strategies.contribution import device_worth, without_hindrances
+from hetero_mtf.planning.strategies.contribution import device_contributions, without_hindrances
 from hetero_mtf.planning.strategies.filters import best_filters
 from hetero_mtf.planning.strategies.fitting import fitting
 from hetero_mtf.planning.strategies.grid import best_grid
 from hetero_mtf.planning.strategies.hybrid import best_hybrid
 from hetero_mtf.planning.strategies.layers import best_layers, proven
-from hetero_mtf.planning.strategies.reasons import binding_part, why_longer
+from hetero_mtf.planning.strategies.reasons import bottleneck_part, why_longer
 from hetero_mtf.planning.strategies.search import Candidate
 from hetero_mtf.units import seconds_text
 
@@ -46,7 +46,7 @@ def plan(
     strategy: str = "auto",
     optimizer: object = None,
     gradient_sync: str = "all_reduce",
-    pipeline: PipelineWish | None = None,
+    pipeline: PipelineOptions | None = None,
 ) -> Plan:
     """Return the plan a strategy makes for the network and cluster of a profile.
 
@@ -54,7 +54,7 @@ def plan(
     ----------
     profile : Profile; neither the model nor its devices need be present.
     batch_size : samples a step; None for that of the profile, the only one its curves hold for (`plan_if` extrapolates others).
-    strategy : "single" (the fastest device alone), "even" (filters split equally), "filters" (split by measured speed), "batch"
+    strategy : "single" (the fastest device alone), "equal" (filters split equally), "filters" (split by measured speed), "batch"
         (samples split), "hybrid" (samples up to the dense layers, hidden units in them), "grid" (samples along one axis of a mesh
         and filters along the other, for four devices or more), "layers" (each layer as the layout program finds best), "pipeline"
         (stages of layers, each on a device or a group), or "auto", the cheapest of those that fit in memory; a pipeline of a network
@@ -91,7 +91,7 @@ def plan(
     if strategy == "auto":
         return _cheapest(costs, pipeline)
     candidate = fitting(costs, strategy, STRATEGIES[strategy](costs))
-    return dataclasses.replace(_fitting(profile, strategy, candidate), worth=device_worth(costs, candidate))
+    return dataclasses.replace(_fitting(profile, strategy, candidate), contributions=device_contributions(costs, candidate))
 
 
 def plan_if(
@@ -100,7 +100,7 @@ def plan_if(
     batch_size: int | None = None,
     strategy: str = "auto",
     gradient_sync: str = "all_reduce",
-    pipeline: PipelineWish | None = None,
+    pipeline: PipelineOptions | None = None,
 ) -> Plan:
     """Return the plan for a cluster that is otherwise than measured; it says what it supposes.
 
@@ -115,8 +115,8 @@ def plan_if(
     PlanError, ProfileError
         As `plan`, and if a device that is supposed to change is not in the profile.
     """
-    made = plan(supposed(profile, what_if), batch_size, strategy, gradient_sync=gradient_sync, pipeline=pipeline)
-    return dataclasses.replace(made, supposed=suppositions(profile, what_if))
+    made = plan(what_if_profile(profile, what_if), batch_size, strategy, gradient_sync=gradient_sync, pipeline=pipeline)
+    return dataclasses.replace(made, what_if=what_if_clauses(profile, what_if))
 
 
 def single(costs: Costs) -> Candidate:
@@ -135,7 +135,7 @@ def single(costs: Costs) -> Candidate:
     return min(candidates, key=lambda c: (short_bytes(costs.profile, c.stage, costs.memory), c.prediction.step_s))
 
 
-def even(costs: Costs) -> Candidate:
+def equal(costs: Costs) -> Candidate:
     """Return the equal split of filters over all devices, columns and rows in pairs.
 
     Parameters
@@ -148,7 +148,7 @@ def even(costs: Costs) -> Candidate:
 
 STRATEGIES: Mapping[str, Strategy] = {
     "single": single,
-    "even": even,
+    "equal": equal,
     "filters": best_filters,
     "batch": best_batch,
     "hybrid": best_hybrid,
@@ -192,7 +192,7 @@ def _fitting(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
     return _made(profile, strategy, candidate)
 
 
-def _cheapest(costs: Costs, wish: PipelineWish | None) -> Plan:
+def _cheapest(costs: Costs, wish: PipelineOptions | None) -> Plan:
     """Return the cheapest plan of all that fit; a pipeline where it is predicted to be faster, or nothing else fits.
 
     Batch norm takes the statistics of microbatches, not those of the batch that one device would take: then a pipeline has to be asked for.
@@ -211,11 +211,11 @@ def _cheapest(costs: Costs, wish: PipelineWish | None) -> Plan:
     if piped.predicted.step_s >= best.predicted.step_s or (wish is None and _mixes_samples(costs.graph)):
         lost = pipeline_alternative(piped, best.predicted.step_s, best.strategy)
         return dataclasses.replace(best, alternatives=(*best.alternatives, lost))
-    beaten = Alternative(best.strategy, best.predicted.step_s, _times(best.predicted, piped.predicted), binding_part(best.predicted))
+    beaten = Alternative(best.strategy, best.predicted.step_s, _times(best.predicted, piped.predicted), bottleneck_part(best.predicted))
     return dataclasses.replace(piped, alternatives=(beaten, *best.alternatives))
 
 
-def _pipeline(costs: Costs, wish: PipelineWish | None, below_s: float) -> Plan | Alternative:
+def _pipeline(costs: Costs, wish: PipelineOptions | None, below_s: float) -> Plan | Alternative:
     """Return the best pipeline, or why there is none below some seconds a step.
 
     Among many devices only one that is asked for is looked for.
@@ -223,7 +223,7 @@ def _pipeline(costs: Costs, wish: PipelineWish | None, below_s: float) -> Plan |
     devices = len(costs.profile.cluster.devices)
     if wish is None and devices > PIPELINES_UP_TO:
         return Alternative(PIPELINE, None, f"not looked for among {devices} devices unless asked for")
-    wish = wish or PipelineWish(groups=devices <= ALL_GROUPS_UP_TO)
+    wish = wish or PipelineOptions(groups=devices <= ALL_GROUPS_UP_TO)
     try:
         return pipeline_plan(MicrobatchCosts(costs.profile, costs), wish, below_s)
     except (NothingToSplitError, PlanError) as fault:
@@ -253,8 +253,8 @@ def _cheapest_of_one_stage(costs: Costs) -> Plan:
     chosen = min(able, key=lambda name: candidates[name].prediction.step_s)
     best = candidates[chosen] = without_hindrances(costs, candidates[chosen])
     rest = tuple(_alternative(costs, name, candidates, lacks[name], chosen) for name in candidates if name != chosen)
-    worth = device_worth(costs, best, [candidates[name] for name in able if name != chosen])
-    return dataclasses.replace(_made(costs.profile, chosen, proven(costs, best)), alternatives=rest + none, worth=worth)
+    contributions = device_contributions(costs, best, [candidates[name] for name in able if name != chosen])
+    return dataclasses.replace(_made(costs.profile, chosen, proven(costs, best)), alternatives=rest + none, contributions=contributions)
 
 
 def _candidates(costs: Costs) -> tuple[dict[str, Candidate], tuple[Alternative, ...]]:
@@ -273,15 +273,15 @@ def _alternative(costs: Costs, name: str, candidates: Mapping[str, Candidate], l
     """Return why a strategy was not taken: what it lacks, or which of its parts take longer."""
     candidate, best = candidates[name], candidates[chosen]
     step_s, best_s = candidate.prediction.step_s, best.prediction.step_s
-    binding = binding_part(candidate.prediction)
+    bottleneck = bottleneck_part(candidate.prediction)
     if lack:
-        return Alternative(name, step_s, lack, binding)
+        return Alternative(name, step_s, lack, bottleneck)
     times = step_s / best_s if best_s > 0 else 1.0
     if times < 1.0005:
-        return Alternative(name, step_s, f"{seconds_text(step_s)} a step, no less than strategy {chosen}", binding)
+        return Alternative(name, step_s, f"{seconds_text(step_s)} a step, no less than strategy {chosen}", bottleneck)
     why = why_longer(costs, candidate, best)
     told = f"{seconds_text(step_s)} a step, {times:.2f} times strategy {chosen}"
-    return Alternative(name, step_s, f"{told}: {why}" if why else told, binding)
+    return Alternative(name, step_s, f"{told}: {why}" if why else told, bottleneck)
 
 
 def _made(profile: Profile, strategy: str, candidate: Candidate) -> Plan:

@@ -13,16 +13,16 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.layers import kind_of
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.transfer import transfer
-from hetero_mtf.program.site import variable_key
+from hetero_mtf.program.layer_context import variable_key
 from hetero_mtf.program.value import Value
-from hetero_mtf.program.words.activation import ActivationWords
-from hetero_mtf.program.words.attention import AttentionWords
-from hetero_mtf.program.words.merge import MergeWords
-from hetero_mtf.program.words.mixing import MixingWords
-from hetero_mtf.program.words.norm import NormWords
-from hetero_mtf.program.words.sample_norm import SampleNormWords
-from hetero_mtf.program.words.scaling import ScalingWords
-from hetero_mtf.program.words.space import SpaceWords
+from hetero_mtf.program.words.activation import ActivationOps
+from hetero_mtf.program.words.attention import AttentionOps
+from hetero_mtf.program.words.merge import MergeOps
+from hetero_mtf.program.words.mixing import MixingOps
+from hetero_mtf.program.words.norm import NormOps
+from hetero_mtf.program.words.sample_norm import SampleNormOps
+from hetero_mtf.program.words.scaling import ScalingOps
+from hetero_mtf.program.words.space import SpaceOps
 
 __all__ = ["Builder", "variable_key"]
 
@@ -43,8 +43,8 @@ class Border:
     batch: Any
 
 
-class Builder(MixingWords, SpaceWords, NormWords, SampleNormWords, ScalingWords, ActivationWords, MergeWords, AttentionWords):
-    """Builds one stage of a network on one mesh; parameters and attributes are those of `Site`."""
+class Builder(MixingOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, ActivationOps, MergeOps, AttentionOps):
+    """Builds one stage of a network on one mesh; parameters and attributes are those of `LayerContext`."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -17,12 +17,12 @@ from hetero_mtf.mesh.operations.mixing import rounds as mixing_rounds
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.program.batch_arrays import BatchArrays, Result, Target
 from hetero_mtf.program.builder import variable_key
-from hetero_mtf.program.feed import Feed, Result, Target
+from hetero_mtf.program.context import PlacedStage, ProgramContext
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.program import Program, build_program
-from hetero_mtf.program.setting import PlacedStage, Setting
 from hetero_mtf.program.slices import SliceAccess
 from hetero_mtf.runtime.cluster import check_live
 from hetero_mtf.runtime.process_memory import return_memory
@@ -81,7 +81,7 @@ class Engine:
         mixing = plan.stages[0].layouts[0].samples if plan.gradient_sync == "butterfly_mixing" and len(used) > 1 else ()
         stages = tuple(_placed(stage, plan, cluster) for stage in plan.stages)
         schedule = plan.schedule, plan.microbatches, plan.recompute, plan.depths
-        self._setting = Setting(graph, stages, self._variables, objective, rule, seed, mixing, *schedule)
+        self._context = ProgramContext(graph, stages, self._variables, objective, rule, seed, mixing, *schedule)
         self._access = SliceAccess(self._variables, mixing)
         self._pending = dict(values)
         self._tf_graph = tf.Graph()
@@ -91,11 +91,11 @@ class Engine:
         self._written: set[str] = set()
         self._closed = False
 
-    def build(self, feed: Feed) -> None:
+    def build(self, feed: BatchArrays) -> None:
         """Build the training program for batches like this one."""
         self._program("train", feed.size, self._targets(feed))
 
-    def train(self, feed: Feed, step: int, scalars: Mapping[str, float], want_outputs: bool) -> Result:
+    def train(self, feed: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool) -> Result:
         """Take one step; return the losses before it, and the predictions if they are wanted.
 
         Parameters
@@ -108,7 +108,7 @@ class Engine:
         program, feeds = self._training(feed, step, scalars)
         return self._result(program, feeds, want_outputs, {"train": program.train})
 
-    def trace(self, feed: Feed, step: int, scalars: Mapping[str, float]) -> StepTrace:
+    def trace(self, feed: BatchArrays, step: int, scalars: Mapping[str, float]) -> StepTrace:
         """Take one step and return what each device did meanwhile.
 
         Parameters
@@ -120,7 +120,7 @@ class Engine:
         _, trace = self._guarded(lambda: traced(functools.partial(self._opened().run, fetches, feeds), self._devices))
         return trace
 
-    def test(self, feed: Feed, want_outputs: bool) -> Result:
+    def test(self, feed: BatchArrays, want_outputs: bool) -> Result:
         """Return the losses of a batch, and the predictions if they are wanted, changing nothing."""
         program = self._program("test", feed.size, self._targets(feed))
         return self._result(program, self._feeds(program, feed, 0), want_outputs, {})
@@ -199,14 +199,14 @@ class Engine:
 
     def _program(self, mode: str, batch: int, targets: Targets, step: int = 0) -> Program:
         self.check_open()
-        phase = step % mixing_rounds(len(self._devices)) if self._setting.mixing and mode == "train" else 0
+        phase = step % mixing_rounds(len(self._devices)) if self._context.mixing and mode == "train" else 0
         key = mode, batch, targets, phase
         if key not in self._programs:
             known = {other[:-1] for other in self._programs}
             if len(known) >= PROGRAMS and key[:-1] not in known:
                 self._renew()
             with self._tf_graph.as_default():
-                program = build_program(self._setting, mode, batch, targets, phase)
+                program = build_program(self._context, mode, batch, targets, phase)
                 self._opened()
                 self._initialize()
             self._programs[key] = program
@@ -236,7 +236,7 @@ class Engine:
         graph = tf.Graph()
         with graph.as_default():
             self._variables.renew()
-        self._tf_graph, self._access, self._programs = graph, SliceAccess(self._variables, self._setting.mixing), {}
+        self._tf_graph, self._access, self._programs = graph, SliceAccess(self._variables, self._context.mixing), {}
         del session
         return_memory()
 
@@ -251,22 +251,22 @@ class Engine:
         for name in values:
             del self._pending[name]
 
-    def _training(self, feed: Feed, step: int, scalars: Mapping[str, float]) -> tuple[Program, dict[Any, Any]]:
+    def _training(self, feed: BatchArrays, step: int, scalars: Mapping[str, float]) -> tuple[Program, dict[Any, Any]]:
         """Return the training program for a batch and what it is fed."""
         program = self._program("train", feed.size, self._targets(feed), step)
         return program, {**self._feeds(program, feed, step), **{program.scalars[name]: value for name, value in scalars.items()}}
 
     @staticmethod
-    def _feeds(program: Program, feed: Feed, step: int) -> dict[Any, Any]:
+    def _feeds(program: Program, feed: BatchArrays, step: int) -> dict[Any, Any]:
         feeds: dict[Any, Any] = {**dict(zip(program.x, feed.x)), program.step: step}
         for end, y, weight, scale in zip(program.ends, feed.y, feed.weight, feed.scale):
             if end is not None:
                 feeds.update({end.y: y, end.weight: weight, end.scale: scale})
         return feeds
 
-    def _targets(self, feed: Feed) -> Targets:
+    def _targets(self, feed: BatchArrays) -> Targets:
         """Return the form of the targets of the outputs that have a loss."""
-        return tuple(None if part is None else target for part, target in zip(self._setting.objective, feed.targets))
+        return tuple(None if part is None else target for part, target in zip(self._context.objective, feed.targets))
 
     def _result(self, program: Program, feeds: Mapping[Any, Any], want_outputs: bool, besides: Mapping[str, Any]) -> Result:
         fetches = {"loss": program.loss, "parts": program.parts, **({"outputs": program.outputs} if want_outputs else {}), **besides}

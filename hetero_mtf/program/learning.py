@@ -14,10 +14,10 @@ from hetero_mtf.mesh.operations import mixing
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.builder import Builder, variable_key
+from hetero_mtf.program.context import ProgramContext
+from hetero_mtf.program.layer_context import slot_key
 from hetero_mtf.program.optimizers import updates
 from hetero_mtf.program.passes import Key, Passes
-from hetero_mtf.program.setting import Setting
-from hetero_mtf.program.site import slot_key
 
 Tensor = Any
 
@@ -29,16 +29,16 @@ def penalties(passes: Passes) -> list[Tensor]:
     ----------
     passes : forward passes of all stages.
     """
-    found = [_penalty(passes.setting, builder) for builder in passes.builders]
+    found = [_penalty(passes.context, builder) for builder in passes.builders]
     return [penalty for penalty in found if penalty is not None]
 
 
-def _penalty(setting: Setting, builder: Builder) -> Tensor | None:
+def _penalty(context: ProgramContext, builder: Builder) -> Tensor | None:
     """Return the sum of the L2 penalties of all trainable variables of a stage, None if there is none."""
     total = None
     for (index, name), parameter in builder.parameters.items():
-        factor = setting.graph.layers[index].attributes.get(f"{name}_l2", 0.0)
-        if factor and setting.is_trainable(index, name):
+        factor = context.graph.layers[index].attributes.get(f"{name}_l2", 0.0)
+        if factor and context.is_trainable(index, name):
             term = _square_penalty(parameter.value, factor)
             total = term if total is None else mtf.add(total, term)
     return total
@@ -59,13 +59,13 @@ def learning(passes: Passes, terms: Sequence[Tensor], scalars: Mapping[str, tf.T
     scalars : the optimizer's scalars.
     phase : which partners mix, from 0; of butterfly mixing only.
     """
-    setting = passes.setting
-    trained = {key: p for b in passes.builders for key, p in b.parameters.items() if setting.is_trainable(*key)}
+    context = passes.context
+    trained = {key: p for b in passes.builders for key, p in b.parameters.items() if context.is_trainable(*key)}
     found = _gradients(passes, terms, trained)
     parameters = [trained[key] for key in found]
-    slots = [[_slot(setting, key, trained[key], slot) for slot in setting.rule.slots] for key in found]
-    made = updates(setting.rule, parameters, list(found.values()), slots, scalars)
-    mixed = [mixing.Mix(p, update, setting.mixing, phase) for p, update in zip(parameters, made)] if setting.mixing else []
+    slots = [[_slot(context, key, trained[key], slot) for slot in context.rule.slots] for key in found]
+    made = updates(context.rule, parameters, list(found.values()), slots, scalars)
+    mixed = [mixing.Mix(p, update, context.mixing, phase) for p, update in zip(parameters, made)] if context.mixing else []
     return [*(update for builder in passes.builders for update in builder.updates), *made, *mixed]
 
 
@@ -87,12 +87,12 @@ def _gradients(passes: Passes, terms: Sequence[Tensor], trained: Mapping[Key, Pa
 def _of_data(passes: Passes, key: Key) -> Tensor | None:
     """Return the gradient of a variable without penalties."""
     gradient = passes.gradients.get(key)
-    if gradient is None or not passes.setting.mixing:
+    if gradient is None or not passes.context.mixing:
         return gradient
     own = passes.builders[0].batch_sizes
     return mixing.OwnPart(gradient, [sum(own) / n if n else 0.0 for n in own]).outputs[0]
 
 
-def _slot(setting: Setting, key: Key, parameter: Parameter, slot: str) -> Parameter:
+def _slot(context: ProgramContext, key: Key, parameter: Parameter, slot: str) -> Parameter:
     name = slot_key(variable_key(*key), slot)
-    return Parameter(parameter.mesh, setting.variables, name, parameter.value.shape, parameter.value.dtype)
+    return Parameter(parameter.mesh, context.variables, name, parameter.value.shape, parameter.value.dtype)

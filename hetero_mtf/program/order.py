@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, Task, clock_table, kept
-from hetero_mtf.program.setting import Setting
+from hetero_mtf.program.context import ProgramContext
 
 
-def task_order(setting: Setting, microbatches: int, training: bool) -> list[Task]:
+def task_order(context: ProgramContext, microbatches: int, training: bool) -> list[Task]:
     """Return the tasks of a step, each behind those it needs.
 
     Parameters
     ----------
-    setting : stages and schedule. "synchronous" takes one microbatch after another through all stages and back.
+    context : stages and schedule. "synchronous" takes one microbatch after another through all stages and back.
     microbatches : microbatches of the step, at least 1.
     training : whether there are backward passes.
     """
-    stages = range(len(setting.stages))
+    stages = range(len(context.stages))
     if not training:
         return [Task(stage, microbatch, FORWARD) for microbatch in range(microbatches) for stage in stages]
-    if setting.schedule == "synchronous":
+    if context.schedule == "synchronous":
         return [
             task
             for microbatch in range(microbatches)
@@ -29,19 +29,19 @@ def task_order(setting: Setting, microbatches: int, training: bool) -> list[Task
                 *(Task(stage, microbatch, BACKWARD) for stage in reversed(stages)),
             )
         ]
-    devices = [placed.stage.devices for placed in setting.stages]
-    return [task for tick in clock_table(setting.schedule, devices, microbatches, setting.depths or None) for task in tick]
+    devices = [placed.stage.devices for placed in context.stages]
+    return [task for tick in clock_table(context.schedule, devices, microbatches, context.depths or None) for task in tick]
 
 
-def computed_again(setting: Setting, order: Sequence[Task]) -> frozenset[tuple[int, int]]:
+def computed_again(context: ProgramContext, order: Sequence[Task]) -> frozenset[tuple[int, int]]:
     """Return the (stage, microbatch) whose backward passes compute activations again; none where all activations are kept.
 
     Parameters
     ----------
-    setting : stages, and whether activations are computed again.
+    context : stages, and whether activations are computed again.
     order : the tasks of a step.
     """
-    if not setting.recompute:
+    if not context.recompute:
         return frozenset()
     backward = {(task.stage, task.microbatch) for task in order if task.step_pass == BACKWARD}
-    return frozenset(backward) - kept(order, [placed.stage.devices for placed in setting.stages])
+    return frozenset(backward) - kept(order, [placed.stage.devices for placed in context.stages])

@@ -16,12 +16,12 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations.accumulate import accumulate
-from hetero_mtf.mesh.turns import Turn
+from hetero_mtf.mesh.task_order import OrderedTask
 from hetero_mtf.planning.schedule.clock_table import FORWARD, Task
 from hetero_mtf.program import losses
 from hetero_mtf.program.builder import Builder
-from hetero_mtf.program.ends import Fed
-from hetero_mtf.program.setting import Setting
+from hetero_mtf.program.context import ProgramContext
+from hetero_mtf.program.inputs import ProgramInputs
 from hetero_mtf.program.value import Value
 
 Tensor = Any
@@ -55,7 +55,7 @@ class Passes:
 
     Parameters
     ----------
-    setting : network, stages and losses.
+    context : network, stages and losses.
     parts : (microbatches,) what each microbatch comes in.
     training : whether batch statistics and dropout are in force.
     step : () int32 tf.Tensor, number of the step.
@@ -70,12 +70,17 @@ class Passes:
     """
 
     def __init__(
-        self, setting: Setting, parts: Sequence[Fed], training: bool, step: tf.Tensor, again: frozenset[tuple[int, int]] = frozenset()
+        self,
+        context: ProgramContext,
+        parts: Sequence[ProgramInputs],
+        training: bool,
+        step: tf.Tensor,
+        again: frozenset[tuple[int, int]] = frozenset(),
     ) -> None:
-        self.setting, self.parts, self._again = setting, parts, again
+        self.context, self.parts, self._again = context, parts, again
         self.graph = mtf.Graph()
-        self.builders = [self._builder(number, training, step) for number in range(len(setting.stages))]
-        self.turns: list[Turn] = []
+        self.builders = [self._builder(number, training, step) for number in range(len(context.stages))]
+        self.turns: list[OrderedTask] = []
         self.gradients: dict[Key, Tensor] = {}
         self._values: list[dict[int, Value]] = [{} for _ in parts]
         self._outputs: dict[tuple[int, int], Tensor] = {}
@@ -84,10 +89,10 @@ class Passes:
         self._sent_back: dict[Tensor, list[Tensor]] = {}
 
     def _builder(self, number: int, training: bool, step: tf.Tensor) -> Builder:
-        setting = self.setting
+        context = self.context
         mesh = mtf.Mesh(self.graph, f"mesh{number}" if number else "mesh")
-        stage = setting.stages[number].stage
-        return Builder(setting.graph, stage, mesh, setting.variables, self.parts[0].x, training, setting.seed, step, setting.mixing)
+        stage = context.stages[number].stage
+        return Builder(context.graph, stage, mesh, context.variables, self.parts[0].x, training, context.seed, step, context.mixing)
 
     @property
     def losses(self) -> list[Tensor]:
@@ -97,11 +102,11 @@ class Passes:
     @property
     def outputs(self) -> list[list[Tensor]]:
         """(outputs, microbatches) predictions."""
-        return [[self._outputs[number, m] for m in range(len(self.parts))] for number in range(len(self.setting.graph.outputs))]
+        return [[self._outputs[number, m] for m in range(len(self.parts))] for number in range(len(self.context.graph.outputs))]
 
     def begin(self, name: str, stage: int) -> None:
         """Begin a task of a stage: what is built from now on belongs to it."""
-        self.turns.append(Turn(name, self.builders[stage].mesh, len(self.graph.operations)))
+        self.turns.append(OrderedTask(name, self.builders[stage].mesh, len(self.graph.operations)))
 
     def run(self, task: Task) -> None:
         """Build a task.
@@ -132,10 +137,10 @@ class Passes:
         """Build the layers of a stage, and the losses of its outputs."""
         start, found = len(self.graph.operations), {}
         builder.build(values)
-        for number, index in enumerate(self.setting.graph.outputs):
+        for number, index in enumerate(self.context.graph.outputs):
             if index not in builder.layers:
                 continue
-            output, part, end = builder.output(index, values[index]), self.setting.objective[number], self.parts[microbatch].ends[number]
+            output, part, end = builder.output(index, values[index]), self.context.objective[number], self.parts[microbatch].ends[number]
             self._outputs.setdefault((number, microbatch), output.tensor)
             if part is not None and end is not None:
                 found[number] = losses.weighted_loss(part.loss, output, end.y, end.weight, end.scale)
@@ -143,10 +148,10 @@ class Passes:
 
     def _backward(self, stage: int, microbatch: int) -> None:
         first = self._passes.pop((stage, microbatch))
-        made = self._made_again(first, microbatch) if (stage, microbatch) in self._again else first
+        made = self._recomputed(first, microbatch) if (stage, microbatch) in self._again else first
         ys, grad_ys = self._seeds(made, {first.values[i].tensor: made.values[i].tensor for i in first.builder.layers})
-        sources = list(dict.fromkeys(first.values[i].tensor for i in sorted(first.sources) if self.setting.graph.layers[i].inputs))
-        trained = {key: p.value for key, p in made.builder.parameters.items() if self.setting.is_trainable(*key)}
+        sources = list(dict.fromkeys(first.values[i].tensor for i in sorted(first.sources) if self.context.graph.layers[i].inputs))
+        trained = {key: p.value for key, p in made.builder.parameters.items() if self.context.is_trainable(*key)}
         found = gradients(ys, grad_ys, [*sources, *trained.values()], [*made.received, *made.operations])
         for tensor, gradient in zip(sources, found):
             if gradient is not None:
@@ -155,9 +160,9 @@ class Passes:
             if gradient is not None:
                 self.gradients[key] = accumulate(self.gradients[key], gradient) if key in self.gradients else gradient
 
-    def _made_again(self, first: _Pass, microbatch: int) -> _Pass:
+    def _recomputed(self, first: _Pass, microbatch: int) -> _Pass:
         """Build a forward pass once more, from what had arrived."""
-        layers = self.setting.graph.layers
+        layers = self.context.graph.layers
         kept = {i: value for i, value in first.values.items() if i not in first.builder.layers or not layers[i].inputs}
         return self._made(first.builder.again(), microbatch, kept, first.sources, first.received)
 
@@ -170,7 +175,7 @@ class Passes:
         """
         ys, grad_ys = [], []
         for number, loss in made.losses.items():
-            part = self.setting.objective[number]
+            part = self.context.objective[number]
             assert part is not None
             ys.append(loss)
             grad_ys.append(mtf.Constant(loss.mesh, part.weight, loss.shape, loss.dtype).outputs[0])

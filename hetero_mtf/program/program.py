@@ -11,15 +11,15 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
-from hetero_mtf.mesh.turns import Turns
+from hetero_mtf.mesh.task_order import TaskOrder
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
-from hetero_mtf.program.ends import End, placeholder, placeholders
-from hetero_mtf.program.feed import Target
+from hetero_mtf.program.batch_arrays import Target
+from hetero_mtf.program.context import ProgramContext
+from hetero_mtf.program.inputs import LossInputs, placeholder, placeholders
+from hetero_mtf.program.layer_context import slot_key
 from hetero_mtf.program.learning import learning, penalties
 from hetero_mtf.program.order import computed_again, task_order
 from hetero_mtf.program.passes import Passes
-from hetero_mtf.program.setting import Setting
-from hetero_mtf.program.site import slot_key
 
 __all__ = ["Program", "build_program", "slot_key"]
 
@@ -42,7 +42,7 @@ class Program:
     """
 
     x: tuple[tf.Tensor, ...]
-    ends: tuple[End | None, ...]
+    ends: tuple[LossInputs | None, ...]
     step: tf.Tensor
     scalars: Mapping[str, tf.Tensor]
     loss: tf.Tensor | None
@@ -52,7 +52,7 @@ class Program:
     nodes: int
 
 
-def build_program(setting: Setting, mode: str, batch: int, targets: Sequence[Target | None], phase: int = 0) -> Program:
+def build_program(context: ProgramContext, mode: str, batch: int, targets: Sequence[Target | None], phase: int = 0) -> Program:
     """Return the program of a mode, added to the current TensorFlow graph.
 
     A batch is trained on in microbatches, as the schedule says; it is tested and predicted whole.
@@ -67,21 +67,21 @@ def build_program(setting: Setting, mode: str, batch: int, targets: Sequence[Tar
     before = len(tf.compat.v1.get_default_graph().get_operations())
     training = mode == "train"
     with tf.name_scope(f"{mode}_{batch}"):
-        fed, step = placeholders(setting, batch, targets), placeholder(tf.int32, ())
-        sizes = microbatch_sizes(batch, setting.microbatches) if training else (batch,)
-        order = task_order(setting, len(sizes), training)
-        passes = Passes(setting, fed.microbatches(sizes), training, step, computed_again(setting, order))
+        fed, step = placeholders(context, batch, targets), placeholder(tf.int32, ())
+        sizes = microbatch_sizes(batch, context.microbatches) if training else (batch,)
+        order = task_order(context, len(sizes), training)
+        passes = Passes(context, fed.microbatches(sizes), training, step, computed_again(context, order))
         for task in order:
             passes.run(task)
-        for stage in range(len(setting.stages)):
+        for stage in range(len(context.stages)):
             passes.begin("update", stage)
         terms = penalties(passes) if mode != "predict" else []
-        scalars = {name: placeholder(tf.as_dtype(setting.graph.dtype), ()) for name in setting.rule.scalars(0, 0.0)} if training else {}
+        scalars = {name: placeholder(tf.as_dtype(context.graph.dtype), ()) for name in context.rule.scalars(0, 0.0)} if training else {}
         ends = learning(passes, terms, scalars, phase) if training else []
         lowering = _lowered(passes, [*passes.losses, *terms, *ends], training)
         outputs = tuple(_joined(lowering, pieces) for pieces in passes.outputs)
         parts = tuple(_first_slice(lowering, part) for part in passes.losses)
-        weights = [part.weight for part, end in zip(setting.objective, fed.ends) if part is not None and end is not None]
+        weights = [part.weight for part, end in zip(context.objective, fed.ends) if part is not None and end is not None]
         loss = _total(parts, weights, [_first_slice(lowering, term) for term in terms]) if parts else None
         train = tf.group(*(write for end in ends for write in lowering.operations[end])) if training else None
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
@@ -95,14 +95,14 @@ def _lowered(passes: Passes, wanted: Sequence[Any], training: bool) -> Lowering:
     ----------
     wanted : what every step computes.
     """
-    setting = passes.setting
+    context = passes.context
     impls, devices = {}, {}
-    for placed, builder in zip(setting.stages, passes.builders):
+    for placed, builder in zip(context.stages, passes.builders):
         stage = placed.stage
         impls[builder.mesh] = UnevenMeshImpl(stage.axes, builder.axes, placed.devices, builder.sizes, placed.collectives)
         devices[builder.mesh] = stage.devices
-    several = len(setting.stages) > 1 or len(passes.parts) > 1 or setting.recompute
-    turns = Turns(passes.turns, devices, wanted) if training and several else None
+    several = len(context.stages) > 1 or len(passes.parts) > 1 or context.recompute
+    turns = TaskOrder(passes.turns, devices, wanted) if training and several else None
     outputs = [tensor for pieces in passes.outputs for tensor in pieces]
     return Lowering(passes.graph, impls, [*wanted, *outputs], turns)
 

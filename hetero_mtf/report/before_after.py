@@ -7,8 +7,8 @@ from hetero_mtf.planning.pipeline.plan_prediction import time_line
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.text import stage_rows
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.report.binding import bindings
-from hetero_mtf.report.pipeline import stage_bindings
+from hetero_mtf.report.bottleneck import bottlenecks
+from hetero_mtf.report.pipeline import stage_bottlenecks
 from hetero_mtf.report.pipeline_line import predicted_line
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.table import BESIDE_UP_TO, NOTHING, Table
@@ -33,10 +33,10 @@ def before_after(before: Plan, after: Plan, profile: Profile, kept_s: float | No
     else:
         change = f"a step would take {_arrow(*(seconds_text(s) for s in _steps(before, after)))}"
     found = time_line(Costs(profile), after)
-    staged = stage_bindings(after, found[1], after.predicted.call_s) if found is not None else ()
-    binding = [*staged, *(b.text for b in bindings(after.predicted, after.used, profile, ring=not staged))]
+    staged = stage_bottlenecks(after, found[1], after.predicted.launch_s) if found is not None else ()
+    bottleneck = [*staged, *(b.text for b in bottlenecks(after.predicted, after.used, profile, ring=not staged))]
     change += f"; with the plan as it is, {seconds_text(kept_s)}" if kept_s is not None else ""
-    sentences = (*(f"suppose that {clause}" for clause in after.supposed), change, *(f"then {text}" for text in binding))
+    sentences = (*(f"suppose that {clause}" for clause in after.what_if), change, *(f"then {text}" for text in bottleneck))
     sections = [Section("What if", sentences, _figures(before, after))]
     line = predicted_line(after, found[1]) if found is not None else None
     sections += [Section("Time line if so", (KEY,), line=line)] if line is not None else []
@@ -61,15 +61,15 @@ def _figures(before: Plan, after: Plan) -> Table:
         rows.append(("stages", str(len(before.stages)), str(len(after.stages))))
         rows.append(("microbatches", str(before.microbatches), str(after.microbatches)))
     rows.append(("samples a second", _rate(before), _rate(after)))
-    for name in ("step_s", "call_s", "forward_s", "backward_s", "update_s"):
+    for name in ("step_s", "launch_s", "forward_s", "backward_s", "update_s"):
         values = (getattr(plan.predicted, name) for plan in (before, after))
         was, would_be = (seconds_text(value) for value in values)
-        rows += [(name.removesuffix("_s"), was, would_be)] if (name, was, would_be) != ("call_s", "0 s", "0 s") else []
+        rows += [(name.removesuffix("_s"), was, would_be)] if (name, was, would_be) != ("launch_s", "0 s", "0 s") else []
     for index, device in enumerate(after.devices[:BESIDE_UP_TO]):
         parts = [_part(plan, index) for plan in (before, after)]
         if parts[0] == parts[1] == (NOTHING,) * 4:
             continue
-        for at, name in enumerate(("busy", "sending", "waiting", "peak memory")):
+        for at, name in enumerate(("compute", "communication", "idle", "peak memory")):
             rows.append((f"{device} {name}", parts[0][at], parts[1][at]))
     return Table(("predicted", "before", "after"), tuple(rows))
 
@@ -84,7 +84,7 @@ def _part(plan: Plan, device: int) -> tuple[str, ...]:
     assert plan.predicted is not None
     for at, part in zip(plan.used, plan.predicted.parts):
         if at == device:
-            return (*(seconds_text(s) for s in (part.busy_s, part.sending_s, part.waiting_s)), bytes_text(part.memory_bytes))
+            return (*(seconds_text(s) for s in (part.compute_s, part.communication_s, part.idle_s)), bytes_text(part.memory_bytes))
     return (NOTHING,) * 4
 
 

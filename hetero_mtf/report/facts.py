@@ -8,39 +8,39 @@ from collections.abc import Sequence
 
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.manual import filter_stage, single_stage
-from hetero_mtf.planning.layout.records import DeviceWorth, Prediction
-from hetero_mtf.planning.pipeline.contribution import pipeline_worth
+from hetero_mtf.planning.layout.records import DeviceContribution, Prediction
+from hetero_mtf.planning.pipeline.contribution import pipeline_contributions
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan, time_line
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.plan.text import proof_text, proven, way_text
+from hetero_mtf.planning.plan.text import execution_text, proof_text, proven
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.simulator import Simulation
-from hetero_mtf.planning.strategies.contribution import device_worth
+from hetero_mtf.planning.strategies.contribution import device_contributions
 from hetero_mtf.planning.strategies.search import Candidate
-from hetero_mtf.report.binding import bindings
+from hetero_mtf.report.bottleneck import bottlenecks
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.pictures import TIMES, alternative_bars, measured_bars, size_bars, time_bars
-from hetero_mtf.report.pipeline import pipeline_sections, simpler_times, stage_bindings, stages_table, traced_sections
+from hetero_mtf.report.pipeline import pipeline_sections, simpler_times, stage_bottlenecks, stages_table, traced_sections
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from hetero_mtf.report.table import (
     NOTHING,
     Table,
     considered_table,
+    contribution_table,
     prediction_table,
     sizes_table,
     step_time_table,
-    worth_table,
 )
 from hetero_mtf.units import seconds_text
 
-PASSES = ("step", "call", "forward", "backward", "update")
+PASSES = {"step": "step_s", "launch overhead": "launch_s", "forward": "forward_s", "backward": "backward_s", "update": "update_s"}
 COMPARED_UP_TO = 16  # devices that are listed each alone
 
 
 @dataclasses.dataclass(frozen=True)
-class Subject:
+class ReportedPlan:
     """A plan and what is known beside it.
 
     Parameters
@@ -48,7 +48,7 @@ class Subject:
     plan : Plan; without a prediction of its own it gets that of the profile, and so with what its devices are worth.
     profile : what it was made from; None if it is not at hand.
     measured : times of a run by this plan; None if there was none.
-    doubts : what speaks against the profile (`validity.profile_doubts`).
+    warnings : what speaks against the profile (`validity.profile_warnings`).
 
     Raises
     ------
@@ -59,7 +59,7 @@ class Subject:
     plan: Plan
     profile: Profile | None = None
     measured: Measured | None = None
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.profile is not None:
@@ -68,8 +68,8 @@ class Subject:
             self.measured.check(self.plan)
         if self.plan.predicted is None and self.costs is not None:
             object.__setattr__(self, "plan", dataclasses.replace(self.plan, predicted=predict_plan(self.costs, self.plan)))
-        if self.costs is not None and not self.plan.worth:
-            object.__setattr__(self, "plan", dataclasses.replace(self.plan, worth=_worth(self.plan, self.costs)))
+        if self.costs is not None and not self.plan.contributions:
+            object.__setattr__(self, "plan", dataclasses.replace(self.plan, contributions=_contributions(self.plan, self.costs)))
 
     @functools.cached_property
     def costs(self) -> Costs | None:
@@ -83,7 +83,7 @@ class Subject:
         return found[1] if found is not None else None
 
 
-def facts(subject: Subject) -> tuple[Section, ...]:
+def facts(subject: ReportedPlan) -> tuple[Section, ...]:
     """Return everything that is known of a plan.
 
     Parameters
@@ -91,7 +91,7 @@ def facts(subject: Subject) -> tuple[Section, ...]:
     subject : the plan and what is known beside it.
     """
     plan = subject.plan
-    found = [_heading(plan, subject.doubts), Section("Sizes", (_sizes_sentence(plan),), sizes_table(plan), size_bars(plan))]
+    found = [_heading(plan, subject.warnings), Section("Sizes", (_sizes_sentence(plan),), sizes_table(plan), size_bars(plan))]
     if plan.predicted is None:
         lack = "no profile is given" if subject.profile is None else "its stages work one after another"
         found.append(Section("Predicted step", (f"nothing is predicted: the plan was typed by hand, and {lack}",)))
@@ -101,13 +101,13 @@ def facts(subject: Subject) -> tuple[Section, ...]:
     compared = _compared(subject)
     found += [compared] if compared is not None else []
     if plan.alternatives:
-        found.append(Section("Not taken", (), considered_table(plan), alternative_bars(plan)))
-    if plan.worth:
-        found.append(Section("Is each device worth using?", (), worth_table(plan)))
+        found.append(Section("Alternatives considered", (), considered_table(plan), alternative_bars(plan)))
+    if plan.contributions:
+        found.append(Section("Contribution of each device", (), contribution_table(plan)))
     return tuple(found)
 
 
-def _staged(subject: Subject) -> list[Section]:
+def _staged(subject: ReportedPlan) -> list[Section]:
     """Return what is said of a pipeline alone, as far as it is known."""
     plan, simulation = subject.plan, subject.simulation
     if simulation is not None:
@@ -116,13 +116,13 @@ def _staged(subject: Subject) -> list[Section]:
     return [*found, *traced_sections(plan, subject.measured)]
 
 
-def _worth(plan: Plan, costs: Costs) -> tuple[DeviceWorth, ...]:
+def _contributions(plan: Plan, costs: Costs) -> tuple[DeviceContribution, ...]:
     """Return what each device is worth to a plan that does not say so itself; nothing for one that is not predicted."""
     if plan.predicted is None or plan.gradient_sync != "all_reduce":
         return ()
     if len(plan.stages) > 1:
-        return pipeline_worth(MicrobatchCosts(costs.profile, costs), plan)
-    return () if plan.pipelined else device_worth(costs, Candidate(plan.stages[0], predict(costs, plan.stages[0])))
+        return pipeline_contributions(MicrobatchCosts(costs.profile, costs), plan)
+    return () if plan.pipelined else device_contributions(costs, Candidate(plan.stages[0], predict(costs, plan.stages[0])))
 
 
 def step_times(plan: Plan, costs: Costs, measured: Measured | None = None) -> StepTimes:
@@ -140,9 +140,9 @@ def step_times(plan: Plan, costs: Costs, measured: Measured | None = None) -> St
     names = plan.devices
     alone_s = measured.alone_s if measured is not None and measured.alone_s else (None,) * len(names)
     alone = tuple(StepTime(name, _alone_s(costs, d) or None, alone_s[d]) for d, name in enumerate(names))
-    even_s = predict(costs, filter_stage(costs.graph, [1.0] * len(names), "pairs")).step_s
-    even = StepTime("equal split", even_s or None, measured.even_s if measured is not None else None)
-    return StepTimes(alone, _planned(plan, measured), even, simpler_times(plan, costs, measured))
+    equal_s = predict(costs, filter_stage(costs.graph, [1.0] * len(names), "pairs")).step_s
+    equal = StepTime("equal split", equal_s or None, measured.equal_s if measured is not None else None)
+    return StepTimes(alone, _planned(plan, measured), equal, simpler_times(plan, costs, measured))
 
 
 def _alone_s(costs: Costs, device: int) -> float:
@@ -154,17 +154,17 @@ def _planned(plan: Plan, measured: Measured | None) -> StepTime:
     return StepTime(f"planned ({plan.strategy})", predicted_s or None, measured.step_s if measured is not None else None)
 
 
-def _heading(plan: Plan, doubts: Sequence[str]) -> Section:
+def _heading(plan: Plan, warnings: Sequence[str]) -> Section:
     used = sorted({d for stage in plan.stages for d in stage.devices})
     idle = [name for d, name in enumerate(plan.devices) if d not in used]
     lines = [
-        f"plan by strategy {plan.strategy} for batches of {plan.batch_size} samples, {way_text(plan)}",
+        f"plan by strategy {plan.strategy} for batches of {plan.batch_size} samples, {execution_text(plan)}",
         f"network {plan.digest} of {sum(len(stage.layers) for stage in plan.stages)} layers in {plan.dtype}",
         f"{len(used)} of {len(plan.devices)} devices work: {_named([plan.devices[d] for d in used])}",
     ]
     lines += [f"left out: {_named(idle)}"] if idle else []
     lines += [f"{proven(plan)}: {proof_text(plan.proof)}"] if plan.proof is not None else []
-    return Section("Plan", (*lines, *(f"supposed, not measured: {clause}" for clause in plan.supposed), *doubts))
+    return Section("Plan", (*lines, *(f"supposed, not measured: {clause}" for clause in plan.what_if), *warnings))
 
 
 def _named(names: list[str]) -> str:
@@ -178,23 +178,25 @@ def _sizes_sentence(plan: Plan) -> str:
     return f"units, samples, or samples x units of each device, by layer; layouts: {', '.join(counts)}"
 
 
-def _predicted(subject: Subject, predicted: Prediction) -> list[Section]:
+def _predicted(subject: ReportedPlan, predicted: Prediction) -> list[Section]:
     plan = subject.plan
-    figures = [(name, seconds_text(getattr(predicted, f"{name}_s"))) for name in PASSES if predicted.call_s > 0 or name != "call"]
+    figures = [(name, seconds_text(s)) for name, field in PASSES.items() if (s := getattr(predicted, field)) > 0 or field != "launch_s"]
     if predicted.step_s > 0:
-        figures.append(("samples a second", f"{plan.batch_size / predicted.step_s:.3g}"))
+        figures.append(("samples/s", f"{plan.batch_size / predicted.step_s:.3g}"))
     sentences = [_measured_sentence(subject.measured, predicted)] if subject.measured is not None else []
-    if predicted.call_s > 0:
+    if predicted.launch_s > 0:
         sentences.append("until a step is called and has its batch all devices wait, as long under every plan")
     if plan.microbatches > 1:
         sentences.append("forward is until the last forward pass has ended, backward from then on; passes of several microbatches overlap")
-    staged = stage_bindings(plan, subject.simulation, predicted.call_s) if subject.simulation is not None else ()
-    binding = [*staged, *(b.text for b in bindings(predicted, plan.used, subject.profile, ring=not staged))] if predicted.parts else []
-    binding += ["whether memory binds is not known without the profile"] if subject.profile is None else []
+    staged = stage_bottlenecks(plan, subject.simulation, predicted.launch_s) if subject.simulation is not None else ()
+    bottleneck = (
+        [*staged, *(b.text for b in bottlenecks(predicted, plan.used, subject.profile, ring=not staged))] if predicted.parts else []
+    )
+    bottleneck += ["whether memory is the bottleneck is not known without the profile"] if subject.profile is None else []
     found = [Section("Predicted step", tuple(sentences), prediction_table(plan), time_bars(plan), tuple(figures))]
     if subject.measured is not None and subject.measured.parts:
         found.append(_parts_section(predicted, subject.measured))
-    return [*found, Section("What binds", tuple(binding))]
+    return [*found, Section("Bottleneck", tuple(bottleneck))]
 
 
 def _parts_section(predicted: Prediction, measured: Measured) -> Section:
@@ -219,8 +221,8 @@ def _measured_sentence(measured: Measured, predicted: Prediction) -> str:
     return f"{taken}, {measured.step_s / predicted.step_s:.2f} times what was predicted"
 
 
-def _compared(subject: Subject) -> Section | None:
-    plan, title = subject.plan, "Even split and ideal"
+def _compared(subject: ReportedPlan) -> Section | None:
+    plan, title = subject.plan, "Equal split and ideal"
     if subject.costs is None or subject.plan.predicted is None:
         if subject.measured is None:
             return None

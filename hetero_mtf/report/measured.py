@@ -12,13 +12,14 @@ from typing import Any
 
 from hetero_mtf.errors import DataError, PlanError
 from hetero_mtf.json_file import read_json, write_json
-from hetero_mtf.json_records import Fault, listed, read_fields, unchecked, unless_caused
+from hetero_mtf.json_records import Fault, listed, read_fields, renamed, unchecked, unless_caused
 from hetero_mtf.planning.layout.records import DevicePart
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.plan.version1 import PART_NAMES, current_strategy
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
 from hetero_mtf.report.step_time import StepTimes
 
-VERSION = 1
+VERSION, EARLIER = 2, 1
 _HEAD = ("kind", "version")
 _TASK = re.compile(rf"stage(\d+)_({FORWARD}|{BACKWARD})(\d+)")
 
@@ -33,7 +34,7 @@ class MeasuredTask:
     stage, microbatch : indices of the task's stage and microbatch.
     step_pass : "forward" or "backward".
     start_s, end_s : when its first operation began and its last one ended, seconds since the step's first operation on any device.
-    busy_s : seconds in which the device worked on it.
+    compute_s : seconds in which the device worked on it.
     """
 
     device: str
@@ -42,15 +43,15 @@ class MeasuredTask:
     step_pass: str
     start_s: float
     end_s: float
-    busy_s: float
+    compute_s: float
 
 
-def measured_task(device: str, task: str, start_s: float, end_s: float, busy_s: float) -> MeasuredTask:
+def measured_task(device: str, task: str, start_s: float, end_s: float, compute_s: float) -> MeasuredTask:
     """Return the record of a task that a step trace tells of.
 
     Parameters
     ----------
-    device, start_s, end_s, busy_s : as in `MeasuredTask`.
+    device, start_s, end_s, compute_s : as in `MeasuredTask`.
     task : its name.
 
     Raises
@@ -61,12 +62,12 @@ def measured_task(device: str, task: str, start_s: float, end_s: float, busy_s: 
     Examples
     --------
     >>> measured_task("cpu:0", "stage1_backward3", 0.5, 0.75, 0.25)
-    MeasuredTask(device='cpu:0', stage=1, microbatch=3, step_pass='backward', start_s=0.5, end_s=0.75, busy_s=0.25)
+    MeasuredTask(device='cpu:0', stage=1, microbatch=3, step_pass='backward', start_s=0.5, end_s=0.75, compute_s=0.25)
     """
     found = _TASK.fullmatch(task)
     if found is None:
         raise DataError(f"a trace names the task {task!r}, which is not like stage0_forward3; report it with the plan")
-    return MeasuredTask(device, int(found[1]), int(found[3]), found[2], start_s, end_s, busy_s)
+    return MeasuredTask(device, int(found[1]), int(found[3]), found[2], start_s, end_s, compute_s)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Measured:
     step_s : median seconds a step.
     spread : inter-quartile range relative to the median.
     alone_s : (devices,) seconds a step on each device alone; empty if not measured.
-    even_s : seconds a step of the equal split; None if not measured.
+    equal_s : seconds a step of the equal split; None if not measured.
     parts : what each TensorFlow device did in one traced step; empty if none was traced.
     tasks : when each TensorFlow device computed which task of a pipeline in that step; empty where there is one stage and microbatch.
     simpler_s : name -> seconds a step of what else a pipeline was compared with (`simpler_pipelines`); empty if not measured.
@@ -102,7 +103,7 @@ class Measured:
     step_s: float
     spread: float = 0.0
     alone_s: tuple[float, ...] = ()
-    even_s: float | None = None
+    equal_s: float | None = None
     parts: tuple[DevicePart, ...] = ()
     tasks: tuple[MeasuredTask, ...] = ()
     simpler_s: Mapping[str, float] = dataclasses.field(default_factory=dict)
@@ -140,11 +141,11 @@ class Measured:
         if times is None:
             return self
         alone_s = tuple(entry.measured_s for entry in times.alone if entry.measured_s is not None)
-        even_s, planned_s = (entry.measured_s if entry is not None else None for entry in (times.even, times.planned))
+        equal_s, planned_s = (entry.measured_s if entry is not None else None for entry in (times.equal, times.planned))
         known = planned_s if planned_s is not None else self.step_s
         simpler_s = {entry.name: entry.measured_s for entry in times.simpler if entry.measured_s is not None}
         alone_s = alone_s if len(alone_s) == len(self.devices) else ()
-        return dataclasses.replace(self, alone_s=alone_s, even_s=even_s, simpler_s=simpler_s, step_s=known)
+        return dataclasses.replace(self, alone_s=alone_s, equal_s=equal_s, simpler_s=simpler_s, step_s=known)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the times to a JSON file in one piece.
@@ -168,7 +169,10 @@ class Measured:
         HeteroError
             If the file cannot be read, is not of this kind and version, or has faults; all faults at once.
         """
-        document: dict[str, Any] = read_json(path, kind="measured", version=VERSION)
+        document: dict[str, Any] = read_json(path, kind="measured", version=VERSION, earlier=(EARLIER,))
+        if document["version"] == EARLIER:
+            document = renamed(document, {**PART_NAMES, "even_s": "equal_s"})
+            document["strategy"] = current_strategy(document.get("strategy", ""))
         faults: list[Fault] = []
         values = read_fields(cls, {key: value for key, value in document.items() if key not in _HEAD}, "", faults)
         faults += unless_caused(_faults(unchecked(cls, values)), faults)
@@ -204,11 +208,11 @@ def _faults(measured: Measured) -> list[Fault]:
     faults = [Fault(name, f"is {value}, must be at least 1") for name in ("batch_size", "steps") if (value := getattr(measured, name)) < 1]
     faults += [] if measured.devices else [Fault("devices", "are none, must name at least one")]
     named = {"step_s": measured.step_s, **{f"alone_s[{i}]": value for i, value in enumerate(measured.alone_s)}}
-    named |= {} if measured.even_s is None else {"even_s": measured.even_s}
+    named |= {} if measured.equal_s is None else {"equal_s": measured.equal_s}
     named |= {f"simpler_s.{name}": value for name, value in measured.simpler_s.items()}
     faults += [Fault(path, f"is {value:g}, must be finite and above zero") for path, value in named.items() if not 0 < value < math.inf]
     for index, part in enumerate(measured.parts):
-        spent = {f"parts[{index}].{name}": getattr(part, name) for name in ("busy_s", "sending_s", "waiting_s")}
+        spent = {f"parts[{index}].{name}": getattr(part, name) for name in ("compute_s", "communication_s", "idle_s")}
         faults += [Fault(path, f"is {value:g}, must be zero or more") for path, value in spent.items() if not 0 <= value < math.inf]
     for index, task in enumerate(measured.tasks):
         faults += [Fault(f"tasks[{index}].{name}", text) for name, text in _task_faults(task)]
@@ -223,7 +227,7 @@ def _task_faults(task: MeasuredTask) -> list[tuple[str, str]]:
     faults = [(name, f"is {value}, must be at least 0") for name in ("stage", "microbatch") if (value := getattr(task, name)) < 0]
     if task.step_pass not in (FORWARD, BACKWARD):
         faults.append(("step_pass", f"is {task.step_pass!r}, must be {FORWARD} or {BACKWARD}"))
-    for name in ("start_s", "busy_s"):
+    for name in ("start_s", "compute_s"):
         value = getattr(task, name)
         faults += [] if 0 <= value < math.inf else [(name, f"is {value:g}, must be zero or more")]
     if not task.start_s <= task.end_s < math.inf:

@@ -7,14 +7,14 @@ import math
 from hetero_mtf.planning.layout.records import DevicePart, LayerLayout, Prediction, Stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.text import stage_rows
-from hetero_mtf.report.binding import critical
+from hetero_mtf.report.bottleneck import critical
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.section import Bar, Bars
 from hetero_mtf.units import seconds_text
 
 DRAWN_UP_TO = 16  # devices; more would be hairlines
 NEAR = 3.0  # times the plan's step; longer bars would dwarf the others
-TIMES = ("busy", "sending", "waiting")
+TIMES = ("compute", "communication", "idle")
 EVERYWHERE = "whole on every device"
 
 
@@ -85,7 +85,7 @@ def measured_bars(predicted: Prediction, measured: Measured) -> Bars:
 
 
 def alternative_bars(plan: Plan) -> Bars | None:
-    """Return how the binding device of each strategy spends its step, first that of the plan; None if that is not known.
+    """Return how the bottleneck device of each strategy spends its step, first that of the plan; None if that is not known.
 
     Parameters
     ----------
@@ -96,11 +96,11 @@ def alternative_bars(plan: Plan) -> Bars | None:
     near_s = NEAR * plan.predicted.step_s
     bars = [_time_bar(f"{plan.strategy} (taken)", critical(plan.predicted.parts))]
     for other in plan.alternatives:
-        if other.binding is not None and other.step_s is not None and other.step_s <= near_s:
-            bars.append(_time_bar(other.strategy, other.binding))
+        if other.bottleneck is not None and other.step_s is not None and other.step_s <= near_s:
+            bars.append(_time_bar(other.strategy, other.bottleneck))
     return Bars(TIMES, tuple(bars), max(sum(bar.parts) for bar in bars), "times") if len(bars) > 1 else None
 
 
 def _time_bar(label: str, part: DevicePart) -> Bar:
-    seconds = (part.busy_s, part.sending_s, part.waiting_s)
+    seconds = (part.compute_s, part.communication_s, part.idle_s)
     return Bar(label, seconds, tuple(seconds_text(value) for value in seconds))

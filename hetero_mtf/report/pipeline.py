@@ -39,18 +39,18 @@ def stages_table(plan: Plan, simulation: Simulation | None = None) -> Table:
         rows.append((*cells, *(_simulated(simulation, at) if simulation is not None else ())))
     if simulation is None:
         return Table(headings, tuple(rows), left=5)
-    more = ("forward", "backward", "sends on", "update", "busy", "idle", "in flight")
+    more = ("forward", "backward", "sends on", "update", "compute", "idle", "in flight")
     return Table((*headings, *more), tuple(rows), left=5)
 
 
-def stage_bindings(plan: Plan, simulation: Simulation, call_s: float = 0.0) -> tuple[str, ...]:
+def stage_bottlenecks(plan: Plan, simulation: Simulation, launch_s: float = 0.0) -> tuple[str, ...]:
     """Return which stage, or which transfer, the step of a pipeline hangs on, and how long its devices are idle.
 
     Parameters
     ----------
     plan : Plan.
     simulation : its simulated step.
-    call_s : predicted seconds to call the step, which are not simulated.
+    launch_s : predicted seconds to call the step, which are not simulated.
 
     Notes
     -----
@@ -70,7 +70,7 @@ def stage_bindings(plan: Plan, simulation: Simulation, call_s: float = 0.0) -> t
     who = f"{named('stage', numbers)} on {placed(plan, numbers[0])}" if kind == "stage" else f"sending between {named('stage', numbers)}"
     does = f"is the bottleneck: {'something is on its way' if kind == 'boundary' else 'it works'} for"
     does = "are the bottleneck: they work for" if kind == "stage" and len(numbers) > 1 else does
-    step_s = call_s + simulation.step_s
+    step_s = launch_s + simulation.step_s
     share = f", {most_s / step_s:.0%}" if step_s > 0 else ""
     return f"{who} {does} {seconds_text(most_s)} of {seconds_text(step_s)}{share}", _bubble_text(plan, simulation)
 
@@ -130,7 +130,7 @@ def measured_bubble(tasks: Sequence[MeasuredTask]) -> tuple[float, float]:
     --------
     >>> import dataclasses
     >>> task = MeasuredTask("a", 0, 0, "forward", 1.0, 3.0, 1.5)
-    >>> measured_bubble([task, dataclasses.replace(task, device="b", start_s=3.0, end_s=4.0, busy_s=0.75)])
+    >>> measured_bubble([task, dataclasses.replace(task, device="b", start_s=3.0, end_s=4.0, compute_s=0.75)])
     (0.5, 0.625)
     """
     begun_s, lasted_s = min(task.start_s for task in tasks), _lasted_s(tasks)
@@ -139,7 +139,7 @@ def measured_bubble(tasks: Sequence[MeasuredTask]) -> tuple[float, float]:
         of[task.device].append((task.start_s - begun_s, task.end_s - begun_s))
     if lasted_s <= 0:
         return 0.0, 0.0
-    spent = math.fsum(map(_covered_s, of.values())), math.fsum(task.busy_s for task in tasks)
+    spent = math.fsum(map(_covered_s, of.values())), math.fsum(task.compute_s for task in tasks)
     between, inside = (max(0.0, 1 - seconds / (len(of) * lasted_s)) for seconds in spent)
     return between, inside
 
@@ -163,10 +163,10 @@ def _simulated(simulation: Simulation, stage: int) -> tuple[str, ...]:
     passes = [_first(simulation.tasks, stage, name) for name in (FORWARD, BACKWARD)]
     sent = [_first(simulation.transfers, stage, name) for name in (FORWARD, BACKWARD)]
     update_s = sum(entry.end_s - entry.start_s for entry in simulation.updates if entry.stage == stage)
-    busy_s = update_s + sum(entry.end_s - entry.start_s for entry in simulation.tasks if entry.stage == stage)
+    compute_s = update_s + sum(entry.end_s - entry.start_s for entry in simulation.tasks if entry.stage == stage)
     sends = seconds_text(sum(s for s in sent if s is not None)) if sent[0] is not None else NOTHING
     spent = [seconds_text(s) if s is not None else NOTHING for s in passes]
-    share = f"{busy_s / simulation.step_s:.0%}" if simulation.step_s > 0 else NOTHING
+    share = f"{compute_s / simulation.step_s:.0%}" if simulation.step_s > 0 else NOTHING
     idle = f"{simulation.bubbles[stage]:.0%}"
     return (*spent, sends, seconds_text(update_s), share, idle, str(simulation.in_flight[stage]))
 

@@ -111,7 +111,7 @@ def measured_line(plan: Plan, tasks: Sequence[MeasuredTask], whole_s: float = 0.
     for task in tasks:
         row = rows.of_device(task.device, task.stage)
         if row is not None:
-            told = f"{_told(task.stage, task.microbatch, task.step_pass)} on {task.device}, {seconds_text(task.busy_s)} of it busy"
+            told = f"{_told(task.stage, task.microbatch, task.step_pass)} on {task.device}, {seconds_text(task.compute_s)} of it busy"
             spans.append(_span(row, task.step_pass, task.microbatch, told, task.start_s - begun_s, task.end_s - begun_s))
     return TimeLine(rows.names, tuple(spans), max(whole_s, max(task.end_s for task in tasks) - begun_s))
 

@@ -38,13 +38,13 @@ class StepTimes:
     ----------
     alone : one for each device, training alone.
     planned : the planned split.
-    even : the equal split; None if it was not run.
+    equal : the equal split; None if it was not run.
     simpler : what else the planned one is compared with.
     """
 
     alone: tuple[StepTime, ...]
     planned: StepTime
-    even: StepTime | None = None
+    equal: StepTime | None = None
     simpler: tuple[StepTime, ...] = ()
 
     @property

@@ -120,9 +120,10 @@ def prediction_table(plan: Plan) -> Table:
     """
     parts = plan.predicted.parts if plan.predicted is not None else ()
     rows = tuple(
-        (p.device, seconds_text(p.busy_s), seconds_text(p.sending_s), seconds_text(p.waiting_s), bytes_text(p.memory_bytes)) for p in parts
+        (p.device, seconds_text(p.compute_s), seconds_text(p.communication_s), seconds_text(p.idle_s), bytes_text(p.memory_bytes))
+        for p in parts
     )
-    return Table(("device", "busy", "sending", "waiting", "memory"), rows, "Predicted for one step")
+    return Table(("device", "compute", "communication", "idle", "memory"), rows, "Predicted for one step")
 
 
 def alternatives_table(plan: Plan) -> Table:
@@ -133,7 +134,7 @@ def alternatives_table(plan: Plan) -> Table:
     plan : Plan.
     """
     rows = tuple((a.strategy, _seconds(a.step_s), a.reason) for a in plan.alternatives)
-    return Table(("not taken", "step", "why"), rows, left=3)
+    return Table(("alternative considered", "step", "why not"), rows, left=3)
 
 
 def considered_table(plan: Plan) -> Table:
@@ -145,21 +146,23 @@ def considered_table(plan: Plan) -> Table:
     """
     rows = []
     for other in plan.alternatives:
-        part = other.binding
-        spent = (part.device, *map(seconds_text, (part.busy_s, part.sending_s, part.waiting_s))) if part is not None else (NOTHING,) * 4
+        part = other.bottleneck
+        spent = (
+            (part.device, *map(seconds_text, (part.compute_s, part.communication_s, part.idle_s))) if part is not None else (NOTHING,) * 4
+        )
         rows.append((other.strategy, _seconds(other.step_s), *spent, other.reason))
-    return Table(("not taken", "step", "binding", "busy", "sending", "waiting", "why"), tuple(rows), left=7)
+    return Table(("alternative considered", "step", "bottleneck", "compute", "communication", "idle", "why not"), tuple(rows), left=7)
 
 
-def worth_table(plan: Plan) -> Table:
+def contribution_table(plan: Plan) -> Table:
     """Return for each device whether the plan uses it, the predicted step if it did the opposite, and what follows.
 
     Parameters
     ----------
     plan : Plan.
     """
-    rows = tuple((w.device, "uses it" if w.used else "leaves it out", _seconds(w.step_s), w.reason) for w in plan.worth)
-    return Table(("device", "the plan", "step otherwise", "worth"), rows, left=4)
+    rows = tuple((w.device, "uses it" if w.used else "leaves it out", _seconds(w.step_s), w.reason) for w in plan.contributions)
+    return Table(("device", "the plan", "step otherwise", "contribution"), rows, left=4)
 
 
 def step_time_table(times: StepTimes) -> Table:
@@ -170,7 +173,7 @@ def step_time_table(times: StepTimes) -> Table:
     times : StepTimes.
     """
     rows = [_time_row(f"{entry.name} alone", entry, times) for entry in times.alone]
-    rows += [_time_row(entry.name, entry, times) for entry in (times.even, *times.simpler, times.planned) if entry is not None]
+    rows += [_time_row(entry.name, entry, times) for entry in (times.equal, *times.simpler, times.planned) if entry is not None]
     rows.append(_time_row("ideal", times.ideal, times))
     rows.append(("efficiency (ideal / planned)", _percent(times.efficiency(measured=False)), _percent(times.efficiency(measured=True)), ""))
     return Table(("one training step", "predicted", "measured", "times planned"), tuple(rows))

@@ -13,7 +13,7 @@ from hetero_mtf.units import seconds_text
 
 # Dark enough that white text on each has a contrast of at least 4.5, and told apart without red against green.
 COLOURS = {FORWARD: "#1f6fb2", BACKWARD: "#b35900", UPDATE: "#5b4bb3", TRANSFER: "#6b7280"}
-_WORDS = {FORWARD: "forward pass", BACKWARD: "backward pass", UPDATE: "update", TRANSFER: "sending"}
+_WORDS = {FORWARD: "forward pass", BACKWARD: "backward pass", UPDATE: "update", TRANSFER: "communication"}
 _WIDTH, _ROW, _BAR, _THIN, _TOP = 1000.0, 34.0, 22.0, 5.0, 22.0
 _LETTER, _MARGIN = 6.6, 12.0  # width of a character, and what is left free beside bars
 _TICKS = 6  # at most, but for one
@@ -36,10 +36,7 @@ def time_line_svg(line: TimeLine, title: str) -> str:
     scale = (_WIDTH - left - 2 * _MARGIN) / line.whole_s if line.whole_s > 0 else 0.0
     drawn = [
         *_axis(line, left, scale, height),
-        *(
-            f'<text x="0" y="{_TOP + _ROW * at + 0.7 * _BAR:.1f}">{html.escape(name)}</text>'
-            for at, name in enumerate(line.rows)
-        ),
+        *(f'<text x="0" y="{_TOP + _ROW * at + 0.7 * _BAR:.1f}">{html.escape(name)}</text>' for at, name in enumerate(line.rows)),
         *(part for span in line.spans for part in _bar(span, left, scale)),
     ]
     told = html.escape(f"{title}: {len(line.rows)} rows over {seconds_text(line.whole_s)}", quote=True)

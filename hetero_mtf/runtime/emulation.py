@@ -176,7 +176,7 @@ class Emulation:
         self._text = b""
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process that writes it
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "hetero_mtf.runtime.keeper"],
+            [sys.executable, "-m", "hetero_mtf.runtime.supervisor"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -198,7 +198,7 @@ class Emulation:
         if seen.exits:
             raise _death(*min(seen.exits.items()))
         if seen.closed:
-            raise WorkerError(f"the workers' keeper ended at start ({log_end(self._keeper_log()) or 'it wrote nothing'}); start again")
+            raise WorkerError(f"the workers' keeper ended at start ({log_end(self._supervisor_log()) or 'it wrote nothing'}); start again")
         if seen.faults:
             raise WorkerError(f"a worker could not be limited ({', '.join(seen.faults)}); try method duty_cycle")
         if len(seen.workers) < len(self._shares):
@@ -245,7 +245,7 @@ class Emulation:
         elif event["event"] == "share":
             self._seen.shares_set += 1
 
-    def _keeper_log(self) -> str:
+    def _supervisor_log(self) -> str:
         self._log.seek(0)
         return self._log.read().decode(errors="replace")
 

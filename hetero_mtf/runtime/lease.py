@@ -92,7 +92,7 @@ class Leases:
             raise ClusterError(f"workers are in use: {listed}; wait until that program has ended, or end it")
 
 
-class _Connection:
+class _LeaseConnection:
     """A connection to the lease of one worker, with what the worker said of itself."""
 
     def __init__(self, host: str) -> None:
@@ -141,12 +141,12 @@ class _Connection:
         return document
 
 
-def _greeted(hosts: Sequence[str]) -> tuple[list[_Connection], list[str]]:
+def _greeted(hosts: Sequence[str]) -> tuple[list[_LeaseConnection], list[str]]:
     """Return a connection to each worker that answers, and the hosts of those that do not."""
     connections, missing = [], []
     for host in hosts:
         try:
-            connections.append(_Connection(host))
+            connections.append(_LeaseConnection(host))
         except OSError:
             missing.append(host)
     return connections, missing
@@ -158,7 +158,7 @@ def _no_lease(hosts: Sequence[str]) -> ClusterError:
     return ClusterError(f"no lease is granted for {listed}; {remedy}")
 
 
-def _check_one_cluster(connections: Sequence[_Connection]) -> None:
+def _check_one_cluster(connections: Sequence[_LeaseConnection]) -> None:
     """Refuse workers that were started with different lists, or stand at other places than they were started for."""
     told = [(one.greeting.get("task"), one.greeting.get("hosts")) for one in connections]
     if all(task == place for place, (task, _) in enumerate(told)) and all(hosts == told[0][1] for _, hosts in told):

@@ -27,15 +27,15 @@ class DeviceTrace:
     Parameters
     ----------
     device : the device's name.
-    busy_s : seconds in which it worked on at least one operation.
-    sending_s : further seconds in which a tensor was on its way from it or to it. What is sent while it works counts as busy.
-    waiting_s : the other seconds.
+    compute_s : seconds in which it worked on at least one operation.
+    communication_s : further seconds in which a tensor was on its way from it or to it. What is sent while it works counts as busy.
+    idle_s : the other seconds.
     """
 
     device: str
-    busy_s: float
-    sending_s: float
-    waiting_s: float
+    compute_s: float
+    communication_s: float
+    idle_s: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,14 +47,14 @@ class TaskTrace:
     device : the device's name.
     task : such as "stage0_forward3".
     start_s, end_s : when the first of its operations began and the last one ended, seconds from the step's first one on any device.
-    busy_s : seconds in which it worked on at least one operation of the task.
+    compute_s : seconds in which it worked on at least one operation of the task.
     """
 
     device: str
     task: str
     start_s: float
     end_s: float
-    busy_s: float
+    compute_s: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,9 +159,9 @@ def _part(device: Device, busy: dict[Any, list[Interval]], moved: dict[Any, list
     wanted = _spec(device.tf_device)
     worked = [interval for spec, intervals in busy.items() if _is(spec, wanted) for interval in intervals]
     sent = [interval for spec, intervals in moved.items() if _is(spec, wanted) for interval in intervals]
-    busy_s = covered_s(worked)
-    sending_s = covered_s([*worked, *sent]) - busy_s
-    return DeviceTrace(device.name, busy_s, sending_s, max(0.0, step_s - busy_s - sending_s))
+    compute_s = covered_s(worked)
+    communication_s = covered_s([*worked, *sent]) - compute_s
+    return DeviceTrace(device.name, compute_s, communication_s, max(0.0, step_s - compute_s - communication_s))
 
 
 def _spec(name: str) -> tf.DeviceSpec:

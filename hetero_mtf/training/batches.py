@@ -9,7 +9,7 @@ import numpy as np
 from hetero_mtf.data.batch import Batch
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.program.feed import Feed
+from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.losses import loss_elements
 from hetero_mtf.program.objective import Objective
 
@@ -38,7 +38,7 @@ def samples(graph: LayerGraph, x: Any) -> tuple[np.ndarray, ...]:
     return found
 
 
-def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> Feed:
+def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> BatchArrays:
     """Return a batch ready to train on or to test.
 
     Parameters
@@ -70,7 +70,7 @@ def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> Feed:
         0.0 if part is None else _scale(part.loss.reduction, w, batch.size * loss_elements(part.loss, shape), known is not None)
         for part, w, shape, known in zip(objective, weights, shapes, given)
     ]
-    return Feed(x, tuple(y), tuple(weight.astype(graph.dtype) for weight in weights), tuple(scale))
+    return BatchArrays(x, tuple(y), tuple(weight.astype(graph.dtype) for weight in weights), tuple(scale))
 
 
 def _check_count(what: str, arrays: tuple[Any, ...], count: int) -> None:

@@ -206,4 +206,3 @@ def _registered() -> frozenset[str]:
 
 def _end(place: str) -> str:
     return place if len(place) <= 80 else f"...{place[-77:]}"
-

@@ -17,8 +17,8 @@ from hetero_mtf.errors import CheckpointError, DataError
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.program.batch_arrays import BatchArrays, Result
 from hetero_mtf.program.engine import Engine
-from hetero_mtf.program.feed import Feed, Result
 from hetero_mtf.program.objective import read_objective
 from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.runtime.step_trace import StepTrace
@@ -364,7 +364,7 @@ class Trainer:
         found = self._engine.test(feed, self._keras.has_metrics)
         return self._losses(found), {} if found.outputs is None else self._keras.update_metrics(feed.y, found.outputs)
 
-    def _feed(self, batch: Batch) -> Feed:
+    def _feed(self, batch: Batch) -> BatchArrays:
         return batches.feed(self._graph, self._objective, batch)
 
     def _scalars(self) -> dict[str, float]:

@@ -191,11 +191,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> _Counted:
 
 
 def test_calibrating_again_measures_two_layers_for_a_look_and_keeps_the_rest(profile: Profile, counted: _Counted) -> None:
-    profile = dataclasses.replace(profile, call_s=0.001, feed_s_per_byte=1e-9)
+    profile = dataclasses.replace(profile, launch_s=0.001, feed_s_per_byte=1e-9)
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
         again = _quick(cluster, _model(), earlier=profile)
     assert len(counted.layers) == 2 and counted.others == [] and set(again.curves) == set(profile.curves)
-    assert (again.call_s, again.feed_s_per_byte) == (0.001, 1e-9)
+    assert (again.launch_s, again.feed_s_per_byte) == (0.001, 1e-9)
 
 
 def test_only_layers_that_are_new_are_measured(profile: Profile, counted: _Counted) -> None:
@@ -236,7 +236,7 @@ def test_two_emulated_devices_are_measured_with_their_links_and_planned_for() ->
     assert {curve.device for curve in found.curves} == {0, 1}
     assert {(link.source, link.destination) for link in found.links} == {(0, 1), (1, 0)}
     assert all(link.latency_s > 0 and link.bandwidth_bytes_per_s > 0 for link in found.links)
-    assert found.call_s >= 0 and found.feed_s_per_byte >= 0
+    assert found.launch_s >= 0 and found.feed_s_per_byte >= 0
     for strategy in FOR_TWO:
         assert hm.plan(found, strategy=strategy).devices == ("worker:0", "worker:1")
 

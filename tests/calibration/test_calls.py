@@ -33,7 +33,7 @@ def _measured(monkeypatch: pytest.MonkeyPatch, one: float, several: float, fed: 
 
 def test_a_call_costs_what_several_steps_take_longer_than_one_of_as_much_work(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _measured(monkeypatch, 1.0, 1.0 + 0.002 * (CALLS - 1), 1.1)
-    assert found.call_s == pytest.approx(0.002)
+    assert found.launch_s == pytest.approx(0.002)
     assert found.feed_s_per_byte == pytest.approx((0.1 - 0.002 * (CALLS - 1)) / CALLS / FED_BYTES)
 
 

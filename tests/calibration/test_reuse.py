@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hetero_mtf.calibration.points import Point, points
-from hetero_mtf.calibration.reuse import Subject, deviation, kept_curves, kept_link
+from hetero_mtf.calibration.reuse import MeasurementTarget, deviation, kept_curves, kept_link
 from hetero_mtf.calibration.windows import Measurement
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.graph.records import LayerGraph
@@ -31,12 +31,12 @@ def _earlier(graph: LayerGraph) -> Profile:
     return dataclasses.replace(found, curves=(*curves, *over_samples.values()))
 
 
-def _subject(earlier: Profile, graph: LayerGraph | None = None, **change: Any) -> Subject:
-    made = Subject(earlier.cluster, graph or earlier.graph, BATCH, earlier.optimizer, earlier.versions)
+def _subject(earlier: Profile, graph: LayerGraph | None = None, **change: Any) -> MeasurementTarget:
+    made = MeasurementTarget(earlier.cluster, graph or earlier.graph, BATCH, earlier.optimizer, earlier.versions)
     return dataclasses.replace(made, **change)
 
 
-def _kept(earlier: Profile | None, subject: Subject, device: int = 0, now: datetime.datetime = NOW) -> list[Curve]:
+def _kept(earlier: Profile | None, subject: MeasurementTarget, device: int = 0, now: datetime.datetime = NOW) -> list[Curve]:
     return kept_curves(earlier, subject, device, points(subject.graph, subject.batch), now)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hetero_mtf.calibration import sampling
 from hetero_mtf.calibration.budget import Effort
 from hetero_mtf.calibration.points import Point, points
-from hetero_mtf.calibration.sampling import Sampler, Setting
+from hetero_mtf.calibration.sampling import MeasurementContext, Sampler
 from hetero_mtf.calibration.windows import Measurement, Windows
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.profile.curve import Curve
@@ -40,7 +40,7 @@ def known() -> _Known:
     x = L.Conv2D(64, 3, name="second")(L.ReLU()(L.Conv2D(64, 3, name="first")(i)))
     graph = layer_graph(keras.Model(i, x))
     rule, _ = read_optimizer("sgd", "float32")
-    sampler = _Known(Setting(None, graph, BATCH, rule, Windows(0.2, 3)), 1, "probes")
+    sampler = _Known(MeasurementContext(None, graph, BATCH, rule, Windows(0.2, 3)), 1, "probes")
     sampler.built = []
     for point in points(graph, BATCH):
         sampler.take(point)
@@ -88,7 +88,7 @@ def test_a_probe_is_numbered_apart_from_all_others(known: _Known, monkeypatch: p
         devices = (None, type("D", (), {"tf_device": "/device:CPU:0"}))
 
     graph, rule = known._setting.graph, known._setting.rule
-    sampler = Sampler(Setting(_Cluster(), graph, BATCH, rule, Windows(0.2, 3)), 1, "probes")
+    sampler = Sampler(MeasurementContext(_Cluster(), graph, BATCH, rule, Windows(0.2, 3)), 1, "probes")
     for point in points(graph, BATCH)[:3]:
         with pytest.raises(KeyError):
             sampler.take(point)

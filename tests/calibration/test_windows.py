@@ -18,9 +18,9 @@ class _Work:
     def clock(self) -> float:
         return self.now_s
 
-    def run(self, name: str, call_s: float, each_s: float):  # type: ignore[no-untyped-def]
+    def run(self, name: str, launch_s: float, each_s: float):  # type: ignore[no-untyped-def]
         def work(repeats: int) -> None:
-            self.now_s += call_s + repeats * each_s + self.extra_s.get(len(self.calls), 0.0)
+            self.now_s += launch_s + repeats * each_s + self.extra_s.get(len(self.calls), 0.0)
             self.calls.append((name, repeats))
 
         return work

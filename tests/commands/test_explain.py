@@ -51,10 +51,10 @@ def test_the_profile_beside_the_plan_is_found(cli, place):
     said = cli("explain", place / "plan.json")
     made = Plan.load(place / "plan.json")
     assert said.code == 0 and said.err == ""
-    assert f"step {seconds_text(made.predicted.step_s)}, forward " in said.out and "\nEven split and ideal\n" in said.out
+    assert f"step {seconds_text(made.predicted.step_s)}, forward " in said.out and "\nEqual split and ideal\n" in said.out
     (place / "profile.json").rename(place / "other.json")
     alone = cli("explain", place / "plan.json")
-    assert alone.code == 0 and "Even split and ideal" not in alone.out and "What binds" in alone.out
+    assert alone.code == 0 and "Equal split and ideal" not in alone.out and "Bottleneck" in alone.out
     assert cli("explain", place / "plan.json", "--profile", place / "other.json").out == said.out
 
 
@@ -73,7 +73,7 @@ def test_names_of_files_beside_a_plan_follow_its_own():
 def test_a_profile_of_something_else_beside_the_plan_is_left_aside_with_a_warning(cli, place):
     profile_of(pair_net(24, 24, 24), [2e6, 1e6, 1e6], batch_size=8).save(place / "profile.json")
     said = cli("explain", place / "plan.json")
-    assert said.code == 0 and "Even split and ideal" not in said.out
+    assert said.code == 0 and "Equal split and ideal" not in said.out
     assert "profile.json is left aside, " in said.err and "and the plan for devices worker:0, worker:1 at batch size 8" in said.err
     asked = cli("explain", place / "plan.json", "--scale", "worker:1=2")
     assert asked.sentence.endswith("give the profile that the plan was made from")
@@ -161,7 +161,7 @@ def test_training_writes_measured_times_that_explain_finds(cli, subject, profile
     assert trained.code == 0 and f"saved {tmp_path / 'a-measured.json'}" in trained.out, trained
     found = Measured.load(tmp_path / "a-measured.json")
     found.check(Plan.load(tmp_path / "a-plan.json"))
-    assert found.steps == 2 * (6 - 1) - 2 and len(found.alone_s) == 2 and found.even_s is not None and found.parts
+    assert found.steps == 2 * (6 - 1) - 2 and len(found.alone_s) == 2 and found.equal_s is not None and found.parts
     said = cli("explain", tmp_path / "a-plan.json")
     assert "times what was predicted" in said.out and "Measured beside predicted" in said.out
     other = cli("train", *subject, *options, "--measured", tmp_path / "own.json")
@@ -179,7 +179,7 @@ def test_a_typed_pipeline_is_explained_and_set_beside_what_it_would_be(cli, plac
     typed = Plan.pipeline(profile.graph, ["first", "second"], [[0], [1]], [[1], [1]], profile.cluster, 8, microbatches=4)
     typed.save(place / "plan.json")
     said = cli("explain", place / "plan.json", "--html", place / "page.html")
-    assert said.code == 0 and "1f1b, 4 microbatches of 2 samples" in said.out and "What binds" in said.out
+    assert said.code == 0 and "1f1b, 4 microbatches of 2 samples" in said.out and "Bottleneck" in said.out
     beside = cli("explain", place / "plan.json", "--scale", "worker:1=2")
     assert beside.code == 0 and "\nWhat if\n" in beside.out
     dataclasses.replace(typed, schedule="synchronous").save(place / "plan.json")

@@ -198,7 +198,7 @@ def test_a_disk_that_is_full_while_saving_leaves_no_half_file(start, subject, pl
 @pytest.mark.parametrize("phase", ["calibration", "training"])
 def test_a_death_or_interruption_ends_in_one_sentence_and_leaves_nothing(start, model, folder, tmp_path, processes, how, code, phase):
     data = ["--data", f"npz:{folder / 'data.npz'}", "--cluster", "emulate:0.6,0.3", "--save", tmp_path / "s.npz", "--save-every", "1"]
-    strategy = ["--strategy", "even", "--budget", "600" if phase == "calibration" else "2"]
+    strategy = ["--strategy", "equal", "--budget", "600" if phase == "calibration" else "2"]
     process = start("train", *model, *data, *strategy, *ENDLESS)
     assert processes.until(lambda: len(processes.workers_of(process.pid)) == 2)
     below = processes.descendants(process.pid)

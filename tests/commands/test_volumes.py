@@ -10,7 +10,7 @@ import nibabel
 import numpy as np
 import pytest
 
-from hetero_mtf.commands.evaluate import Evaluation, evaluate_volumes
+from hetero_mtf.commands.evaluate import EvaluateRequest, evaluate_volumes
 from hetero_mtf.commands.mri.predictions import Predictions
 from tests.commands.volume_cohorts import AXES, MODEL, write_corners, write_faulty
 
@@ -90,7 +90,7 @@ def test_a_checkpoint_and_the_table_are_enough_to_evaluate(cli, trained, table, 
 
 def test_a_part_and_the_positive_class_can_be_chosen(trained, table):
     asked = {"data": table, "checkpoint": str(trained[0]), "cluster": "local:cpu:0", "positive": "NC"}
-    counts = {part: evaluate_volumes(Evaluation(None, (), None, part=part, **asked)).samples for part in ("train", "validation")}
+    counts = {part: evaluate_volumes(EvaluateRequest(None, (), None, part=part, **asked)).samples for part in ("train", "validation")}
     assert counts == {"train": 6, "validation": 2}
 
 
@@ -390,7 +390,7 @@ def test_a_foreign_checkpoint_runs_nothing(cli, trained, table, tmp_path, comman
     del document["structure"]
     older.with_name("state-data.json").write_text(json.dumps(document))
     said = cli(*base, "--checkpoint", older).sentence
-    assert "holds no structure of its network, only the name \"os:system" in said and "give the --model and --model-arg" in said
+    assert 'holds no structure of its network, only the name "os:system' in said and "give the --model and --model-arg" in said
     assert not mark.exists()
 
 
@@ -461,7 +461,7 @@ def test_scans_are_trained_on_by_a_pipeline_on_workers(cli, place, table, tmp_pa
     assert cli("plan", tmp_path / "profile.json", "--strategy", "pipeline", "-o", plan).code == 0
     said = cli("train", "--data", table, *model, *cluster, "--plan", plan, "--epochs", "2", "--save", tmp_path / "s.npz")
     assert said.code == 0, said
-    found = evaluate_volumes(Evaluation(None, (), None, table, str(tmp_path / "s.npz"), cluster="local:cpu:0"))
+    found = evaluate_volumes(EvaluateRequest(None, (), None, table, str(tmp_path / "s.npz"), cluster="local:cpu:0"))
     assert f"test accuracy {found['accuracy'].value:.4f} over 2 samples" in said.out
 
 

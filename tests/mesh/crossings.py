@@ -24,7 +24,7 @@ class Crossings:
     empty: int
 
     @property
-    def whole_bytes(self) -> int:
+    def full_bytes(self) -> int:
         return sum(self.sent_bytes.values())
 
 

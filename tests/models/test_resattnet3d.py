@@ -56,7 +56,9 @@ def test_blocks_of_a_pipeline_end_behind_sums_and_every_strategy_finds_a_plan() 
     assert [name for name in ends if not name.endswith("relu2")] == ["start", "start_norm", "start_relu", *sums, "mean", "logits"]
     profile = generated_profile(graph, [Figures(5e10), Figures(2.5e10)], 8, Network(devices_per_host=1))
     made = hm.plan(profile)
-    assert {"single", "even", "filters", "batch", "layers", "pipeline"} <= {other.strategy for other in made.alternatives} | {made.strategy}
+    assert {"single", "equal", "filters", "batch", "layers", "pipeline"} <= {other.strategy for other in made.alternatives} | {
+        made.strategy
+    }
     assert made.alternatives[0].step_s is not None and made.predicted.step_s <= min(o.step_s for o in made.alternatives if o.step_s)
 
 

@@ -47,7 +47,7 @@ def grouped(problem: ChainProblem, rng: np.random.Generator) -> ChainProblem:
     groups = (*problem.groups, *more)
     seconds = np.array([*problem.seconds, *together])
     whole = tuple(bool(rng.random() < 0.5) for _ in groups)
-    return dataclasses.replace(problem, seconds=seconds, groups=groups, shares=tuple(shares), whole_weights=whole)
+    return dataclasses.replace(problem, seconds=seconds, groups=groups, shares=tuple(shares), integer_weights=whole)
 
 
 def allocations(problem: ChainProblem) -> Iterator[Allocation]:

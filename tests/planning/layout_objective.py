@@ -13,7 +13,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.cost.step_cost import Costs
 from hetero_mtf.planning.layout.records import LayerLayout
-from hetero_mtf.planning.layout.resharding import Lying, input_of, moves, output_of
+from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings
 from hetero_mtf.planning.layout_search.space import Space, State, entry_of
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import Net, profile_of
@@ -33,16 +33,16 @@ def objective(costs: Costs, space: Space, states: Sequence[State]) -> float:
             if entry.layout == "column" and costs.trains_before[source]:
                 columns.add(source)
     for source, wanted in brought:
-        made = moves(output_of(entries[source]), wanted)
+        made = reshardings(output_of(entries[source]), wanted)
         back = [move.reverse for move in made] if costs.trains_before[source] else []
-        seconds += sum(costs.ring(space.devices).move_s(move, size(costs, source)) for move in [*made, *back])
+        seconds += sum(costs.ring(space.devices).reshard_s(move, size(costs, source)) for move in [*made, *back])
     for source in columns:
         seconds += costs.ring(space.devices).all_reduce_s(size(costs, source))
     for index in graph.outputs:
         held = output_of(entries[index])
-        whole = Lying((), "", held.samples, held.batch_axis)
+        whole = TensorLayout((), "", held.samples, held.batch_axis)
         if held != whole and (index, whole) not in brought:
-            seconds += sum(costs.ring(space.devices).move_s(move, size(costs, index)) for move in moves(held, whole))
+            seconds += sum(costs.ring(space.devices).reshard_s(move, size(costs, index)) for move in reshardings(held, whole))
     return seconds
 
 

@@ -113,7 +113,7 @@ def test_faults_of_a_plan_in_several_places_are_all_named() -> None:
         ("batch_size",),
         ("stages", 0, "layouts", 1, "sizes"),
         ("predicted", "step_s"),
-        ("predicted", "parts", 0, "busy_s"),
+        ("predicted", "parts", 0, "compute_s"),
         ("alternatives", 0, "step_s"),
     ]
     said = _said(Plan.from_json, _changed(PLANNED, *places, value=float("nan")))

@@ -31,7 +31,7 @@ def four() -> Profile:
 def test_cheap_links_make_auto_take_the_measured_split_and_say_what_lost() -> None:
     made = plan(unequal())
     assert made.strategy == "layers" and made.predicted is not None
-    assert [other.strategy for other in made.alternatives] == ["single", "even", "filters", "batch", "hybrid", "grid", "pipeline"]
+    assert [other.strategy for other in made.alternatives] == ["single", "equal", "filters", "batch", "hybrid", "grid", "pipeline"]
     by_name = {other.strategy: other for other in made.alternatives}
     grid, pipeline = by_name.pop("grid"), by_name.pop("pipeline")
     assert grid.step_s is None and "needs at least 4 devices" in grid.reason
@@ -77,13 +77,15 @@ def test_every_strategy_makes_a_plan_that_fits_and_carries_its_prediction(strate
 
 
 def test_the_measured_split_is_never_predicted_slower_than_the_equal_one() -> None:
-    by_name = {name: plan(unequal(), strategy=name).predicted for name in ("even", "filters")}
-    assert by_name["filters"] is not None and by_name["even"] is not None
-    assert by_name["filters"].step_s <= by_name["even"].step_s
+    by_name = {name: plan(unequal(), strategy=name).predicted for name in ("equal", "filters")}
+    assert by_name["filters"] is not None and by_name["equal"] is not None
+    assert by_name["filters"].step_s <= by_name["equal"].step_s
 
 
 def test_an_unknown_strategy_is_refused() -> None:
-    with pytest.raises(PlanError, match="strategy 'magic' is unknown; use one of auto, single, even, filters, batch, hybrid, grid, layers"):
+    with pytest.raises(
+        PlanError, match="strategy 'magic' is unknown; use one of auto, single, equal, filters, batch, hybrid, grid, layers"
+    ):
         plan(unequal(), strategy="magic")
 
 
@@ -139,7 +141,7 @@ def test_no_memory_at_all_is_one_sentence_with_the_least_shortfall_and_the_layer
     assert alone is not None
     short = f"which has 1 B free and is {alone.parts[0].memory_bytes - 1} bytes short, most for layer head ("
     assert said.startswith("no plan fits in memory, the one by strategy single is nearest to it, it needs ") and short in said
-    assert all(f"{name} " in said.split("others lack")[1] for name in ("even", "filters", "batch", "hybrid", "layers"))
+    assert all(f"{name} " in said.split("others lack")[1] for name in ("equal", "filters", "batch", "hybrid", "layers"))
     assert said.endswith("); use a smaller batch or network")
 
 

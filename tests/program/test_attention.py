@@ -85,7 +85,7 @@ PLANS: dict[str, tuple[int, Planner]] = {
     "layers, fast links": (3, _by_layers(1e9)),
     "one device": (1, lambda model, cluster: hm.Plan.single(model, 0, cluster, BATCH)),
     "gathered filters, one device without": (3, lambda model, cluster: hm.Plan.filters(model, [4, 0, 3], cluster, BATCH, pairing="gather")),
-    "equal filters": (2, lambda model, cluster: hm.Plan.even(model, cluster, BATCH)),
+    "equal filters": (2, lambda model, cluster: hm.Plan.equal(model, cluster, BATCH)),
     "uneven batches": (3, lambda model, cluster: hm.Plan.batch(model, [4, 2, 1], cluster, BATCH)),
     "a hybrid": (2, lambda model, cluster: hm.Plan.hybrid(model, [2, 1], cluster, BATCH)),
     "layers, slow links": (3, _by_layers(1e7)),
@@ -173,7 +173,7 @@ def test_training_with_attention_goes_on_from_a_checkpoint_under_another_plan(cl
     model, steps, losses, weights = _on_one_device(small)
     keras.config.set_floatx("float64")
     cluster = clusters[2]
-    with hm.Trainer(model, hm.Plan.even(model, cluster, BATCH), cluster, optimizer=_optimizer(), loss=_loss()) as trainer:
+    with hm.Trainer(model, hm.Plan.equal(model, cluster, BATCH), cluster, optimizer=_optimizer(), loss=_loss()) as trainer:
         first = [trainer.train_on_batch(x, y) for x, y in zip(steps.x[:2], steps.y[:2])]
         trainer.save(tmp_path / "state")
     with hm.Trainer(model, hm.Plan.batch(model, [2, 1], cluster, BATCH), cluster, optimizer=_optimizer(), loss=_loss()) as trainer:

@@ -261,10 +261,10 @@ PLANS: dict[str, Callable[[keras.Model, dict[int, Any]], tuple[hm.Plan, Any]]] =
     "grid": lambda model, c: (hm.Plan.grid(model, [3, 1], [2, 1], c[4], BATCH), c[4]),
     "single": lambda model, c: (hm.Plan.single(model, 0, c[1], BATCH), c[1]),
     "gather": lambda model, c: (hm.Plan.filters(model, [7, 4, 1], c[3], BATCH, pairing="gather"), c[3]),
-    "even": lambda model, c: (hm.Plan.even(model, c[3], BATCH), c[3]),
+    "equal": lambda model, c: (hm.Plan.equal(model, c[3], BATCH), c[3]),
     "batch": lambda model, c: (hm.Plan.batch(model, [4, 3, 1], c[3], BATCH), c[3]),
 }
-OFTEN, SELDOM = ["pairs", "grid"], ["single", "gather", "even", "batch"]
+OFTEN, SELDOM = ["pairs", "grid"], ["single", "gather", "equal", "batch"]
 
 
 def _steps(model: keras.Model, sizes: tuple[int, ...]) -> Steps:

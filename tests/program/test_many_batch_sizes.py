@@ -146,9 +146,9 @@ def _built(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     built: list[tuple[str, int]] = []
     build = engine.build_program
 
-    def counted(setting: Any, mode: str, batch: int, *others: Any) -> Any:
+    def counted(context: Any, mode: str, batch: int, *others: Any) -> Any:
         built.append((mode, batch))
-        return build(setting, mode, batch, *others)
+        return build(context, mode, batch, *others)
 
     monkeypatch.setattr(engine, "build_program", counted)
     return built

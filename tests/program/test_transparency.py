@@ -274,14 +274,14 @@ def test_a_batch_norm_called_with_training_false_is_what_keras_makes_of_it(plan_
     assert_transparent(model, plan, cluster, case.optimizer, case.loss, case.steps(model))
 
 
-@pytest.mark.parametrize("strategy", ["filters", "even"])
+@pytest.mark.parametrize("strategy", ["filters", "equal"])
 def test_the_papers_cifar_network_is_the_serial_one_under_70_25_5(strategy: str, clusters: dict[int, Any]) -> None:
     from models.paper_a import cifar
 
     keras.config.set_floatx("float64")
     model = cifar()
     cluster = clusters[3]
-    plan = hm.Plan.filters(model, [70, 25, 5], cluster, 2) if strategy == "filters" else hm.Plan.even(model, cluster, 2)
+    plan = hm.Plan.filters(model, [70, 25, 5], cluster, 2) if strategy == "filters" else hm.Plan.equal(model, cluster, 2)
     if strategy == "filters":
         sizes = {layout.name: layout.sizes for layout in plan.stages[0].layouts if layout.sizes}
         assert sizes["conv1"] == sizes["conv2"] == (42, 15, 3)

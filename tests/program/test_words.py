@@ -10,7 +10,7 @@ import tensorflow as tf
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.program.value import Value
-from hetero_mtf.program.words.space import SpaceWords
+from hetero_mtf.program.words.space import SpaceOps
 from tests.mesh.running import shape
 
 
@@ -22,8 +22,8 @@ def test_channels_that_are_split_cannot_be_moved(features: int, target: tuple[in
     site = types.SimpleNamespace(layer=types.SimpleNamespace(output_shape=target), index=1)
     words = "moves the channels of an input that is split [3, 1]; give the layer whole channels"
     with pytest.raises(LayoutError) as caught:
-        SpaceWords.reshape(site, x)  # type: ignore[arg-type]
+        SpaceOps.reshape(site, x)  # type: ignore[arg-type]
     assert str(caught.value) == f"a Reshape {words}"
     with pytest.raises(LayoutError) as caught:
-        SpaceWords.permute(site, x, dims)  # type: ignore[arg-type]
+        SpaceOps.permute(site, x, dims)  # type: ignore[arg-type]
     assert str(caught.value) == f"a Permute {words}"

@@ -7,10 +7,11 @@ import pytest
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.layout.records import DevicePart, Prediction
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
-from hetero_mtf.planning.plan.plan import DevicePart, Plan, Prediction
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.report.facts import Subject, facts, step_times
+from hetero_mtf.report.facts import ReportedPlan, facts, step_times
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.section import Section, sections_text
 from hetero_mtf.units import seconds_text
@@ -34,53 +35,64 @@ def predicted(made: Plan) -> Prediction:
 
 def test_a_plan_with_its_profile_tells_everything() -> None:
     made = plan(unequal(), strategy="auto")
-    found = titled(facts(Subject(made, unequal())))
-    titles = ["Plan", "Sizes", "Predicted step", "What binds", "Even split and ideal", "Not taken", "Is each device worth using?"]
+    found = titled(facts(ReportedPlan(made, unequal())))
+    titles = [
+        "Plan",
+        "Sizes",
+        "Predicted step",
+        "Bottleneck",
+        "Equal split and ideal",
+        "Alternatives considered",
+        "Contribution of each device",
+    ]
     assert list(found) == titles
     assert found["Plan"].sentences[2:4] == ("2 of 3 devices work: worker:0, worker:1", "left out: worker:2")
     assert dict(found["Predicted step"].figures)["step"] == seconds_text(predicted(made).step_s)
-    table = found["Even split and ideal"].table
+    table = found["Equal split and ideal"].table
     assert table is not None and table.rows[3][1] != "-" and table.rows[-2][0] == "ideal"
-    worth = found["Is each device worth using?"].table
-    assert worth is not None and [row[1] for row in worth.rows] == ["uses it", "uses it", "leaves it out"]
+    contributions = found["Contribution of each device"].table
+    assert contributions is not None and [row[1] for row in contributions.rows] == ["uses it", "uses it", "leaves it out"]
 
 
 def test_without_the_profile_the_rest_is_still_told() -> None:
-    found = titled(facts(Subject(plan(unequal()))))
-    assert "Even split and ideal" not in found and "Not taken" in found
-    assert found["What binds"].sentences[-1] == "whether memory binds is not known without the profile"
+    found = titled(facts(ReportedPlan(plan(unequal()))))
+    assert "Equal split and ideal" not in found and "Alternatives considered" in found
+    assert found["Bottleneck"].sentences[-1] == "whether memory binds is not known without the profile"
 
 
 def test_a_typed_plan_is_predicted_from_the_profile_or_says_that_it_is_not() -> None:
     typed = Plan.filters(GRAPH, [2, 1, 0], cluster_of(3), 8)
-    told = titled(facts(Subject(typed)))["Predicted step"].sentences
+    told = titled(facts(ReportedPlan(typed)))["Predicted step"].sentences
     assert told == ("nothing is predicted: the plan was typed by hand, and no profile is given",)
-    subject = Subject(typed, unequal())
+    subject = ReportedPlan(typed, unequal())
     assert subject.plan.predicted == predict(Costs(unequal()), typed.stages[0])
-    assert "What binds" in titled(facts(subject)) and [w.device for w in subject.plan.worth] == ["worker:0", "worker:1"]
+    assert "Bottleneck" in titled(facts(subject)) and [w.device for w in subject.plan.contributions] == ["worker:0", "worker:1"]
 
 
 def test_a_typed_pipeline_is_not_predicted_as_if_it_were_one_stage() -> None:
     typed = Plan.pipeline(GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], cluster_of(3), 8, microbatches=4)
     in_turn = dataclasses.replace(typed, schedule="synchronous")
-    for subject, lack in ((Subject(typed), "no profile is given"), (Subject(in_turn, unequal()), "its stages work one after another")):
+    for subject, lack in (
+        (ReportedPlan(typed), "no profile is given"),
+        (ReportedPlan(in_turn, unequal()), "its stages work one after another"),
+    ):
         found = titled(facts(subject))
         assert found["Predicted step"].sentences == (f"nothing is predicted: the plan was typed by hand, and {lack}",)
         assert found["Plan"].sentences[0].endswith(f"samples, {subject.plan.schedule}, 4 microbatches of 2 samples")
         table = found["Sizes"].table
         assert table is not None and table.rows[1] == ("0", "first", "column", "16", "-", "8")
-        assert table.rows[2] == ("1", "second", "replicated", "-", "all", "-") and "What binds" not in found
-        assert "Is each device worth using?" not in sections_text(facts(subject))
-    subject = Subject(typed, unequal())
-    assert subject.plan.predicted == predict_plan(Costs(unequal()), typed) and "What binds" in titled(facts(subject))
+        assert table.rows[2] == ("1", "second", "replicated", "-", "all", "-") and "Bottleneck" not in found
+        assert "Contribution of each device" not in sections_text(facts(subject))
+    subject = ReportedPlan(typed, unequal())
+    assert subject.plan.predicted == predict_plan(Costs(unequal()), typed) and "Bottleneck" in titled(facts(subject))
 
 
 def test_what_binds_a_pipeline_is_sought_among_all_its_devices() -> None:
     typed = Plan.pipeline(GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], cluster_of(3), 8, microbatches=4)
-    parts = tuple(DevicePart(typed.devices[d], 0.1, 0.0, waiting_s, 2**35) for d, waiting_s in zip(typed.used, (0.5, 0.5, 0.0)))
-    found = titled(facts(Subject(dataclasses.replace(typed, predicted=Prediction(0.6, 0.2, 0.3, 0.1, parts)), unequal())))
-    assert found["What binds"].sentences[2].startswith("device worker:1 binds: it never waits")
-    assert typed.used == (0, 2, 1) and "memory host binds: 96.0 GiB are needed" in found["What binds"].sentences[3]
+    parts = tuple(DevicePart(typed.devices[d], 0.1, 0.0, idle_s, 2**35) for d, idle_s in zip(typed.used, (0.5, 0.5, 0.0)))
+    found = titled(facts(ReportedPlan(dataclasses.replace(typed, predicted=Prediction(0.6, 0.2, 0.3, 0.1, parts)), unequal())))
+    assert found["Bottleneck"].sentences[2].startswith("device worker:1 binds: it never waits")
+    assert typed.used == (0, 2, 1) and "memory host binds: 96.0 GiB are needed" in found["Bottleneck"].sentences[3]
 
 
 def test_the_ideal_and_the_equal_split_are_those_of_the_profile() -> None:
@@ -88,7 +100,7 @@ def test_the_ideal_and_the_equal_split_are_those_of_the_profile() -> None:
     times = step_times(made, Costs(unequal()))
     alone = [predicted(Plan_single(device)).step_s for device in range(3)]
     assert times.ideal.predicted_s == pytest.approx(1 / sum(1 / s for s in alone))
-    assert times.even is not None and times.even.predicted_s == predicted(plan(unequal(), strategy="even")).step_s
+    assert times.equal is not None and times.equal.predicted_s == predicted(plan(unequal(), strategy="equal")).step_s
 
 
 def Plan_single(device: int) -> Plan:
@@ -105,7 +117,7 @@ def measured(made: Plan, **changes: object) -> Measured:
 
 def test_what_was_measured_stands_beside_what_was_predicted() -> None:
     made = plan(unequal())
-    found = titled(facts(Subject(made, unequal(), measured(made))))
+    found = titled(facts(ReportedPlan(made, unequal(), measured(made))))
     assert found["Predicted step"].sentences[0].endswith("(median of 30 steps, spread 5%), 1.25 times what was predicted")
     parts = found["Measured beside predicted"].table
     assert parts is not None and parts.headings == ("device", "busy", "measured", "sending", "measured", "waiting", "measured")
@@ -113,13 +125,13 @@ def test_what_was_measured_stands_beside_what_was_predicted() -> None:
     assert bars is not None and [bar.label for bar in bars.bars] == ["worker:0 predicted", "worker:0 measured", "worker:9 measured"]
     assert bars.bars[1].parts == (0.5, 0.25, 0.125) and bars.whole == max(sum(bar.parts) for bar in bars.bars)
     assert parts.rows[0][2::2] == ("500 ms", "250 ms", "125 ms") and parts.rows[1][1::2] == ("-", "-", "-")
-    table = found["Even split and ideal"].table
+    table = found["Equal split and ideal"].table
     assert table is not None and [row[2] for row in table.rows[:4]] == ["1.00 s", "2.00 s", "3.00 s", "4.00 s"]
 
 
 def test_measured_times_are_told_without_a_profile_too() -> None:
     made = plan(unequal())
-    table = titled(facts(Subject(made, None, measured(made, parts=()))))["Even split and ideal"].table
+    table = titled(facts(ReportedPlan(made, None, measured(made, parts=()))))["Equal split and ideal"].table
     expected = seconds_text(predicted(made).step_s * 1.25)
     assert table is not None and table.rows == ((f"planned ({made.strategy})", seconds_text(predicted(made).step_s), expected, ""),)
 
@@ -127,16 +139,16 @@ def test_measured_times_are_told_without_a_profile_too() -> None:
 def test_times_or_a_profile_of_something_else_are_refused() -> None:
     made = plan(unequal())
     with pytest.raises(PlanError, match="the measured times: measured was network"):
-        Subject(made, None, measured(made, batch_size=9))
+        ReportedPlan(made, None, measured(made, batch_size=9))
     with pytest.raises(PlanError, match="the plan is for a network of"):
-        Subject(made, profile_of(pair_net(), [1.0, 1.0, 1.0]))
+        ReportedPlan(made, profile_of(pair_net(), [1.0, 1.0, 1.0]))
 
 
 def test_many_devices_are_told_in_few_columns() -> None:
     profile = profile_of(pair_net(64, 64, 24), [1e6 * (18 - at) for at in range(18)], 1e-9, batch_size=36)
     typed = Plan.batch(profile.graph, [1.0] * 18, profile.cluster, 36)
-    found = titled(facts(Subject(typed, profile)))
-    sizes, beside = found["Sizes"].table, found["Even split and ideal"].table
+    found = titled(facts(ReportedPlan(typed, profile)))
+    sizes, beside = found["Sizes"].table, found["Equal split and ideal"].table
     assert sizes is not None and sizes.headings == ("stage", "layer", "layout", "devices", "least", "most")
     assert beside is not None and [row[0] for row in beside.rows[:2]] == ["worker:0 alone", "worker:17 alone"]
     assert len(beside.rows) == 6 and found["Plan"].sentences[2].endswith("worker:15 and 2 more")
@@ -144,7 +156,7 @@ def test_many_devices_are_told_in_few_columns() -> None:
 
 
 def test_the_call_of_a_step_is_told_where_it_takes_time() -> None:
-    profile = dataclasses.replace(unequal(), call_s=0.5)
-    found = titled(facts(Subject(plan(profile, strategy="even"), profile)))["Predicted step"]
+    profile = dataclasses.replace(unequal(), launch_s=0.5)
+    found = titled(facts(ReportedPlan(plan(profile, strategy="equal"), profile)))["Predicted step"]
     assert dict(found.figures)["call"] == "500 ms" and found.sentences[-1].startswith("until a step is called and has its batch")
-    assert "call" not in dict(titled(facts(Subject(plan(unequal()))))["Predicted step"].figures)
+    assert "call" not in dict(titled(facts(ReportedPlan(plan(unequal()))))["Predicted step"].figures)

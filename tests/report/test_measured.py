@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import DataError, HeteroError, PlanError
-from hetero_mtf.planning.plan.plan import DevicePart, Plan
+from hetero_mtf.planning.layout.records import DevicePart
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured, MeasuredTask, measured_task, median_and_spread
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from tests.planning.networks import cluster_of, pair_net
@@ -45,14 +46,14 @@ def test_times_of_another_run_are_refused() -> None:
         ({"batch_size": -1}, "batch_size: is -1, must be at least 1"),
         ({"devices": ()}, "devices: are none, must name at least one"),
         ({"step_s": 0.0}, "step_s: is 0, must be finite and above zero"),
-        ({"even_s": -1.0}, "even_s: is -1, must be finite and above zero"),
+        ({"equal_s": -1.0}, "equal_s: is -1, must be finite and above zero"),
         ({"simpler_s": {"equal cut": 0.0}}, "simpler_s.equal cut: is 0, must be finite and above zero"),
         ({"alone_s": (1.0,)}, "alone_s: are 1, there are 2 devices"),
         ({"spread": -0.5}, "spread: is -0.5, must be zero or more"),
-        ({"parts": (dataclasses.replace(PART, busy_s=-1.0),)}, r"parts\[0\].busy_s: is -1, must be zero or more"),
+        ({"parts": (dataclasses.replace(PART, compute_s=-1.0),)}, r"parts\[0\].compute_s: is -1, must be zero or more"),
         ({"tasks": (dataclasses.replace(TASK, stage=-1),)}, r"tasks\[0\].stage: is -1, must be at least 0"),
         ({"tasks": (dataclasses.replace(TASK, step_pass="up"),)}, r"tasks\[0\].step_pass: is 'up', must be forward or backward"),
-        ({"tasks": (dataclasses.replace(TASK, busy_s=-1.0),)}, r"tasks\[0\].busy_s: is -1, must be zero or more"),
+        ({"tasks": (dataclasses.replace(TASK, compute_s=-1.0),)}, r"tasks\[0\].compute_s: is -1, must be zero or more"),
         ({"tasks": (TASK, dataclasses.replace(TASK, end_s=0.0))}, r"tasks\[1\].end_s: is 0, must not be before 0.1"),
     ],
 )
@@ -112,10 +113,10 @@ def test_a_task_is_known_by_its_name_in_the_trace() -> None:
 
 
 def test_a_comparison_adds_the_devices_alone_and_the_equal_split() -> None:
-    bare = measured(alone_s=(), even_s=None, simpler_s={})
-    times = StepTimes((StepTime("a", None, 0.5), StepTime("b", None, 0.6)), StepTime("planned", None, 0.2), StepTime("even", None, 0.7))
+    bare = measured(alone_s=(), equal_s=None, simpler_s={})
+    times = StepTimes((StepTime("a", None, 0.5), StepTime("b", None, 0.6)), StepTime("planned", None, 0.2), StepTime("equal", None, 0.7))
     both = bare.beside(dataclasses.replace(times, simpler=(StepTime("cut", None, 0.9), StepTime("whole", 0.8))))
-    assert (both.alone_s, both.even_s, both.simpler_s, both.step_s) == ((0.5, 0.6), 0.7, {"cut": 0.9}, 0.2)
+    assert (both.alone_s, both.equal_s, both.simpler_s, both.step_s) == ((0.5, 0.6), 0.7, {"cut": 0.9}, 0.2)
     assert bare.beside(None) == bare
     partly = StepTimes((StepTime("a", None, 0.5), StepTime("b")), StepTime("planned"))
     assert bare.beside(partly) == bare

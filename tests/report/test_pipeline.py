@@ -6,17 +6,18 @@ import pytest
 
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.layout.records import Prediction, Stage
 from hetero_mtf.planning.pipeline.baselines import simpler_pipelines
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan, time_line
-from hetero_mtf.planning.pipeline.search import PipelineWish
-from hetero_mtf.planning.plan.plan import Plan, Prediction, Stage
+from hetero_mtf.planning.pipeline.search import PipelineOptions
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.text import proven
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.simulator import Entry, Simulation, ideal_bubble
 from hetero_mtf.report import pipeline
-from hetero_mtf.report.facts import Subject, facts
+from hetero_mtf.report.facts import ReportedPlan, facts
 from hetero_mtf.report.measured import Measured, MeasuredTask
-from hetero_mtf.report.pipeline import measured_bubble, pipeline_sections, simpler_times, stage_bindings, stages_table
+from hetero_mtf.report.pipeline import measured_bubble, pipeline_sections, simpler_times, stage_bottlenecks, stages_table
 from hetero_mtf.report.section import sections_text
 from hetero_mtf.units import seconds_text
 from tests.planning.networks import pair_net, profile_of
@@ -29,9 +30,7 @@ def unequal() -> Profile:
 
 
 def typed(schedule: str = "1f1b", **options: object) -> Plan:
-    made = Plan.pipeline(
-        GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], unequal().cluster, 8, microbatches=4, schedule=schedule
-    )
+    made = Plan.pipeline(GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], unequal().cluster, 8, microbatches=4, schedule=schedule)
     return dataclasses.replace(made, **options)  # type: ignore[arg-type]
 
 
@@ -73,7 +72,7 @@ def test_the_stage_that_works_longest_is_the_bottleneck() -> None:
     step = simulated(made)
     spent = sum(e.end_s - e.start_s for e in (*step.tasks, *step.updates) if e.stage == 1)
     share = f"{seconds_text(spent)} of {seconds_text(step.step_s + 1.0)}, {spent / (step.step_s + 1.0):.0%}"
-    bottleneck, bubble = stage_bindings(made, step, call_s=1.0)
+    bottleneck, bubble = stage_bottlenecks(made, step, launch_s=1.0)
     assert bottleneck == f"stage 1 on worker:1 is the bottleneck: it works for {share}"
     ideal = f"{ideal_bubble(2, 4):.0%}"
     assert bubble.startswith(f"the bubble is {step.bubble:.0%}, so much of the passes its devices are idle; with 2 even stages and 4")
@@ -82,7 +81,7 @@ def test_the_stage_that_works_longest_is_the_bottleneck() -> None:
 
 def test_a_slow_link_is_the_bottleneck() -> None:
     slow = profile_of(GRAPH, [2e9, 1e9, 1e9], 1e-3, bandwidth=1e5, batch_size=8)
-    told = stage_bindings(typed(), simulated(typed(), slow))[0]
+    told = stage_bottlenecks(typed(), simulated(typed(), slow))[0]
     assert told.startswith("sending between stages 0 and 1 is the bottleneck: something is on its way for ")
     assert 50 < int(told.rpartition(", ")[2].rstrip("%")) <= 100
 
@@ -90,7 +89,7 @@ def test_a_slow_link_is_the_bottleneck() -> None:
 def test_what_is_sent_both_ways_at_once_counts_once() -> None:
     sent = (Entry(0, 0, "forward", 0.0, 2.0), Entry(0, 0, "backward", 1.0, 1.5), Entry(0, 1, "backward", 2.5, 3.0))
     step = Simulation(4.0, 4.0, (Entry(0, 0, "forward", 0.0, 1.0),), sent, (), (0.0,) * 2, 0.5, (1,) * 2, (0.0,) * 2)
-    assert stage_bindings(typed(), step)[0].endswith("something is on its way for 2.50 s of 4.00 s, 62%")
+    assert stage_bottlenecks(typed(), step)[0].endswith("something is on its way for 2.50 s of 4.00 s, 62%")
 
 
 def test_stages_that_share_a_device_are_its_work_together() -> None:
@@ -99,7 +98,7 @@ def test_stages_that_share_a_device_are_its_work_together() -> None:
     )
     entries = tuple(Entry(stage, 0, "forward", at, at + 0.6) for at, stage in enumerate((0, 2)))
     step = Simulation(3.0, 3.0, (*entries, Entry(1, 0, "forward", 0.0, 1.0)), (), (), (0.0,) * 3, 0.5, (1,) * 3, (0.0,) * 3)
-    bottleneck, bubble = stage_bindings(made, step)
+    bottleneck, bubble = stage_bottlenecks(made, step)
     assert bottleneck == "stages 0 and 2 on worker:1 are the bottleneck: they work for 1.20 s of 3.00 s, 40%"
     assert bubble.endswith(f"it would be {ideal_bubble(2, 3):.0%}")
 
@@ -124,16 +123,16 @@ def test_the_measured_line_stands_under_the_predicted_one_on_its_scale() -> None
 def test_a_pipeline_is_explained_with_its_profile_and_without() -> None:
     made = typed(predicted=predict_plan(Costs(unequal()), typed()))
     run = measured(made, tasks_of(made, simulated(made)))
-    found = {section.title: section for section in facts(Subject(made, unequal(), run))}
-    last = ["Stages", "Predicted time line", "Measured time line", "Even split and ideal", "Is each device worth using?"]
+    found = {section.title: section for section in facts(ReportedPlan(made, unequal(), run))}
+    last = ["Stages", "Predicted time line", "Measured time line", "Equal split and ideal", "Contribution of each device"]
     assert list(found)[-5:] == last
-    assert "is the bottleneck" in found["What binds"].sentences[0]
+    assert "is the bottleneck" in found["Bottleneck"].sentences[0]
     assert "passes of several microbatches overlap" in found["Predicted step"].sentences[-1]
-    beside = found["Even split and ideal"].table
+    beside = found["Equal split and ideal"].table
     assert beside is not None
     names = [row[0] for row in beside.rows]
     assert names[4:7] == ["equal cut into 2 stages", "same stages, no microbatches", "planned (pipeline)"]
-    alone = {section.title: section for section in facts(Subject(made, None, run))}
+    alone = {section.title: section for section in facts(ReportedPlan(made, None, run))}
     assert "Predicted time line" not in alone and alone["Measured time line"].sentences[1].startswith("measured bubble ")
     assert alone["Stages"].table == stages_table(made)
     text = sections_text(tuple(found.values()))
@@ -151,7 +150,7 @@ def test_a_pipeline_is_set_beside_simpler_ones_predicted_and_measured() -> None:
     run = dataclasses.replace(measured(made, ()), simpler_s={"equal cut into 2 stages": 7.0})
     assert [time.measured_s for time in simpler_times(made, costs, run)] == [7.0, None]
     assert simpler_times(Plan.filters(GRAPH, [1, 1, 1], unequal().cluster, 8), costs) == ()
-    rows = next(section.table for section in facts(Subject(made, unequal(), run)) if section.title == "Even split and ideal")
+    rows = next(section.table for section in facts(ReportedPlan(made, unequal(), run)) if section.title == "Equal split and ideal")
     assert rows is not None and ("equal cut into 2 stages", "7.00 s") in {(row[0], row[2]) for row in rows.rows}
 
 
@@ -162,7 +161,7 @@ def test_simpler_ones_that_take_no_time_or_that_nothing_predicts_are_not_predict
 
 
 def test_a_planned_pipeline_says_how_good_its_cuts_are() -> None:
-    made = plan(unequal(), strategy="pipeline", pipeline=PipelineWish(microbatches=4))
+    made = plan(unequal(), strategy="pipeline", pipeline=PipelineOptions(microbatches=4))
     assert proven(made) == "cuts" and "\nCuts: optimal, " in str(made) and isinstance(made.stages[0], Stage)
-    assert facts(Subject(made, unequal()))[0].sentences[3].startswith("cuts: optimal, ")
+    assert facts(ReportedPlan(made, unequal()))[0].sentences[3].startswith("cuts: optimal, ")
     assert proven(plan(unequal(), strategy="layers")) == "layouts"

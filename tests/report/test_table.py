@@ -9,12 +9,12 @@ from hetero_mtf.report.table import (
     Table,
     alternatives_table,
     considered_table,
+    contribution_table,
     devices_table,
     plan_table,
     prediction_table,
     sizes_table,
     step_time_table,
-    worth_table,
 )
 from hetero_mtf.units import seconds_text
 from tests.planning.networks import cluster_of, pair_net, profile_of
@@ -53,23 +53,23 @@ def test_the_plan_table_gives_idle_devices_a_column_of_their_own() -> None:
 def test_the_prediction_and_alternatives_of_a_plan_are_tables() -> None:
     made = plan(profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e-6))
     assert [row[0] for row in prediction_table(made).rows] == ["worker:0", "worker:1"]
-    assert [row[0] for row in alternatives_table(made).rows] == ["single", "even", "filters", "batch", "hybrid", "grid", "pipeline"]
+    assert [row[0] for row in alternatives_table(made).rows] == ["single", "equal", "filters", "batch", "hybrid", "grid", "pipeline"]
     assert prediction_table(Plan.single(pair_net(), 0, cluster_of(1), 8)).rows == ()
 
 
 def test_what_was_considered_is_told_with_the_parts_of_the_binding_device() -> None:
     made = plan(profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e-6))
     rows = {row[0]: row for row in considered_table(made).rows}
-    other = next(a for a in made.alternatives if a.strategy == "even")
-    assert other.binding is not None and other.step_s is not None
-    spent = tuple(seconds_text(s) for s in (other.binding.busy_s, other.binding.sending_s, other.binding.waiting_s))
-    assert rows["even"] == ("even", seconds_text(other.step_s), "worker:1", *spent, other.reason)
+    other = next(a for a in made.alternatives if a.strategy == "equal")
+    assert other.bottleneck is not None and other.step_s is not None
+    spent = tuple(seconds_text(s) for s in (other.bottleneck.compute_s, other.bottleneck.communication_s, other.bottleneck.idle_s))
+    assert rows["equal"] == ("equal", seconds_text(other.step_s), "worker:1", *spent, other.reason)
     assert rows["grid"][1:6] == ("-",) * 5
 
 
 def test_what_devices_are_worth_is_a_table() -> None:
     made = plan(profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e-6))
-    assert [row[:2] for row in worth_table(made).rows] == [("worker:0", "uses it"), ("worker:1", "uses it")]
+    assert [row[:2] for row in contribution_table(made).rows] == [("worker:0", "uses it"), ("worker:1", "uses it")]
 
 
 def test_sizes_of_many_devices_are_told_by_the_least_and_the_most() -> None:

@@ -82,49 +82,49 @@ def owned(program, groups):
         line = owner.stdout.readline()
         if not line:
             pytest.skip(f"{method} does not work here")
-        worker, keeper = json.loads(line)
-        assert any(f"-{keeper}-" in name for name in groups()) == (method == "cgroup")
-        return owner, worker, keeper
+        worker, supervisor = json.loads(line)
+        assert any(f"-{supervisor}-" in name for name in groups()) == (method == "cgroup")
+        return owner, worker, supervisor
 
     return start
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_nothing_is_left_when_the_owner_is_killed(method, owned, groups, process_state, eventually):
-    owner, worker, keeper = owned(method)
+    owner, worker, supervisor = owned(method)
     owner.kill()
-    assert eventually(lambda: process_state(worker) in ("", "Z") and process_state(keeper) in ("", "Z"))
-    assert not any(f"-{keeper}-" in name for name in groups())
+    assert eventually(lambda: process_state(worker) in ("", "Z") and process_state(supervisor) in ("", "Z"))
+    assert not any(f"-{supervisor}-" in name for name in groups())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["main", "thread"])
 @pytest.mark.parametrize("method", METHODS)
 def test_nothing_is_left_when_the_owner_is_killed_while_the_supervisor_is_stopped(method, where, owned, groups, process_state, eventually):
-    owner, worker, keeper = owned(method, where)
-    os.kill(keeper, signal.SIGSTOP)
-    assert eventually(lambda: process_state(keeper) == "T")
+    owner, worker, supervisor = owned(method, where)
+    os.kill(supervisor, signal.SIGSTOP)
+    assert eventually(lambda: process_state(supervisor) == "T")
     os.kill(worker, signal.SIGSTOP)
     owner.kill()
-    ended = eventually(lambda: process_state(worker) in ("", "Z") and process_state(keeper) in ("", "Z"))
+    ended = eventually(lambda: process_state(worker) in ("", "Z") and process_state(supervisor) in ("", "Z"))
     if not ended:
-        os.kill(keeper, signal.SIGKILL)  # which ends the worker too
+        os.kill(supervisor, signal.SIGKILL)  # which ends the worker too
     assert ended
-    assert not any(f"-{keeper}-" in name for name in groups())
+    assert not any(f"-{supervisor}-" in name for name in groups())
 
 
 @pytest.mark.parametrize("method", [pytest.param("cgroup", marks=pytest.mark.slow), "duty_cycle"])
 def test_no_stopped_worker_is_left_when_the_keeper_is_killed_and_its_groups_are_swept(method, groups, process_state, eventually):
     with _open([0.4], method) as cluster:
-        worker, keeper = cluster.process_ids()[0], cluster._backend._process.pid
+        worker, supervisor = cluster.process_ids()[0], cluster._backend._process.pid
         if method == "duty_cycle":
             assert eventually(lambda: process_state(worker) == "T")
-        os.kill(keeper, signal.SIGKILL)
+        os.kill(supervisor, signal.SIGKILL)
         assert eventually(lambda: process_state(worker) in ("", "Z"))
         assert eventually(lambda: cluster._backend.fault() is not None)
         with pytest.raises(WorkerError, match="the emulated cluster is closed or its keeper process was killed; open the cluster again"):
             cluster.container()
-    assert not any(f"-{keeper}-" in name for name in groups())
+    assert not any(f"-{supervisor}-" in name for name in groups())
 
 
 @pytest.mark.slow

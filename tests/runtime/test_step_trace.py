@@ -41,16 +41,16 @@ def test_each_device_is_busy_sending_or_waiting() -> None:
     stats = _stats({0: [(0, 40), (20, 60)], 1: [(10, 30)]}, [(1, 0, 30, 45), (0, 1, 60, 70)])
     fast, slow = read_trace(stats, PAIR, 0.1).parts
     assert (fast.device, slow.device) == ("worker:0", "worker:1")
-    assert (fast.busy_s, fast.sending_s, fast.waiting_s) == pytest.approx((0.06, 0.01, 0.03))
-    assert (slow.busy_s, slow.sending_s, slow.waiting_s) == pytest.approx((0.02, 0.025, 0.055))
+    assert (fast.compute_s, fast.communication_s, fast.idle_s) == pytest.approx((0.06, 0.01, 0.03))
+    assert (slow.compute_s, slow.communication_s, slow.idle_s) == pytest.approx((0.02, 0.025, 0.055))
 
 
 def test_processors_on_one_device_are_one_part_and_a_device_without_work_waits() -> None:
     local = [Device(name, "CPU", "here", "/device:CPU:0", 1, "ram") for name in ("first", "second")]
     (part,) = read_trace(_stats({0: [(0, 40)]}, []), local, 0.1).parts
-    assert (part.device, part.busy_s) == ("first", pytest.approx(0.04))
+    assert (part.device, part.compute_s) == ("first", pytest.approx(0.04))
     idle = read_trace(_stats({0: [(0, 40)]}, []), PAIR, 0.1).parts[1]
-    assert (idle.busy_s, idle.sending_s, idle.waiting_s) == (0.0, 0.0, 0.1)
+    assert (idle.compute_s, idle.communication_s, idle.idle_s) == (0.0, 0.0, 0.1)
 
 
 def test_a_session_call_is_traced_as_it_runs() -> None:
@@ -60,8 +60,8 @@ def test_a_session_call_is_traced_as_it_runs() -> None:
     with tf.compat.v1.Session(graph=product.graph) as session:
         answer, trace = traced(lambda **options: session.run(product, **options), [device])
     assert answer.shape == (200, 200)
-    assert 0 < trace.parts[0].busy_s <= trace.step_s
-    assert trace.parts[0].sending_s == 0
+    assert 0 < trace.parts[0].compute_s <= trace.step_s
+    assert trace.parts[0].communication_s == 0
 
 
 def test_the_tasks_of_a_pipeline_are_told_apart_by_the_names_of_their_operations() -> None:
@@ -76,5 +76,5 @@ def test_the_tasks_of_a_pipeline_are_told_apart_by_the_names_of_their_operations
         stats.dev_stats.add(device=FULL.format(task)).node_stats.add(node_name=name, **times)
     first, second = read_trace(stats, PAIR, 0.1).tasks
     assert (first.device, first.task, second.device, second.task) == ("worker:0", "stage0_forward0", "worker:1", "stage1_backward0")
-    assert (first.start_s, first.end_s, first.busy_s) == pytest.approx((0.005, 0.035, 0.03))
-    assert (second.start_s, second.end_s, second.busy_s) == pytest.approx((0.03, 0.045, 0.015))
+    assert (first.start_s, first.end_s, first.compute_s) == pytest.approx((0.005, 0.035, 0.03))
+    assert (second.start_s, second.end_s, second.compute_s) == pytest.approx((0.03, 0.045, 0.015))

@@ -11,7 +11,7 @@ import pytest
 from hetero_mtf.data.batch import Batch, check_batch
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.records import Layer, LayerGraph
-from hetero_mtf.program.feed import Feed
+from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.objective import OutputLoss
 from hetero_mtf.training.batches import feed, samples
 
@@ -23,7 +23,7 @@ def _sparse(**options: Any) -> Any:
     return keras.losses.SparseCategoricalCrossentropy(**options)
 
 
-def _feed(loss: Any, y: Any, weight: Any = None) -> Feed:
+def _feed(loss: Any, y: Any, weight: Any = None) -> BatchArrays:
     return feed(GRAPH, (OutputLoss(loss, 1.0, "loss"),), check_batch(X, y, weight))
 
 

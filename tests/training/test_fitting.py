@@ -272,4 +272,4 @@ def test_callbacks_are_told_of_validation_as_in_keras(cluster: Any) -> None:
         trainer.fit(x, y, validation_data=(x, y), callbacks=[found], **given)
     assert len(found.events) == len(expected.events) == 16
     for a, b in zip(expected.events, found.events):
-        assert (a == b if isinstance(a, str) else a[:-1] == b[:-1] and a[-1] == pytest.approx(b[-1], rel=1e-6)), (a, b)
+        assert a == b if isinstance(a, str) else a[:-1] == b[:-1] and a[-1] == pytest.approx(b[-1], rel=1e-6), (a, b)

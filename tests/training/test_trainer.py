@@ -353,7 +353,7 @@ def test_a_traced_step_trains_like_any_other_and_tells_what_the_device_did(clust
         assert plain.step == watched.step == 2
         _same_weights(plain.to_keras(), watched.to_keras())
     (part,) = trace.parts
-    assert 0 < part.busy_s <= trace.step_s == pytest.approx(part.busy_s + part.sending_s + part.waiting_s)
+    assert 0 < part.compute_s <= trace.step_s == pytest.approx(part.compute_s + part.communication_s + part.idle_s)
 
 
 @pytest.mark.slow
@@ -363,4 +363,4 @@ def test_a_trace_of_emulated_devices_tells_working_from_sending() -> None:
         trainer.train_on_batch(x, y)
         trace = trainer.trace_on_batch(x, y)
         assert [part.device for part in trace.parts] == [device.name for device in cluster.devices]
-    assert all(part.busy_s > 0 and part.sending_s > 0 for part in trace.parts)
+    assert all(part.compute_s > 0 and part.communication_s > 0 for part in trace.parts)

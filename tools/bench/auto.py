@@ -31,7 +31,7 @@ from tools.bench.baselines.equal_batches import DDP, MIRRORED, Baselines
 from tools.bench.comparison.lost import PARTS, ideal_s, lost, on_all
 from tools.bench.comparison.measured import markdown, record
 from tools.bench.comparison.networks import FIVE, NETWORKS
-from tools.bench.comparison.side_by_side import Pace, Task, measure, parts_text
+from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 
 EFFICIENCY, TIMES_AS_FAST = 0.90, 1.6  # at least, of the claim
 COMPARED = "vgg8"
@@ -39,7 +39,7 @@ EQUAL, EQUAL_FILTERS = "our equal batches", "our equal filters"
 
 
 @dataclasses.dataclass(frozen=True)
-class Question:
+class AutoCase:
     """What is measured.
 
     Parameters
@@ -62,12 +62,12 @@ class Question:
     torch_python: str | None = None
 
 
-def run(question: Question) -> dict[str, Any]:
+def run(question: AutoCase) -> dict[str, Any]:
     """Return the seconds of every arrangement, predicted and measured, and where those of auto's plan go."""
     import hetero_mtf as hm
 
     network = NETWORKS[question.network]
-    task, count = Task(network.make(), question.batch), len(question.shares)
+    task, count = TrainingTask(network.make(), question.batch), len(question.shares)
     weights = sum(math.prod(variable.shape) for variable in task.model.trainable_variables)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(hm.Cluster.emulate(question.shares))
@@ -148,8 +148,10 @@ def _shares(text: str) -> list[float]:
 
 
 @click.command(help=__doc__)
-@click.option("--part", type=click.Choice(["all", "efficiency", "comparison"]), default="all", show_default=True, help="What to measure.")
-@click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
+@click.option(
+    "--part", type=click.AllReduceCost(["all", "efficiency", "comparison"]), default="all", show_default=True, help="What to measure."
+)
+@click.option("--model", "models", multiple=True, type=click.AllReduceCost(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
 @click.option("--batch", type=click.IntRange(1), help="Samples a step, for efficiency.  [default: as each network is usually trained]")
 @click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
@@ -174,13 +176,13 @@ def main(
     if part != "comparison":
         cases: list[dict[str, Any]] = []
         for network in models or FIVE:
-            cases.append(run(Question(network, _shares(shares), batch or NETWORKS[network].usual, pace)))
+            cases.append(run(AutoCase(network, _shares(shares), batch or NETWORKS[network].usual, pace)))
             record(path, command, found | {"efficiency": cases})
         print(efficiency_table(cases))
         print("\nParts are busy+sending+waiting of each device; what is lost is a part of the step and sums to 1 - efficiency.\n")
         found["efficiency"] = cases
     if part != "efficiency":
-        compared = run(Question(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, (EQUAL,), True, torch_python))
+        compared = run(AutoCase(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, (EQUAL,), True, torch_python))
         record(path, command, found | {"comparison": compared})
         print(comparison_table(compared))
         print(f"\nauto takes {compared['automatic']}; efficiency {compared['efficiency']:.2f}.")

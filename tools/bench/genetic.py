@@ -28,7 +28,7 @@ import click
 from hetero_mtf.planning.allocation.allocate import allocate
 from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.genetic import genetic_allocation
-from hetero_mtf.planning.allocation.partition import equal_cut, proportional_cut
+from hetero_mtf.planning.allocation.partition import equal_partition, proportional_partition
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
 from tools.bench.comparison.measured import markdown, record
 from tools.generated.chains import drawn_chain, drawn_operations, drawn_operations_size, drawn_size
@@ -72,7 +72,7 @@ def compared(index: int, operations: bool = False) -> dict[str, Any]:
     cpu_s = time.process_time()
     exact = exact_allocation(problem)
     exact_s = time.process_time() - cpu_s
-    equal, proportional = over(problem, equal_cut(problem), exact.value), over(problem, proportional_cut(problem), exact.value)
+    equal, proportional = over(problem, equal_partition(problem), exact.value), over(problem, proportional_partition(problem), exact.value)
     fits = not found.broken and not problem.shortfall_bytes(found.allocation)
     return {
         "index": index,
@@ -81,7 +81,7 @@ def compared(index: int, operations: bool = False) -> dict[str, Any]:
         "microbatches": problem.microbatches,
         "binds": index % BOUND_TO_BIND == 0,
         "optimum_s": exact.value,
-        "before": found.value_before_polish / exact.value - 1 if fits else None,
+        "before": found.value_before_local_search / exact.value - 1 if fits else None,
         "after": found.value / exact.value - 1 if fits else None,
         "equal": equal,
         "proportional": proportional,
@@ -140,12 +140,12 @@ def large(blocks: int = 1000, devices: int = 128, microbatches: int = 256) -> di
         "blocks": blocks,
         "devices": devices,
         "microbatches": microbatches,
-        "value_before_polish": found.value_before_polish,
+        "value_before_local_search": found.value_before_local_search,
         "value": found.value,
         "bound": found.bound,
         "gap": found.gap,
-        "proportional": problem.value(proportional_cut(problem)),
-        "equal": problem.value(equal_cut(problem)),
+        "proportional": problem.value(proportional_partition(problem)),
+        "equal": problem.value(equal_partition(problem)),
         "cpu_s": cpu_s,
         "wall_s": wall_s,
         "generations": len(found.history),
@@ -154,7 +154,7 @@ def large(blocks: int = 1000, devices: int = 128, microbatches: int = 256) -> di
 
 def large_row(found: dict[str, Any]) -> list[str]:
     """Return the row of a large chain."""
-    figures = [f"{found[name]:.3f}" for name in ("value_before_polish", "value", "bound")]
+    figures = [f"{found[name]:.3f}" for name in ("value_before_local_search", "value", "bound")]
     cuts = [f"{found[name]:.3f}" for name in ("proportional", "equal")]
     taken = f"{found['cpu_s']:.0f} CPU, {found['wall_s']:.0f} wall ({LARGE_LIMIT_S:.0f})"
     return [str(found["blocks"]), str(found["devices"]), *figures, f"{found['gap']:.1%}", *cuts, taken]

@@ -29,7 +29,7 @@ SPLITS = ("batch", "filters", "hybrid")
 
 
 @dataclasses.dataclass(frozen=True)
-class Question:
+class HybridCase:
     """What is measured.
 
     Parameters
@@ -47,7 +47,7 @@ class Question:
     budget_s: float
 
 
-def measure(model: Any, question: Question) -> dict[str, Any]:
+def measure(model: Any, question: HybridCase) -> dict[str, Any]:
     """Return the median seconds of every arrangement, the plans' predictions and sizes."""
     import keras
 
@@ -121,7 +121,7 @@ def main(shares: str, batch: int, size: int, hidden: int, rounds: int, steps: in
 
     from models.alexnet import alexnet
 
-    question = Question([float(s) for s in shares.split(",")], batch, rounds, steps, budget)
+    question = HybridCase([float(s) for s in shares.split(",")], batch, rounds, steps, budget)
     found = measure(alexnet(size, hidden=hidden), question)
     print(markdown(["arrangement", "predicted ms", "measured ms", "efficiency", "hybrid is x times as fast"], rows(found)))
     print(f"\n{found['weights']} weights, batch {batch}; auto takes {found['automatic']}.")

@@ -29,7 +29,7 @@ CLAIMED_FROM = 500 * MB
 
 
 @dataclasses.dataclass(frozen=True)
-class Network:
+class MemoryCase:
     """A network that fills memory.
 
     Parameters
@@ -42,7 +42,7 @@ class Network:
     batch: int
 
 
-def networks() -> Mapping[str, Network]:
+def networks() -> Mapping[str, MemoryCase]:
     """Return the networks by name."""
     from models.alexnet import alexnet
     from models.resattnet3d import resattnet18
@@ -51,13 +51,13 @@ def networks() -> Mapping[str, Network]:
     from models.volume import resnet10_3d
 
     return {
-        "vgg11 64x64, batch 64": Network(lambda: vgg11(size=64), 64),
-        "vgg11 with batch norm 64x64, batch 64": Network(lambda: vgg11(True, size=64), 64),
-        "resnet18 32x32, batch 128": Network(resnet18, 128),
-        "resnet10 3-D 64x64x64, batch 16": Network(lambda: resnet10_3d(64), 16),
-        "resattnet18 64x64x64, attention over 4096 positions, batch 4": Network(lambda: resattnet18(64, 8, attention=(2,)), 4),
-        "alexnet 64x64, hidden 4096, batch 128": Network(lambda: alexnet(64, hidden=4096), 128),
-        "dense 4 x 4096, batch 64": Network(_dense, 64),
+        "vgg11 64x64, batch 64": MemoryCase(lambda: vgg11(size=64), 64),
+        "vgg11 with batch norm 64x64, batch 64": MemoryCase(lambda: vgg11(True, size=64), 64),
+        "resnet18 32x32, batch 128": MemoryCase(resnet18, 128),
+        "resnet10 3-D 64x64x64, batch 16": MemoryCase(lambda: resnet10_3d(64), 16),
+        "resattnet18 64x64x64, attention over 4096 positions, batch 4": MemoryCase(lambda: resattnet18(64, 8, attention=(2,)), 4),
+        "alexnet 64x64, hidden 4096, batch 128": MemoryCase(lambda: alexnet(64, hidden=4096), 128),
+        "dense 4 x 4096, batch 64": MemoryCase(_dense, 64),
     }
 
 
@@ -76,7 +76,7 @@ def peak_bytes(process: int) -> int:
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
-def measure(network: Network, strategy: str, shares: list[float], steps: int) -> list[dict[str, Any]]:
+def measure(network: MemoryCase, strategy: str, shares: list[float], steps: int) -> list[dict[str, Any]]:
     """Return predicted and measured bytes of each device that a plan uses."""
     import keras
 

@@ -30,9 +30,9 @@ import click
 from tools.bench.comparison.accuracy import error
 from tools.bench.comparison.measured import kept, markdown, record
 from tools.bench.comparison.networks import NETWORKS
-from tools.bench.comparison.side_by_side import Pace, Task, measure, parts_text
+from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.bench.comparison.task_times import bubble, measured_j, stage_passes_s
-from tools.bench.prediction import Case as NetworkCase
+from tools.bench.prediction import Case as PredictionCase
 
 TIMES_EQUAL, TIMES_NAIVE, PART_OF_J, MEDIAN_ERROR = 1.25, 1.2, 0.90, 0.15  # of the claim
 PLANNED, EQUAL, SAME_CUT, NAIVE = "planned", "equal", "cut, one batch", "naive"
@@ -44,7 +44,7 @@ BUBBLES = ("bubble predicted / measured / ideal", "stages' passes predicted ms",
 
 
 @dataclasses.dataclass(frozen=True)
-class Case(NetworkCase):
+class Case(PredictionCase):
     """A network on a cluster, and M microbatches of its pipelines."""
 
     microbatches: int
@@ -54,7 +54,7 @@ def run(case: Case, pace: Pace, folder: pathlib.Path | None) -> dict[str, Any]:
     """Return what was predicted and measured of one case; the profile and the plans are left in the folder, if there is one."""
     import hetero_mtf as hm
 
-    task = Task(NETWORKS[case.network].make(), case.batch)
+    task = TrainingTask(NETWORKS[case.network].make(), case.batch)
     with hm.Cluster.emulate([float(share) for share in case.cluster.split(",")]) as cluster:
         profile = hm.calibrate(cluster, task.model, case.batch, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
         plans = pipelines(profile, case.microbatches)
@@ -84,11 +84,11 @@ def pipelines(profile: Any, microbatches: int) -> dict[str, Any]:
     import hetero_mtf as hm
 
     def best(allocator: str, parts: int) -> Any:
-        return hm.plan(profile, strategy="pipeline", pipeline=hm.PipelineWish(allocator=allocator, microbatches=parts, stages=2))
+        return hm.plan(profile, strategy="pipeline", pipeline=hm.PipelineOptions(allocator=allocator, microbatches=parts, stages=2))
 
     planned = best("exact", microbatches)
     whole = dataclasses.replace(planned, microbatches=1, depths=(), predicted=None, proof=None)
-    return {PLANNED: planned, EQUAL: best("even", microbatches), SAME_CUT: whole, NAIVE: best("exact", 1)}
+    return {PLANNED: planned, EQUAL: best("equal", microbatches), SAME_CUT: whole, NAIVE: best("exact", 1)}
 
 
 def prediction(profile: Any, plan: Any) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _leave(folder: pathlib.Path | None, case: Case, profile: Any, plans: dict[st
 
 
 @click.command(help=__doc__)
-@click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
+@click.option("--model", "models", multiple=True, type=click.AllReduceCost(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--cluster", "clusters", multiple=True, help="Shares of a core, such as 1.0,0.5; several times for more.")
 @click.option("--batch", type=int, help="Samples a step.  [default: as each network is usually trained]")
 @click.option("--microbatches", default=8, show_default=True, help="Microbatches of the pipelines.")

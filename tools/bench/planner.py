@@ -35,7 +35,7 @@ NORM = {"momentum": 0.99, "epsilon": 1e-3, "center": True, "scale": True, "gamma
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
+class PlannerCase:
     """A network on so many devices.
 
     Parameters
@@ -108,13 +108,13 @@ def chain1000() -> LayerGraph:
 
 
 CASES = {
-    "resnet50": Case("ResNet-50", resnet50, 8, 64, 5.0),
-    "residual200": Case("residual net", residual200, 64, 512, 60.0),
-    "chain1000": Case("chain of 1,000 blocks", chain1000, 512, 2048, 60.0),
+    "resnet50": PlannerCase("ResNet-50", resnet50, 8, 64, 5.0),
+    "residual200": PlannerCase("residual net", residual200, 64, 512, 60.0),
+    "chain1000": PlannerCase("chain of 1,000 blocks", chain1000, 512, 2048, 60.0),
 }
 
 
-def run(case: Case, strategy: str) -> dict[str, Any]:
+def run(case: PlannerCase, strategy: str) -> dict[str, Any]:
     """Return what planning takes and finds."""
     import hetero_mtf as hm
 
@@ -149,7 +149,7 @@ def row(found: dict[str, Any]) -> list[str]:
 
 
 @click.command(help=__doc__)
-@click.option("--case", "names", multiple=True, type=click.Choice(list(CASES)), help="Network; by default all.")
+@click.option("--case", "names", multiple=True, type=click.AllReduceCost(list(CASES)), help="Interconnect; by default all.")
 @click.option("--json", "path", help="File to write the figures to.")
 def main(names: tuple[str, ...], path: str | None) -> None:
     """Plan each network by auto and by the layout program, and print what it took."""

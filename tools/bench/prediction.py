@@ -31,14 +31,14 @@ from tools.bench.comparison.accuracy import MEDIAN_ERROR, REGRET, WORST_ERROR, c
 from tools.bench.comparison.measured import kept, markdown, record
 from tools.bench.comparison.networks import FIVE, NETWORKS
 from tools.bench.comparison.offline_plans import now, plan_apart
-from tools.bench.comparison.side_by_side import Pace, Task, measure, parts_text
+from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 
 CLUSTERS = ("1.0,1.0", "1.0,0.5", "1.0,0.33", "1.0,0.5,0.5")
 COLUMNS = ("network", "cluster", "plan", "predicted ms", "measured ms", "error", "predicted parts ms", "measured parts ms")
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
+class PredictionCase:
     """A network on a cluster.
 
     Parameters
@@ -58,7 +58,7 @@ class Case:
         return f"{self.network}-{self.cluster.replace(',', '-')}"
 
 
-def run(case: Case, folder: pathlib.Path, pace: Pace, most: int, also: Sequence[str] = ()) -> dict[str, Any]:
+def run(case: PredictionCase, folder: pathlib.Path, pace: Pace, most: int, also: Sequence[str] = ()) -> dict[str, Any]:
     """Return what was predicted and measured of one case; profile, plans and predictions are left in the folder.
 
     Parameters
@@ -70,7 +70,7 @@ def run(case: Case, folder: pathlib.Path, pace: Pace, most: int, also: Sequence[
     """
     import hetero_mtf as hm
 
-    task = Task(NETWORKS[case.network].make(), case.batch)
+    task = TrainingTask(NETWORKS[case.network].make(), case.batch)
     here = folder / case.name
     here.mkdir(parents=True, exist_ok=True)
     with hm.Cluster.emulate([float(share) for share in case.cluster.split(",")]) as cluster:
@@ -131,7 +131,7 @@ def report(cases: list[dict[str, Any]]) -> str:
 
 
 @click.command(help=__doc__)
-@click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
+@click.option("--model", "models", multiple=True, type=click.AllReduceCost(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--cluster", "clusters", multiple=True, help="Shares of a core, such as 1.0,0.5; several times for more.")
 @click.option("--batch", type=int, help="Samples a step.  [default: each network's]")
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
@@ -157,7 +157,7 @@ def main(
 ) -> None:
     """Run the cases, print their tables and the summary."""
     pairs = itertools.product(models or FIVE, clusters or CLUSTERS)
-    cases = [Case(network, cluster, batch or NETWORKS[network].batch) for network, cluster in pairs]
+    cases = [PredictionCase(network, cluster, batch or NETWORKS[network].batch) for network, cluster in pairs]
     done = kept(path) if resume else []
     known = [(found["network"], found["cluster"], found["batch"]) for found in done]
     place = pathlib.Path(folder or tempfile.mkdtemp(prefix="hetero_mtf-prediction-"))

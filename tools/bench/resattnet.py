@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
-from tools.bench.auto import EQUAL, EQUAL_FILTERS, Question, run
+from tools.bench.auto import EQUAL, EQUAL_FILTERS, AutoCase, run
 from tools.bench.comparison.measured import markdown, record
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, parts_text
@@ -79,7 +79,7 @@ def main(clusters: tuple[str, ...], batch: int, rounds: int, budget: float, path
     cases: list[dict[str, Any]] = []
     for cluster in clusters or CLUSTERS:
         shares = [float(share) for share in cluster.split(",")]
-        cases.append(run(Question(NETWORK, shares, batch, Pace(rounds, 1, budget), (EQUAL, EQUAL_FILTERS))))
+        cases.append(run(AutoCase(NETWORK, shares, batch, Pace(rounds, 1, budget), (EQUAL, EQUAL_FILTERS))))
         record(path, " ".join(["python", *sys.argv]), {"cases": cases})
     print(table(cases))
 

@@ -31,7 +31,7 @@ WANTED = 1.35
 
 
 @dataclasses.dataclass(frozen=True)
-class Question:
+class BatchCase:
     """What is measured.
 
     Parameters
@@ -51,7 +51,7 @@ class Question:
     budget_s: float
 
 
-def measure(question: Question) -> dict[str, Any]:
+def measure(question: BatchCase) -> dict[str, Any]:
     """Return the median seconds of every arrangement, the plan and its prediction."""
     import keras
 
@@ -112,7 +112,7 @@ def main(shares: str, batch: int, torch_python: str | None, rounds: int, steps: 
     """Run the comparison and print its table."""
     from measured import markdown, record
 
-    found = measure(Question([float(s) for s in shares.split(",")], batch, torch_python, rounds, steps, budget))
+    found = measure(BatchCase([float(s) for s in shares.split(",")], batch, torch_python, rounds, steps, budget))
     print(markdown(["arrangement", "ms a step", "samples a second", "planned is x times as fast (wanted)"], rows(found)))
     samples = ":".join(str(n) for n in found["samples"])
     print(

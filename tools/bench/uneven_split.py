@@ -61,7 +61,7 @@ def run_case(case: Case, model: Any, filters: tuple[int, ...] | None, rounds: in
         profile = hm.calibrate(cluster, model, batch_size=batch, optimizer=settings["optimizer"])
         planned, automatic = hm.plan(profile, strategy="filters"), hm.plan(profile)
         plans = {f"alone {d}": hm.Plan.single(model, device=d, cluster=cluster, batch_size=batch) for d in range(len(shares))}
-        plans |= {"equal": hm.Plan.even(model, cluster=cluster, batch_size=batch), "planned": planned}
+        plans |= {"equal": hm.Plan.equal(model, cluster=cluster, batch_size=batch), "planned": planned}
         trainers = {name: hm.Trainer(model, plan, cluster, **settings) for name, plan in plans.items()}
         stock = [StockEqual(cluster, shape, filters, 10, batch)] if filters else []
         runs = {name: functools.partial(trainer.train_on_batch, x, y) for name, trainer in trainers.items()}

@@ -38,7 +38,7 @@ class Figures:
 
 
 @dataclasses.dataclass(frozen=True)
-class Network:
+class Interconnect:
     """What is supposed of the links.
 
     Parameters
@@ -56,7 +56,7 @@ class Network:
 
 
 def generated_profile(
-    graph: LayerGraph, figures: Sequence[Figures], batch_size: int, network: Network | None = None, optimizer: str = "SGD"
+    graph: LayerGraph, figures: Sequence[Figures], batch_size: int, network: Interconnect | None = None, optimizer: str = "SGD"
 ) -> Profile:
     """Return the profile of a cluster that is supposed, not measured.
 
@@ -69,7 +69,7 @@ def generated_profile(
     graph : LayerGraph.
     figures : (devices,) Figures of each device.
     batch_size : samples a step.
-    network : Network; None for eight devices a host on a 10 Gbit/s network.
+    network : Interconnect; None for eight devices a host on a 10 Gbit/s network.
     optimizer : name of the optimizer.
 
     Raises
@@ -98,7 +98,7 @@ def generated_profile(
     for each in dict.fromkeys(figures):
         drawn[each] = [curve for index in kinds for curve in _curves(graph, index, each, batch_size)]
     curves = tuple(dataclasses.replace(curve, device=at) for at, each in enumerate(figures) for curve in drawn[each])
-    cluster = _cluster(figures, network or Network())
+    cluster = _cluster(figures, network or Interconnect())
     return Profile(cluster, graph, batch_size, curves, cluster.links, cluster.pools, optimizer, "2000-01-01", {"generated": "1"})
 
 
@@ -111,7 +111,7 @@ def _check(figures: Sequence[Figures]) -> None:
                 raise PlanError(f"device {at} is supposed to have {name}={value:g}; give a number above zero")
 
 
-def _cluster(figures: Sequence[Figures], network: Network) -> ClusterRecord:
+def _cluster(figures: Sequence[Figures], network: Interconnect) -> ClusterRecord:
     hosts = [f"host{at // network.devices_per_host}" for at in range(len(figures))]
     devices = tuple(
         Device(f"device:{at}", "GPU", host, f"/job:worker/task:{at}/device:GPU:0", each.memory_bytes, f"pool{at}", model="supposed")

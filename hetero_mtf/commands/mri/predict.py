@@ -12,7 +12,7 @@ import click
 import nibabel
 
 from hetero_mtf.commands.mri.predictions import UNKNOWN, Predictions, predicted
-from hetero_mtf.commands.mri.volumes import Made, opened_cache, stored_network, table_of
+from hetero_mtf.commands.mri.volumes import ModelOrigin, opened_cache, stored_network, table_of
 from hetero_mtf.commands.options.volumes import BATCH_SIZE, VolumeOptions
 from hetero_mtf.commands.workload.objective import last_activation
 from hetero_mtf.commands.workload.restored import restored
@@ -67,7 +67,7 @@ class Asked:
     data: str
     checkpoint: str
     output: str
-    made: Made = Made(None, (), None)
+    made: ModelOrigin = ModelOrigin(None, (), None)
     cluster: str = "local"
     plan: str | None = None
     batch_size: int | None = None

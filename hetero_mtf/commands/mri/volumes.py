@@ -8,7 +8,7 @@ from typing import Any
 
 from hetero_mtf.commands.options.volumes import BALANCED, CHANNELS, VolumeOptions
 from hetero_mtf.commands.workload.stored import Stored, argument_texts, data_path, load_stored, origin_of
-from hetero_mtf.commands.workload.workload import Subject, load_network
+from hetero_mtf.commands.workload.workload import Workload, load_network
 from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.cache_folder import cache_folder
@@ -31,7 +31,7 @@ SPLIT_OPTIONS = ("--split", "--test-fraction", "--validation-fraction", "--folds
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
+class ModelOrigin:
     """How a network is made; None stands for what was not said.
 
     Parameters
@@ -66,9 +66,9 @@ def table_of(data: str) -> str:
     return table
 
 
-def subject_to_train(
-    network: tuple[Any, LayerGraph], how: Made, data: str, options: VolumeOptions, before: Stored | None = None
-) -> Subject:
+def workload_to_train(
+    network: tuple[Any, LayerGraph], how: ModelOrigin, data: str, options: VolumeOptions, before: Stored | None = None
+) -> Workload:
     """Return a new network with the volumes that it is to be trained on.
 
     Parameters
@@ -106,10 +106,10 @@ def subject_to_train(
 
     called = (origin_of(how.model or ""), argument_texts(how.arguments))
     stored = Stored(graph.digest, *called, graph.dtype, found.record, configuration_of(model))
-    return Subject(model, graph, found, stored)
+    return Workload(model, graph, found, stored)
 
 
-def trained_subject(how: Made, data: str, options: VolumeOptions, checkpoint: str) -> Subject:
+def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkpoint: str) -> Workload:
     """Return a trained network, not yet with its weights, and the volumes it was trained on, in the parts they had.
 
     Parameters
@@ -132,10 +132,10 @@ def trained_subject(how: Made, data: str, options: VolumeOptions, checkpoint: st
     cohort = CohortOptions(label, True, stored.data.classes, options.skip_bad, options.workers or WORKERS)
     cache, notes = opened_cache(table, options, stored.data.preprocessing)
     choice = KnownSplit(stored.data.split, checkpoint)
-    return Subject(model, graph, _opened(VolumeRequest(table, cache, cohort, choice, dtype=graph.dtype), notes), stored)
+    return Workload(model, graph, _opened(VolumeRequest(table, cache, cohort, choice, dtype=graph.dtype), notes), stored)
 
 
-def stored_network(how: Made, stored: Stored, data: str, checkpoint: str) -> tuple[Any, LayerGraph]:
+def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str) -> tuple[Any, LayerGraph]:
     """Return the network that something is stored with, not yet with its weights, and its LayerGraph.
 
     It is built from the stored structure, which is checked first, unless the user names its function: no file leads to an import or
@@ -163,7 +163,7 @@ def stored_network(how: Made, stored: Stored, data: str, checkpoint: str) -> tup
     return network, graph
 
 
-def _network_of_structure(how: Made, stored: Stored, checkpoint: str) -> tuple[Any, LayerGraph]:
+def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str) -> tuple[Any, LayerGraph]:
     path = str(data_path(checkpoint))
     if how.arguments or how.dtype not in (None, stored.dtype):
         given = f"--dtype {how.dtype}" if not how.arguments else f"--model-arg {argument_texts(how.arguments)[0]}"

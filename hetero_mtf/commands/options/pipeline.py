@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hetero_mtf.commands.options.shared import EARLIER_NAMES, RenamedChoice
 from hetero_mtf.errors import HeteroError, PlanError
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.allocation.allocate import Allocated
     from hetero_mtf.planning.allocation.problem import ChainProblem
-    from hetero_mtf.planning.pipeline.search import PipelineWish
+    from hetero_mtf.planning.pipeline.search import PipelineOptions
     from hetero_mtf.planning.plan.plan import Plan
     from hetero_mtf.report.progress import Advance
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-ALLOCATORS = ("auto", "exact", "genetic", "even", "proportional")
+ALLOCATORS = ("auto", "exact", "genetic", "equal", "proportional")
 SCHEDULES = ("1f1b", "fill_drain")
 STRATEGIES = ("auto", "pipeline")  # those that may make a pipeline
 _OPTIONS = ("allocator", "microbatches", "stages", "replicas", "schedule", "recompute", "allocator_seed", "convergence")
@@ -41,7 +42,7 @@ def pipeline_options(command: Command) -> Command:
         click.option("--replicas", type=count, help=_REPLICAS),
         click.option("--stages", type=count, help="Pipeline: number of stages.  [default: as many as are best]"),
         click.option("--microbatches", type=count, help="Pipeline: parts of a batch.  [default: the best of 2, 4, 8 and 16]"),
-        click.option("--allocator", type=click.Choice(ALLOCATORS), help=_ALLOCATOR),
+        click.option("--allocator", type=RenamedChoice(ALLOCATORS, EARLIER_NAMES), help=_ALLOCATOR),
     ):
         command = option(command)
     return command
@@ -112,7 +113,7 @@ class PipelineAsked:
         if self.convergence is not None and self.allocator not in (None, "genetic"):
             raise PlanError(f"--convergence draws generations, of which the allocator {self.allocator} has none; add --allocator genetic")
 
-    def wish(self, search: Search, groups: bool = True) -> PipelineWish:
+    def wish(self, search: Search, groups: bool = True) -> PipelineOptions:
         """Return what the planner is asked for.
 
         Parameters
@@ -120,9 +121,9 @@ class PipelineAsked:
         search : what hears of the allocator.
         groups : whether a stage may have several devices.
         """
-        from hetero_mtf.planning.pipeline.search import PipelineWish
+        from hetero_mtf.planning.pipeline.search import PipelineOptions
 
-        return PipelineWish(
+        return PipelineOptions(
             allocator=self.allocator or ("auto" if self.convergence is None else "genetic"),
             microbatches=self.microbatches,
             stages=self.stages,
@@ -197,7 +198,7 @@ class Search:
         HeteroError
             If the picture cannot be written.
         """
-        from hetero_mtf.planning.allocation.partition import equal_cut, proportional_cut
+        from hetero_mtf.planning.allocation.partition import equal_partition, proportional_partition
         from hetero_mtf.report.convergence import draw_convergence
 
         assert plan.proof is not None
@@ -205,7 +206,9 @@ class Search:
         same = [(p, a) for p, a in self.found if (p.microbatches, p.replicas, a.value) == (parts, replicas, value)]
         problem, answer = same[0]
         stages = len(answer.allocation.cuts)
-        cuts = [(name, make(problem, stages)) for name, make in (("equal cut", equal_cut), ("proportional cut", proportional_cut))]
+        cuts = [
+            (name, make(problem, stages)) for name, make in (("equal cut", equal_partition), ("proportional cut", proportional_partition))
+        ]
         others = [(name, problem.value(cut)) for name, cut in cuts]
         optimal = "exact optimum" in answer.reason
         draw_convergence(path, answer.history, polished=answer.value, bound=answer.bound, optimal=optimal, others=others)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -22,7 +22,8 @@ LOSSES = {  # by Keras's names; those that `hm.Trainer` trains with
     "binary_crossentropy": "BinaryCrossentropy",
     "mean_squared_error": "MeanSquaredError",
 }
-STRATEGIES = ("auto", "single", "even", "filters", "batch", "hybrid", "grid", "layers", "pipeline")
+EARLIER_NAMES = {"even": "equal"}  # of strategies and allocators
+STRATEGIES = ("auto", "single", "equal", "filters", "batch", "hybrid", "grid", "layers", "pipeline")
 TYPED = ("filters", "batch", "hybrid")  # strategies whose shares may be typed
 GRADIENT_SYNCS = ("all_reduce", "butterfly_mixing")
 BATCH_SIZE = 64
@@ -38,6 +39,24 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number", parameter, context)
         return number
+
+
+class RenamedChoice(click.Choice):
+    """A choice that still takes the names of an earlier release, which its help leaves out.
+
+    Parameters
+    ----------
+    choices : the names to choose from.
+    earlier : name of the earlier release -> its name now.
+    """
+
+    def __init__(self, choices: Sequence[str], earlier: Mapping[str, str]) -> None:
+        super().__init__(choices)
+        self._earlier = earlier
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> str:
+        """Return the chosen name."""
+        return super().convert(self._earlier.get(value, value), parameter, context)
 
 
 class Argument(click.ParamType):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.plan.text import proof_text, proven, way_text
+from hetero_mtf.planning.plan.text import execution_text, proof_text, proven
 from hetero_mtf.report.pipeline import stages_table
-from hetero_mtf.report.table import Table, alternatives_table, prediction_table, sizes_table, worth_table
+from hetero_mtf.report.table import Table, alternatives_table, contribution_table, prediction_table, sizes_table
 from hetero_mtf.units import seconds_text
 
 
@@ -18,16 +18,16 @@ def plan_report(plan: Plan) -> str:
     ----------
     plan : Plan.
     """
-    head = f"Network {plan.digest} in {plan.dtype}, schedule {way_text(plan)}"
+    head = f"Network {plan.digest} in {plan.dtype}, schedule {execution_text(plan)}"
     layouts = sizes_table(plan)
-    supposed = "".join(f"\nSupposed, not measured: {clause}" for clause in plan.supposed)
-    parts = [f"{head}\n{layouts.title}{supposed}", _untitled(layouts)]
+    what_if = "".join(f"\nSupposed, not measured: {clause}" for clause in plan.what_if)
+    parts = [f"{head}\n{layouts.title}{what_if}", _untitled(layouts)]
     if len(plan.stages) > 1:
         parts.append(stages_table(plan).text())
     if plan.predicted is None:
         return "\n\n".join([*parts, "Nothing is predicted: the plan was typed by hand."])
     seconds = plan.predicted
-    called = {"call": seconds.call_s} if seconds.call_s > 0 else {}
+    called = {"launch overhead": seconds.launch_s} if seconds.launch_s > 0 else {}
     named = {**called, "forward": seconds.forward_s, "backward": seconds.backward_s, "update": seconds.update_s}
     passes = ", ".join(f"{name} {seconds_text(value)}" for name, value in named.items())
     parts += [_untitled(prediction_table(plan)), f"Predicted step: {seconds_text(seconds.step_s)} ({passes})"]
@@ -35,8 +35,8 @@ def plan_report(plan: Plan) -> str:
         parts.append(f"{proven(plan).capitalize()}: {proof_text(plan.proof)}")
     if plan.alternatives:
         parts.append(alternatives_table(plan).text())
-    if plan.worth:
-        parts.append(worth_table(plan).text())
+    if plan.contributions:
+        parts.append(contribution_table(plan).text())
     return "\n\n".join(parts)
 
 

@@ -8,10 +8,10 @@ import click
 
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.profile.validity import PROGRAMS, profile_doubts
+from hetero_mtf.planning.profile.validity import PROGRAMS, profile_warnings
 
 
-def tell_doubts(profile: Profile, cluster: ClusterRecord | None = None) -> None:
+def print_profile_warnings(profile: Profile, cluster: ClusterRecord | None = None) -> None:
     """Write each reason to doubt a profile to stderr, as a warning.
 
     Parameters
@@ -19,7 +19,7 @@ def tell_doubts(profile: Profile, cluster: ClusterRecord | None = None) -> None:
     profile : Profile.
     cluster : the devices that are there; None where only planning is asked for, then neither they nor the programs matter.
     """
-    for doubt in profile_doubts(profile, cluster, versions=_versions() if cluster is not None else None):
+    for doubt in profile_warnings(profile, cluster, versions=_versions() if cluster is not None else None):
         click.echo(f"hetero-mtf: warning: {doubt}", err=True)
 
 

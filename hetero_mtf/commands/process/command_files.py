@@ -10,15 +10,15 @@ from hetero_mtf.commands.options.volumes import VolumeOptions, is_volumes
 from hetero_mtf.commands.process.files import CommandFile, CommandFiles, command_file, identity
 
 if TYPE_CHECKING:
-    from hetero_mtf.commands.evaluate import Evaluation
-    from hetero_mtf.commands.predict import Prediction
-    from hetero_mtf.commands.train import Run
+    from hetero_mtf.commands.evaluate import EvaluateRequest
+    from hetero_mtf.commands.predict import PredictRequest
+    from hetero_mtf.commands.train import TrainRequest
 
 MAPS = "*_gradcam-*"  # names of maps
 RECORD = "the description of the data"  # what is stored beside a checkpoint of a network for volumes
 
 
-def train_files(run: Run) -> CommandFiles:
+def train_files(run: TrainRequest) -> CommandFiles:
     """Return the files of `train`, those that it writes beside others included.
 
     Parameters
@@ -26,6 +26,7 @@ def train_files(run: Run) -> CommandFiles:
     run : what the command line says.
     """
     from hetero_mtf.commands.workload.preparation import saved_paths
+
     split = command_file("--split", run.volumes.split)
     split_is_read = run.volumes.split is not None and os.path.lexists(run.volumes.split)
     inputs = [*model_files(run.model), *data_files(run.data, run.volumes), *checkpoint_files("--resume", run.resume)]
@@ -63,7 +64,7 @@ def plan_files(model: str | None, profile: str | None, output: str, convergence:
     return CommandFiles(inputs, (*command_file("--output", output), *command_file("--convergence", convergence)))
 
 
-def evaluate_files(asked: Evaluation) -> CommandFiles:
+def evaluate_files(asked: EvaluateRequest) -> CommandFiles:
     """Return the files of `evaluate`.
 
     Parameters
@@ -74,7 +75,7 @@ def evaluate_files(asked: Evaluation) -> CommandFiles:
     return CommandFiles((*trained, *data_files(asked.data, asked.volumes)), command_file("--json", asked.json))
 
 
-def predict_files(asked: Prediction) -> CommandFiles:
+def predict_files(asked: PredictRequest) -> CommandFiles:
     """Return the files of `predict`; of the maps those that lie there from an earlier call, which new ones may replace.
 
     Parameters

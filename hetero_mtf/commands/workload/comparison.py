@@ -13,7 +13,7 @@ from typing import Any
 
 from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.workload.preparation import Prepared
-from hetero_mtf.commands.workload.workload import Subject
+from hetero_mtf.commands.workload.workload import Workload
 from hetero_mtf.planning.cost.step_cost import Costs
 from hetero_mtf.planning.pipeline.baselines import simpler_pipelines
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
@@ -24,7 +24,7 @@ from hetero_mtf.report.table import NOTHING, Table, step_time_table
 from hetero_mtf.training.timing import time_plans
 
 ROUNDS, STEPS = 7, 3
-_EVEN, _PLANNED = "equal split", "planned"
+_EQUAL, _PLANNED = "equal split", "planned"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Comparison:
     times: StepTimes
 
 
-def compare(subject: Subject, prepared: Prepared, cluster: Any, optimizer: OptimizerChoice, metrics: Mapping[str, float]) -> Comparison:
+def compare(subject: Workload, prepared: Prepared, cluster: Any, optimizer: OptimizerChoice, metrics: Mapping[str, float]) -> Comparison:
     """Return the table and what it was made from, measured now: medians of rounds in which the plans take turns.
 
     Parameters
@@ -54,9 +54,9 @@ def compare(subject: Subject, prepared: Prepared, cluster: Any, optimizer: Optim
     """
     batch_size = prepared.plan.batch_size
     alone = [Plan.single(subject.graph, index, cluster, batch_size) for index in range(len(cluster.devices))]
-    even = Plan.even(subject.graph, cluster, batch_size)
+    equal = Plan.equal(subject.graph, cluster, batch_size)
     simpler = simpler_pipelines(subject.graph, prepared.plan)
-    plans = {**{str(index): plan for index, plan in enumerate(alone)}, _EVEN: even, **simpler, _PLANNED: prepared.plan}
+    plans = {**{str(index): plan for index, plan in enumerate(alone)}, _EQUAL: equal, **simpler, _PLANNED: prepared.plan}
     x, y = subject.data.first(batch_size)
     with progress("comparing", len(plans) * (ROUNDS + 1)) as advance:
         found = time_plans(
@@ -64,7 +64,7 @@ def compare(subject: Subject, prepared: Prepared, cluster: Any, optimizer: Optim
         )
     measured = {name: statistics.median(seconds) for name, seconds in found.items()}
     heading = f"{command_line(sys.argv)}\nMedians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples, the plans taking turns"
-    times = step_times(prepared, alone, {_EVEN: even, **simpler}, measured)
+    times = step_times(prepared, alone, {_EQUAL: equal, **simpler}, measured)
     return Comparison(f"{heading}\n\n{_table(times, metrics).text()}", times)
 
 
@@ -81,8 +81,8 @@ def step_times(prepared: Prepared, alone: Sequence[Plan], others: Mapping[str, P
     costs, plan = Costs(prepared.profile) if prepared.profile is not None else None, prepared.plan
     devices = tuple(StepTime(plan.devices[i], _predicted_s(p, costs), measured[str(i)]) for i, p in enumerate(alone))
     planned = StepTime(f"planned ({plan.strategy})", plan.predicted.step_s if plan.predicted else None, measured[_PLANNED])
-    even, *simpler = (StepTime(name, _predicted_s(other, costs), measured[name]) for name, other in others.items())
-    return StepTimes(devices, planned, even, tuple(simpler))
+    equal, *simpler = (StepTime(name, _predicted_s(other, costs), measured[name]) for name, other in others.items())
+    return StepTimes(devices, planned, equal, tuple(simpler))
 
 
 def command_line(arguments: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hetero_mtf.commands.options.shared import BATCH_SIZE, OptimizerChoice
-from hetero_mtf.commands.output.profile_warnings import tell_doubts
+from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.errors import PlanError, ProfileError
 from hetero_mtf.graph.records import LayerGraph
@@ -77,7 +77,7 @@ def prepare(wanted: Wanted, cluster: Any, model: Any, graph: LayerGraph, optimiz
         profile = Profile.load(wanted.profile_file)
         check_profile(profile, wanted.profile_file, graph, cluster.record)
         made = plan(profile, wanted.batch_size, wanted.strategy, optimizer.name)
-        tell_doubts(profile, cluster.record)
+        print_profile_warnings(profile, cluster.record)
         return Prepared(made, profile)
     return _measured(wanted, cluster, model, optimizer)
 

@@ -19,7 +19,7 @@ from hetero_mtf.layers import layer_graph
 
 
 @dataclasses.dataclass(frozen=True)
-class Subject:
+class Workload:
     """A model with its data.
 
     Parameters
@@ -52,7 +52,7 @@ class Subject:
         """A line on the loss, which says whether it is a guess."""
         return loss_text(self.data, self.graph, self.choice)
 
-    def choosing(self, choice: ObjectiveChoice) -> Subject:
+    def choosing(self, choice: ObjectiveChoice) -> Workload:
         """Return the same with other loss and metrics, which are checked against the data and the model.
 
         Parameters
@@ -80,7 +80,6 @@ class Subject:
         found = ", ".join(f"{part} {name.replace('_', ' ')} {value:.4f}" for name, value in metrics.items())
         return f"{found} over {self.data.counts[part]} samples of {self.data.name}"
 
-
     def store(self, beside: Sequence[str]) -> tuple[pathlib.Path, ...]:
         """Write what has to be stored beside files of the training, and return the paths.
 
@@ -101,7 +100,7 @@ class Subject:
         return paths
 
 
-def load_subject(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str, data: str, seed: int = 0) -> Subject:
+def load_workload(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str, data: str, seed: int = 0) -> Workload:
     """Return a model and a data set by their names on the command line, the data first as they fail sooner.
 
     Parameters
@@ -116,7 +115,7 @@ def load_subject(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str,
     """
     found = load(data, dtype=dtype)
     network, graph = load_network(model, arguments, dtype, found.name, seed)
-    return Subject(network, graph, found)
+    return Workload(network, graph, found)
 
 
 def load_network(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str, data: str, seed: int = 0) -> tuple[Any, LayerGraph]:

@@ -55,7 +55,7 @@ from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.cache_folder import cache_folder
 from hetero_mtf.data.volumes.check import Cohort, CohortOptions, check_scans, open_cohort
 from hetero_mtf.data.volumes.class_weight import ClassWeight
-from hetero_mtf.data.volumes.cohort.fault import Fault
+from hetero_mtf.data.volumes.cohort.fault import CohortFault
 from hetero_mtf.data.volumes.cohort.participants import Participants, Scan, read_participants
 from hetero_mtf.data.volumes.cohort.split_choice import SplitChoice
 from hetero_mtf.data.volumes.images.nifti import Volume
@@ -69,7 +69,7 @@ __all__ = [
     "ClassWeight",
     "Cohort",
     "CohortOptions",
-    "Fault",
+    "CohortFault",
     "Participants",
     "Preprocessing",
     "Scan",

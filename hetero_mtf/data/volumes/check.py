@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from hetero_mtf.data.volumes.cache import VolumeCache
-from hetero_mtf.data.volumes.cohort.fault import Fault, report
+from hetero_mtf.data.volumes.cohort.fault import CohortFault, report
 from hetero_mtf.data.volumes.cohort.participants import Participants, Scan, class_faults, examine_table
 from hetero_mtf.errors import DataError
 
@@ -50,7 +50,7 @@ class Cohort:
     """
 
     participants: Participants
-    skipped: tuple[Fault, ...]
+    skipped: tuple[CohortFault, ...]
     notes: Mapping[str, tuple[str, ...]]
 
     def lines(self) -> tuple[str, ...]:
@@ -129,8 +129,8 @@ def open_cohort(
     usable = participants.without({fault.line for fault in rows if fault.line is not None})
     whole = [fault for fault in faults if fault.line is None]
     whole += class_faults(participants, usable) if wanted.labelled and wanted.classes is None else []
-    whole += [] if usable.scans else [Fault("no scan can be used; mend the files above, or check the paths")]
-    whole += [] if more is None else [Fault(text) for text in more(participants)]
+    whole += [] if usable.scans else [CohortFault("no scan can be used; mend the files above, or check the paths")]
+    whole += [] if more is None else [CohortFault(text) for text in more(participants)]
     if whole or (rows and not wanted.skip_bad):
         raise _report(participants, rows, whole, wanted.skip_bad)
     notes = {scan.key: seen[scan.line].notes for scan in usable.scans if seen[scan.line].notes}
@@ -147,7 +147,7 @@ def _check_columns(participants: Participants, masks: bool) -> None:
         raise DataError(f"{table} names no mask and masks are to come from it; fill in its column mask, or train with another --mask")
 
 
-def _report(participants: Participants, rows: Sequence[Fault], whole: Sequence[Fault], skip_bad: bool) -> DataError:
+def _report(participants: Participants, rows: Sequence[CohortFault], whole: Sequence[CohortFault], skip_bad: bool) -> DataError:
     lines = len({fault.line for fault in rows})
     remedy = "mend them"
     if rows and not skip_bad and not whole:
@@ -159,7 +159,7 @@ def _report(participants: Participants, rows: Sequence[Fault], whole: Sequence[F
 
 def check_scans(
     participants: Participants, cache: VolumeCache, workers: int = WORKERS, advance: Callable[[str], None] | None = None
-) -> tuple[list[Fault], list[Seen]]:
+) -> tuple[list[CohortFault], list[Seen]]:
     """Return the faults of all files, and the scans of those without.
 
     Parameters
@@ -176,11 +176,11 @@ def check_scans(
     """
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise DataError(f"workers is {workers!r}; use a whole number from 1")
-    faults, seen = list[Fault](), list[Seen]()
+    faults, seen = list[CohortFault](), list[Seen]()
     pool = concurrent.futures.ThreadPoolExecutor(workers, "hetero_mtf check")
     try:
         for scan, found in zip(participants.scans, pool.map(lambda scan: _examined(scan, cache), participants.scans)):
-            if isinstance(found, Fault):
+            if isinstance(found, CohortFault):
                 faults.append(found)
             else:
                 seen.append(found)
@@ -191,12 +191,12 @@ def check_scans(
     return faults, seen
 
 
-def _examined(scan: Scan, cache: VolumeCache) -> Fault | Seen:
+def _examined(scan: Scan, cache: VolumeCache) -> CohortFault | Seen:
     try:
         volume = cache.volume(scan)
         return Seen(dataclasses.replace(scan, content=volume.content), volume.notes)
     except DataError as fault:
-        return Fault(f"line {scan.line} ({scan.key}): {fault}", scan.line)
+        return CohortFault(f"line {scan.line} ({scan.key}): {fault}", scan.line)
     except Exception as fault:  # whatever a damaged file brings about: the report must name it
         wrong = f"{scan.path} cannot be used ({type(fault).__name__}: {fault})"
-        return Fault(f"line {scan.line} ({scan.key}): {wrong}; convert it again", scan.line)
+        return CohortFault(f"line {scan.line} ({scan.key}): {wrong}; convert it again", scan.line)

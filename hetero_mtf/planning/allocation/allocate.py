@@ -13,11 +13,11 @@ from hetero_mtf.planning.allocation.exact import exact_allocation, exact_work
 from hetero_mtf.planning.allocation.genetic import Evolved, Progress, genetic_allocation
 from hetero_mtf.planning.allocation.genetic_islands import Evolution
 from hetero_mtf.planning.allocation.memory_fault import impossible
-from hetero_mtf.planning.allocation.partition import equal_cut, proportional_cut
+from hetero_mtf.planning.allocation.partition import equal_partition, proportional_partition
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, check_stages
 from hetero_mtf.units import bytes_text
 
-YARDSTICKS = ("even", "proportional")
+YARDSTICKS = ("equal", "proportional")
 ALLOCATORS = ("auto", "exact", "genetic", *YARDSTICKS)
 CHEAP = 4e6  # states of the dynamic program that take some tenths of a second for a bottleneck
 POSSIBLE = 2e8  # states that fit into the memory of a usual machine
@@ -34,9 +34,9 @@ class Allocated:
     bound : seconds that no allocation with so many stages is below.
     gap : value / bound - 1; infinite for a bound of 0.
     status : "optimal", "time limit" (exact, but stopped before its proof), or "heuristic".
-    allocator : "exact", "genetic", "even" or "proportional".
+    allocator : "exact", "genetic", "equal" or "proportional".
     reason : why this allocator, and what the bound is, for people.
-    value_before_polish : J before the cuts were made the best for the order found, seconds; `value` where nothing is polished.
+    value_before_local_search : J before the cuts were made the best for the order found, seconds; `value` where nothing is polished.
     history : (generations,) best J after each generation, seconds; empty unless genetic.
     """
 
@@ -47,7 +47,7 @@ class Allocated:
     status: str
     allocator: str
     reason: str
-    value_before_polish: float
+    value_before_local_search: float
     history: tuple[float, ...] = ()
 
 
@@ -67,7 +67,7 @@ def allocate(
     Parameters
     ----------
     problem : ChainProblem.
-    allocator : "exact"; "genetic"; "even" (as many blocks each); "proportional" (work in proportion to speed); or "auto": exact
+    allocator : "exact"; "genetic"; "equal" (as many blocks each); "proportional" (work in proportion to speed); or "auto": exact
         where that is cheap, else genetic.
     stages : number of stages; None for any.
     seed : of the genetic allocator.
@@ -81,7 +81,7 @@ def allocate(
     ------
     PlanError
         If the allocator is not known, there cannot be so many stages, or no allocation fits into memory: then by how much it
-        misses and what would be possible. For "even" and "proportional" also if theirs does not fit.
+        misses and what would be possible. For "equal" and "proportional" also if theirs does not fit.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def _exact(problem: ChainProblem, stages: int | None, out_of_time: Callable[[], 
 
 def _yardstick(problem: ChainProblem, stages: int | None, allocator: str) -> Evolved:
     """Return the equal or the proportional cut as what needs no evolution."""
-    allocation = (equal_cut if allocator == "even" else proportional_cut)(problem, stages)
+    allocation = (equal_partition if allocator == "equal" else proportional_partition)(problem, stages)
     if short := problem.shortfall_bytes(allocation):
         raise PlanError(f"the {allocator} cut is {bytes_text(short)} short on a device; use allocator exact or genetic")
     value = problem.value(allocation)
@@ -157,7 +157,7 @@ def _beside_bound(problem: ChainProblem, stages: int | None, allocator: str, fou
     value = found.value
     bound, beside = _bound(problem, stages, value, out_of_time)
     status = "optimal" if bound >= value * (1 - 1e-9) else "heuristic"
-    before, history = found.value_before_polish, found.history
+    before, history = found.value_before_local_search, found.history
     return Allocated(found.allocation, value, bound, _gap(value, bound), status, allocator, beside, before, history)
 
 

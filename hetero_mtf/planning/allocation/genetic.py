@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hetero_mtf.planning.allocation.genetic_islands import Evolution, Search
-from hetero_mtf.planning.allocation.partition import best_cut
+from hetero_mtf.planning.allocation.partition import best_partition
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, check_stages
 
 _FEW = 16  # stages, for which the usual evolution is enough
@@ -25,7 +25,7 @@ class Evolved:
     ----------
     allocation : the best; where `broken` is not 0, the one that comes nearest to the limits.
     value : its J, seconds.
-    value_before_polish : J before its cuts were made the best for its order of groups, seconds.
+    value_before_local_search : J before its cuts were made the best for its order of groups, seconds.
     broken : 0 if the allocation fits in memory and has the stages asked for; else how many blocks do not fit.
     generations : how many there were.
     history : (generations,) best J after each, seconds; infinite while none fits.
@@ -34,7 +34,7 @@ class Evolved:
 
     allocation: Allocation
     value: float
-    value_before_polish: float
+    value_before_local_search: float
     broken: int
     generations: int
     history: tuple[float, ...]
@@ -78,7 +78,7 @@ def genetic_allocation(
     device that is worth its transfer only with other cuts too. Stages that memory cannot hold give up blocks to their neighbours; what
     still breaks a limit is worse than anything that does not. The best of old and new, no two of the same J, live on, so the best never
     gets worse. The equal and the proportional cut are in the first population, so J is never above theirs where they fit; the exact optimum
-    is not. Last, the cuts are made the best for the order found (`cuts.best_cut`); J before that is kept too. Heuristic; O(rows * groups *
+    is not. Last, the cuts are made the best for the order found (`best_partition`); J before that is kept too. Heuristic; O(rows * groups *
     log(groups) + decoded rows * groups * blocks * (groups + log(blocks))) a generation.
 
     References
@@ -98,7 +98,7 @@ def genetic_allocation(
     broken = int(search.evaluation.broken(search.best)[0])
     before = value = problem.value(allocation)
     if not broken:
-        polished = best_cut(problem, allocation.groups, before)
+        polished = best_partition(problem, allocation.groups, before)
         if polished.answer is not None:
             allocation, value = polished.answer, problem.value(polished.answer)
     return Evolved(allocation, value, before, broken, search.generation, tuple(search.history), search.state())

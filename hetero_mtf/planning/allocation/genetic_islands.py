@@ -13,7 +13,7 @@ from hetero_mtf.planning.allocation.fluid_bound import Fluid
 from hetero_mtf.planning.allocation.genetic_decode import decoded, drawn_sequences
 from hetero_mtf.planning.allocation.genetic_operators import Change, crossed
 from hetero_mtf.planning.allocation.genetic_population import Evaluation, Genomes
-from hetero_mtf.planning.allocation.partition import equal_cut, proportional_cut, proportional_starts
+from hetero_mtf.planning.allocation.partition import equal_partition, proportional_partition, proportional_starts
 from hetero_mtf.planning.allocation.problem import ChainProblem
 
 STATE_VERSION = 1
@@ -60,11 +60,11 @@ class Search:
         self.history: list[float] = []
         made = [self._fresh(evolution.kept) for _ in range(evolution.islands)]
         self.genomes = Genomes(np.concatenate([g.order for g in made]), np.concatenate([g.starts for g in made]))
-        for at, cut in enumerate((equal_cut(problem, stages), proportional_cut(problem, stages))):
+        for at, cut in enumerate((equal_partition(problem, stages), proportional_partition(problem, stages))):
             self.genomes.order[at], self.genomes.starts[at] = self.evaluation.genome(cut)
         self.genomes = self.evaluation.repaired(self.evaluation.valid(self.genomes))
-        worth = self.evaluation.worth(self.genomes)
-        self.score, self.largest_s = worth.score, worth.largest_s
+        fitness = self.evaluation.fitness(self.genomes)
+        self.score, self.largest_s = fitness.score, fitness.largest_s
         self.best, self.best_score = self.genomes.rows(np.array([self.score.argmin()])), float(self.score.min())
         self.island_best = self.score.reshape(evolution.islands, -1).min(axis=1)
         self.waited = np.zeros(evolution.islands, int)
@@ -111,8 +111,8 @@ class Search:
         self.change.refill(children, anew, largest_s[anew])
         self._decode(children, largest_s)
         children = self.evaluation.repaired(self.evaluation.valid(children))
-        worth = self.evaluation.worth(children)
-        self._select(children, worth.score, worth.largest_s)
+        fitness = self.evaluation.fitness(children)
+        self._select(children, fitness.score, fitness.largest_s)
         self.generation += 1
         if self.generation % e.migration == 0:
             self._migrate()
@@ -170,12 +170,12 @@ class Search:
             if island == int(best.argmin()):
                 continue
             fresh = self.evaluation.repaired(self.evaluation.valid(self._fresh(e.kept)))
-            worth = self.evaluation.worth(fresh)
+            fitness = self.evaluation.fitness(fresh)
             here = slice(island * e.kept, (island + 1) * e.kept)
-            by = np.argsort(worth.score, kind="stable")
+            by = np.argsort(fitness.score, kind="stable")
             self.genomes.order[here], self.genomes.starts[here] = fresh.rows(by)
-            self.score[here], self.largest_s[here] = worth.score[by], worth.largest_s[by]
-            self.waited[island], self.island_best[island] = 0, worth.score.min()
+            self.score[here], self.largest_s[here] = fitness.score[by], fitness.largest_s[by]
+            self.waited[island], self.island_best[island] = 0, fitness.score.min()
 
     def state(self) -> dict[str, Any]:
         """Return all that the next generation depends on, for JSON."""

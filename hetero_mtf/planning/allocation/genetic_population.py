@@ -29,7 +29,7 @@ class Genomes(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Worth:
+class Fitness:
     """How good allocations are.
 
     Parameters
@@ -79,7 +79,7 @@ class Evaluation:
         self._offset = 2.0 * float(problem.until[:, -1].max()) + 1.0
         self._flat = (problem.until + self._offset * np.arange(len(problem.groups))[:, None]).ravel()
 
-    def worth(self, genomes: Genomes) -> Worth:
+    def fitness(self, genomes: Genomes) -> Fitness:
         """Return how good allocations are; they must be valid but for memory and the number of stages."""
         groups, starts = genomes.order[:, : self.width], genomes.starts
         seconds = self.stage_s(genomes)
@@ -90,7 +90,7 @@ class Evaluation:
         largest = np.maximum(seconds.max(axis=1), sent.max(axis=1, initial=0.0))
         score = seconds.sum(axis=1) + sent.sum(axis=1) + (self.problem.microbatches - 1) * largest
         broken = self.broken(genomes)
-        return Worth(np.where(broken > 0, self.too_much * (1.0 + broken) + score, score), largest)
+        return Fitness(np.where(broken > 0, self.too_much * (1.0 + broken) + score, score), largest)
 
     def stage_s(self, genomes: Genomes) -> np.ndarray:
         """Return the (rows, most stages) seconds of each stage, 0 where there is none."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, check_stages
-from hetero_mtf.planning.solvers.apportionment import even
+from hetero_mtf.planning.solvers.apportionment import equal_sizes
 from hetero_mtf.planning.solvers.bottleneck import LeastSum, LeastValue, minimise
 from hetero_mtf.planning.solvers.window import time_reach, window_minimum
 
@@ -16,7 +16,7 @@ _TERMS = 2_000_000  # stages there can be; for more the largest one is rounded u
 _GRID = 1e-4  # of the largest stage
 
 
-def equal_cut(problem: ChainProblem, stages: int | None = None) -> Allocation:
+def equal_partition(problem: ChainProblem, stages: int | None = None) -> Allocation:
     """Return stages of as many blocks each as whole blocks allow, on the groups in their order.
 
     Groups that share a device with one before them are passed over. Memory is not looked at.
@@ -36,14 +36,14 @@ def equal_cut(problem: ChainProblem, stages: int | None = None) -> Allocation:
     >>> links = np.zeros((2, 2))
     >>> problem = ChainProblem(np.array([[1.0, 1, 1], [9, 2, 2]]), ((0,), (1,)), np.ones(2), links, links, np.ones(3), np.ones(3),
     ...     np.full(2, np.inf), microbatches=5)
-    >>> equal_cut(problem)
+    >>> equal_partition(problem)
     Allocation(cuts=(0, 2), groups=(0, 1))
     """
     groups = groups_in_order(problem, stages)
-    return _allocation(even(problem.blocks, len(groups)).sizes, groups)
+    return _allocation(equal_sizes(problem.blocks, len(groups)).sizes, groups)
 
 
-def proportional_cut(problem: ChainProblem, stages: int | None = None) -> Allocation:
+def proportional_partition(problem: ChainProblem, stages: int | None = None) -> Allocation:
     """Return stages whose work is in proportion to the speed of their groups, on the groups in their order.
 
     Parameters
@@ -95,7 +95,7 @@ def spaced(starts: np.ndarray, blocks: int) -> np.ndarray:
     return np.asarray(np.minimum(risen, blocks - starts.shape[1] + places))
 
 
-def best_cut(
+def best_partition(
     problem: ChainProblem, groups: Sequence[int], known: float = math.inf, out_of_time: Callable[[], bool] = lambda: False
 ) -> LeastValue[Allocation]:
     """Return the cuts of least J for groups in a fixed order, all of them used.

@@ -37,7 +37,7 @@ class ChainProblem:
     microbatches : M, at least 1.
     schedule : "1f1b" or "interleaved": a stage with b stages behind it holds min(M, b + 1) microbatches; "fill_drain": all M.
     shares : (groups,) for each group the part of the work that each of its devices has; empty for equal parts.
-    whole_weights : (groups,) whether each device of a group holds the fixed bytes whole, as under a batch split; empty where the
+    integer_weights : (groups,) whether each device of a group holds the fixed bytes whole, as under a batch split; empty where the
         fixed bytes are split in proportion too, as under a filter split.
     replicas : replicas of the pipeline; each has the devices at its place in every group, and sends to its own only.
 
@@ -77,7 +77,7 @@ class ChainProblem:
     microbatches: int
     schedule: str = "1f1b"
     shares: tuple[tuple[float, ...], ...] = ()
-    whole_weights: tuple[bool, ...] = ()
+    integer_weights: tuple[bool, ...] = ()
     replicas: int = 1
 
     def __post_init__(self) -> None:
@@ -189,7 +189,7 @@ class ChainProblem:
         members = len(self.groups[group])
         shares = np.array(self.shares[group] if self.shares else [1.0] * members)
         shares = shares / shares.sum()
-        whole = bool(self.whole_weights) and self.whole_weights[group]
+        whole = bool(self.integer_weights) and self.integer_weights[group]
         return (shares > 0).astype(float) if whole else shares, shares
 
     def shortfall_bytes(self, allocation: Allocation) -> float:
@@ -356,6 +356,6 @@ def _share_faults(problem: ChainProblem) -> list[str]:
         faults.append("shares must have one number a device of each group")
     elif not all(all(math.isfinite(s) and s >= 0 for s in shares) and sum(shares) > 0 for shares in problem.shares):
         faults.append("shares must be finite, none negative, and one of each group above zero")
-    if problem.whole_weights and len(problem.whole_weights) != len(problem.groups):
-        faults.append("whole_weights must have one entry a group")
+    if problem.integer_weights and len(problem.integer_weights) != len(problem.groups):
+        faults.append("integer_weights must have one entry a group")
     return faults

@@ -66,7 +66,7 @@ class PairLinks:
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class AllReduceCost:
     """One way to make an all-reduce, and what it takes.
 
     Parameters
@@ -89,7 +89,7 @@ class Choice:
 
 
 @functools.lru_cache(maxsize=4096)
-def priced(rule: CollectiveRule, links: PairLinks) -> Choice:
+def priced(rule: CollectiveRule, links: PairLinks) -> AllReduceCost:
     """Return what an all-reduce by a rule takes among devices.
 
     With equal links of latency a and b seconds a byte, and p devices, p a power of two where it matters, n bytes take
@@ -111,12 +111,12 @@ def priced(rule: CollectiveRule, links: PairLinks) -> Choice:
     if rule.method in ("ring", "nccl"):
         latencies, slownesses = links.around()
         segments = rule.segments or (1 / count,) * count
-        return Choice(rule, 2 * (count - 1) * max(latencies), slowest_link_s_per_byte(segments, slownesses))
+        return AllReduceCost(rule, 2 * (count - 1) * max(latencies), slowest_link_s_per_byte(segments, slownesses))
     levels = rounds(rule.method, count, hosts=links.hosts, leaders=rule.leaders or "ring")
     lines = [_slowest(links.lines(level)) for level in levels]
     plain = [line[0] for line in lines if len(line) == 1]
     fixed_s, slope = (math.fsum(values) for values in zip(*plain)) if plain else (0.0, 0.0)
-    return Choice(rule, fixed_s, slope, tuple(line for line in lines if len(line) > 1))
+    return AllReduceCost(rule, fixed_s, slope, tuple(line for line in lines if len(line) > 1))
 
 
 def _slowest(lines: Sequence[_Line]) -> tuple[_Line, ...]:
@@ -129,7 +129,7 @@ def _slowest(lines: Sequence[_Line]) -> tuple[_Line, ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def choices(links: PairLinks, segmented: bool = False) -> tuple[Choice, ...]:
+def choices(links: PairLinks, segmented: bool = False) -> tuple[AllReduceCost, ...]:
     """Return every method that the measured links price, simpler ones first; no exchange among more than 32 devices.
 
     Parameters
@@ -186,7 +186,7 @@ def cheapest_by_size(axes: Sequence[Sequence[PairLinks]], segmented: bool) -> tu
     return tuple(found)
 
 
-def _together(prices: Sequence[Sequence[Choice]], tensor_bytes: float) -> float:
+def _together(prices: Sequence[Sequence[AllReduceCost]], tensor_bytes: float) -> float:
     return sum(max(choice.seconds(tensor_bytes) for choice in groups) for groups in prices)
 
 

@@ -12,11 +12,11 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import Ring
 from hetero_mtf.planning.layout.arrangement import takes_statistics
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
-from hetero_mtf.planning.layout.resharding import Lying, Move, input_of, moves, output_of
+from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout, input_of, output_of, reshardings
 
 
 @dataclasses.dataclass(frozen=True)
-class _Groups:
+class _DeviceMembership:
     """The groups in which the processors along an axis meet.
 
     Parameters
@@ -59,23 +59,23 @@ class Clocks:
         self.now, self.busy, self.sending = (np.zeros(len(stage.devices)) for _ in range(3))
         self.entries = {entry.layer: entry for entry in stage.layouts}
         self.places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
-        self._brought: set[tuple[int, Lying]] = set()  # layers whose outputs were moved, and how they lie then
+        self._brought: set[tuple[int, TensorLayout]] = set()  # layers whose outputs were moved, and how they lie then
         self._brings: set[tuple[int, int]] = set()  # such layers, and the reader that they were moved for
         self._returns: set[tuple[int, int]] = set()  # layers, and the first of the columns that want their outputs alike
-        self._along: dict[str, _Groups] = {}
-        self._parts: dict[tuple[str, Lying], list[float]] = {}
+        self._along: dict[str, _DeviceMembership] = {}
+        self._parts: dict[tuple[str, TensorLayout], list[float]] = {}
         names = [costs.profile.cluster.devices[d].tf_device for d in stage.devices]
-        found, self._turns = np.unique(names, return_inverse=True)
+        found, self._device_numbers = np.unique(names, return_inverse=True)
         self._alone = len(found) == len(names)
-        self._held_as: dict[int, Lying] = {}
-        self._wanted_as: dict[int, Lying] = {}
+        self._held_as: dict[int, TensorLayout] = {}
+        self._wanted_as: dict[int, TensorLayout] = {}
         self._spent: dict[int, dict[str, np.ndarray]] = {}
         self._lay_down()
 
     def _lay_down(self) -> None:
         """Note how each layer lies, wants its inputs and what its passes take, once for all that are laid out alike."""
-        known: dict[tuple[object, ...], tuple[Lying, Lying, int]] = {}
-        columns: set[tuple[int, str, Lying]] = set()
+        known: dict[tuple[object, ...], tuple[TensorLayout, TensorLayout, int]] = {}
+        columns: set[tuple[int, str, TensorLayout]] = set()
         for entry in self.stage.layouts:
             lies = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis
             if lies not in known:
@@ -92,7 +92,7 @@ class Clocks:
         """Let every processor compute its part of a layer; those on one TensorFlow device take turns."""
         spent = self._spent[entry.layer][step_pass]
         self.busy += spent
-        self.now += spent if self._alone else np.bincount(self._turns, spent)[self._turns]
+        self.now += spent if self._alone else np.bincount(self._device_numbers, spent)[self._device_numbers]
 
     def _parts_of(self, parts: Sequence[int], axis: str) -> np.ndarray:
         found: np.ndarray = np.array(parts)[self.places[axis]] if parts else np.zeros(len(self.now), int)
@@ -110,8 +110,8 @@ class Clocks:
                 self._join_statistics(entry, forward=True)
         for index in self.costs.graph.outputs:
             if index in self._held_as:
-                lying = self._held_as[index]
-                self._bring((index,), Lying((), "", lying.samples, lying.batch_axis), -1)
+                tensor_layout = self._held_as[index]
+                self._bring((index,), TensorLayout((), "", tensor_layout.samples, tensor_layout.batch_axis), -1)
 
     def backward(self) -> None:
         """Walk the layers that train, or that one before them does, in reverse."""
@@ -152,27 +152,27 @@ class Clocks:
             if (source, entry.layer) in self._returns:
                 self._all_reduce(entry.axis, self._wanted_as[entry.layer], self._bytes(source))
             if (source, entry.layer) in self._brings:
-                for move in reversed(moves(self._held_as[source], self._wanted_as[entry.layer])):
+                for move in reversed(reshardings(self._held_as[source], self._wanted_as[entry.layer])):
                     self._make(move.reverse, source)
 
-    def _bring(self, sources: Iterable[int], wanted: Lying, reader: int) -> None:
-        """Move the outputs of some layers to where `reader` wants them, unless an earlier reader did."""
+    def _bring(self, sources: Iterable[int], wanted: TensorLayout, reader: int) -> None:
+        """Resharding the outputs of some layers to where `reader` wants them, unless an earlier reader did."""
         for source in sources:
             held = self._held_as.get(source, wanted)
             if held is wanted or held == wanted or (source, wanted) in self._brought:
                 continue
             self._brought.add((source, wanted))
             self._brings.add((source, reader))
-            for move in moves(held, wanted):
+            for move in reshardings(held, wanted):
                 self._make(move, source)
 
-    def _make(self, move: Move, layer: int) -> None:
+    def _make(self, move: Resharding, layer: int) -> None:
         if move.kind != "slice":
-            held = self._held_bytes(move.axis, move.lying, self._bytes(layer))
-            self._meet(move.axis, [ring.move_s(move, n) for ring, n in held])
+            held = self._held_bytes(move.axis, move.tensor_layout, self._bytes(layer))
+            self._meet(move.axis, [ring.reshard_s(move, n) for ring, n in held])
 
-    def _all_reduce(self, axis: str, lying: Lying, whole_bytes: float) -> None:
-        self._meet(axis, [ring.all_reduce_s(n) for ring, n in self._held_bytes(axis, lying, whole_bytes)])
+    def _all_reduce(self, axis: str, tensor_layout: TensorLayout, full_bytes: float) -> None:
+        self._meet(axis, [ring.all_reduce_s(n) for ring, n in self._held_bytes(axis, tensor_layout, full_bytes)])
 
     def _join_statistics(self, entry: LayerLayout, forward: bool) -> None:
         """Batch norm over a split batch: an all-gather of two numbers a channel and processor forward, an all-reduce of them backward."""
@@ -180,30 +180,30 @@ class Clocks:
         if not entry.samples or not takes_statistics(layer):
             return
         statistics, apart = 2 * layer.units * self.costs.graph.item_bytes, len(entry.samples)
-        lying = Lying(entry.sizes, entry.axis if entry.sizes else "")
-        held = self._held_bytes(entry.batch_axis, lying, statistics)
+        tensor_layout = TensorLayout(entry.sizes, entry.axis if entry.sizes else "")
+        held = self._held_bytes(entry.batch_axis, tensor_layout, statistics)
         self._meet(entry.batch_axis, [ring.all_gather_s(apart * n) if forward else ring.all_reduce_s(n) for ring, n in held])
 
     def _join_scores(self, entry: LayerLayout) -> None:
         """Attention that is split by channels: an all-reduce of the scores forward, and of their gradients backward."""
-        whole_bytes = self.costs.memory.score_bytes[entry.layer]
-        if entry.layout == "split" and whole_bytes:
+        full_bytes = self.costs.memory.score_bytes[entry.layer]
+        if entry.layout == "split" and full_bytes:
             held = self._held_as[entry.layer]
-            self._all_reduce(entry.axis, Lying((), "", held.samples, held.batch_axis), whole_bytes)
+            self._all_reduce(entry.axis, TensorLayout((), "", held.samples, held.batch_axis), full_bytes)
 
-    def _held_bytes(self, axis: str, lying: Lying, whole_bytes: float) -> list[tuple[Ring, float]]:
+    def _held_bytes(self, axis: str, tensor_layout: TensorLayout, full_bytes: float) -> list[tuple[Ring, float]]:
         """Return, for each group of processors along an axis, their links and the bytes of a tensor that they hold together."""
         along = self._groups(axis)
         if len(self.places) < 2:
-            return [(ring, whole_bytes) for ring in along.rings]
-        if (axis, lying) not in self._parts:
-            self._parts[axis, lying] = [self._part(axis, lying, first) for first in along.firsts]
-        return [(ring, part * whole_bytes) for ring, part in zip(along.rings, self._parts[axis, lying])]
+            return [(ring, full_bytes) for ring in along.rings]
+        if (axis, tensor_layout) not in self._parts:
+            self._parts[axis, tensor_layout] = [self._part(axis, tensor_layout, first) for first in along.firsts]
+        return [(ring, part * full_bytes) for ring, part in zip(along.rings, self._parts[axis, tensor_layout])]
 
-    def _part(self, axis: str, lying: Lying, first: int) -> float:
+    def _part(self, axis: str, tensor_layout: TensorLayout, first: int) -> float:
         """Return the part of a tensor that the group along an axis with a given first processor holds together."""
         part = 1.0
-        for other, (_, parts) in lying.by_axis.items():
+        for other, (_, parts) in tensor_layout.by_axis.items():
             if other != axis:
                 part *= parts[int(self.places[other][first])] / sum(parts)
         return part
@@ -222,7 +222,7 @@ class Clocks:
         graph = self.costs.graph
         return self.costs.profile.batch_size * math.prod(graph.layers[layer].output_shape) * graph.item_bytes
 
-    def _groups(self, axis: str) -> _Groups:
+    def _groups(self, axis: str) -> _DeviceMembership:
         """Return the processors in groups that differ in their place on one axis only; none where nobody meets on it."""
         if axis not in self._along:
             size, inner = dict(self.stage.axes).get(axis, 1), 1
@@ -234,7 +234,7 @@ class Clocks:
             groups = np.swapaxes(at, 1, 2).reshape(-1, size).tolist() if size > 1 else []
             rings = [self.costs.ring(tuple(self.stage.devices[at] for at in group)) for group in groups]
             now, sending = (clocks.reshape(-1, size, inner) for clocks in (self.now, self.sending))
-            self._along[axis] = _Groups(size, [group[0] for group in groups], rings, now, sending)
+            self._along[axis] = _DeviceMembership(size, [group[0] for group in groups], rings, now, sending)
         return self._along[axis]
 
     def _meet(self, axis: str, seconds: Sequence[float]) -> None:
@@ -244,6 +244,6 @@ class Clocks:
             along.sending[:] += seconds[0]
             along.now[:] = np.maximum.reduce(self.now) + seconds[0]
         elif seconds:
-            sending_s = np.reshape(seconds, (len(along.now), 1, -1))
-            along.sending[:] += sending_s
-            along.now[:] = np.maximum.reduce(along.now, axis=1, keepdims=True) + sending_s
+            communication_s = np.reshape(seconds, (len(along.now), 1, -1))
+            along.sending[:] += communication_s
+            along.now[:] = np.maximum.reduce(along.now, axis=1, keepdims=True) + communication_s

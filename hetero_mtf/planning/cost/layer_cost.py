@@ -225,7 +225,7 @@ class Costs:
         found: list[int] = np.argsort(self.beside_s, kind="stable").tolist()
         return found
 
-    def turns(self, devices: Sequence[int]) -> np.ndarray:
+    def processors_per_device(self, devices: Sequence[int]) -> np.ndarray:
         """Return the (devices,) number of the processors given that share each one's TensorFlow device, itself too: they take turns.
 
         Parameters

@@ -11,9 +11,9 @@ import numpy as np
 
 from hetero_mtf.devices import Device
 from hetero_mtf.errors import ProfileError
-from hetero_mtf.planning.cost.all_reduce import Choice, PairLinks, cheapest_by_size, choices, priced
+from hetero_mtf.planning.cost.all_reduce import AllReduceCost, PairLinks, cheapest_by_size, choices, priced
 from hetero_mtf.planning.layout.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
-from hetero_mtf.planning.layout.resharding import Move
+from hetero_mtf.planning.layout.resharding import Resharding
 from hetero_mtf.planning.plan.collective_rule import rule_for
 from hetero_mtf.planning.profile.profile import Profile
 
@@ -39,26 +39,26 @@ class Ring:
     pairs: PairLinks | None = None
     rules: Rules | None = None
 
-    def all_gather_s(self, whole_bytes: float) -> float:
+    def all_gather_s(self, full_bytes: float) -> float:
         """Return the seconds to make a tensor whole on every device: (p-1)/p * n * b + (p-1) * a.
 
         Parameters
         ----------
-        whole_bytes : n, bytes of the whole tensor.
+        full_bytes : n, bytes of the whole tensor.
         """
         steps = self.devices - 1
-        return steps / self.devices * whole_bytes * self.seconds_per_byte + steps * self.latency_s
+        return steps / self.devices * full_bytes * self.seconds_per_byte + steps * self.latency_s
 
-    def reduce_scatter_s(self, whole_bytes: float) -> float:
+    def reduce_scatter_s(self, full_bytes: float) -> float:
         """Return the seconds to leave each device its slice of a sum; as many as to gather the slices.
 
         Parameters
         ----------
-        whole_bytes : n, bytes of the whole tensor.
+        full_bytes : n, bytes of the whole tensor.
         """
-        return self.all_gather_s(whole_bytes)
+        return self.all_gather_s(full_bytes)
 
-    def move_s(self, move: Move, whole_bytes: float) -> float:
+    def reshard_s(self, move: Resharding, full_bytes: float) -> float:
         """Return the seconds of a move of a tensor; a slice sends nothing.
 
         In an all-gather every processor sends its part to all others and receives theirs; what the busiest one sends or receives
@@ -67,17 +67,17 @@ class Ring:
 
         Parameters
         ----------
-        move : Move.
-        whole_bytes : n, bytes of the tensor along the move's axis.
+        move : Resharding.
+        full_bytes : n, bytes of the tensor along the move's axis.
         """
         if move.kind == "slice":
             return 0.0
         key = move.kind, move.before, move.after
         if key not in self._busiest:
             self._busiest[key] = self._most(move)
-        return self.sent_s(self.devices - 1, self._busiest[key] * whole_bytes)
+        return self.sent_s(self.devices - 1, self._busiest[key] * full_bytes)
 
-    def _most(self, move: Move) -> float:
+    def _most(self, move: Resharding) -> float:
         """Return the part of a tensor that the busiest processor sends or receives in a move."""
         held = np.array(move.before) / sum(move.before)
         if move.kind == "all_gather":
@@ -95,25 +95,25 @@ class Ring:
         """
         return messages * self.latency_s + sent_bytes * self.seconds_per_byte
 
-    def all_reduce_s(self, whole_bytes: float) -> float:
+    def all_reduce_s(self, full_bytes: float) -> float:
         """Return the seconds to add a tensor up over all devices, by the rules' method or the cheapest; `all_reduce.priced`.
 
         Parameters
         ----------
-        whole_bytes : n, bytes of the tensor.
+        full_bytes : n, bytes of the tensor.
         """
         if self.devices < 2:
             return 0.0
-        if whole_bytes not in self._summed:
-            self._summed[whole_bytes] = self._all_reduce_s(whole_bytes)
-        return self._summed[whole_bytes]
+        if full_bytes not in self._summed:
+            self._summed[full_bytes] = self._all_reduce_s(full_bytes)
+        return self._summed[full_bytes]
 
-    def _all_reduce_s(self, whole_bytes: float) -> float:
+    def _all_reduce_s(self, full_bytes: float) -> float:
         if self.rules is None:
-            return min(choice.seconds(whole_bytes) for choice in self._choices)
-        rule = rule_for(self.rules, "all_reduce", whole_bytes)
-        several = "butterfly" if whole_bytes <= BUTTERFLY_UP_TO_BYTES else "ring"
-        return priced(rule or CollectiveRule("all_reduce", "exchange" if self.devices == 2 else several), self._pairs).seconds(whole_bytes)
+            return min(choice.seconds(full_bytes) for choice in self._choices)
+        rule = rule_for(self.rules, "all_reduce", full_bytes)
+        several = "butterfly" if full_bytes <= BUTTERFLY_UP_TO_BYTES else "ring"
+        return priced(rule or CollectiveRule("all_reduce", "exchange" if self.devices == 2 else several), self._pairs).seconds(full_bytes)
 
     @functools.cached_property
     def _summed(self) -> dict[float, float]:
@@ -130,7 +130,7 @@ class Ring:
         return self.pairs or _uniform(self)
 
     @functools.cached_property
-    def _choices(self) -> tuple[Choice, ...]:
+    def _choices(self) -> tuple[AllReduceCost, ...]:
         return choices(self._pairs)
 
 

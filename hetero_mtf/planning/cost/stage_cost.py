@@ -18,13 +18,13 @@ class Spent:
     Parameters
     ----------
     seconds : until the slowest of them is done.
-    busy_s : (processors,) seconds that each computes.
-    sending_s : (processors,) seconds that each spends in the stage's own collectives.
+    compute_s : (processors,) seconds that each computes.
+    communication_s : (processors,) seconds that each spends in the stage's own collectives.
     """
 
     seconds: float
-    busy_s: tuple[float, ...]
-    sending_s: tuple[float, ...]
+    compute_s: tuple[float, ...]
+    communication_s: tuple[float, ...]
 
 
 @dataclasses.dataclass(frozen=True)

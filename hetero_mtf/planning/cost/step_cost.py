@@ -31,14 +31,14 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce", memor
     Notes
     -----
     Forward, a row ends in an all-reduce of its output, an input that lies otherwise than a layer wants it is moved once for all that want
-    it so (`moves`), a split output that leaves the network is gathered, and batch norm gathers the statistics of a split batch, and
+    it so (`reshardings`), a split output that leaves the network is gathered, and batch norm gathers the statistics of a split batch, and
     attention that is split adds its scores up. Backward, columns that read one input end in one all-reduce of its gradient where anything
     before them trains, every move is made in reverse, batch norm adds up two sums a channel, and attention the gradients of its scores. The
     gradients of weights whose layer splits the batch are added up along its axis: TensorFlow starts each as soon as it is there, but
     sending takes a CPU's time from computing, so all their bytes are charged, with the latency of one all-reduce and what each tensor adds
     to it (`Link.message_s`, to each other processor), before the update. Butterfly mixing sends the weights to one partner after it
     instead. Processors on one TensorFlow device take turns. Before all that the step is called and its batch handed over, as long as the
-    profile says (`call_s`). Loss, regularizers and metrics are not counted.
+    profile says (`launch_s`). Loss, regularizers and metrics are not counted.
     O(layers * devices).
     """
     clocks = Clocks(costs, stage)
@@ -53,12 +53,12 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce", memor
             clocks.compute(entry, "update")
     if gradient_sync == "butterfly_mixing":
         clocks.mix_weights()
-    worked_s, called_s = float(clocks.now.max()), call_s(costs)
+    worked_s, called_s = float(clocks.now.max()), launch_s(costs)
     step_s = called_s + worked_s
     return Prediction(step_s, forward_s, backward_s, worked_s - forward_s - backward_s, _parts(clocks, step_s, memory), called_s)
 
 
-def call_s(costs: Costs) -> float:
+def launch_s(costs: Costs) -> float:
     """Return the seconds to call a step and to hand its batch to the devices, the same under every plan.
 
     Parameters
@@ -67,7 +67,7 @@ def call_s(costs: Costs) -> float:
     """
     profile, graph = costs.profile, costs.graph
     elements = sum(math.prod(graph.layers[index].output_shape) for index in graph.inputs)
-    return profile.call_s + profile.feed_s_per_byte * profile.batch_size * elements * graph.item_bytes
+    return profile.launch_s + profile.feed_s_per_byte * profile.batch_size * elements * graph.item_bytes
 
 
 def _parts(clocks: Clocks, step_s: float, reckoned: bool) -> tuple[DevicePart, ...]:

@@ -109,16 +109,16 @@ class DevicePart:
     Parameters
     ----------
     device : the device's name.
-    busy_s : seconds it computes.
-    sending_s : seconds it takes part in all-reduces and all-gathers.
-    waiting_s : seconds it waits for other devices.
+    compute_s : seconds it computes.
+    communication_s : seconds it takes part in all-reduces and all-gathers.
+    idle_s : seconds it waits for other devices.
     memory_bytes : bytes of its variables, optimizer slots, gradients and activations.
     """
 
     device: str
-    busy_s: float
-    sending_s: float
-    waiting_s: float
+    compute_s: float
+    communication_s: float
+    idle_s: float
     memory_bytes: int = 0
 
 
@@ -128,12 +128,12 @@ class Prediction:
 
     Parameters
     ----------
-    step_s : seconds of the whole step; forward_s + backward_s + update_s + call_s.
+    step_s : seconds of the whole step; forward_s + backward_s + update_s + launch_s.
     forward_s : seconds until the output is whole, all-reduces and all-gathers included.
     backward_s : seconds of the backward pass, all-reduces and all-gathers included.
     update_s : seconds of the optimizer on the slowest device.
     parts : one for each device of the plan that is in a stage; all of them wait while the step is called.
-    call_s : seconds to call the step and hand over its batch.
+    launch_s : seconds to call the step and hand over its batch.
     """
 
     step_s: float
@@ -141,7 +141,7 @@ class Prediction:
     backward_s: float
     update_s: float
     parts: tuple[DevicePart, ...]
-    call_s: float = 0.0
+    launch_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,17 +173,17 @@ class Alternative:
     strategy : the strategy that made it.
     step_s : its predicted seconds a step; None if the strategy made no plan.
     reason : why it was not taken.
-    binding : what the device that waits least does in it; None if that is not known.
+    bottleneck : what the device that waits least does in it; None if that is not known.
     """
 
     strategy: str
     step_s: float | None
     reason: str
-    binding: DevicePart | None = None
+    bottleneck: DevicePart | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class DeviceWorth:
+class DeviceContribution:
     """Whether a device is worth using.
 
     Parameters

@@ -13,7 +13,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import Ring
 from hetero_mtf.planning.layout.arrangement import shared, split_units, splits_batch, takes_statistics
 from hetero_mtf.planning.layout.records import BATCH_AXIS, FILTER_AXIS, LayerLayout, Stage
-from hetero_mtf.planning.layout.resharding import Lying, moves
+from hetero_mtf.planning.layout.resharding import TensorLayout, reshardings
 from hetero_mtf.planning.layout_search.objective import LayoutCost
 from hetero_mtf.planning.layout_search.space import VECTORS, Space, State, Vector, flattened, state_of
 from hetero_mtf.planning.profile.curve import PASSES
@@ -85,7 +85,9 @@ def _charge(costs: Costs, stage: Stage, slowest: dict[tuple[int, State], int]) -
             for step_pass, counts in zip(PASSES, (True, trains, own)):
                 spent = spent + costs.spent_on(entry, stage, step_pass) if counts else spent
         for entry in entries:
-            slowest.setdefault((entry.layer, state_of(entry, grid=True)), int((spent * costs.turns(stage.devices)).argmax()))
+            slowest.setdefault(
+                (entry.layer, state_of(entry, grid=True)), int((spent * costs.processors_per_device(stage.devices)).argmax())
+            )
 
 
 class GridCost(LayoutCost):
@@ -108,28 +110,28 @@ class GridCost(LayoutCost):
         self._added: dict[tuple[float, int], float] = {}
         super().__init__(costs, space)
 
-    def move_s(self, index: int, held: int, wanted: int) -> tuple[float, float]:
+    def reshard_s(self, index: int, held: int, wanted: int) -> tuple[float, float]:
         """Return the seconds of bringing an output from one lying to another, and of the way back of its gradient, as `LayoutCost`."""
-        whole_bytes, trains = self.output_bytes(index), self.costs.trains_before[index]
-        key = whole_bytes, held, wanted
+        full_bytes, trains = self.output_bytes(index), self.costs.trains_before[index]
+        key = full_bytes, held, wanted
         if key not in self._brings:
-            made = moves(self.lying(held), self.lying(wanted)) if held != wanted else []
+            made = reshardings(self.tensor_layout(held), self.tensor_layout(wanted)) if held != wanted else []
             there, back = 0.0, 0.0
             for move in made:
-                parts = self._groups_of(move.lying, move.axis)
-                groups = [(ring, part * whole_bytes) for part, rings in parts for ring in rings]
-                there += max(ring.move_s(move, n) for ring, n in groups)
-                back += max(ring.move_s(move.reverse, n) for ring, n in groups)
+                parts = self._groups_of(move.tensor_layout, move.axis)
+                groups = [(ring, part * full_bytes) for part, rings in parts for ring in rings]
+                there += max(ring.reshard_s(move, n) for ring, n in groups)
+                back += max(ring.reshard_s(move.reverse, n) for ring, n in groups)
             self._brings[key] = there, back
         there, back = self._brings[key]
         return there, back if trains else 0.0
 
-    def reduce_s(self, whole_bytes: float, lying: int) -> float:
+    def reduce_s(self, full_bytes: float, tensor_layout: int) -> float:
         """Return the seconds of an all-reduce of a tensor along the rows, as `LayoutCost`."""
-        if (whole_bytes, lying) not in self._added:
-            held = self._groups_of(self.lying(lying), FILTER_AXIS)
-            self._added[whole_bytes, lying] = max(ring.all_reduce_s(part * whole_bytes) for part, rings in held for ring in rings)
-        return self._added[whole_bytes, lying]
+        if (full_bytes, tensor_layout) not in self._added:
+            held = self._groups_of(self.tensor_layout(tensor_layout), FILTER_AXIS)
+            self._added[full_bytes, tensor_layout] = max(ring.all_reduce_s(part * full_bytes) for part, rings in held for ring in rings)
+        return self._added[full_bytes, tensor_layout]
 
     def _batch_s(self, index: int, state: State) -> float:
         _, sizes, samples = state if len(state) > 2 else (*state, ())
@@ -153,12 +155,12 @@ class GridCost(LayoutCost):
     def _rate(self) -> float:
         """Return the seconds a byte of one all-reduce of all gradients along the columns, each with an equal part of every weight."""
         columns = self._groups[BATCH_AXIS]
-        whole_bytes = self._trained_bytes(range(len(self.graph.layers))) / len(columns)
-        return max(ring.all_reduce_s(whole_bytes) for ring in columns) / whole_bytes if whole_bytes else 0.0
+        full_bytes = self._trained_bytes(range(len(self.graph.layers))) / len(columns)
+        return max(ring.all_reduce_s(full_bytes) for ring in columns) / full_bytes if full_bytes else 0.0
 
-    def _groups_of(self, lying: Lying, axis: str) -> list[tuple[float, list[Ring]]]:
+    def _groups_of(self, tensor_layout: TensorLayout, axis: str) -> list[tuple[float, list[Ring]]]:
         """Return the part of a tensor that the devices along an axis hold together, and their links, for each group."""
-        others = [parts for other, (_, parts) in lying.by_axis.items() if other != axis]
+        others = [parts for other, (_, parts) in tensor_layout.by_axis.items() if other != axis]
         rings = self._groups[axis]
         parts = [part / sum(others[0]) for part in others[0]] if others else [1.0] * len(rings)
         found: dict[float, dict[Ring, None]] = {}

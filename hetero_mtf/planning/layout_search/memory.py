@@ -125,10 +125,10 @@ class LayoutMemory:
         keeps = [memory.keeps_input[reader] for reader in readers]
         here = not self._always_kept(index) and "view" not in memory.needs[index]
         total = np.zeros((len(held), *map(len, wanted)))
-        for lying in dict.fromkeys(want for wants, kept in zip(wanted, keeps) if kept for want in wants):
-            asked = any_reader([np.array([kept and want == lying for want in wants]) for wants, kept in zip(wanted, keeps)], rank)
-            apart = spread(np.array([here or other != lying for other in held]), (0,), rank)
-            total = total + np.where(asked & apart, self._in(pool, self._held.moved_bytes(index, lying)), 0.0)
+        for tensor_layout in dict.fromkeys(want for wants, kept in zip(wanted, keeps) if kept for want in wants):
+            asked = any_reader([np.array([kept and want == tensor_layout for want in wants]) for wants, kept in zip(wanted, keeps)], rank)
+            apart = spread(np.array([here or other != tensor_layout for other in held]), (0,), rank)
+            total = total + np.where(asked & apart, self._in(pool, self._held.moved_bytes(index, tensor_layout)), 0.0)
         return total
 
     def _in(self, pool: Pool, held: np.ndarray) -> float:

@@ -154,7 +154,7 @@ class _Program:
             wanted = cost.left_as(h)
             if wanted == h:
                 continue
-            price = cost.move_s(index, h, wanted)[0]
+            price = cost.reshard_s(index, h, wanted)[0]
             leaves = self._variables([price])
             read = [(moved[h, wanted], 1.0)] if (h, wanted) in moved else []
             self._row([(leaves, 1.0), *read, *((v, -1.0) for v in chosen)], 0.0, np.inf)
@@ -171,14 +171,14 @@ class _Program:
             for at, members in enumerate(groups):
                 flows = [(first + k, 1.0) for k, pair in enumerate(pairs) if pair[side] == at]
                 self._row([*flows, *((self.states[owner][0] + s, -1.0) for s in members)], 0.0, 0.0)
-        by_move: dict[tuple[int, int], list[int]] = {}
+        by_resharding: dict[tuple[int, int], list[int]] = {}
         for k, (a, b) in enumerate(pairs):
             held, wanted = cost.held(ours[sources[a][0]]), cost.wanted(theirs[wants[b][0]])
             if held != wanted:
-                by_move.setdefault((held, wanted), []).append(first + k)
-        for move, over in by_move.items():
+                by_resharding.setdefault((held, wanted), []).append(first + k)
+        for move, over in by_resharding.items():
             if move not in moved:
-                moved[move] = self._variables([sum(cost.move_s(index, *move))])
+                moved[move] = self._variables([sum(cost.reshard_s(index, *move))])
             self._row([(moved[move], 1.0), *((v, -1.0) for v in over)], 0.0, np.inf)
 
     def _add_columns(self, index: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import takes_statistics
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
-from hetero_mtf.planning.layout.resharding import Lying, input_of, moves, output_of
+from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings
 from hetero_mtf.planning.layout_search.space import Space, State, entry_of, flattened, state_of
 from hetero_mtf.planning.solvers.elimination import Factor
 
@@ -35,15 +35,15 @@ class LayoutCost:
         self.costs, self.space, self.graph = costs, space, costs.graph
         self.devices, self._at = np.array(space.devices), np.arange(len(space.devices))
         self.ring = costs.ring(space.devices)
-        self._turns, self._undisturbed = costs.turns(space.devices), costs.undisturbed(space.devices)
+        self._processors_per_device, self._undisturbed = costs.processors_per_device(space.devices), costs.undisturbed(space.devices)
         self.readers: list[list[int]] = [[] for _ in self.graph.layers]
         for index, layer in enumerate(self.graph.layers):
             for source in dict.fromkeys(layer.inputs):
                 self.readers[source].append(index)
         self._views = flattened(self.graph, costs.counts)
         self._gradient_s_per_byte = self._rate()
-        self._lyings: dict[Lying, int] = {Lying(): _WHOLE}
-        self._by_number = [Lying()]
+        self._lyings: dict[TensorLayout, int] = {TensorLayout(): _WHOLE}
+        self._by_number = [TensorLayout()]
         self._held: dict[State, int] = {}
         self._wanted: dict[State, int] = {}
         self._lines: dict[tuple[int, int], tuple[_Line, _Line]] = {}
@@ -132,10 +132,10 @@ class LayoutCost:
         if not all(self.goes_with(index, state, other) for other in others):
             return math.inf
         held, wanted = self.held(state), {self.wanted(other) for other in others}
-        seconds = sum(sum(self.move_s(index, held, want)) for want in wanted)
+        seconds = sum(sum(self.reshard_s(index, held, want)) for want in wanted)
         left = self.left_as(held)
         if index in self.graph.outputs and left not in wanted:
-            seconds += self.move_s(index, held, left)[0]
+            seconds += self.reshard_s(index, held, left)[0]
         columns = {self.wanted(other) for other in others if other[0] == "column"} if self.costs.trains_before[index] else set()
         return seconds + sum(self.sum_s(index, want) for want in columns)
 
@@ -153,14 +153,14 @@ class LayoutCost:
 
     def left_as(self, held: int) -> int:
         """Return the number of the lying in which an output leaves the network, its channels whole."""
-        lying = self.lying(held)
-        return self._number(Lying((), "", lying.samples, lying.batch_axis))
+        tensor_layout = self.tensor_layout(held)
+        return self._number(TensorLayout((), "", tensor_layout.samples, tensor_layout.batch_axis))
 
-    def lying(self, number: int) -> Lying:
+    def tensor_layout(self, number: int) -> TensorLayout:
         """Return the lying with a number."""
         return self._by_number[number]
 
-    def move_s(self, index: int, held: int, wanted: int) -> _Line:
+    def reshard_s(self, index: int, held: int, wanted: int) -> _Line:
         """Return the seconds of bringing a layer's output from one lying to another, and of the way back of its gradient.
 
         Parameters
@@ -169,34 +169,34 @@ class LayoutCost:
         held, wanted : numbers of the lyings.
         """
         if (held, wanted) not in self._lines:
-            made = moves(self.lying(held), self.lying(wanted)) if held != wanted else []
+            made = reshardings(self.tensor_layout(held), self.tensor_layout(wanted)) if held != wanted else []
             ways = (made, [move.reverse for move in reversed(made)])
-            first, second = (tuple(math.fsum(self.ring.move_s(m, n) for m in way) for n in (0.0, 1e9)) for way in ways)
+            first, second = (tuple(math.fsum(self.ring.reshard_s(m, n) for m in way) for n in (0.0, 1e9)) for way in ways)
             self._lines[held, wanted] = (first[0], (first[1] - first[0]) / 1e9), (second[0], (second[1] - second[0]) / 1e9)
         there, back = self._lines[held, wanted]
-        whole_bytes = self.output_bytes(index)
+        full_bytes = self.output_bytes(index)
         trains = self.costs.trains_before[index]
-        return there[0] + there[1] * whole_bytes, (back[0] + back[1] * whole_bytes) if trains else 0.0
+        return there[0] + there[1] * full_bytes, (back[0] + back[1] * full_bytes) if trains else 0.0
 
-    def sum_s(self, index: int, lying: int) -> float:
+    def sum_s(self, index: int, tensor_layout: int) -> float:
         """Return the seconds of an all-reduce of a layer's output, or of its gradient.
 
         Parameters
         ----------
         index : index of the layer.
-        lying : number of the lying of what is summed; its channels are whole.
+        tensor_layout : number of the lying of what is summed; its channels are whole.
         """
-        return self.reduce_s(self.output_bytes(index), lying)
+        return self.reduce_s(self.output_bytes(index), tensor_layout)
 
-    def reduce_s(self, whole_bytes: float, lying: int) -> float:
+    def reduce_s(self, full_bytes: float, tensor_layout: int) -> float:
         """Return the seconds of an all-reduce of a tensor.
 
         Parameters
         ----------
-        whole_bytes : bytes of the whole tensor.
-        lying : number of its lying; its channels are whole.
+        full_bytes : bytes of the whole tensor.
+        tensor_layout : number of its lying; its channels are whole.
         """
-        return self._all_reduce_s(whole_bytes)
+        return self._all_reduce_s(full_bytes)
 
     def output_bytes(self, index: int) -> float:
         """Return the bytes of a layer's whole output."""
@@ -245,11 +245,11 @@ class LayoutCost:
             wants.setdefault(self.wanted(state), []).append(at)
         return list(sources.values()), list(wants.values())
 
-    def _number(self, lying: Lying) -> int:
-        if lying not in self._lyings:
-            self._lyings[lying] = len(self._by_number)
-            self._by_number.append(lying)
-        return self._lyings[lying]
+    def _number(self, tensor_layout: TensorLayout) -> int:
+        if tensor_layout not in self._lyings:
+            self._lyings[tensor_layout] = len(self._by_number)
+            self._by_number.append(tensor_layout)
+        return self._lyings[tensor_layout]
 
     def _reads(self, reader: int) -> tuple[object, ...]:
         return (self.space.states[reader],)
@@ -278,7 +278,7 @@ class LayoutCost:
     ) -> np.ndarray:
         """Return the seconds of bringing an output to one lying, where any reader wants it or it leaves the network so."""
         rank = len(by_reader) + 1
-        lines = {h: self.move_s(index, h, wanted) for h in dict.fromkeys(held)}
+        lines = {h: self.reshard_s(index, h, wanted) for h in dict.fromkeys(held)}
         there, back = (np.array(line) for line in zip(*(lines[h] for h in held)))
         read = any_reader([np.array([self.wanted(other) == wanted for other in theirs]) for theirs in by_reader], rank)
         leaves = spread(np.array(left) == wanted, (0,), rank)
@@ -322,7 +322,7 @@ class LayoutCost:
     def _spent_s(self, entry: LayerLayout, sizes: np.ndarray, samples: np.ndarray, step_pass: str) -> np.ndarray:
         """Return the (devices,) seconds of a pass; those on one TensorFlow device take turns, one alone in its host is undisturbed."""
         part = np.where(self._undisturbed, self.costs.tables.alone_part(entry.layer, step_pass)[self.devices], 1.0)
-        found: np.ndarray = self.costs.spent(entry, self.devices, sizes, samples, step_pass) * part * self._turns
+        found: np.ndarray = self.costs.spent(entry, self.devices, sizes, samples, step_pass) * part * self._processors_per_device
         return found
 
     def _parts(self, state: State) -> tuple[np.ndarray, np.ndarray]:
@@ -330,15 +330,15 @@ class LayoutCost:
         parts = np.array(state[1] or [0] * len(self.devices))
         return parts, parts
 
-    def _all_reduce_s(self, whole_bytes: float) -> float:
-        if whole_bytes not in self._sums:
-            self._sums[whole_bytes] = self.ring.all_reduce_s(whole_bytes)
-        return self._sums[whole_bytes]
+    def _all_reduce_s(self, full_bytes: float) -> float:
+        if full_bytes not in self._sums:
+            self._sums[full_bytes] = self.ring.all_reduce_s(full_bytes)
+        return self._sums[full_bytes]
 
     def _rate(self) -> float:
         """Return the seconds a byte of one all-reduce of all gradients."""
-        whole_bytes = self._trained_bytes(range(len(self.graph.layers)))
-        return self.ring.all_reduce_s(whole_bytes) / whole_bytes if whole_bytes else 0.0
+        full_bytes = self._trained_bytes(range(len(self.graph.layers)))
+        return self.ring.all_reduce_s(full_bytes) / full_bytes if full_bytes else 0.0
 
     def _trained_bytes(self, layers: Iterable[int]) -> float:
         owners = [self.graph.layers[i] for i in layers if self.graph.owner(i) == i]

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
 from hetero_mtf.planning.layout_search.objective import LayoutCost
-from hetero_mtf.planning.solvers.elimination import Factor, Minimum, minimise_sum
+from hetero_mtf.planning.solvers.elimination import Factor, SumMinimum, minimise_sum
 
 ROUNDS = 40  # of finding prices
 SHORTAGES = 20  # of finding prices at which nothing fits
@@ -71,7 +71,7 @@ def solve_priced(cost: LayoutCost, memory: LayoutMemory, short: Short, time_limi
     Kelley, "The cutting-plane method for solving convex programs", J. SIAM 8 (1960) 703-712; Geoffrion, "Lagrangean relaxation for
     integer programming", Mathematical Programming Study 2 (1974) 82-114.
     """
-    search = _Search(cost, memory, short, time_limit_s)
+    search = _PriceSearch(cost, memory, short, time_limit_s)
     for choice in known:
         search.consider(choice)
     if (search.look(np.zeros(len(memory.pools))) > 0).any():
@@ -82,7 +82,7 @@ def solve_priced(cost: LayoutCost, memory: LayoutMemory, short: Short, time_limi
     return Priced(search.choice, search.value, search.bound)
 
 
-class _Search:
+class _PriceSearch:
     """Prices tried so far, and what came of them; a price is seconds for all that is free in a pool."""
 
     def __init__(self, cost: LayoutCost, memory: LayoutMemory, short: Short, time_limit_s: float) -> None:
@@ -110,7 +110,7 @@ class _Search:
         self.planes.append((self.cost.total(least.choice), self._over(least.choice)))
         return self.consider(least.choice)
 
-    def _least(self, prices: np.ndarray, with_seconds: bool = True) -> Minimum:
+    def _least(self, prices: np.ndarray, with_seconds: bool = True) -> SumMinimum:
         """Return the states that cost least at some prices; infinite terms, of states that do not go together, stay so."""
         dear = []
         for scope, table, parts in self.terms:

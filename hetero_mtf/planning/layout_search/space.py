@@ -14,7 +14,7 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import BORDERS, PAIRINGS, Arrangement, arrange, shared, split_units, splits_batch, trunk
 from hetero_mtf.planning.layout.records import AXIS, BATCH_AXIS, FILTER_AXIS, LayerLayout, Stage
-from hetero_mtf.planning.solvers.apportionment import even, minimise_maximum, proportional
+from hetero_mtf.planning.solvers.apportionment import equal_sizes, minimise_maximum, proportional
 
 _POWERS = (0, 1, 2)  # of free memory
 VECTORS = 4  # size vectors considered for each number of units
@@ -89,7 +89,7 @@ def _free(costs: Costs, devices: Sequence[int]) -> list[float]:
 class _Space:
     def __init__(self, costs: Costs, devices: tuple[int, ...], shares: Sequence[Sequence[float]]) -> None:
         self.costs, self.graph, self.devices, self.shares = costs, costs.graph, devices, shares
-        self.turns = costs.turns(devices)[:, None]
+        self.processors_per_device = costs.processors_per_device(devices)[:, None]
         self.at = np.arange(len(devices))
         self.slowest: dict[tuple[int, State], int] = {}
         self._solved: dict[Members, tuple[Vector, float, int]] = {}
@@ -123,9 +123,9 @@ class _Space:
         found: dict[Vector, frozenset[int]] = {}
         for layers in dict.fromkeys((everything, trunk(self.graph))):
             splitting = [i for i in sorted(layers) if splits_batch(self.graph.layers[i])]
-            rows = self.costs.batch_rows(splitting)[list(self.devices)] * self.turns
+            rows = self.costs.batch_rows(splitting)[list(self.devices)] * self.processors_per_device
             units = self.costs.profile.batch_size
-            vector = minimise_maximum(rows, units).sizes if rows[:, -1].any() else even(units, len(self.devices)).sizes
+            vector = minimise_maximum(rows, units).sizes if rows[:, -1].any() else equal_sizes(units, len(self.devices)).sizes
             found.setdefault(vector, frozenset(splitting))
         for stage in known:
             for vector in {entry.samples: None for entry in stage.layouts if entry.samples}:
@@ -148,7 +148,7 @@ class _Space:
 
     def _charge_run(self, vector: Vector, run: Sequence[int]) -> None:
         if run:
-            seconds = (self.costs.batch_rows(run)[list(self.devices)] * self.turns)[self.at, list(vector)]
+            seconds = (self.costs.batch_rows(run)[list(self.devices)] * self.processors_per_device)[self.at, list(vector)]
             for index in run:
                 self.slowest[index, ("batch", vector)] = int(seconds.argmax())
 
@@ -184,7 +184,7 @@ class _Space:
 
     def _solve(self, members: Members, units: int) -> tuple[Vector, float, int]:
         """Return the best sizes of some layers, their seconds on the slowest device, and its place."""
-        rows = sum(self.costs.summed_rows([member])[list(self.devices)] * count for member, count in members) * self.turns
+        rows = sum(self.costs.summed_rows([member])[list(self.devices)] * count for member, count in members) * self.processors_per_device
         vector = minimise_maximum(rows, units).sizes
         seconds = rows[self.at, list(vector)]
         return vector, float(seconds.max()), int(seconds.argmax())

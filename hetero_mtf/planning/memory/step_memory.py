@@ -11,7 +11,7 @@ import numpy as np
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import trains_before
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
-from hetero_mtf.planning.layout.resharding import Lying, input_of, output_of
+from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of
 from hetero_mtf.planning.memory.worker_memory import is_kernel, scratch_bytes, worker_bytes
 from hetero_mtf.planning.profile.profile import Profile
 
@@ -87,7 +87,7 @@ class StageMemory:
         self._places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
         self._processors = len(stage.devices)
         self._nothing = np.zeros(self._processors)
-        self._shares: dict[Lying, np.ndarray] = {}
+        self._shares: dict[TensorLayout, np.ndarray] = {}
 
     def layer_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer keeps through a step; those of layers add up.
@@ -127,18 +127,18 @@ class StageMemory:
         entry : the layer's layout.
         of_layers : (layers,) bytes where it is whole.
         """
-        whole_bytes = of_layers[entry.layer]
-        return self._slices(whole_bytes, Lying(entry.sizes, entry.axis if entry.sizes else "")) if whole_bytes else self._nothing
+        full_bytes = of_layers[entry.layer]
+        return self._slices(full_bytes, TensorLayout(entry.sizes, entry.axis if entry.sizes else "")) if full_bytes else self._nothing
 
-    def moved_bytes(self, source: int, lying: Lying) -> np.ndarray:
+    def moved_bytes(self, source: int, tensor_layout: TensorLayout) -> np.ndarray:
         """Return the (processors,) bytes of a layer's output in a layout.
 
         Parameters
         ----------
         source : index of the layer.
-        lying : the layout.
+        tensor_layout : the layout.
         """
-        return self._slices(self.memory.output_bytes[source], lying)
+        return self._slices(self.memory.output_bytes[source], tensor_layout)
 
     def score_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes of a layer's scores of the samples that lie there.
@@ -147,9 +147,9 @@ class StageMemory:
         ----------
         entry : the layer's layout.
         """
-        whole_bytes = self.memory.score_bytes[entry.layer]
-        lying = Lying((), "", entry.samples, entry.batch_axis if entry.samples else "")
-        return self._slices(whole_bytes, lying) if whole_bytes else self._nothing
+        full_bytes = self.memory.score_bytes[entry.layer]
+        tensor_layout = TensorLayout((), "", entry.samples, entry.batch_axis if entry.samples else "")
+        return self._slices(full_bytes, tensor_layout) if full_bytes else self._nothing
 
     def temporary_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer's passes need besides: the larger of the forward and the backward pass.
@@ -206,14 +206,14 @@ class StageMemory:
         before = [reader for reader in self.memory.readers[source] if reader < entry.layer and keeps[reader]]
         return all(reader not in self._layouts or input_of(self._layouts[reader]) != wanted for reader in before)
 
-    def _slices(self, whole_bytes: float, lying: Lying) -> np.ndarray:
+    def _slices(self, full_bytes: float, tensor_layout: TensorLayout) -> np.ndarray:
         """Return the bytes of each processor's slice of a tensor."""
-        if lying not in self._shares:
+        if tensor_layout not in self._shares:
             share = np.ones(self._processors)
-            for axis, (_, parts) in lying.by_axis.items():
+            for axis, (_, parts) in tensor_layout.by_axis.items():
                 share *= np.take(np.asarray(parts) / sum(parts), self._places[axis])
-            self._shares[lying] = share
-        return whole_bytes * self._shares[lying]
+            self._shares[tensor_layout] = share
+        return full_bytes * self._shares[tensor_layout]
 
 
 def layer_bytes(profile: Profile, entry: LayerLayout, stage: Stage) -> tuple[float, ...]:

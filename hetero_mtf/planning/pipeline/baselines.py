@@ -10,7 +10,7 @@ from hetero_mtf.planning.layout.blocks import blocks
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.layout.stages import Group, group_stage
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.solvers.apportionment import even
+from hetero_mtf.planning.solvers.apportionment import equal_sizes
 
 
 def simpler_pipelines(graph: LayerGraph, plan: Plan) -> dict[str, Plan]:
@@ -45,9 +45,9 @@ def equal_pipeline(graph: LayerGraph, plan: Plan) -> Plan | None:
     chain, count = blocks(graph), len(plan.stages)
     if count > len(chain):
         return None
-    ends = list(itertools.accumulate(even(len(chain), count).sizes))
+    ends = list(itertools.accumulate(equal_sizes(len(chain), count).sizes))
     firsts = [chain[end][0] if end < len(chain) else len(graph.layers) for end in (0, *ends)]
-    replicas = even(plan.batch_size, max(len(plan.replicas), 1)).sizes
+    replicas = equal_sizes(plan.batch_size, max(len(plan.replicas), 1)).sizes
     groups = [_group(stage, len(replicas)) for stage in plan.stages]
     stages = tuple(group_stage(graph, first, end, group, replicas) for first, end, group in zip(firsts, firsts[1:], groups))
     return _typed(plan, stages=stages, replicas=replicas if plan.replicas else ())
@@ -62,5 +62,5 @@ def _group(stage: Stage, replicas: int) -> Group:
 
 def _typed(plan: Plan, **changes: object) -> Plan:
     """Return a plan with changes, without what was reckoned of the plan as it was."""
-    nothing = {"predicted": None, "proof": None, "alternatives": (), "worth": (), "depths": ()}
+    nothing = {"predicted": None, "proof": None, "alternatives": (), "contributions": (), "depths": ()}
     return dataclasses.replace(plan, **{**nothing, **changes})  # type: ignore[arg-type]

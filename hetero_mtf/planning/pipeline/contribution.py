@@ -7,20 +7,20 @@ from collections.abc import Iterator, Sequence
 from hetero_mtf.errors import NothingToSplitError, PlanError
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.manual import single_stage
-from hetero_mtf.planning.layout.records import DeviceWorth, Prediction
+from hetero_mtf.planning.layout.records import DeviceContribution, Prediction
 from hetero_mtf.planning.memory.shortfall import pool_lack
 from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
 from hetero_mtf.planning.pipeline.group_stages import GroupStages, with_samples
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
-from hetero_mtf.planning.pipeline.search import PipelineWish, best_pipeline
+from hetero_mtf.planning.pipeline.search import PipelineOptions, best_pipeline
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
-from hetero_mtf.planning.strategies.contribution import looked_at, worth_with, worth_without
+from hetero_mtf.planning.strategies.contribution import contribution_with, contribution_without, looked_at
 
 _Runs = list[tuple[tuple[int, ...], tuple[int, ...]]]  # the layers of each stage and its devices
 
 
-def pipeline_worth(costs: MicrobatchCosts, plan: Plan) -> tuple[DeviceWorth, ...]:
+def pipeline_contributions(costs: MicrobatchCosts, plan: Plan) -> tuple[DeviceContribution, ...]:
     """Return for each device what a step would take without it if a pipeline uses it, with it if it does not.
 
     Parameters
@@ -33,24 +33,24 @@ def pipeline_worth(costs: MicrobatchCosts, plan: Plan) -> tuple[DeviceWorth, ...
     The least of what was found to fit in memory, so an upper bound: the best pipeline of the devices for as many microbatches by the
     same schedule, without replicas, and on one device a stage where there are more than four; the plan's own stages, the device put into
     one of them, or taken out of its own, whose layers go to a neighbour if it was there alone; and each of the others alone. Stages
-    are left as they are for replicas and for devices in several of them. Devices are chosen as for `device_worth`.
+    are left as they are for replicas and for devices in several of them. Devices are chosen as for `device_contributions`.
     """
     assert plan.predicted is not None
-    search, best_s = _Search(costs, plan), plan.predicted.step_s
+    search, best_s = _ContributionSearch(costs, plan), plan.predicted.step_s
     inside, outside = looked_at(costs.whole, plan.used)
     found = {}
     for device in inside if len(plan.used) > 1 else ():
         name, step_s = search.name(device), min(search.without(device), default=None)
-        lack = DeviceWorth(name, True, None, f"no plan without {name} was found that fits in memory")
-        found[device] = worth_without(name, step_s, best_s) if step_s is not None else lack
+        lack = DeviceContribution(name, True, None, f"no plan without {name} was found that fits in memory")
+        found[device] = contribution_without(name, step_s, best_s) if step_s is not None else lack
     for device in outside:
         step_s = min(search.including(device), default=None)
         if step_s is not None:
-            found[device] = worth_with(search.name(device), step_s, best_s)
-    return tuple(worth for _, worth in sorted(found.items()))
+            found[device] = contribution_with(search.name(device), step_s, best_s)
+    return tuple(contributions for _, contributions in sorted(found.items()))
 
 
-class _Search:
+class _ContributionSearch:
     """Looks for plans on other devices than a pipeline's."""
 
     def __init__(self, costs: MicrobatchCosts, plan: Plan) -> None:
@@ -85,7 +85,7 @@ class _Search:
     def _best(self, devices: Sequence[int]) -> Iterator[tuple[float, frozenset[int]]]:
         """Yield the seconds and the devices of the best pipeline, if there is one that fits."""
         plan = self.plan
-        wish = PipelineWish(
+        wish = PipelineOptions(
             microbatches=plan.microbatches,
             schedule=self._schedule,
             recompute=plan.recompute,

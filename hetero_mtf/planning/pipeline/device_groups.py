@@ -1,4 +1,4 @@
-"""Teams: the groups of devices that stages of a pipeline may have, in one replica or in several."""
+"""DeviceGroups: the groups of devices that stages of a pipeline may have, in one replica or in several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_REPLICAS = 8
 
 
 @dataclasses.dataclass(frozen=True)
-class Teams:
+class DeviceGroups:
     """The groups that stages may have.
 
     Parameters
@@ -45,7 +45,7 @@ def distinct(costs: Costs) -> list[int]:
     return list(first.values())
 
 
-def whole_teams(devices: Sequence[int], several: bool = True) -> Teams:
+def undivided_groups(devices: Sequence[int], several: bool = True) -> DeviceGroups:
     """Return the groups of a pipeline in one replica, the fastest devices first.
 
     Parameters
@@ -55,19 +55,19 @@ def whole_teams(devices: Sequence[int], several: bool = True) -> Teams:
 
     Examples
     --------
-    >>> whole_teams([0, 2, 1]).groups
+    >>> undivided_groups([0, 2, 1]).groups
     ((0,), (2,), (1,), (0, 2), (0, 1), (1, 2))
     """
     single: list[tuple[int, ...]] = [(device,) for device in devices]
     if not several:
-        return Teams(tuple(single))
+        return DeviceGroups(tuple(single))
     joint: list[tuple[int, ...]] = list(itertools.pairwise(devices))
     if len(devices) <= ALL_GROUPS_UP_TO:
         joint = [group for size in range(2, len(devices)) for group in itertools.combinations(devices, size)]
-    return Teams((*single, *(tuple(sorted(group)) for group in joint)))
+    return DeviceGroups((*single, *(tuple(sorted(group)) for group in joint)))
 
 
-def replicated_teams(costs: Costs, devices: Sequence[int], replicas: int) -> list[Teams]:
+def replicated_groups(costs: Costs, devices: Sequence[int], replicas: int) -> list[DeviceGroups]:
     """Return ways to deal devices out to replicas of a pipeline of two stages or more.
 
     Each way says how the batch is shared, in proportion to the speed of a replica's devices, and which devices may have a stage
@@ -85,19 +85,19 @@ def replicated_teams(costs: Costs, devices: Sequence[int], replicas: int) -> lis
     are so many hosts. A heuristic: other dealings may be better.
     """
     speeds, batch = 1 / np.maximum(costs.beside_s, 1e-15), costs.profile.batch_size
-    found: dict[tuple[int, ...] | Teams, Teams] = {}
+    found: dict[tuple[int, ...] | DeviceGroups, DeviceGroups] = {}
     for dealt in _dealings(costs, devices, replicas):
         shares = [float(speeds[list(row)].sum()) for row in zip(*dealt)]
         samples = proportional(batch, shares).sizes
         if len(devices) <= ALL_GROUPS_UP_TO:
-            found.setdefault(samples, Teams(tuple(itertools.permutations(devices, replicas)), samples))
+            found.setdefault(samples, DeviceGroups(tuple(itertools.permutations(devices, replicas)), samples))
         else:
-            each = Teams(dealt, samples)
+            each = DeviceGroups(dealt, samples)
             found.setdefault(each, each)
     return list(found.values())
 
 
-def resized(costs: Costs, teams: Teams, stages: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Teams:
+def resized(costs: Costs, device_groups: DeviceGroups, stages: Sequence[tuple[Sequence[int], Sequence[int]]]) -> DeviceGroups:
     """Return the teams with the samples that suit the stages of a pipeline best.
 
     Minimises the longest of all passes of a microbatch, max over replicas r and stages s of t_sr(n_r), over whole samples n_r, at
@@ -106,13 +106,13 @@ def resized(costs: Costs, teams: Teams, stages: Sequence[tuple[Sequence[int], Se
     Parameters
     ----------
     costs : Costs at the batch size of a microbatch.
-    teams : Teams with replicas.
+    device_groups : DeviceGroups with replicas.
     stages : (stages,) layers of each and the devices of its group.
     """
     split = [[layer for layer in layers if splits_batch(costs.graph.layers[layer])] for layers, _ in stages]
     passes = [costs.batch_rows(layers)[list(group)] for layers, (_, group) in zip(split, stages)]
-    sizes = minimise_maximum(np.max(passes, axis=0), costs.profile.batch_size, lower=[1] * len(teams.replicas)).sizes
-    return dataclasses.replace(teams, replicas=proportional(sum(teams.replicas), sizes).sizes)
+    sizes = minimise_maximum(np.max(passes, axis=0), costs.profile.batch_size, lower=[1] * len(device_groups.replicas)).sizes
+    return dataclasses.replace(device_groups, replicas=proportional(sum(device_groups.replicas), sizes).sizes)
 
 
 def can_replicate(costs: Costs, chain: Sequence[Sequence[int]]) -> bool:

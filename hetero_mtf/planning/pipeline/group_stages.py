@@ -61,7 +61,7 @@ class GroupStages:
             stage = self._by_samples(run, group, proportional(self.costs.profile.batch_size, replicas).sizes)
             return stage, self.cost(stage)
         if len(group) == 1:
-            stage = whole_stage(self.costs, run, group[0])
+            stage = unsplit_stage(self.costs, run, group[0])
             return stage, self.cost(stage)
         stages = [stage for form in FORMS for stage in self._split(run, group, form)]
         if not stages:  # nothing in it can be split: every device computes all of it
@@ -101,7 +101,7 @@ class GroupStages:
         """
         key = tuple(layers), device
         if key not in self._held:
-            stage = whole_stage(self.costs, layers, device)
+            stage = unsplit_stage(self.costs, layers, device)
             self._held[key] = stage_bytes(self.costs.profile, stage, self.recompute, self.costs.memory)
         return self._held[key]
 
@@ -157,7 +157,7 @@ class GroupStages:
         return self._arrangements[layers, pairing]
 
 
-def whole_stage(costs: Costs, layers: Sequence[int], device: int) -> Stage:
+def unsplit_stage(costs: Costs, layers: Sequence[int], device: int) -> Stage:
     """Return the stage that has a run of layers on one device.
 
     Parameters

@@ -54,7 +54,7 @@ def blended(beside: StageCost, alone: StageCost, part: float) -> StageCost:
             _between(here.seconds, there.seconds, part),
             *(
                 tuple(_between(a, b, part) for a, b in zip(getattr(here, field), getattr(there, field)))
-                for field in ("busy_s", "sending_s")
+                for field in ("compute_s", "communication_s")
             ),
         )
 

@@ -10,17 +10,17 @@ from hetero_mtf.planning.layout.manual import device_names
 from hetero_mtf.planning.layout.records import Alternative, Proof
 from hetero_mtf.planning.memory.shortfall import pool_lack
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
-from hetero_mtf.planning.pipeline.search import Pipelined, PipelineWish, best_pipeline
+from hetero_mtf.planning.pipeline.search import Pipelined, PipelineOptions, best_pipeline
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.simulator import ideal_bubble
-from hetero_mtf.planning.strategies.reasons import binding_part
+from hetero_mtf.planning.strategies.reasons import bottleneck_part
 from hetero_mtf.units import seconds_text
 
 STRATEGY = "pipeline"
 
 
-def pipeline_plan(costs: MicrobatchCosts, wish: PipelineWish | None = None, below_s: float = math.inf) -> Plan:
+def pipeline_plan(costs: MicrobatchCosts, wish: PipelineOptions | None = None, below_s: float = math.inf) -> Plan:
     """Return the plan of the best pipeline that fits in memory.
 
     Parameters
@@ -79,15 +79,15 @@ def pipeline_alternative(found: Plan, best_s: float, strategy: str) -> Alternati
     assert found.predicted is not None
     step_s = found.predicted.step_s
     stages, parts = len(found.stages), found.microbatches
-    binding = binding_part(found.predicted)
+    bottleneck = bottleneck_part(found.predicted)
     times = f", {step_s / best_s:.2f} times strategy {strategy}" if best_s > 0 else ""
     told = f"{seconds_text(step_s)} a step{times}"
     if step_s < best_s:
         mixed = f"its layers take statistics of one of {parts} microbatches, not of the batch, so it has to be asked for"
-        return Alternative(STRATEGY, step_s, f"{told}, but {mixed}", binding)
+        return Alternative(STRATEGY, step_s, f"{told}, but {mixed}", bottleneck)
     idle = f"{stages} stages and {parts} microbatches leave even stages idle for {ideal_bubble(stages, parts):.0%} of a step"
-    waits = max(found.predicted.parts, key=lambda part: part.waiting_s)
-    return Alternative(STRATEGY, step_s, f"{told}: {idle}, {waits.device} waits {seconds_text(waits.waiting_s)}", binding)
+    waits = max(found.predicted.parts, key=lambda part: part.idle_s)
+    return Alternative(STRATEGY, step_s, f"{told}: {idle}, {waits.device} waits {seconds_text(waits.idle_s)}", bottleneck)
 
 
 def _proof(profile: Profile, found: Pipelined) -> Proof:

@@ -13,7 +13,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import link_lines
 from hetero_mtf.planning.cost.stage_cost import Spent, StageCost, stage_cost
-from hetero_mtf.planning.cost.step_cost import call_s
+from hetero_mtf.planning.cost.step_cost import launch_s
 from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
 from hetero_mtf.planning.layout.resharding import output_of
@@ -110,7 +110,7 @@ def predict_pipeline(costs: MicrobatchCosts, pipeline: Pipeline) -> tuple[Predic
         shares = overlaps(line.tasks, [_hosts(costs.profile, stage) for stage in pipeline.stages])
         found = {size: list(map(blended, beside[size], alone[size], shares.tolist())) for size in beside}
         line = simulate(_costs(found, sent, held, sizes, pipeline.recompute), table, placed)
-    called_s = call_s(costs.whole)
+    called_s = launch_s(costs.whole)
     forward_s = max(entry.end_s for entry in line.tasks if entry.step_pass == "forward")
     used = _parts(costs, pipeline, [found[size] for size in sizes], [sent[size] for size in sizes], held, line, called_s + line.step_s)
     step_s = called_s + line.step_s
@@ -157,10 +157,10 @@ def _pieces(graph: LayerGraph, layer: int, here: Stage, there: Stage) -> tuple[n
     -------
     (senders, readers) array of bool, and the part, which is above 1 where a sender serves several readers.
     """
-    lying = output_of(next(entry for entry in here.layouts if entry.layer == layer))
+    tensor_layout = output_of(next(entry for entry in here.layouts if entry.layer == layer))
     reading = next(entry for entry in there.layouts if layer in graph.layers[entry.layer].inputs)
-    channels = _held(here, lying.sizes, lying.axis)
-    held = _held(here, lying.samples, lying.batch_axis)
+    channels = _held(here, tensor_layout.sizes, tensor_layout.axis)
+    held = _held(here, tensor_layout.samples, tensor_layout.batch_axis)
     needed = _held(there, reading.samples, reading.batch_axis)
     common = np.minimum(held[:, None, 1], needed[None, :, 1]) - np.maximum(held[:, None, 0], needed[None, :, 0])
     sent = np.maximum(common, 0.0) * (channels[:, 1] - channels[:, 0])[:, None]
@@ -210,8 +210,8 @@ def _parts(
         for place, device in enumerate(stage.devices):
             spent = [part for m, costs_of in enumerate(found) for part in _passes(costs_of[at], (at, m) in line.again)]
             spent.append(found[0][at].finish)
-            busy[device] += sum(part.busy_s[place] for part in spent)
-            sending[device] += over + sum(part.sending_s[place] for part in spent)
+            busy[device] += sum(part.compute_s[place] for part in spent)
+            sending[device] += over + sum(part.communication_s[place] for part in spent)
             held_bytes[device] += held[at].peak(line.in_flight[at])[place]
     names = costs.profile.cluster.devices
     return tuple(DevicePart(names[d].name, busy[d], sending[d], max(0.0, step_s - busy[d] - sending[d]), int(held_bytes[d])) for d in busy)

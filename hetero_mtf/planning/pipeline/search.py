@@ -18,7 +18,15 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import link_lines
 from hetero_mtf.planning.layout.blocks import blocks, crossing_bytes
 from hetero_mtf.planning.layout.records import Prediction, Stage
-from hetero_mtf.planning.pipeline.device_groups import MOST_REPLICAS, Teams, can_replicate, distinct, replicated_teams, resized, whole_teams
+from hetero_mtf.planning.pipeline.device_groups import (
+    MOST_REPLICAS,
+    DeviceGroups,
+    can_replicate,
+    distinct,
+    replicated_groups,
+    resized,
+    undivided_groups,
+)
 from hetero_mtf.planning.pipeline.group_stages import GroupStages, dealt, with_samples
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, least_depths
@@ -30,7 +38,7 @@ MICROBATCHES = (2, 4, 8, 16)
 
 
 @dataclasses.dataclass(frozen=True)
-class PipelineWish:
+class PipelineOptions:
     """What a pipeline is asked to be.
 
     Parameters
@@ -82,7 +90,7 @@ class Pipelined:
     allocated: Allocated
 
 
-def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, below_s: float = math.inf) -> Pipelined:
+def best_pipeline(costs: MicrobatchCosts, wish: PipelineOptions | None = None, below_s: float = math.inf) -> Pipelined:
     """Return the pipeline with the least predicted step.
 
     For each number of microbatches the blocks of the network and groups of devices make a `ChainProblem`, which an allocator solves
@@ -110,7 +118,7 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, belo
     ----------
     This project's reading of Akintoye et al., IEEE Access 10 (2022) 77950-77961.
     """
-    wish = wish or PipelineWish()
+    wish = wish or PipelineOptions()
     ways = _ways(costs, wish)
     least = {way: _least_s(costs.whole, way[0], way[1].groups) for way in ways}
 
@@ -135,7 +143,7 @@ def best_pipeline(costs: MicrobatchCosts, wish: PipelineWish | None = None, belo
     return best
 
 
-def _ways(costs: MicrobatchCosts, wish: PipelineWish) -> list[tuple[int, Teams]]:
+def _ways(costs: MicrobatchCosts, wish: PipelineOptions) -> list[tuple[int, DeviceGroups]]:
     """Return the numbers of microbatches that are possible, each with groups that stages may have then."""
     batch, chain = costs.profile.batch_size, blocks(costs.profile.graph)
     devices = [device for device in distinct(costs.whole) if wish.devices is None or device in wish.devices]
@@ -145,26 +153,33 @@ def _ways(costs: MicrobatchCosts, wish: PipelineWish) -> list[tuple[int, Teams]]
     if wish.microbatches is not None and not 1 <= wish.microbatches <= batch:
         raise PlanError(f"{wish.microbatches} microbatches cannot be made of a batch of {batch} samples; use from 1 to {batch}")
     counts = [wish.microbatches] if wish.microbatches is not None else [count for count in MICROBATCHES if count <= batch] or [batch]
-    ways = [(count, teams) for teams in _teams(costs, wish, devices) for count in counts if batch // count >= len(teams.replicas)]
+    ways = [
+        (count, device_groups)
+        for device_groups in _device_groups(costs, wish, devices)
+        for count in counts
+        if batch // count >= len(device_groups.replicas)
+    ]
     if not ways:
         words = f"{counts[0]} microbatches of a batch of {batch} samples leave some of {wish.replicas} replicas none"
         raise PlanError(f"{words}; ask for {batch // (wish.replicas or 1)} at most")
     return ways
 
 
-def _teams(costs: MicrobatchCosts, wish: PipelineWish, devices: Sequence[int]) -> list[Teams]:
+def _device_groups(costs: MicrobatchCosts, wish: PipelineOptions, devices: Sequence[int]) -> list[DeviceGroups]:
     """Return the groups that stages may have in each number of replicas that is asked for."""
     most = len(devices) // max(2, wish.stages or 2)
     possible = can_replicate(costs.whole, blocks(costs.profile.graph)) and wish.groups
     if wish.replicas not in (None, 1) and not (possible and 1 <= wish.replicas <= most):
         _refuse_replicas(wish, len(devices), most if possible else 1)
-    single = [whole_teams(devices, wish.groups)] if wish.replicas in (None, 1) else []
+    single = [undivided_groups(devices, wish.groups)] if wish.replicas in (None, 1) else []
     yardstick = wish.allocator in YARDSTICKS  # one replica, unless several are asked for
     counts = range(2, 1 if yardstick else min(most, MOST_REPLICAS) + 1) if wish.replicas is None else [wish.replicas]
-    return single + [teams for count in counts if possible and count > 1 for teams in replicated_teams(costs.whole, devices, count)]
+    return single + [
+        device_groups for count in counts if possible and count > 1 for device_groups in replicated_groups(costs.whole, devices, count)
+    ]
 
 
-def _refuse_replicas(wish: PipelineWish, devices: int, most: int) -> None:
+def _refuse_replicas(wish: PipelineOptions, devices: int, most: int) -> None:
     stages = f"{wish.stages or 2} stages{'' if wish.stages else ' or more'}"
     words = f"{wish.replicas} replicas of a pipeline of {stages} cannot be made of {devices} devices"
     raise PlanError(f"{words}; ask for {f'{most} at most' if most > 1 else 'one replica'}")
@@ -195,13 +210,13 @@ def _least_s(costs: Costs, microbatches: int, groups: Sequence[tuple[int, ...]])
     return float(fastest.sum() + (microbatches - 1) * together.sum())
 
 
-def chain_problem(stages: GroupStages, teams: Teams, wish: PipelineWish) -> ChainProblem:
+def chain_problem(stages: GroupStages, device_groups: DeviceGroups, wish: PipelineOptions) -> ChainProblem:
     """Return the problem of allocating a network's blocks to groups of devices.
 
     Parameters
     ----------
     stages : GroupStages at a microbatch.
-    teams : the groups that stages may have.
+    device_groups : the groups that stages may have.
     wish : what the pipeline is asked to be.
 
     Raises
@@ -209,7 +224,7 @@ def chain_problem(stages: GroupStages, teams: Teams, wish: PipelineWish) -> Chai
     ProfileError
         If a link between two devices was not measured.
     """
-    costs, chain, groups = stages.costs, blocks(stages.costs.graph), teams.groups
+    costs, chain, groups = stages.costs, blocks(stages.costs.graph), device_groups.groups
     profile, first = costs.profile, groups[0][0]
     held = [stages.held(block, first) for block in chain]
     besides = max(float((each.temporary + each.beside).max()) for each in held)
@@ -223,11 +238,8 @@ def chain_problem(stages: GroupStages, teams: Teams, wish: PipelineWish) -> Chai
     several = [group for group in groups if len(group) > 1]
     kinds: dict[tuple[tuple[int, ...], ...], int] = {}  # blocks of alike layers that read each other alike take alike
     first_of = [kinds.setdefault(_kind(costs, block), at) for at, block in enumerate(chain)]
-    found = {(group, at): stages.best(chain[at], group, teams.replicas) for group in several for at in sorted(set(first_of))}
-    seconds = [
-        alone[:, group[0]] if len(group) == 1 else [stages.seconds(found[group, at][1]) for at in first_of]
-        for group in groups
-    ]
+    found = {(group, at): stages.best(chain[at], group, device_groups.replicas) for group in several for at in sorted(set(first_of))}
+    seconds = [alone[:, group[0]] if len(group) == 1 else [stages.seconds(found[group, at][1]) for at in first_of] for group in groups]
     return ChainProblem(
         seconds=np.array(seconds),
         groups=groups,
@@ -239,9 +251,9 @@ def chain_problem(stages: GroupStages, teams: Teams, wish: PipelineWish) -> Chai
         memory_bytes=np.array(room),
         microbatches=stages.microbatches,
         schedule=wish.schedule,
-        shares=(teams.replicas,) * len(groups) if teams.replicas else (),
-        whole_weights=tuple(len(group) > 1 and any(_splits_batch(found[group, at][0]) for at in first_of) for group in groups),
-        replicas=max(len(teams.replicas), 1),
+        shares=(device_groups.replicas,) * len(groups) if device_groups.replicas else (),
+        integer_weights=tuple(len(group) > 1 and any(_splits_batch(found[group, at][0]) for at in first_of) for group in groups),
+        replicas=max(len(device_groups.replicas), 1),
     )
 
 
@@ -255,13 +267,13 @@ def _splits_batch(stage: Stage) -> bool:
     return any(entry.samples for entry in stage.layouts)
 
 
-def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, stages: GroupStages, teams: Teams) -> Pipelined:
+def _pipelined(costs: MicrobatchCosts, wish: PipelineOptions, stages: GroupStages, device_groups: DeviceGroups) -> Pipelined:
     """Return the best pipeline of some teams; replicas are dealt samples once more when their stages are known."""
-    found = _laid_out(costs, wish, stages, teams)
-    if not teams.replicas:
+    found = _laid_out(costs, wish, stages, device_groups)
+    if not device_groups.replicas:
         return found
-    better = resized(stages.costs, teams, [(stage.layers, stage.devices) for stage in found.pipeline.stages])
-    if better == teams:
+    better = resized(stages.costs, device_groups, [(stage.layers, stage.devices) for stage in found.pipeline.stages])
+    if better == device_groups:
         return found
     try:
         again = _laid_out(costs, wish, stages, better)
@@ -270,19 +282,21 @@ def _pipelined(costs: MicrobatchCosts, wish: PipelineWish, stages: GroupStages, 
     return min(found, again, key=lambda each: each.prediction.step_s)
 
 
-def _laid_out(costs: MicrobatchCosts, wish: PipelineWish, stages: GroupStages, teams: Teams) -> Pipelined:
+def _laid_out(costs: MicrobatchCosts, wish: PipelineOptions, stages: GroupStages, device_groups: DeviceGroups) -> Pipelined:
     batch, chain = costs.profile.batch_size, blocks(costs.profile.graph)
-    problem = chain_problem(stages, teams, wish)
+    problem = chain_problem(stages, device_groups, wish)
     chosen = _allocated(problem, wish)
     runs = chosen.allocation.runs(len(chain))
-    laid = [stages.best(tuple(itertools.chain(*chain[first:end])), problem.groups[group], teams.replicas) for group, first, end in runs]
+    laid = [
+        stages.best(tuple(itertools.chain(*chain[first:end])), problem.groups[group], device_groups.replicas) for group, first, end in runs
+    ]
     depths = _depths(problem, chosen, [stages.seconds(cost) for _, cost in laid]) if wish.schedule == "1f1b" else ()
-    whole = tuple(dealt(stage, teams.replicas) if teams.replicas else with_samples(stage, batch) for stage, _ in laid)
-    pipeline = Pipeline(whole, stages.microbatches, wish.schedule, wish.recompute, depths, teams.replicas)
+    whole = tuple(dealt(stage, device_groups.replicas) if device_groups.replicas else with_samples(stage, batch) for stage, _ in laid)
+    pipeline = Pipeline(whole, stages.microbatches, wish.schedule, wish.recompute, depths, device_groups.replicas)
     return Pipelined(pipeline, *predict_pipeline(costs, pipeline), chosen)
 
 
-def _allocated(problem: ChainProblem, wish: PipelineWish) -> Allocated:
+def _allocated(problem: ChainProblem, wish: PipelineOptions) -> Allocated:
     """Return the allocator's answer with two stages or more: one device alone is the business of strategy single."""
 
     def with_stages(stages: int | None) -> Allocated:

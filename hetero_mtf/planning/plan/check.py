@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.json_records import Fault
@@ -14,9 +14,7 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import channels, split_units, splits_batch
 from hetero_mtf.planning.layout.records import GRADIENT_SYNCS, LAYOUTS, PROOFS, SCHEDULES, DevicePart, LayerLayout, Prediction, Proof, Stage
 from hetero_mtf.planning.plan.collective_rule import rule_faults
-
-if TYPE_CHECKING:
-    from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.plan.record import PlanRecord
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,15 +35,15 @@ class Way:
     replicas: tuple[Any, ...]
 
 
-def way_faults(way: Way) -> list[Fault]:
+def execution_faults(way: Way) -> list[Fault]:
     """Return what is wrong with how batches go through the stages."""
-    return [Fault(path, text) for wrong, path, text in _way_entries(way) if wrong]
+    return [Fault(path, text) for wrong, path, text in _execution_entries(way) if wrong]
 
 
-def plan_faults(plan: Plan) -> list[Fault]:
+def plan_faults(plan: PlanRecord) -> list[Fault]:
     """Return everything that is wrong with a plan whatever the network."""
     faults = [Fault(path, text) for wrong, path, text in _entries(plan) if wrong]
-    faults += way_faults(Way(plan.batch_size, plan.schedule, plan.microbatches, plan.replicas))
+    faults += execution_faults(Way(plan.batch_size, plan.schedule, plan.microbatches, plan.replicas))
     for index, stage in enumerate(plan.stages):
         faults += _stage_faults(stage, f"stages[{index}]", plan)
     faults += _turn_faults(plan)
@@ -60,7 +58,7 @@ def plan_faults(plan: Plan) -> list[Fault]:
     return faults + _considered_faults(plan)
 
 
-def graph_faults(plan: Plan, graph: LayerGraph) -> list[Fault]:
+def graph_faults(plan: PlanRecord, graph: LayerGraph) -> list[Fault]:
     """Return where the plan's layouts do not fit the layers of a network of the right structure."""
     counts = channels(graph)
     faults = list(_cut_faults(plan, graph))
@@ -76,7 +74,7 @@ def graph_faults(plan: Plan, graph: LayerGraph) -> list[Fault]:
     return faults
 
 
-def _entries(plan: Plan) -> Iterator[tuple[bool, str, str]]:
+def _entries(plan: PlanRecord) -> Iterator[tuple[bool, str, str]]:
     yield not plan.digest, "digest", "is empty, must name a network"
     yield plan.dtype not in ("float32", "float64"), "dtype", f"is {plan.dtype!r}, must be float32 or float64"
     yield not plan.strategy, "strategy", "is empty, must name how the plan was made"
@@ -85,34 +83,34 @@ def _entries(plan: Plan) -> Iterator[tuple[bool, str, str]]:
     yield from _depths(plan)
 
 
-def _depths(plan: Plan) -> Iterator[tuple[bool, str, str]]:
+def _depths(plan: PlanRecord) -> Iterator[tuple[bool, str, str]]:
     depths, stages = list(plan.depths), len(plan.stages)
     yield bool(depths) and plan.schedule != "1f1b", "depths", f"are {depths}, must be empty for the schedule {plan.schedule}"
     yield bool(depths) and len(depths) != stages, "depths", f"are {len(depths)}, there are {stages} stages"
-    falling = all(map(_is_whole, depths)) and min(depths, default=1) >= 1 and depths == sorted(depths, reverse=True)
+    falling = all(map(_is_integer, depths)) and min(depths, default=1) >= 1 and depths == sorted(depths, reverse=True)
     yield not falling, "depths", f"are {depths}, must be whole, at least 1, and no more in a stage than in the one before"
 
 
-def _way_entries(way: Way) -> Iterator[tuple[bool, str, str]]:
-    batch = way.batch_size if _is_whole(way.batch_size) else None
+def _execution_entries(way: Way) -> Iterator[tuple[bool, str, str]]:
+    batch = way.batch_size if _is_integer(way.batch_size) else None
     yield batch is None, "batch_size", f"is {way.batch_size!r}, must be a whole number"
     yield batch is not None and batch < 1, "batch_size", f"is {batch}, must be at least 1"
     yield way.schedule not in SCHEDULES, "schedule", f"is {way.schedule!r}, must be one of {', '.join(SCHEDULES)}"
-    parts = way.microbatches if _is_whole(way.microbatches) else None
+    parts = way.microbatches if _is_integer(way.microbatches) else None
     yield parts is None, "microbatches", f"are {way.microbatches!r}, must be a whole number"
     yield parts is not None and parts < 1, "microbatches", f"are {parts}, must be at least 1"
     least = max(batch or 1, 1)
     yield parts is not None and parts > least, "microbatches", f"are {parts}, a batch of {least} samples has {least} at most"
     samples = list(way.replicas)
-    wrong = bool(samples) and not (all(map(_is_whole, samples)) and min(samples) >= 1 and sum(samples) == batch)
+    wrong = bool(samples) and not (all(map(_is_integer, samples)) and min(samples) >= 1 and sum(samples) == batch)
     yield wrong, "replicas", f"take {samples} samples, must be 1 or more each and sum to the batch size {way.batch_size}"
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _gradient_sync(plan: Plan) -> Iterator[tuple[bool, str, str]]:
+def _gradient_sync(plan: PlanRecord) -> Iterator[tuple[bool, str, str]]:
     chosen, path = plan.gradient_sync, "gradient_sync"
     yield chosen not in GRADIENT_SYNCS, path, f"is {chosen!r}, must be one of {', '.join(GRADIENT_SYNCS)}"
     entries = [(entry.layout, entry.samples) for stage in plan.stages for entry in stage.layouts]
@@ -120,7 +118,7 @@ def _gradient_sync(plan: Plan) -> Iterator[tuple[bool, str, str]]:
     yield mixed, path, "is 'butterfly_mixing', every layer must then be batch with the same samples on one axis"
 
 
-def _stage_faults(stage: Stage, path: str, plan: Plan) -> list[Fault]:
+def _stage_faults(stage: Stage, path: str, plan: PlanRecord) -> list[Fault]:
     faults: list[Fault] = []
     devices = len(plan.devices)
     strangers = [d for d in stage.devices if not 0 <= d < devices]
@@ -141,7 +139,7 @@ def _stage_faults(stage: Stage, path: str, plan: Plan) -> list[Fault]:
     return faults + (_replica_faults(stage, path, plan) if len(plan.replicas) > 1 else [])
 
 
-def _replica_faults(stage: Stage, path: str, plan: Plan) -> list[Fault]:
+def _replica_faults(stage: Stage, path: str, plan: PlanRecord) -> list[Fault]:
     """Return where a stage deals samples out otherwise than to the replicas, one behind the other."""
     takes = f"the replicas take {list(plan.replicas)}"
     if not any(layout.samples for layout in stage.layouts):
@@ -154,7 +152,7 @@ def _replica_faults(stage: Stage, path: str, plan: Plan) -> list[Fault]:
     ]
 
 
-def _turn_faults(plan: Plan) -> Iterator[Fault]:
+def _turn_faults(plan: PlanRecord) -> Iterator[Fault]:
     """Yield a fault for each stage with a device of an earlier one, unless the schedule lets devices take turns."""
     first: dict[int, int] = {}
     for index, stage in enumerate(plan.stages if plan.schedule != "interleaved" else ()):
@@ -164,7 +162,7 @@ def _turn_faults(plan: Plan) -> Iterator[Fault]:
             yield Fault(f"stages[{index}].devices", words)
 
 
-def _cut_faults(plan: Plan, graph: LayerGraph) -> Iterator[Fault]:
+def _cut_faults(plan: PlanRecord, graph: LayerGraph) -> Iterator[Fault]:
     """Yield a fault for each layer that is called in another stage than the one that holds its variables."""
     where = {layer: at for at, stage in enumerate(plan.stages) for layer in stage.layers}
     for index, layer in enumerate(graph.layers):
@@ -223,28 +221,28 @@ def _proof_faults(proof: Proof) -> list[Fault]:
 
 
 def _prediction_faults(predicted: Prediction, devices: tuple[str, ...]) -> list[Fault]:
-    named = {f"predicted.{name}": getattr(predicted, name) for name in ("step_s", "forward_s", "backward_s", "update_s", "call_s")}
+    named = {f"predicted.{name}": getattr(predicted, name) for name in ("step_s", "forward_s", "backward_s", "update_s", "launch_s")}
     parts = [_part_faults(part, f"predicted.parts[{index}]", devices) for index, part in enumerate(predicted.parts)]
     return [*_time_faults(named), *(fault for found in parts for fault in found)]
 
 
-def _considered_faults(plan: Plan) -> list[Fault]:
+def _considered_faults(plan: PlanRecord) -> list[Fault]:
     """Return what is wrong with the alternatives and with what each device is worth."""
     faults: list[Fault] = []
     for index, other in enumerate(plan.alternatives):
         path = f"alternatives[{index}]"
         faults += _time_faults({f"{path}.step_s": other.step_s} if other.step_s is not None else {})
-        faults += _part_faults(other.binding, f"{path}.binding", plan.devices) if other.binding is not None else []
-    for index, worth in enumerate(plan.worth):
-        path = f"worth[{index}]"
-        faults += _time_faults({f"{path}.step_s": worth.step_s} if worth.step_s is not None else {})
-        if worth.device not in plan.devices:
-            faults.append(Fault(f"{path}.device", f"is {worth.device!r}, the plan has {', '.join(plan.devices)}"))
+        faults += _part_faults(other.bottleneck, f"{path}.bottleneck", plan.devices) if other.bottleneck is not None else []
+    for index, contributions in enumerate(plan.contributions):
+        path = f"contributions[{index}]"
+        faults += _time_faults({f"{path}.step_s": contributions.step_s} if contributions.step_s is not None else {})
+        if contributions.device not in plan.devices:
+            faults.append(Fault(f"{path}.device", f"is {contributions.device!r}, the plan has {', '.join(plan.devices)}"))
     return faults
 
 
 def _part_faults(part: DevicePart, path: str, devices: tuple[str, ...]) -> list[Fault]:
-    named = {f"{path}.{name}": getattr(part, name) for name in ("busy_s", "sending_s", "waiting_s", "memory_bytes")}
+    named = {f"{path}.{name}": getattr(part, name) for name in ("compute_s", "communication_s", "idle_s", "memory_bytes")}
     strange = [Fault(f"{path}.device", f"is {part.device!r}, the plan has {', '.join(devices)}")] if part.device not in devices else []
     return strange + _time_faults(named)
 

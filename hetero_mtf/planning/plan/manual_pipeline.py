@@ -15,12 +15,12 @@ from hetero_mtf.planning.layout.blocks import leading_inputs, shared_spans
 from hetero_mtf.planning.layout.manual import device_index, numbers
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.layout.stages import SPLITS, Group, group_stage
-from hetero_mtf.planning.plan.check import Way, way_faults
+from hetero_mtf.planning.plan.check import Way, execution_faults
 from hetero_mtf.planning.solvers.apportionment import check_shares
 
 
 @dataclasses.dataclass(frozen=True)
-class TypedPipeline:
+class ManualPipeline:
     """A pipeline as it was typed; nothing of it is checked yet.
 
     Parameters
@@ -39,25 +39,25 @@ class TypedPipeline:
     way: Way
 
 
-def pipeline_stages(graph: LayerGraph, names: Sequence[str], typed: TypedPipeline) -> tuple[Stage, ...]:
+def pipeline_stages(graph: LayerGraph, names: Sequence[str], typed: ManualPipeline) -> tuple[Stage, ...]:
     """Return the stages of a typed pipeline.
 
     Parameters
     ----------
     graph : LayerGraph.
     names : (devices,) names of the cluster's devices.
-    typed : TypedPipeline.
+    typed : ManualPipeline.
 
     Raises
     ------
     PlanError
         If anything is wrong with it; all faults are named at once, each with the nearest thing that is possible.
     """
-    faults = way_faults(typed.way)
+    faults = execution_faults(typed.way)
     if typed.split not in SPLITS:
         faults.append(Fault("split", f"is {typed.split!r}, must be one of {', '.join(SPLITS)}"))
     starts = _Starts(graph, faults).read(typed.starts)
-    groups = _Groups(names, max(len(typed.way.replicas), 1), faults).read(typed, len(_listed(typed.starts)))
+    groups = _StageGroups(names, max(len(typed.way.replicas), 1), faults).read(typed, len(_listed(typed.starts)))
     if faults:
         raise PlanError(f"the pipeline has {listed(faults)}; correct them")
     replicas = typed.way.replicas or (typed.way.batch_size,)
@@ -153,7 +153,7 @@ class _Starts:
         self.faults.append(Fault(path, text))
 
 
-class _Groups:
+class _StageGroups:
     """Reads the devices and shares of each stage.
 
     Parameters
@@ -166,7 +166,7 @@ class _Groups:
     def __init__(self, names: Sequence[str], replicas: int, faults: list[Fault]) -> None:
         self.names, self.replicas, self.faults = names, replicas, faults
 
-    def read(self, typed: TypedPipeline, stages: int) -> list[Group]:
+    def read(self, typed: ManualPipeline, stages: int) -> list[Group]:
         """Return the group of each stage."""
         devices, shares = _listed(typed.devices), _listed(typed.shares)
         for path, given in (("devices", devices), ("shares", shares)):
@@ -174,7 +174,7 @@ class _Groups:
                 words = f"are for {len(given)} stages, starts begin {stages}; give one list a stage"
                 self.faults.append(Fault(path, words))
         members = [list(self._members(f"devices[{at}]", at, group)) for at, group in enumerate(devices)]
-        self._check_turns(members, typed.way.schedule)
+        self._check_repeated_devices(members, typed.way.schedule)
         groups = []
         for at, (group, given) in enumerate(zip(members, shares)):
             count = len(_listed(devices[at])) // self.replicas
@@ -204,7 +204,7 @@ class _Groups:
             seen.add(index)
             yield index
 
-    def _check_turns(self, members: Sequence[Sequence[int]], schedule: str) -> None:
+    def _check_repeated_devices(self, members: Sequence[Sequence[int]], schedule: str) -> None:
         free = [at for at in range(len(self.names)) if not any(at in group for group in members)]
         seats: dict[int, list[int]] = {}
         for stage, group in enumerate(members):

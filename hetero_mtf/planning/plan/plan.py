@@ -14,71 +14,28 @@ from hetero_mtf.json_records import Fault, listed, read_fields, unchecked, unles
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.layout import manual
 from hetero_mtf.planning.layout.arrangement import arrange
-from hetero_mtf.planning.layout.records import Alternative, CollectiveRule, DevicePart, DeviceWorth, LayerLayout, Prediction, Proof, Stage
 from hetero_mtf.planning.plan.check import Way, graph_faults, plan_faults
-from hetero_mtf.planning.plan.manual_pipeline import TypedPipeline, pipeline_stages
+from hetero_mtf.planning.plan.manual_pipeline import ManualPipeline, pipeline_stages
+from hetero_mtf.planning.plan.record import PlanRecord
 from hetero_mtf.planning.plan.text import plan_text
+from hetero_mtf.planning.plan.version1 import current_keys
 from hetero_mtf.planning.solvers.apportionment import proportional
 
-__all__ = ["Alternative", "CollectiveRule", "DevicePart", "DeviceWorth", "LayerLayout", "Plan", "Prediction", "Proof", "Stage"]
-
-VERSION = 1
+VERSION, EARLIER = 2, 1
 _HEAD = frozenset({"kind", "version"})
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class Plan(PlanRecord):
     """How one network trains on the devices of one cluster.
 
-    Parameters
-    ----------
-    digest : digest of the LayerGraph it is for.
-    dtype : "float32" or "float64".
-    batch_size : samples a step.
-    strategy : what made it: "single", "even", "filters", "batch", "hybrid", "grid", "layers", "pipeline".
-    devices : names of all devices of the cluster, also of those it leaves idle.
-    stages : runs of layers on meshes of devices; together they hold every layer once, in order.
-    schedule : how microbatches move through the stages: "synchronous" (one after another through all stages and back),
-        "fill_drain", "1f1b" or "interleaved" (`clock_table`).
-    microbatches : parts a batch is cut into (`microbatch_sizes`).
-    recompute : whether activations are computed again in the backward pass.
-    collectives : rules for the method of all-reduces by size, tried in order; empty for the defaults (NCCL between GPUs of one
-        process, else an exchange between two processors and a ring among more).
-    predicted : predicted seconds of a step; None for a plan typed by hand.
-    alternatives : what else was considered.
-    replicas : samples of a batch that each replica takes, a slice of the batch axis of every stage's mesh; empty for one replica.
-    gradient_sync : how weights that several devices hold stay alike: "all_reduce" of their gradients, or "butterfly_mixing",
-        which averages weights with one partner a step, is not synchronous, and needs every layer to split the batch.
-    worth : whether each device is worth using; empty if that was not asked.
-    depths : (stages,) most microbatches that each stage of the schedule "1f1b" has in flight; empty for as many as there are stages
-        from it on.
-    supposed : what the profile it was made from supposes instead of having measured it (`what_if`), a clause each.
-    proof : how far its layouts are proven best; None where that is not known.
+    The fields are those of `PlanRecord`.
 
     Raises
     ------
     PlanError
         If anything is wrong with it; all faults are named at once.
     """
-
-    digest: str
-    dtype: str
-    batch_size: int
-    strategy: str
-    devices: tuple[str, ...]
-    stages: tuple[Stage, ...]
-    schedule: str = "synchronous"
-    microbatches: int = 1
-    recompute: bool = False
-    collectives: tuple[CollectiveRule, ...] = ()
-    predicted: Prediction | None = None
-    alternatives: tuple[Alternative, ...] = ()
-    replicas: tuple[int, ...] = ()
-    gradient_sync: str = "all_reduce"
-    worth: tuple[DeviceWorth, ...] = ()
-    supposed: tuple[str, ...] = ()
-    proof: Proof | None = None
-    depths: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         faults = plan_faults(self)
@@ -87,16 +44,6 @@ class Plan:
 
     def __str__(self) -> str:
         return plan_text(self)
-
-    @property
-    def used(self) -> tuple[int, ...]:
-        """Indices of the devices that are in a stage, in the order of the stages."""
-        return tuple(dict.fromkeys(device for stage in self.stages for device in stage.devices))
-
-    @property
-    def pipelined(self) -> bool:
-        """Whether batches go through several stages, or in several microbatches."""
-        return len(self.stages) > 1 or self.microbatches > 1
 
     def check(self, graph: LayerGraph) -> None:
         """Raise unless the plan fits a network.
@@ -122,7 +69,7 @@ class Plan:
             raise PlanError(f"the plan does not fit the model, {listed(faults)}; {remedy}")
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able document, schema version 1."""
+        """Return a JSON-able document, schema version 2."""
         return {"kind": "plan", "version": VERSION, **dataclasses.asdict(self)}
 
     @classmethod
@@ -131,7 +78,7 @@ class Plan:
 
         Parameters
         ----------
-        document : JSON object; entries that are not known are refused, never ignored.
+        document : JSON object of schema version 1 or 2; entries that are not known are refused, never ignored.
         source : what messages call it.
 
         Raises
@@ -140,7 +87,7 @@ class Plan:
             If anything is wrong with it; every fault is named with its path.
         """
         faults: list[Fault] = []
-        body = {key: value for key, value in document.items() if key not in _HEAD}
+        body = {key: value for key, value in current_keys(document).items() if key not in _HEAD}
         values = read_fields(cls, body, "", faults)
         faults += unless_caused(plan_faults(unchecked(cls, values)), faults)
         if faults:
@@ -169,7 +116,7 @@ class Plan:
         HeteroError
             If the file cannot be read, is not a plan of this version, or has faults.
         """
-        return cls.from_json(read_json(path, kind="plan", version=VERSION), os.fspath(path))
+        return cls.from_json(read_json(path, kind="plan", version=VERSION, earlier=(EARLIER,)), os.fspath(path))
 
     @classmethod
     def single(cls, model: Any, device: int | str, cluster: Any, batch_size: int) -> Plan:
@@ -192,7 +139,7 @@ class Plan:
         return cls(graph.digest, graph.dtype, batch_size, "single", names, (stage,))
 
     @classmethod
-    def even(cls, model: Any, cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
+    def equal(cls, model: Any, cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
         """Return the plan that splits filters equally over all devices.
 
         Parameters
@@ -202,7 +149,7 @@ class Plan:
         """
         graph, names = layer_graph(model), manual.device_names(cluster)
         stage = manual.filter_stage(graph, [1.0] * len(names), pairing)
-        return cls(graph.digest, graph.dtype, batch_size, "even", names, (stage,))
+        return cls(graph.digest, graph.dtype, batch_size, "equal", names, (stage,))
 
     @classmethod
     def filters(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
@@ -342,7 +289,7 @@ class Plan:
         """
         graph, names = layer_graph(model), manual.device_names(cluster)
         way = Way(batch_size, schedule, microbatches, tuple(replicas or ()))
-        stages = pipeline_stages(graph, names, TypedPipeline(starts, devices, shares, split, way))
+        stages = pipeline_stages(graph, names, ManualPipeline(starts, devices, shares, split, way))
         return cls(
             graph.digest, graph.dtype, batch_size, "pipeline", names, stages, schedule, microbatches, recompute, replicas=way.replicas
         )

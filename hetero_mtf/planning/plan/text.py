@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from hetero_mtf.planning.layout.records import CollectiveRule, LayerLayout, Prediction, Proof, Stage
+from hetero_mtf.planning.plan.record import PlanRecord
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.units import bytes_text, seconds_text
 
-if TYPE_CHECKING:
-    from hetero_mtf.planning.plan.plan import Plan
 
-
-def plan_text(plan: Plan) -> str:
+def plan_text(plan: PlanRecord) -> str:
     """Return the plan as text: a line a layer with its layout and what each device has of it, then what is predicted.
 
     A device has units of a layer split by channels, samples of one split by the batch, "samples x units" of one split by both.
     """
     lines = [
-        f"Plan by strategy {plan.strategy} for network {plan.digest} ({plan.dtype}), batch size {plan.batch_size}, {way_text(plan)}",
+        f"Plan by strategy {plan.strategy} for network {plan.digest} ({plan.dtype}), batch size {plan.batch_size}, {execution_text(plan)}",
         f"Devices: {', '.join(plan.devices)}",
     ]
-    lines += [f"Supposed, not measured: {clause}" for clause in plan.supposed]
+    lines += [f"Supposed, not measured: {clause}" for clause in plan.what_if]
     for index, stage in enumerate(plan.stages):
         names = [plan.devices[d] for d in stage.devices]
         lines += [f"Stage {index} on {', '.join(names)}", *(f"  {line}" for line in aligned(stage_rows(stage, plan.devices)))]
@@ -33,17 +30,17 @@ def plan_text(plan: Plan) -> str:
     if plan.proof is not None:
         lines.append(f"{proven(plan).capitalize()}: {proof_text(plan.proof)}")
     for other in plan.alternatives:
-        lines.append(f"Not taken: {other.strategy}: {other.reason}")
-    lines += [f"Device {worth.device}: {worth.reason}" for worth in plan.worth]
+        lines.append(f"Alternative considered: {other.strategy}: {other.reason}")
+    lines += [f"Device {contributions.device}: {contributions.reason}" for contributions in plan.contributions]
     return "\n".join(lines)
 
 
-def proven(plan: Plan) -> str:
+def proven(plan: PlanRecord) -> str:
     """Return what the proof of a plan is of: its layouts, or the cuts of a pipeline.
 
     Parameters
     ----------
-    plan : Plan.
+    plan : PlanRecord.
     """
     return "cuts" if len(plan.stages) > 1 else "layouts"
 
@@ -61,7 +58,7 @@ def _rule_text(rule: CollectiveRule) -> str:
     return f"{method}{segments} {limit}"
 
 
-def way_text(plan: Plan) -> str:
+def execution_text(plan: PlanRecord) -> str:
     """Return how batches go through the stages: the schedule, or what makes it other than synchronous, microbatches and replicas."""
     words = [plan.schedule if plan.gradient_sync == "all_reduce" else f"{plan.gradient_sync}, which is not synchronous"]
     if plan.microbatches > 1:
@@ -125,9 +122,9 @@ def _prediction_lines(predicted: Prediction) -> list[str]:
     whole, forward, backward, update = (
         seconds_text(value) for value in (predicted.step_s, predicted.forward_s, predicted.backward_s, predicted.update_s)
     )
-    rows = [["device", "", "busy", "sending", "waiting"]]
+    rows = [["device", "", "compute", "communication", "idle"]]
     for part in predicted.parts:
-        rows.append([part.device, "", *(seconds_text(value) for value in (part.busy_s, part.sending_s, part.waiting_s))])
-    called = f"call {seconds_text(predicted.call_s)}, " if predicted.call_s > 0 else ""
+        rows.append([part.device, "", *(seconds_text(value) for value in (part.compute_s, part.communication_s, part.idle_s))])
+    called = f"call {seconds_text(predicted.launch_s)}, " if predicted.launch_s > 0 else ""
     heading = f"Predicted: {whole} a step ({called}forward {forward}, backward {backward}, update {update})"
     return [heading, *(f"  {line}" for line in aligned(rows))]

@@ -23,7 +23,7 @@ from hetero_mtf.units import bytes_text
 
 __all__ = ["Curve", "Profile", "alike", "structures"]
 
-VERSION = 1
+VERSION, EARLIER = 2, 1
 _HEAD = frozenset({"kind", "version"})
 _EMBEDDED = frozenset({"cluster", "graph"})
 # Planning tabulates seconds for every number of samples and of units, on every device.
@@ -46,7 +46,7 @@ class Profile:
     optimizer : name of the optimizer whose updates were measured.
     made : ISO date of the measurement.
     versions : version of each program that took part.
-    call_s : seconds of a training step besides its layers and links: those of a session call on all devices.
+    launch_s : seconds of a training step besides its layers and links: those of a session call on all devices.
     feed_s_per_byte : seconds for each byte of a step's batch, which is handed to the devices.
 
     Raises
@@ -65,7 +65,7 @@ class Profile:
     optimizer: str
     made: str
     versions: Mapping[str, str]
-    call_s: float = 0.0
+    launch_s: float = 0.0
     feed_s_per_byte: float = 0.0
 
     def __post_init__(self) -> None:
@@ -159,6 +159,8 @@ class Profile:
             If anything is wrong with it; every fault is named with its path.
         """
         faults: list[Fault] = []
+        if document.get("version") == EARLIER:
+            document = {("launch_s" if key == "call_s" else key): value for key, value in document.items()}
         body = {key: value for key, value in document.items() if key not in _HEAD}
         values = read_fields(cls, body, "", faults, ignored=_EMBEDDED)
         values["cluster"] = _embedded("cluster", ClusterRecord, body, faults)
@@ -190,7 +192,7 @@ class Profile:
         HeteroError
             If the file cannot be read, is not a profile of this version, or has faults.
         """
-        return cls.from_json(read_json(path, kind="profile", version=VERSION), os.fspath(path))
+        return cls.from_json(read_json(path, kind="profile", version=VERSION, earlier=(EARLIER,)), os.fspath(path))
 
 
 def alike(graph: LayerGraph) -> tuple[int, ...]:
@@ -244,7 +246,7 @@ def _faults(profile: Profile) -> list[Fault]:
 
 def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str, str]]:
     yield profile.batch_size < 1, "batch_size", f"is {profile.batch_size}, must be at least 1"
-    for name in ("call_s", "feed_s_per_byte"):
+    for name in ("launch_s", "feed_s_per_byte"):
         seconds = getattr(profile, name)
         yield not 0 <= seconds < math.inf, name, f"is {seconds:g}, must be zero or more"
     yield not _is_date(profile.made), "made", f"is {profile.made!r}, must be an ISO date"

@@ -21,7 +21,7 @@ MATTERING_PART = 0.05
 PROGRAMS = ("tensorflow", "keras", "mesh-tensorflow")
 
 
-def profile_doubts(
+def profile_warnings(
     profile: Profile,
     cluster: ClusterRecord | None = None,
     now: datetime.datetime | None = None,
@@ -38,7 +38,7 @@ def profile_doubts(
 
     Examples
     --------
-    >>> profile_doubts(Profile.load("profile.json"))  # doctest: +SKIP
+    >>> profile_warnings(Profile.load("profile.json"))  # doctest: +SKIP
     ['the profile is 45 days old (2026-01-02); calibrate again']
     """
     found = [

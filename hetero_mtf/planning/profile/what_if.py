@@ -59,7 +59,7 @@ class WhatIf:
         return self != WhatIf()
 
 
-def supposed(profile: Profile, what_if: WhatIf) -> Profile:
+def what_if_profile(profile: Profile, what_if: WhatIf) -> Profile:
     """Return the profile that would be measured if things were otherwise.
 
     Twins are added first, so that a device and its twin can be scaled apart; then speeds, links, memory and the batch size change.
@@ -84,7 +84,7 @@ def supposed(profile: Profile, what_if: WhatIf) -> Profile:
     return profile if what_if.batch_size is None else with_batch_size(profile, what_if.batch_size)
 
 
-def suppositions(profile: Profile, what_if: WhatIf) -> tuple[str, ...]:
+def what_if_clauses(profile: Profile, what_if: WhatIf) -> tuple[str, ...]:
     """Return what is supposed, a clause each.
 
     Parameters

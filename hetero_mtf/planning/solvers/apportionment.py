@@ -1,6 +1,6 @@
 """Whole sizes: how many units of a dimension each device gets.
 
-Every rule here is a pure function from a problem to a `Split`, which carries the sizes, the value they reach, a lower bound
+Every rule here is a pure function from a problem to a `Apportionment`, which carries the sizes, the value they reach, a lower bound
 on what any sizes can reach, and the relative gap between the two.
 """
 
@@ -22,7 +22,7 @@ _ROUNDING = 1e-12  # more than floats lose in a quota
 
 
 @dataclasses.dataclass(frozen=True)
-class Split:
+class Apportionment:
     """The units of one dimension dealt out to devices.
 
     Parameters
@@ -41,7 +41,7 @@ class Split:
     status: str
 
 
-def proportional(units: int, shares: Sequence[float]) -> Split:
+def proportional(units: int, shares: Sequence[float]) -> Apportionment:
     """Return the sizes in proportion to typed shares, at least one unit for each positive share where there are enough.
 
     Over whole u, s being the shares, U the units and P = {d: s_d > 0},
@@ -76,7 +76,7 @@ def proportional(units: int, shares: Sequence[float]) -> Split:
     >>> proportional(10, [5, 1, 0]).sizes
     (9, 1, 0)
     >>> proportional(6, [4, 4, 1])
-    Split(sizes=(3, 2, 1), value=1.0, bound=1.0, gap=0.0, status='optimal')
+    Apportionment(sizes=(3, 2, 1), value=1.0, bound=1.0, gap=0.0, status='optimal')
     """
     _check_units(units)
     check_shares(shares)
@@ -94,7 +94,7 @@ def proportional(units: int, shares: Sequence[float]) -> Split:
         sizes[d] += 1
         heapq.heapreplace(heap, ((sizes[d] + 1) / shares[d], rank, d))
     value = _largest_ratio(sizes, shares)
-    return Split(tuple(sizes), value, value, 0.0, "optimal")
+    return Apportionment(tuple(sizes), value, value, 0.0, "optimal")
 
 
 def minimise_maximum(
@@ -103,7 +103,7 @@ def minimise_maximum(
     lower: Sequence[int] | None = None,
     upper: Sequence[int] | None = None,
     multiple: int = 1,
-) -> Split:
+) -> Apportionment:
     """Return the sizes that minimise the time of the slowest device.
 
     Minimises max_d t_d(u_d) over whole u_d with lower_d <= u_d <= upper_d and sum u_d = units, for any t_d that never decreases:
@@ -148,7 +148,7 @@ def minimise_maximum(
     bounds = Bounds.of(len(tables), units, lower, upper, multiple)
     found = [_dealt(tables, units, least, most, multiple) for least, most in bounds.reaching(units)]
     value, sizes = min(found, key=lambda dealt: dealt[0])
-    return Split(sizes, value, value, 0.0, "optimal")
+    return Apportionment(sizes, value, value, 0.0, "optimal")
 
 
 def _dealt(tables: np.ndarray, units: int, least: Sequence[int], most: Sequence[int], multiple: int) -> tuple[float, tuple[int, ...]]:
@@ -198,7 +198,7 @@ def non_decreasing(seconds: Sequence[float]) -> tuple[float, ...]:
     return tuple(mean for mean, count in pools for _ in range(count))
 
 
-def even(units: int, devices: int) -> Split:
+def equal_sizes(units: int, devices: int) -> Apportionment:
     """Return sizes as equal as whole units allow; the first devices get one more.
 
     Parameters
@@ -213,7 +213,7 @@ def even(units: int, devices: int) -> Split:
 
     Examples
     --------
-    >>> even(8, 3).sizes
+    >>> equal_sizes(8, 3).sizes
     (3, 3, 2)
     """
     _check_units(units)
@@ -221,10 +221,10 @@ def even(units: int, devices: int) -> Split:
         raise PlanError("there is no device to split over; name at least one device")
     whole, extra = divmod(units, devices)
     sizes = tuple(whole + (d < extra) for d in range(devices))
-    return Split(sizes, float(sizes[0]), float(sizes[0]), 0.0, "optimal")
+    return Apportionment(sizes, float(sizes[0]), float(sizes[0]), 0.0, "optimal")
 
 
-def largest_remainder(units: int, shares: Sequence[float]) -> Split:
+def largest_remainder(units: int, shares: Sequence[float]) -> Apportionment:
     """Return the sizes of the largest-remainder rule, a yardstick for `proportional`.
 
     Each device gets the whole part of its quota, and the units left go to the largest remainders. Heuristic for
@@ -250,7 +250,7 @@ def largest_remainder(units: int, shares: Sequence[float]) -> Split:
     return _yardstick(sizes, units, shares)
 
 
-def floor_and_rest(units: int, shares: Sequence[float]) -> Split:
+def floor_and_rest(units: int, shares: Sequence[float]) -> Apportionment:
     """Return the sizes of the rule published with heterogeneous filter splitting, a yardstick.
 
     floor(units * share), the smallest raised to 1, what is left to the device with the largest share. Heuristic for
@@ -310,9 +310,9 @@ def _largest_ratio(sizes: Sequence[int], shares: Sequence[float]) -> float:
     return max(size / share for size, share in zip(sizes, shares) if share > 0)
 
 
-def _yardstick(sizes: Sequence[int], units: int, shares: Sequence[float]) -> Split:
+def _yardstick(sizes: Sequence[int], units: int, shares: Sequence[float]) -> Apportionment:
     value, bound = _largest_ratio(sizes, shares), units / math.fsum(shares)
-    return Split(tuple(sizes), value, bound, max(0.0, value / bound - 1), "heuristic")
+    return Apportionment(tuple(sizes), value, bound, max(0.0, value / bound - 1), "heuristic")
 
 
 def _tables(curves: Sequence[CurveLike] | np.ndarray, units: int) -> np.ndarray:

@@ -25,7 +25,7 @@ class Factor:
 
 
 @dataclasses.dataclass(frozen=True)
-class Minimum:
+class SumMinimum:
     """The least sum.
 
     Parameters
@@ -38,7 +38,7 @@ class Minimum:
     choice: tuple[int, ...]
 
 
-def minimise_sum(domains: Sequence[int], factors: Sequence[Factor]) -> Minimum:
+def minimise_sum(domains: Sequence[int], factors: Sequence[Factor]) -> SumMinimum:
     """Return the values that minimise the sum of all factors.
 
     Minimises sum_f table_f[x_v for v in scope_f] over x_v in 0 .. domains_v - 1.
@@ -63,7 +63,7 @@ def minimise_sum(domains: Sequence[int], factors: Sequence[Factor]) -> Minimum:
     --------
     >>> apart = np.array([[5.0, 0.0], [0.0, 5.0]])
     >>> minimise_sum([2, 2], [Factor((0, 1), apart), Factor((0,), np.array([1.0, 2.0]))])
-    Minimum(value=1.0, choice=(0, 1))
+    SumMinimum(value=1.0, choice=(0, 1))
     """
     order, _ = elimination_order(domains, [factor.scope for factor in factors])
     buckets: list[dict[int, Factor]] = [{} for _ in domains]
@@ -86,7 +86,7 @@ def minimise_sum(domains: Sequence[int], factors: Sequence[Factor]) -> Minimum:
             total += float(rest.table)
         for other in rest.scope:
             buckets[other][made] = rest
-    return Minimum(total, _read_off(len(domains), best))
+    return SumMinimum(total, _read_off(len(domains), best))
 
 
 def elimination_order(domains: Sequence[int], scopes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], int]:

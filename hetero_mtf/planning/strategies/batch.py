@@ -8,14 +8,24 @@ from collections.abc import Sequence
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.manual import batch_stage
 from hetero_mtf.planning.layout.records import Stage
-from hetero_mtf.planning.solvers.apportionment import even
-from hetero_mtf.planning.strategies.search import Candidate, Choice, Sizer, descend, device_sets, finished, found_once, tries, without_each
+from hetero_mtf.planning.solvers.apportionment import equal_sizes
+from hetero_mtf.planning.strategies.search import (
+    Candidate,
+    Sizer,
+    SplitConfiguration,
+    descend,
+    device_sets,
+    distinct_candidates,
+    finished,
+    tries,
+    without_each,
+)
 
-_FORMS = ("measured", "even")
+_FORMS = ("measured", "equal")
 MOVED_UP_TO = 8  # devices; among more, single samples matter less and moves are many
 
 
-@found_once
+@distinct_candidates
 def best_batch(costs: Costs, gradient_sync: str = "all_reduce") -> Candidate:
     """Return the cheapest split of the samples.
 
@@ -39,15 +49,15 @@ def best_batch(costs: Costs, gradient_sync: str = "all_reduce") -> Candidate:
     graph, sizer = costs.graph, Sizer(costs)
     everything = frozenset(range(len(graph.layers)))
 
-    def candidate(choice: Choice) -> Candidate:
-        samples = even(costs.profile.batch_size, len(choice.devices)).sizes
+    def candidate(choice: SplitConfiguration) -> Candidate:
+        samples = equal_sizes(costs.profile.batch_size, len(choice.devices)).sizes
         if choice.form == "measured":
             samples = sizer.samples(everything, choice.devices, updates=gradient_sync != "all_reduce")
         stage = batch_stage(graph, samples, choice.devices)
         return Candidate(stage, predict(costs, stage, gradient_sync, memory=False))
 
     starts = itertools.product(_FORMS, device_sets(len(costs.profile.cluster.devices)))
-    best = descend((Choice(*start) for start in starts), candidate, without_each, tries=tries(graph))
+    best = descend((SplitConfiguration(*start) for start in starts), candidate, without_each, tries=tries(graph))
     return finished(costs, _moved(costs, best, gradient_sync), gradient_sync)
 
 

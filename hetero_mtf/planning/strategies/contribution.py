@@ -11,9 +11,9 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.arrangement import Arrangement, Segment, channels, split_units
 from hetero_mtf.planning.layout.manual import single_stage, sized_stage
-from hetero_mtf.planning.layout.records import DeviceWorth, Stage
+from hetero_mtf.planning.layout.records import DeviceContribution, Stage
 from hetero_mtf.planning.memory.shortfall import pool_lack
-from hetero_mtf.planning.solvers.apportionment import even, minimise_maximum
+from hetero_mtf.planning.solvers.apportionment import equal_sizes, minimise_maximum
 from hetero_mtf.planning.strategies.search import Candidate
 
 WORTH_FROM = 0.02  # of a step
@@ -21,7 +21,7 @@ LOOKED_AT_UP_TO = 8  # devices; of more, only the slowest
 SLOWEST = 3
 
 
-def device_worth(costs: Costs, chosen: Candidate, others: Iterable[Candidate] = ()) -> tuple[DeviceWorth, ...]:
+def device_contributions(costs: Costs, chosen: Candidate, others: Iterable[Candidate] = ()) -> tuple[DeviceContribution, ...]:
     """Return for each device what a step would take without it if the plan uses it, with it if the plan does not.
 
     Parameters
@@ -43,7 +43,7 @@ def device_worth(costs: Costs, chosen: Candidate, others: Iterable[Candidate] = 
     resizer = _resizer(costs, chosen, known)
     found = {device: _without(costs, resizer, chosen, known, device) for device in inside if len(used) > 1}
     found.update({device: _with(costs, resizer, chosen, known, device) for device in outside})
-    return tuple(worth for _, worth in sorted(found.items()) if worth is not None)
+    return tuple(contributions for _, contributions in sorted(found.items()) if contributions is not None)
 
 
 def looked_at(costs: Costs, used: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -130,10 +130,10 @@ class Resizer:
 
     def _dealt(self, rows: np.ndarray, units: int, devices: Sequence[int], most: Sequence[float]) -> tuple[int, ...]:
         """Return the units that minimise the slowest device's seconds; processors on one TensorFlow device take turns."""
-        tables = [count * rows[device] for count, device in zip(self.costs.turns(devices).tolist(), devices)]
+        tables = [count * rows[device] for count, device in zip(self.costs.processors_per_device(devices).tolist(), devices)]
         if most:
             return minimise_maximum(tables, units, upper=_upper(units, most)).sizes
-        return minimise_maximum(tables, units).sizes if any(table[-1] for table in tables) else even(units, len(devices)).sizes
+        return minimise_maximum(tables, units).sizes if any(table[-1] for table in tables) else equal_sizes(units, len(devices)).sizes
 
 
 def _upper(units: int, most: Sequence[float]) -> list[int]:
@@ -168,7 +168,9 @@ def _segments(graph: LayerGraph, stage: Stage) -> tuple[Segment, ...]:
     return tuple(Segment(split_units(graph, ls[0], entries[ls[0]].layout, counts), tuple(ls)) for ls in members.values())
 
 
-def _without(costs: Costs, resizer: Resizer | None, chosen: Candidate, others: Sequence[Candidate], device: int) -> DeviceWorth | None:
+def _without(
+    costs: Costs, resizer: Resizer | None, chosen: Candidate, others: Sequence[Candidate], device: int
+) -> DeviceContribution | None:
     left = [d for d in chosen.stage.devices if d != device]
     made = _made(costs, resizer.on(left)) if resizer is not None else []
     steps = [c.prediction.step_s for c in [*made, *others] if device not in c.stage.devices]
@@ -176,11 +178,11 @@ def _without(costs: Costs, resizer: Resizer | None, chosen: Candidate, others: S
     if not steps:
         if resizer is None:
             return None
-        return DeviceWorth(name, True, None, f"no plan without {name} was found that fits in memory")
-    return worth_without(name, min(steps), best_s)
+        return DeviceContribution(name, True, None, f"no plan without {name} was found that fits in memory")
+    return contribution_without(name, min(steps), best_s)
 
 
-def worth_without(name: str, step_s: float, best_s: float) -> DeviceWorth:
+def contribution_without(name: str, step_s: float, best_s: float) -> DeviceContribution:
     """Return what a device that a plan uses is worth.
 
     Parameters
@@ -192,19 +194,19 @@ def worth_without(name: str, step_s: float, best_s: float) -> DeviceWorth:
     times = step_s / best_s if best_s > 0 else 1.0
     if times < 1 + WORTH_FROM:
         change = f"costs {times - 1:.1%}" if times > 1.0005 else "costs nothing" if times > 0.9995 else f"saves {1 - times:.1%}"
-        return DeviceWorth(name, True, step_s, f"leaving out {name} {change}: it is not worth its power")
-    return DeviceWorth(name, True, step_s, f"leaving out {name} makes a step {times:.2f} times as long")
+        return DeviceContribution(name, True, step_s, f"leaving out {name} {change}: it is not worth its power")
+    return DeviceContribution(name, True, step_s, f"leaving out {name} makes a step {times:.2f} times as long")
 
 
-def _with(costs: Costs, resizer: Resizer | None, chosen: Candidate, others: Sequence[Candidate], device: int) -> DeviceWorth | None:
+def _with(costs: Costs, resizer: Resizer | None, chosen: Candidate, others: Sequence[Candidate], device: int) -> DeviceContribution | None:
     made = _made(costs, resizer.on(sorted((*chosen.stage.devices, device)))) if resizer is not None else []
     steps = [c.prediction.step_s for c in [*made, *others] if device in c.stage.devices]
     if not steps:
         return None
-    return worth_with(costs.profile.cluster.devices[device].name, min(steps), chosen.prediction.step_s)
+    return contribution_with(costs.profile.cluster.devices[device].name, min(steps), chosen.prediction.step_s)
 
 
-def worth_with(name: str, step_s: float, best_s: float) -> DeviceWorth:
+def contribution_with(name: str, step_s: float, best_s: float) -> DeviceContribution:
     """Return what a device that a plan does not use would be worth.
 
     Parameters
@@ -216,8 +218,8 @@ def worth_with(name: str, step_s: float, best_s: float) -> DeviceWorth:
     times = step_s / best_s if best_s > 0 else 1.0
     if abs(times - 1) < WORTH_FROM:
         change = f"costs {times - 1:.1%}" if times > 1.0005 else "gains nothing" if times > 0.9995 else f"gains only {1 - times:.1%}"
-        return DeviceWorth(name, False, step_s, f"using {name} as well {change}: it is not worth its power")
-    return DeviceWorth(name, False, step_s, f"using {name} as well makes a step {times:.2f} times as long")
+        return DeviceContribution(name, False, step_s, f"using {name} as well {change}: it is not worth its power")
+    return DeviceContribution(name, False, step_s, f"using {name} as well makes a step {times:.2f} times as long")
 
 
 def _made(costs: Costs, stage: Stage) -> list[Candidate]:

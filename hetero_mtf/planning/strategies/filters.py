@@ -9,19 +9,19 @@ from hetero_mtf.planning.layout.arrangement import PAIRINGS, arrange
 from hetero_mtf.planning.layout.manual import sized_stage
 from hetero_mtf.planning.strategies.search import (
     Candidate,
-    Choice,
     Sizer,
+    SplitConfiguration,
     descend,
     device_sets,
+    distinct_candidates,
     finished,
-    found_once,
     tries,
-    with_each_whole,
+    with_each_replicated,
     without_each,
 )
 
 
-@found_once
+@distinct_candidates
 def best_filters(costs: Costs) -> Candidate:
     """Return the cheapest split of the filters that the search finds.
 
@@ -41,15 +41,15 @@ def best_filters(costs: Costs) -> Candidate:
     """
     graph, sizer = costs.graph, Sizer(costs)
 
-    def candidate(choice: Choice) -> Candidate:
+    def candidate(choice: SplitConfiguration) -> Candidate:
         arrangement = arrange(graph, choice.form, choice.whole)
         sizes = [sizer.units(segment, arrangement, choice.devices) for segment in arrangement.segments]
         stage = sized_stage(graph, arrangement, sizes, choice.devices, choice.devices[0])
         return Candidate(stage, predict(costs, stage, memory=False))
 
-    def neighbours(choice: Choice) -> list[Choice]:
-        return with_each_whole(choice, arrange(graph, choice.form, choice.whole).layouts) + without_each(choice)
+    def neighbours(choice: SplitConfiguration) -> list[SplitConfiguration]:
+        return with_each_replicated(choice, arrange(graph, choice.form, choice.whole).layouts) + without_each(choice)
 
     starts = itertools.product(PAIRINGS, device_sets(len(costs.profile.cluster.devices)))
-    best = descend((Choice(*start) for start in starts), candidate, neighbours, tries=tries(graph))
+    best = descend((SplitConfiguration(*start) for start in starts), candidate, neighbours, tries=tries(graph))
     return finished(costs, best)

@@ -10,7 +10,7 @@ from hetero_mtf.planning.layout.arrangement import BORDERS, PAIRINGS
 from hetero_mtf.planning.layout.manual import batch_stage, filter_stage, hybrid_stage
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.memory.shortfall import Shortfall, short_bytes, shortfalls
-from hetero_mtf.planning.solvers.apportionment import even
+from hetero_mtf.planning.solvers.apportionment import equal_sizes
 from hetero_mtf.planning.strategies.contribution import Resizer
 from hetero_mtf.planning.strategies.search import Candidate
 
@@ -29,7 +29,7 @@ def fitting(costs: Costs, strategy: str, candidate: Candidate, gradient_sync: st
     Parameters
     ----------
     costs : Costs of the profile.
-    strategy : its name; "single", "even" and "grid" have no sizes to choose on one axis, so their plan stays as it is.
+    strategy : its name; "single", "equal" and "grid" have no sizes to choose on one axis, so their plan stays as it is.
     candidate : what the strategy found without a limit.
     gradient_sync : as in a Plan.
 
@@ -66,7 +66,7 @@ def _bases(costs: Costs, strategy: str, stage: Stage) -> Iterator[Stage]:
     ones = [1.0] * count
     for split in _SPLITS[strategy]:
         if split == "batch":
-            yield batch_stage(graph, even(batch, count).sizes, range(count))
+            yield batch_stage(graph, equal_sizes(batch, count).sizes, range(count))
         for pairing in PAIRINGS if split == "filters" else ():
             yield filter_stage(graph, ones, pairing)
         for border in BORDERS if split == "hybrid" else ():
@@ -81,7 +81,7 @@ def _limited(costs: Costs, resizer: Resizer, devices: tuple[int, ...]) -> Stage 
     if len(devices) < 2:
         return None
     most = dict.fromkeys(devices, 1.0)
-    pools: dict[str, _Pool] = {}
+    pools: dict[str, _PoolLimit] = {}
     for _ in range(ROUNDS):
         stage = resizer.on(devices, [most[device] for device in devices])
         lacking = shortfalls(costs.profile, stage, costs.memory)
@@ -89,14 +89,14 @@ def _limited(costs: Costs, resizer: Resizer, devices: tuple[int, ...]) -> Stage 
             return stage
         for short in lacking:
             held = {d: share for d, share in _shares(stage).items() if costs.profile.cluster.devices[d].pool == short.pool}
-            pools.setdefault(short.pool, _Pool(held)).tighten(short, held)
+            pools.setdefault(short.pool, _PoolLimit(held)).tighten(short, held)
             most.update(pools[short.pool].most)
         if sum(most.values()) < 1:
             return None
     return None
 
 
-class _Pool:
+class _PoolLimit:
     """The largest shares of the devices that draw on a pool.
 
     Parameters

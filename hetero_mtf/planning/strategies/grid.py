@@ -18,7 +18,7 @@ from hetero_mtf.planning.layout_search.program import fits_in_tables, proof_of, 
 from hetero_mtf.planning.memory.shortfall import short_bytes
 from hetero_mtf.planning.profile.curve import PASSES
 from hetero_mtf.planning.solvers.apportionment import minimise_maximum, proportional
-from hetero_mtf.planning.strategies.search import Candidate, Choice, descend, finished, tries, with_each_whole
+from hetero_mtf.planning.strategies.search import Candidate, SplitConfiguration, descend, finished, tries, with_each_replicated
 
 LEAST_DEVICES = 4
 ROUNDS = 3
@@ -58,17 +58,17 @@ def best_grid(costs: Costs) -> Candidate:
         raise NothingToSplitError(f"{lack}; use strategy batch, filters or hybrid")
 
     tables, large = _Tables(costs), count * len(costs.graph.layers) > LARGE
-    made: dict[Choice, list[Candidate]] = {}
+    made: dict[SplitConfiguration, list[Candidate]] = {}
 
-    def candidate(choice: Choice) -> Candidate:
+    def candidate(choice: SplitConfiguration) -> Candidate:
         arrangement = arrange(costs.graph, choice.form, choice.whole)
         grid = _Grid(tables, arrangement, np.reshape(choice.devices, (choice.rows, -1)).tolist())
         stages = [grid.resized()] if choice.whole else grid.stages(0 if large else ROUNDS)
         made[choice] = [Candidate(stage, predict(costs, stage, memory=False)) for stage in stages]
         return min(made[choice], key=lambda c: c.prediction.step_s)
 
-    def neighbours(choice: Choice) -> list[Choice]:
-        return [] if large else with_each_whole(choice, arrange(costs.graph, choice.form, choice.whole).layouts)
+    def neighbours(choice: SplitConfiguration) -> list[SplitConfiguration]:
+        return [] if large else with_each_replicated(choice, arrange(costs.graph, choice.form, choice.whole).layouts)
 
     best = descend(_starts(costs, large), candidate, neighbours, tries=tries(costs.graph))
     return finished(costs, best if large else _by_program(costs, best, [c for found in made.values() for c in found]))
@@ -98,7 +98,7 @@ def _by_program(costs: Costs, best: Candidate, known: Sequence[Candidate]) -> Ca
     return best
 
 
-def _starts(costs: Costs, large: bool) -> list[Choice]:
+def _starts(costs: Costs, large: bool) -> list[SplitConfiguration]:
     """Return every way to lay the devices out in rows; if there are many, in the two numbers of rows nearest to a square."""
     everyone = range(len(costs.profile.cluster.devices))
     alone_s = _alone_s(costs)
@@ -107,14 +107,14 @@ def _starts(costs: Costs, large: bool) -> list[Choice]:
     if not rows:
         by_speed = by_speed[:-1]
         rows = _factors(len(by_speed))
-    found: dict[Choice, None] = {}
+    found: dict[SplitConfiguration, None] = {}
     if large:
         squarest = sorted(rows, key=lambda row: abs(row - len(by_speed) / row))[:2]
-        return [Choice(PAIRINGS[0], tuple(by_speed), rows=row) for row in squarest]
+        return [SplitConfiguration(PAIRINGS[0], tuple(by_speed), rows=row) for row in squarest]
     for pairing, row in itertools.product(PAIRINGS, rows):
         along_columns = np.reshape(by_speed, (-1, row)).T.reshape(-1).tolist()
         for order in (sorted(by_speed), by_speed, along_columns):
-            found[Choice(pairing, tuple(order), rows=row)] = None
+            found[SplitConfiguration(pairing, tuple(order), rows=row)] = None
     return list(found)
 
 

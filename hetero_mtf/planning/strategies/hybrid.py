@@ -8,10 +8,20 @@ import itertools
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.arrangement import BORDERS, Arrangement, arrange
 from hetero_mtf.planning.layout.manual import sized_stage
-from hetero_mtf.planning.strategies.search import Candidate, Choice, Sizer, descend, device_sets, finished, found_once, tries, without_each
+from hetero_mtf.planning.strategies.search import (
+    Candidate,
+    Sizer,
+    SplitConfiguration,
+    descend,
+    device_sets,
+    distinct_candidates,
+    finished,
+    tries,
+    without_each,
+)
 
 
-@found_once
+@distinct_candidates
 def best_hybrid(costs: Costs) -> Candidate:
     """Return the cheapest hybrid that the search finds.
 
@@ -41,17 +51,17 @@ def best_hybrid(costs: Costs) -> Candidate:
     """
     graph, sizer = costs.graph, Sizer(costs)
 
-    def arranged(choice: Choice) -> Arrangement:
+    def arranged(choice: SplitConfiguration) -> Arrangement:
         return arrange(graph, whole=choice.whole, border=choice.form, batched=choice.batched)
 
-    def candidate(choice: Choice) -> Candidate:
+    def candidate(choice: SplitConfiguration) -> Candidate:
         arrangement = arranged(choice)
         sizes = [sizer.units(segment, arrangement, choice.devices) for segment in arrangement.segments]
         trunk = frozenset(index for index, layout in enumerate(arrangement.layouts) if layout == "batch")
         stage = sized_stage(graph, arrangement, sizes, choice.devices, choice.devices[0], sizer.samples(trunk, choice.devices))
         return Candidate(stage, predict(costs, stage, memory=False))
 
-    def neighbours(choice: Choice) -> list[Choice]:
+    def neighbours(choice: SplitConfiguration) -> list[SplitConfiguration]:
         found = without_each(choice)
         for index, layout in enumerate(arranged(choice).layouts):
             if layout in ("column", "row"):
@@ -60,6 +70,6 @@ def best_hybrid(costs: Costs) -> Candidate:
         return found
 
     starts = itertools.product(BORDERS, device_sets(len(costs.profile.cluster.devices)))
-    found = (Choice(*start) for start in starts)
+    found = (SplitConfiguration(*start) for start in starts)
     best = descend(found, candidate, neighbours, lambda choice: bool(arranged(choice).segments), tries(graph))
     return finished(costs, best)

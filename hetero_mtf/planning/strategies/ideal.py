@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.cost.step_cost import call_s
+from hetero_mtf.planning.cost.step_cost import launch_s
 from hetero_mtf.planning.layout.arrangement import splits_batch
 
 
@@ -35,7 +35,7 @@ def least_step_s(costs: Costs, devices: Sequence[int]) -> float:
     """
     seconds, counts = _least_seconds(costs, devices)
     if not len(counts):
-        return call_s(costs)
+        return launch_s(costs)
     scale = seconds.sum(axis=0).max()
     kinds, count = seconds.shape
     rows = np.zeros((kinds * count, count + kinds))
@@ -46,7 +46,7 @@ def least_step_s(costs: Costs, devices: Sequence[int]) -> float:
     whole = np.concatenate([np.ones(count), np.zeros(kinds)])[None]
     solved = linprog(goal, A_ub=rows, b_ub=np.zeros(kinds * count), A_eq=whole, b_eq=[1.0], bounds=(0, None))
     weights = np.full(count, 1 / count) if solved.status != 0 else np.clip(solved.x[:count], 0, None)
-    return call_s(costs) + float((counts * (weights / weights.sum() * seconds).min(axis=1)).sum())
+    return launch_s(costs) + float((counts * (weights / weights.sum() * seconds).min(axis=1)).sum())
 
 
 def _least_seconds(costs: Costs, devices: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

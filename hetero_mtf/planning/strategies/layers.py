@@ -26,7 +26,7 @@ from hetero_mtf.planning.strategies.filters import best_filters
 from hetero_mtf.planning.strategies.fitting import fitting
 from hetero_mtf.planning.strategies.hybrid import best_hybrid
 from hetero_mtf.planning.strategies.ideal import least_step_s
-from hetero_mtf.planning.strategies.search import Candidate, found_once
+from hetero_mtf.planning.strategies.search import Candidate, distinct_candidates
 
 ALL_SETS_UP_TO = 4
 EVERY_COUNT_UP_TO = 16
@@ -34,12 +34,12 @@ WITHIN_MEMORY_UP_TO = 20_000  # layers * devices, above which the program leaves
 _STEP = 1.5  # from one number of devices to the next, above that
 
 
-@found_once
+@distinct_candidates
 def best_layers(costs: Costs) -> Candidate:
     """Return the cheapest plan of one mesh axis that the layout program finds, with the proof of how good its layouts are.
 
     For a set of devices, every layer's layout and sizes are the exact optimum of J over `layout_space` (`solve_layouts`). Among the
-    optima of all sets tried, and what the strategies "even", "filters", "batch" and "hybrid" and sizes rounded in proportion to speed
+    optima of all sets tried, and what the strategies "equal", "filters", "batch" and "hybrid" and sizes rounded in proportion to speed
     find, the least predicted step is taken, so the plan is never predicted slower than any of those. It uses
     two devices at least where one of them does: one device alone is the business of strategy "single".
 

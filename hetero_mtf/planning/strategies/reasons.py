@@ -12,14 +12,14 @@ from hetero_mtf.units import bytes_text, seconds_text
 WORTH_SAYING = 0.2  # of the difference
 
 
-def binding_part(prediction: Prediction) -> DevicePart | None:
+def bottleneck_part(prediction: Prediction) -> DevicePart | None:
     """Return the part of the device that waits least, on which the step hangs; None if there are no parts.
 
     Parameters
     ----------
     prediction : Prediction.
     """
-    return min(prediction.parts, key=lambda part: part.waiting_s, default=None)
+    return min(prediction.parts, key=lambda part: part.idle_s, default=None)
 
 
 def why_longer(costs: Costs, other: Candidate, best: Candidate, gradient_sync: str = "all_reduce") -> str:
@@ -39,14 +39,14 @@ def why_longer(costs: Costs, other: Candidate, best: Candidate, gradient_sync: s
     -----
     The seconds of gradients are what the step would be shorter by without adding them up. O(layers * devices).
     """
-    mine, its = binding_part(other.prediction), binding_part(best.prediction)
+    mine, its = bottleneck_part(other.prediction), bottleneck_part(best.prediction)
     longer_s = other.prediction.step_s - best.prediction.step_s
     if mine is None or its is None or longer_s <= 0:
         return ""
     told = {
-        _computing(mine, other, best): mine.busy_s - its.busy_s,
-        _sending(costs, mine, other, gradient_sync): mine.sending_s - its.sending_s,
-        f"{mine.device} waits {{}} longer for others": mine.waiting_s - its.waiting_s,
+        _computing(mine, other, best): mine.compute_s - its.compute_s,
+        _sending(costs, mine, other, gradient_sync): mine.communication_s - its.communication_s,
+        f"{mine.device} waits {{}} longer for others": mine.idle_s - its.idle_s,
     }
     return ", ".join(_largest(told, longer_s))
 
@@ -59,10 +59,10 @@ def _largest(told: Mapping[str, float], longer_s: float) -> list[str]:
 def _computing(mine: DevicePart, other: Candidate, best: Candidate) -> str:
     """Return the words for a binding device that computes longer: beside devices that wait for it or have nothing to do."""
     text = f"{_braced(mine.device)} computes {{}} longer"
-    waiting = max(other.prediction.parts, key=lambda part: part.waiting_s)
-    before_s = max(part.waiting_s for part in best.prediction.parts)
-    if waiting.waiting_s - before_s >= WORTH_SAYING * (other.prediction.step_s - best.prediction.step_s):
-        return f"{text} while {_braced(waiting.device)} waits {seconds_text(waiting.waiting_s)}"
+    waiting = max(other.prediction.parts, key=lambda part: part.idle_s)
+    before_s = max(part.idle_s for part in best.prediction.parts)
+    if waiting.idle_s - before_s >= WORTH_SAYING * (other.prediction.step_s - best.prediction.step_s):
+        return f"{text} while {_braced(waiting.device)} waits {seconds_text(waiting.idle_s)}"
     used = {part.device for part in other.prediction.parts}
     idle = [part.device for part in best.prediction.parts if part.device not in used]
     return f"{text} as {_braced(', '.join(idle))} would be idle" if idle else text
@@ -75,7 +75,7 @@ def _sending(costs: Costs, mine: DevicePart, other: Candidate, gradient_sync: st
     if not gradient_bytes or gradient_sync != "all_reduce":
         return text
     taken_s = other.prediction.step_s - predict(costs, other.stage, "none").step_s
-    return f"{text} ({seconds_text(taken_s)} for {bytes_text(gradient_bytes)} of gradients)" if taken_s > mine.sending_s / 2 else text
+    return f"{text} ({seconds_text(taken_s)} for {bytes_text(gradient_bytes)} of gradients)" if taken_s > mine.communication_s / 2 else text
 
 
 def summed_gradient_bytes(costs: Costs, stage: Stage) -> int:

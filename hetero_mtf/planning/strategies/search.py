@@ -14,7 +14,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.arrangement import Arrangement, Segment, splits_batch
 from hetero_mtf.planning.layout.records import Prediction, Proof, Stage
-from hetero_mtf.planning.solvers.apportionment import even, minimise_maximum
+from hetero_mtf.planning.solvers.apportionment import equal_sizes, minimise_maximum
 
 P = ParamSpec("P")
 SWEEPS = 3
@@ -39,7 +39,7 @@ class Candidate:
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class SplitConfiguration:
     """What the exact sizes are found for.
 
     Parameters
@@ -70,7 +70,7 @@ def finished(costs: Costs, candidate: Candidate, gradient_sync: str = "all_reduc
     return dataclasses.replace(candidate, prediction=predict(costs, candidate.stage, gradient_sync))
 
 
-def found_once(strategy: Callable[P, Candidate]) -> Callable[P, Candidate]:
+def distinct_candidates(strategy: Callable[P, Candidate]) -> Callable[P, Candidate]:
     """Return a strategy that keeps what it found in the `Costs` it is given first, for others that ask for the same.
 
     Parameters
@@ -100,21 +100,21 @@ def device_sets(count: int) -> list[tuple[int, ...]]:
     return [chosen for size in range(count, 1, -1) for chosen in itertools.combinations(everyone, size)]
 
 
-def without_each(choice: Choice) -> list[Choice]:
+def without_each(choice: SplitConfiguration) -> list[SplitConfiguration]:
     """Return the choices with one device less."""
     return [dataclasses.replace(choice, devices=tuple(d for d in choice.devices if d != device)) for device in choice.devices]
 
 
-def with_each_whole(choice: Choice, layouts: Sequence[str]) -> list[Choice]:
+def with_each_replicated(choice: SplitConfiguration, layouts: Sequence[str]) -> list[SplitConfiguration]:
     """Return the choices with one column, and so the segment that it starts, kept whole."""
     return [dataclasses.replace(choice, whole=frozenset({index})) for index, layout in enumerate(layouts) if layout == "column"]
 
 
 def descend(
-    starts: Iterable[Choice],
-    candidate: Callable[[Choice], Candidate],
-    neighbours: Callable[[Choice], Sequence[Choice]],
-    allowed: Callable[[Choice], bool] = lambda _: True,
+    starts: Iterable[SplitConfiguration],
+    candidate: Callable[[SplitConfiguration], Candidate],
+    neighbours: Callable[[SplitConfiguration], Sequence[SplitConfiguration]],
+    allowed: Callable[[SplitConfiguration], bool] = lambda _: True,
     tries: int | None = None,
 ) -> Candidate:
     """Return the cheapest candidate that a descent from the cheapest start finds.
@@ -134,9 +134,9 @@ def descend(
     start itself leaves all but one without work: one device is the business of strategy "single". Heuristic, never worse than
     where it starts.
     """
-    known: dict[Choice, Candidate] = {}
+    known: dict[SplitConfiguration, Candidate] = {}
 
-    def made(choice: Choice) -> Candidate:
+    def made(choice: SplitConfiguration) -> Candidate:
         if choice not in known:
             known[choice] = candidate(choice)
         return known[choice]
@@ -165,14 +165,14 @@ def tries(graph: LayerGraph) -> int:
     return max(LEAST_TRIES, TRIED_LAYERS // len(graph.layers))
 
 
-def _some(choices: Sequence[Choice], most: int | None) -> Sequence[Choice]:
+def _some(choices: Sequence[SplitConfiguration], most: int | None) -> Sequence[SplitConfiguration]:
     """Return as many choices at even distances."""
     if most is None or len(choices) <= most:
         return choices
     return [choices[at * len(choices) // most] for at in range(most)]
 
 
-def _with_change(best: Choice, before: Choice, other: Choice) -> Choice:
+def _with_change(best: SplitConfiguration, before: SplitConfiguration, other: SplitConfiguration) -> SplitConfiguration:
     """Return `best` with what sets `other` apart from `before`."""
     left_out = set(before.devices) - set(other.devices)
     devices = tuple(d for d in best.devices if d not in left_out)
@@ -210,7 +210,7 @@ class Sizer:
         key = (members, devices)
         if key not in self._units:
             tables = list(self.costs.summed_rows(members)[list(devices)])
-            self._units[key] = minimise_maximum(self._in_turns(tables, devices), segment.units).sizes
+            self._units[key] = minimise_maximum(self._on_shared_devices(tables, devices), segment.units).sizes
         return self._units[key]
 
     def samples(self, layers: frozenset[int], devices: tuple[int, ...], updates: bool = False) -> tuple[int, ...]:
@@ -236,11 +236,11 @@ class Sizer:
         splitting = [layer for layer in sorted(layers) if splits_batch(self.costs.graph.layers[layer])]
         tables = list(self.costs.batch_rows(splitting)[list(devices)])
         if not any(table[-1] for table in tables):
-            return even(batch, len(devices)).sizes
+            return equal_sizes(batch, len(devices)).sizes
         if updates:
             tables = [table + self.costs.update_s(device) for table, device in zip(tables, devices)]
-        return minimise_maximum(self._in_turns(tables, devices), batch).sizes
+        return minimise_maximum(self._on_shared_devices(tables, devices), batch).sizes
 
-    def _in_turns(self, tables: Sequence[np.ndarray], devices: Sequence[int]) -> list[np.ndarray]:
+    def _on_shared_devices(self, tables: Sequence[np.ndarray], devices: Sequence[int]) -> list[np.ndarray]:
         """Return the tables of processors that take turns on one TensorFlow device, so each is that much slower."""
-        return [count * table for count, table in zip(self.costs.turns(devices).tolist(), tables)]
+        return [count * table for count, table in zip(self.costs.processors_per_device(devices).tolist(), tables)]

@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.operations import elementwise
 from hetero_mtf.program.value import Value
-from hetero_mtf.program.words.general import GeneralWords
+from hetero_mtf.program.words.general import GeneralOps
 
 
-class ActivationWords(GeneralWords):
+class ActivationOps(GeneralOps):
     """Activations and dropout."""
 
     def activate(self, x: Value, name: str) -> Value:

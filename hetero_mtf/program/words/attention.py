@@ -6,11 +6,11 @@ import dataclasses
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import attention, elementwise
-from hetero_mtf.program.site import Site
+from hetero_mtf.program.layer_context import LayerContext
 from hetero_mtf.program.value import Value
 
 
-class AttentionWords(Site):
+class AttentionOps(LayerContext):
     """Attention by scalar products, and weights of one number."""
 
     def attend(self, query: Value, value: Value, key: Value, scale: str | None = None) -> Value:

@@ -12,11 +12,11 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import elementwise
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.program.site import Site
+from hetero_mtf.program.layer_context import LayerContext
 from hetero_mtf.program.value import Value
 
 
-class GeneralWords(Site):
+class GeneralOps(LayerContext):
     """Functions whose gradients TensorFlow derives on each processor."""
 
     def elementwise(self, x: Value, function: Callable[[tf.Tensor], tf.Tensor]) -> Value:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import pool
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.program.site import Site
+from hetero_mtf.program.layer_context import LayerContext
 from hetero_mtf.program.value import Value
 
 _MERGES: Mapping[str, Callable[..., tf.Tensor]] = {
@@ -24,7 +24,7 @@ _MERGES: Mapping[str, Callable[..., tf.Tensor]] = {
 }
 
 
-class MergeWords(Site):
+class MergeOps(LayerContext):
     """Elementwise functions of several values, and concatenation."""
 
     def merge(self, inputs: Sequence[Value], name: str) -> Value:

@@ -8,11 +8,11 @@ from typing import Any
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import conv, depthwise
-from hetero_mtf.program.site import Site
+from hetero_mtf.program.layer_context import LayerContext
 from hetero_mtf.program.value import Value
 
 
-class MixingWords(Site):
+class MixingOps(LayerContext):
     """Convolutions, matrix product and bias."""
 
     def convolve(

@@ -8,11 +8,11 @@ from typing import Any
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import norm
-from hetero_mtf.program.site import Site
+from hetero_mtf.program.layer_context import LayerContext
 from hetero_mtf.program.value import Value
 
 
-class NormWords(Site):
+class NormOps(LayerContext):
     """Batch normalisation."""
 
     def normalize_batch(self, x: Value, gamma: str | None, beta: str | None, momentum: float, epsilon: float) -> Value:

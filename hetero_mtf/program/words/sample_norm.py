@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.program.site import Site
+from hetero_mtf.program.layer_context import LayerContext
 from hetero_mtf.program.value import Value
 
 
-class SampleNormWords(Site):
+class SampleNormOps(LayerContext):
     """Layer and group normalisation; the variables `gamma` and `beta` are used where the layer has them."""
 
     def normalize_sample(self, x: Value, count: int, epsilon: float) -> Value:

@@ -12,11 +12,11 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.program.site import Site
+from hetero_mtf.program.layer_context import LayerContext
 from hetero_mtf.program.value import Value
 
 
-class ScalingWords(Site):
+class ScalingOps(LayerContext):
     """Rescaling and normalisation by fixed numbers."""
 
     def rescale(self, x: Value, scale: float | Sequence[float], offset: float | Sequence[float]) -> Value:

@@ -12,11 +12,11 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import pool
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.program.site import Site
+from hetero_mtf.program.layer_context import LayerContext
 from hetero_mtf.program.value import Value
 
 
-class SpaceWords(Site):
+class SpaceOps(LayerContext):
     """The batch itself, pooling, padding and flattening."""
 
     def batch(self) -> Value:

@@ -11,7 +11,7 @@ from hetero_mtf.commands.options.pipeline import ALLOCATORS, SCHEDULES, Pipeline
 from hetero_mtf.commands.output.plan_report import plan_report
 from hetero_mtf.planning.allocation import allocate as allocation
 from hetero_mtf.planning.choose import plan
-from hetero_mtf.planning.pipeline.search import PipelineWish
+from hetero_mtf.planning.pipeline.search import PipelineOptions
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule import clock_table as schedule
@@ -28,7 +28,7 @@ def made():
     """A profile and the pipeline of two stages that is planned from it."""
     profile = profile_of(residual_net(8), [1e6, 5e5, 3e5], 1e-4, batch_size=8)
     profile = dataclasses.replace(profile, made=datetime.date.today().isoformat())
-    return profile, plan(profile, strategy="pipeline", pipeline=PipelineWish(microbatches=4, stages=2))
+    return profile, plan(profile, strategy="pipeline", pipeline=PipelineOptions(microbatches=4, stages=2))
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_the_plan_is_the_pipeline_asked_for(cli, made, place):
     options = ["--allocator", "genetic", "--schedule", "fill_drain", "--recompute", "--seed", "3"]
     said = cli("plan", place / "profile.json", *ASKED, *options, "-o", place / "out.json")
     assert (said.code, said.err) == (0, "")
-    wish = PipelineWish("genetic", 4, 2, "fill_drain", True, 3)
+    wish = PipelineOptions("genetic", 4, 2, "fill_drain", True, 3)
     found = Plan.load(place / "out.json")
     assert found == plan(made[0], strategy="pipeline", pipeline=wish)
     assert "fill_drain, 4 microbatches of 2 samples, activations computed again" in said.out and "\nCuts: " in said.out
@@ -64,13 +64,13 @@ def test_replicas_are_planned_and_their_convergence_drawn(cli, tmp_path):
     said = cli("plan", tmp_path / "profile.json", *asked, "-o", tmp_path / "out.json")
     assert (said.code, said.err) == (0, "") and (tmp_path / "c.svg").exists()
     found = Plan.load(tmp_path / "out.json")
-    assert found == plan(profile, strategy="pipeline", pipeline=PipelineWish("genetic", 4, 2, replicas=2)) and len(found.replicas) == 2
+    assert found == plan(profile, strategy="pipeline", pipeline=PipelineOptions("genetic", 4, 2, replicas=2)) and len(found.replicas) == 2
     assert re.search(r"replicas of \d and \d samples", said.out)
 
 
 def test_auto_takes_the_options_of_a_pipeline_too(cli, made, place):
     said = cli("plan", place / "profile.json", "--microbatches", "2", "-o", place / "out.json")
-    assert said.code == 0 and Plan.load(place / "out.json") == plan(made[0], pipeline=PipelineWish(microbatches=2))
+    assert said.code == 0 and Plan.load(place / "out.json") == plan(made[0], pipeline=PipelineOptions(microbatches=2))
     assert cli("plan", place / "profile.json", "-o", place / "out.json").code == 0
     assert Plan.load(place / "out.json") == plan(made[0])
 
@@ -80,7 +80,10 @@ def test_auto_takes_the_options_of_a_pipeline_too(cli, made, place):
     [
         (["--strategy", "batch", "--stages", "2"], "--stages goes with --strategy pipeline or auto, not with batch; leave out one or"),
         (["--strategy", "grid", "--recompute", "--seed", "1"], "--recompute, --seed go with --strategy pipeline or auto, not with grid; "),
-        (["--shares", "1,1", "--allocator", "even"], "--allocator goes with a profile, not with --shares; type a pipeline in Python, with"),
+        (
+            ["--shares", "1,1", "--allocator", "equal"],
+            "--allocator goes with a profile, not with --shares; type a pipeline in Python, with",
+        ),
         (["--gradient-sync", "butterfly_mixing", "--stages", "2"], "--stages goes with --gradient-sync all_reduce, not with butterfly"),
         (["--convergence", "c.png"], "--convergence goes with --strategy pipeline, not with auto; leave out one or the other"),
         ([*ASKED, "--convergence", "c.png", "--allocator", "exact"], "draws generations, of which the allocator exact has none; add"),
@@ -162,17 +165,17 @@ def test_what_if_plans_a_pipeline_anew_and_tells_what_the_plan_as_it_is_would_ta
 
 
 def test_what_if_keeps_the_schedule_and_recomputation_of_the_plan(cli, made, place):
-    filled = plan(made[0], strategy="pipeline", pipeline=PipelineWish(microbatches=4, stages=2, schedule="fill_drain", recompute=True))
+    filled = plan(made[0], strategy="pipeline", pipeline=PipelineOptions(microbatches=4, stages=2, schedule="fill_drain", recompute=True))
     filled.save(place / "plan.json")
     said = cli("explain", place / "plan.json", "--bandwidth", "x1.001")
-    again = plan(made[0], strategy="pipeline", pipeline=PipelineWish(schedule="fill_drain", recompute=True))
+    again = plan(made[0], strategy="pipeline", pipeline=PipelineOptions(schedule="fill_drain", recompute=True))
     assert re.search(rf"^microbatches +4 +{again.microbatches}$", said.out, re.MULTILINE)
 
 
 def test_a_plan_without_its_profile_is_told_without_a_time_line(cli, place):
     (place / "profile.json").unlink()
     said = cli("explain", place / "plan.json")
-    assert said.code == 0 and "\nStages\n" in said.out and "Predicted time line" not in said.out and "What binds" in said.out
+    assert said.code == 0 and "\nStages\n" in said.out and "Predicted time line" not in said.out and "Bottleneck" in said.out
 
 
 def test_a_typed_pipeline_is_shown_as_one(place):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hetero_mtf.commands.output.profile_warnings import tell_doubts
+from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
 from hetero_mtf.planning.profile.profile import Profile
 
 
@@ -32,7 +32,7 @@ def test_a_profile_of_another_tensorflow_is_trained_from_with_a_warning(cli, cha
 
 
 def test_a_fresh_profile_is_told_without_a_word(profile, capsys):
-    tell_doubts(Profile.load(profile))
+    print_profile_warnings(Profile.load(profile))
     assert capsys.readouterr().err == ""
 
 

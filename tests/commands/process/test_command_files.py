@@ -221,4 +221,3 @@ def test_a_map_does_not_replace_the_table_of_predictions_nor_that_the_folder_of_
     assert "--output and --grad-cam name the same file" in refused(volumes, *arguments)
     (volumes / "maps").mkdir()
     assert "--output and --grad-cam name the same file" in refused(volumes, *arguments)
-

@@ -159,7 +159,7 @@ def longest_path(method: str, count: int, **more: Any) -> int:
 def test_bytes_and_rounds_of_the_graph_are_those_of_the_formulas(method: str, count: int) -> None:
     for elements in sizes_for(count):
         found = counted(count, elements, rule_of(method))
-        assert found.whole_bytes == 4 * elements * formula_parts(method, count)
+        assert found.full_bytes == 4 * elements * formula_parts(method, count)
         assert not found.empty
         rounds_of_formula = formula_rounds(method, count)
         if not elements:

@@ -100,7 +100,7 @@ def test_a_reduce_scatter_sends_every_piece_to_its_owner_and_no_empty_one(sizes:
 def test_an_all_gather_sends_every_slice_to_everybody_and_no_empty_one(sizes: tuple[int, ...]) -> None:
     found = counted(collectives.all_gather, split(np.ones([4, 5]), sizes, 1), 1)
     assert len(found.sent_bytes) == sum(1 for size in sizes if size) * (len(sizes) - 1)
-    assert found.whole_bytes == 8 * 4 * 5 * (len(sizes) - 1) and found.rounds == min(1, len(found.sent_bytes))
+    assert found.full_bytes == 8 * 4 * 5 * (len(sizes) - 1) and found.rounds == min(1, len(found.sent_bytes))
 
 
 @pytest.mark.parametrize("before", CUTS[1:4], ids=str)
@@ -108,12 +108,12 @@ def test_an_all_to_all_sends_what_changes_its_place_and_no_empty_piece(before: t
     after = tuple(reversed(before))
     found = counted(collectives.all_to_all, split(np.ones([5, 5]), before, 0), 1, 0, after)
     kept = sum(a * b for a, b in zip(before, after))
-    assert found.whole_bytes == 8 * (25 - kept) and not found.empty
+    assert found.full_bytes == 8 * (25 - kept) and not found.empty
     assert found.rounds == min(1, len(found.sent_bytes))
 
 
 def test_where_all_slices_are_empty_nothing_is_sent() -> None:
     empty = [np.ones([3, 0])] * 3
     for arguments in ((collectives.all_gather, empty, 1), (collectives.reduce_scatter, empty, 1, (0, 0, 0))):
-        assert counted(*arguments).whole_bytes == 0
+        assert counted(*arguments).full_bytes == 0
         assert all(found.shape == (3, 0) for found in run(*arguments))

@@ -143,7 +143,7 @@ def test_equal_holders_share_the_sending() -> None:
 def test_a_piece_goes_to_a_device_once_and_replicas_stay_apart() -> None:
     one = Side((("p", 1),), {}, {})
     crossed, _ = _crossed(one, Side((("q", 3),), {}, {}), (_devices(0), _devices(1, 1, 1)), {"b": 8})
-    assert crossed.whole_bytes == 64
+    assert crossed.full_bytes == 64
     here = Side((("batch", 2), ("filters", 2)), {"b": "batch", "c": "filters"}, {"b": (5, 3), "c": (4, 2)})
     there = Side((("batch", 2), ("filters", 1)), {"b": "batch"}, {"b": (5, 3)})
     crossed, _ = _crossed(here, there, (_devices(0, 1, 2, 3), _devices(4, 5)), {"b": 8, "c": 6})
@@ -154,7 +154,7 @@ def test_a_piece_goes_to_a_device_once_and_replicas_stay_apart() -> None:
 def test_what_stays_where_it_is_costs_no_operation() -> None:
     side = Side((("p", 2),), {"c": "p"}, {"c": (5, 2)})
     crossed, slices = _crossed(side, side, (_devices(0, 1), _devices(0, 1)), {"b": 4, "c": 7})
-    assert crossed.whole_bytes == 0 and all(piece.op.type == "Identity" for piece in slices)
+    assert crossed.full_bytes == 0 and all(piece.op.type == "Identity" for piece in slices)
 
 
 def test_owed_sums_are_complete_before_they_are_sent() -> None:

@@ -24,7 +24,7 @@ def test_every_allocator_has_the_optimum_beside_it(allocator: str) -> None:
     best = exact_allocation(problem).value
     found = allocate(problem, allocator, evolution=SHORT)
     check_allocation(problem, found.allocation)
-    assert found.value == pytest.approx(problem.value(found.allocation)) and found.value <= found.value_before_polish
+    assert found.value == pytest.approx(problem.value(found.allocation)) and found.value <= found.value_before_local_search
     assert found.bound == pytest.approx(best) and found.gap == pytest.approx(found.value / best - 1, abs=1e-8)
     assert found.status == ("optimal" if found.gap < 1e-8 else "heuristic")
     assert bool(found.history) == (allocator == "genetic") and found.allocator == ("exact" if allocator == "auto" else allocator)
@@ -63,7 +63,7 @@ def test_time_that_runs_out_leaves_the_best_so_far() -> None:
 
 
 def test_an_allocator_that_is_not_known_is_refused() -> None:
-    with pytest.raises(PlanError, match="'best' is not known; use one of auto, exact, genetic, even, proportional"):
+    with pytest.raises(PlanError, match="'best' is not known; use one of auto, exact, genetic, equal, proportional"):
         allocate(plain([[1.0]]), "best")
 
 
@@ -91,8 +91,8 @@ def test_no_memory_at_all_is_said() -> None:
 def test_a_simple_cut_that_does_not_fit_is_refused() -> None:
     problem = plain([[1.0] * 5] * 2, memory=8.0)
     assert allocate(problem).gap == 0.0
-    with pytest.raises(PlanError, match="the even cut is 1 B short on a device; use allocator exact or genetic"):
-        allocate(problem, "even")
+    with pytest.raises(PlanError, match="the equal cut is 1 B short on a device; use allocator exact or genetic"):
+        allocate(problem, "equal")
 
 
 def test_work_that_takes_no_time_has_no_gap() -> None:

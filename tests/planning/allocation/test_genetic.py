@@ -11,7 +11,7 @@ from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.genetic import genetic_allocation, suited
 from hetero_mtf.planning.allocation.genetic_islands import Evolution
-from hetero_mtf.planning.allocation.partition import equal_cut, proportional_cut
+from hetero_mtf.planning.allocation.partition import equal_partition, proportional_partition
 from hetero_mtf.planning.allocation.problem import ChainProblem, check_allocation
 from tests.planning.chains import SMALL, least, plain, small
 from tests.planning.profiled import densenet_chain
@@ -28,7 +28,7 @@ def test_small_chains_are_solved_to_the_optimum(seed: int) -> None:
     check_allocation(problem, found.allocation)
     assert (found.broken > 0) == math.isinf(best) == (problem.shortfall_bytes(found.allocation) > 0)
     if best < math.inf:
-        assert found.value == pytest.approx(problem.value(found.allocation)) and found.value <= found.value_before_polish
+        assert found.value == pytest.approx(problem.value(found.allocation)) and found.value <= found.value_before_local_search
         assert best <= found.value * (1 + 1e-9) <= best * (1.0 + 1e-6)
 
 
@@ -37,9 +37,9 @@ def test_larger_chains_come_near_and_are_never_above_the_simple_cuts(seed: int) 
     problem = drawn_chain(seed, 24, 6, 8, 0.4 * (seed % 2))
     found = genetic_allocation(problem, evolution=dataclasses.replace(SHORT, generations=150))
     assert not found.broken and problem.shortfall_bytes(found.allocation) == 0
-    assert found.value_before_polish <= 1.05 * exact_allocation(problem).value
-    for cut in (equal_cut(problem), proportional_cut(problem)):
-        assert problem.shortfall_bytes(cut) or found.value_before_polish <= problem.value(cut) * (1 + 1e-12)
+    assert found.value_before_local_search <= 1.05 * exact_allocation(problem).value
+    for cut in (equal_partition(problem), proportional_partition(problem)):
+        assert problem.shortfall_bytes(cut) or found.value_before_local_search <= problem.value(cut) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("stages", [1, 2, 4])
@@ -71,7 +71,7 @@ def _above_optimum(problem: ChainProblem, seed: int) -> tuple[float, float]:
     """Return how far the genetic allocator is above the optimum, before and after its local search."""
     best, found = exact_allocation(problem).value, genetic_allocation(problem, seed=seed)
     assert not found.broken and found.value == pytest.approx(problem.value(found.allocation))
-    return found.value_before_polish / best - 1, found.value / best - 1
+    return found.value_before_local_search / best - 1, found.value / best - 1
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -105,7 +105,7 @@ def test_the_best_never_gets_worse_and_progress_is_told() -> None:
     told: list[tuple[int, int, float]] = []
     found = genetic_allocation(drawn_chain(2, 30, 6, 16), evolution=SHORT, progress=lambda *step: told.append(step))
     assert list(found.history) == sorted(found.history, reverse=True) == [best for _, _, best in told]
-    assert [at for at, _, _ in told] == list(range(1, 61)) and found.value_before_polish == pytest.approx(found.history[-1])
+    assert [at for at, _, _ in told] == list(range(1, 61)) and found.value_before_local_search == pytest.approx(found.history[-1])
 
 
 def test_it_ends_when_time_runs_out_but_has_a_generation_first() -> None:
@@ -114,13 +114,13 @@ def test_it_ends_when_time_runs_out_but_has_a_generation_first() -> None:
 
 def test_it_ends_when_nothing_gets_better() -> None:
     found = genetic_allocation(plain([[1.0] * 4] * 2), evolution=dataclasses.replace(SHORT, stopping=7))
-    assert found.generations == 8 and found.value == found.value_before_polish
+    assert found.generations == 8 and found.value == found.value_before_local_search
 
 
 def test_memory_is_repaired() -> None:
     problem = plain([[1.0] * 9, [1.5] * 9, [2.0] * 9], microbatches=4)
     tight = dataclasses.replace(problem, memory_bytes=np.array([8.0, 12.0, 10.0]))
-    assert tight.shortfall_bytes(equal_cut(problem)) and tight.shortfall_bytes(proportional_cut(problem))
+    assert tight.shortfall_bytes(equal_partition(problem)) and tight.shortfall_bytes(proportional_partition(problem))
     found = genetic_allocation(tight, evolution=SHORT)
     assert not found.broken and found.value == pytest.approx(exact_allocation(tight).value)
 

@@ -29,7 +29,7 @@ def test_decoded_orders_have_the_least_sum_of_all_their_subsequences_and_cuts(se
     problem = small(seed)
     evaluation, genomes, rng = drawn(problem, rows=6)
     sequences = drawn_sequences(evaluation, genomes, rng)
-    limit_s = evaluation.worth(genomes).largest_s * rng.uniform(0.8, 1.5, 6)
+    limit_s = evaluation.fitness(genomes).largest_s * rng.uniform(0.8, 1.5, 6)
     before = [evaluation.allocation(genomes, row) for row in range(6)]
     genomes = decoded(evaluation, genomes, sequences, limit_s)
     every = [a for a in allocations(problem) if not problem.shortfall_bytes(a)]

@@ -20,14 +20,14 @@ def drawn(problem: ChainProblem, rows: int = 40, stages: int | None = None) -> t
 
 def check(evaluation: Evaluation, genomes: Genomes) -> None:
     """Assert that all are allocations and that they are worth what the problem says."""
-    problem, worth = evaluation.problem, evaluation.worth(genomes)
-    for row, score in enumerate(worth.score):
+    problem, fitness = evaluation.problem, evaluation.fitness(genomes)
+    for row, score in enumerate(fitness.score):
         allocation = evaluation.allocation(genomes, row)
         check_allocation(problem, allocation)
         fits = problem.shortfall_bytes(allocation) == 0 and evaluation.stages in (None, len(allocation.cuts))
         assert (score < evaluation.too_much) == fits == (evaluation.broken(genomes)[row] == 0)
         assert not fits or score == pytest.approx(problem.value(allocation))
-        assert worth.largest_s[row] == pytest.approx(max(map(np.max, filter(len, problem.spent_s(allocation)))))
+        assert fitness.largest_s[row] == pytest.approx(max(map(np.max, filter(len, problem.spent_s(allocation)))))
         assert sorted(genomes.order[row]) == list(range(len(problem.groups)))
 
 
@@ -46,7 +46,7 @@ def test_every_change_leaves_allocations(seed: int, kind: str) -> None:
         if kind == "crossed":
             genomes = crossed(genomes, genomes.rows(rng.permutation(40)), evaluation.blocks, rng)
         elif kind == "refill":
-            change.refill(genomes, rows, evaluation.worth(genomes).largest_s)
+            change.refill(genomes, rows, evaluation.fitness(genomes).largest_s)
         elif kind == "apply":
             change.apply(genomes, rows)
         else:

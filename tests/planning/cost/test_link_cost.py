@@ -8,7 +8,7 @@ from hetero_mtf.devices import Link
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.planning.cost.link_cost import Ring, collective_rules, link_lines, ring
 from hetero_mtf.planning.layout.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
-from hetero_mtf.planning.layout.resharding import Lying, Move
+from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import pair_net, profile_of
 
@@ -133,16 +133,16 @@ def test_lines_of_a_profile_serve_both_ways_and_cost_nothing_on_one_device() -> 
 )
 def test_a_gather_of_unequal_parts_takes_what_the_busiest_sends_or_receives(parts: tuple[int, ...], busiest: float) -> None:
     around = Ring(len(parts), latency_s=0.5, seconds_per_byte=0.01)
-    gather = Move("all_gather", "devices", Lying(parts, "devices"), parts, ())
-    assert around.move_s(gather, 100) == pytest.approx(0.5 * (len(parts) - 1) + busiest)
-    even = Move("all_gather", "devices", Lying(parts, "devices"), (7,) * len(parts), ())
-    assert around.move_s(even, 100) == pytest.approx(around.all_gather_s(100))
-    assert around.move_s(even, 100) <= around.move_s(gather, 100) + 1e-12
+    gather = Resharding("all_gather", "devices", TensorLayout(parts, "devices"), parts, ())
+    assert around.reshard_s(gather, 100) == pytest.approx(0.5 * (len(parts) - 1) + busiest)
+    even = Resharding("all_gather", "devices", TensorLayout(parts, "devices"), (7,) * len(parts), ())
+    assert around.reshard_s(even, 100) == pytest.approx(around.all_gather_s(100))
+    assert around.reshard_s(even, 100) <= around.reshard_s(gather, 100) + 1e-12
 
 
 def test_a_slice_sends_nothing_and_an_all_to_all_what_the_busiest_sends() -> None:
     around = Ring(2, latency_s=0.5, seconds_per_byte=0.01)
-    slicing = Move("slice", "devices", Lying((3, 1), "devices"), (), (3, 1))
-    assert around.move_s(slicing, 100) == 0.0
-    exchange = Move("all_to_all", "devices", Lying((), "", (3, 1), "devices"), (3, 1), (1, 1))
-    assert around.move_s(exchange, 100) == pytest.approx(0.5 + 0.75 * 0.5 * 100 * 0.01) == around.sent_s(1, 37.5)
+    slicing = Resharding("slice", "devices", TensorLayout((3, 1), "devices"), (), (3, 1))
+    assert around.reshard_s(slicing, 100) == 0.0
+    exchange = Resharding("all_to_all", "devices", TensorLayout((), "", (3, 1), "devices"), (3, 1), (1, 1))
+    assert around.reshard_s(exchange, 100) == pytest.approx(0.5 + 0.75 * 0.5 * 100 * 0.01) == around.sent_s(1, 37.5)

@@ -30,13 +30,13 @@ def test_a_stage_of_the_whole_network_costs_what_a_step_is_predicted_to_take(pro
     costs, graph = Costs(profile), profile.graph
     alone = stage_cost(costs, single_stage(graph, 1))
     step = predict(costs, single_stage(graph, 1))
-    assert alone.microbatch_s + alone.finish.seconds == pytest.approx(step.step_s - step.call_s)
-    assert _sum(alone, "busy_s") == pytest.approx([part.busy_s for part in step.parts])
+    assert alone.microbatch_s + alone.finish.seconds == pytest.approx(step.step_s - step.launch_s)
+    assert _sum(alone, "compute_s") == pytest.approx([part.compute_s for part in step.parts])
     for stage in (filter_stage(graph, [3.0, 1.0, 2.0], "pairs"), batch_stage(graph, [2, 1, 1], range(3))):
         found, step = stage_cost(costs, stage), predict(costs, stage)
-        assert found.microbatch_s + found.finish.seconds >= step.step_s - step.call_s - 1e-12  # its passes start together
-        assert _sum(found, "busy_s") == pytest.approx([part.busy_s for part in step.parts])
-        assert _sum(found, "sending_s") == pytest.approx([part.sending_s for part in step.parts])
+        assert found.microbatch_s + found.finish.seconds >= step.step_s - step.launch_s - 1e-12  # its passes start together
+        assert _sum(found, "compute_s") == pytest.approx([part.compute_s for part in step.parts])
+        assert _sum(found, "communication_s") == pytest.approx([part.communication_s for part in step.parts])
 
 
 def _sum(cost: StageCost, name: str) -> list[float]:

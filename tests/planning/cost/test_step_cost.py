@@ -40,20 +40,22 @@ def test_one_device_takes_the_sum_of_its_layers_and_never_waits() -> None:
     assert found.step_s == pytest.approx(work(graph) / 5e5)
     assert (found.forward_s / found.step_s, found.backward_s / found.step_s) == (pytest.approx(1 / 3.1), pytest.approx(2 / 3.1))
     (part,) = found.parts
-    assert part.device == "worker:1" and part.busy_s == pytest.approx(found.step_s) and (part.sending_s, part.waiting_s) == (0.0, 0.0)
+    assert part.device == "worker:1" and part.compute_s == pytest.approx(found.step_s) and (part.communication_s, part.idle_s) == (0.0, 0.0)
 
 
 def test_calling_a_step_and_feeding_its_batch_come_on_top_whatever_the_plan_and_all_devices_wait_meanwhile() -> None:
     graph = pair_net()
     plain = profile_of(graph, [1e6, 5e5])
-    called = dataclasses.replace(plain, call_s=2.0, feed_s_per_byte=0.5)
+    called = dataclasses.replace(plain, launch_s=2.0, feed_s_per_byte=0.5)
     more_s = 2.0 + 0.5 * 4 * BATCH * math.prod(graph.layers[0].output_shape)
-    for plan in (Plan.single(graph, 1, plain.cluster, BATCH), Plan.even(graph, plain.cluster, BATCH)):
+    for plan in (Plan.single(graph, 1, plain.cluster, BATCH), Plan.equal(graph, plain.cluster, BATCH)):
         before, after = predicted(plain, plan), predicted(called, plan)
-        assert before.call_s == 0.0 and after.call_s == more_s and after.step_s == pytest.approx(before.step_s + more_s)
+        assert before.launch_s == 0.0 and after.launch_s == more_s and after.step_s == pytest.approx(before.step_s + more_s)
         assert (after.forward_s, after.backward_s) == (before.forward_s, before.backward_s)
         for old, new in zip(before.parts, after.parts):
-            assert (new.busy_s, new.sending_s) == (old.busy_s, old.sending_s) and new.waiting_s == pytest.approx(old.waiting_s + more_s)
+            assert (new.compute_s, new.communication_s) == (old.compute_s, old.communication_s) and new.idle_s == pytest.approx(
+                old.idle_s + more_s
+            )
 
 
 def test_every_gradient_of_a_split_batch_is_a_message_to_each_other_processor() -> None:
@@ -63,7 +65,7 @@ def test_every_gradient_of_a_split_batch_is_a_message_to_each_other_processor() 
     plan, tensors = Plan.batch(graph, [2, 1, 1], plain.cluster, BATCH), sum(len(layer.variables) for layer in graph.layers)
     before, after = (predicted(profile, plan) for profile in (plain, dataclasses.replace(plain, links=links)))
     assert tensors == 6 and after.step_s == pytest.approx(before.step_s + 2 * 0.125 * tensors)
-    assert after.parts[0].sending_s == pytest.approx(before.parts[0].sending_s + 2 * 0.125 * tensors)
+    assert after.parts[0].communication_s == pytest.approx(before.parts[0].communication_s + 2 * 0.125 * tensors)
     alone = Plan.single(graph, 1, plain.cluster, BATCH)
     assert predicted(plain, alone) == predicted(dataclasses.replace(plain, links=links), alone)
 
@@ -71,20 +73,20 @@ def test_every_gradient_of_a_split_batch_is_a_message_to_each_other_processor() 
 def test_the_slowest_device_sets_the_time_between_two_meetings() -> None:
     graph = pair_net(12, 12, 4)
     profile = profile_of(graph, [1e6, 5e5])
-    found = predicted(profile, Plan.even(graph, profile.cluster, BATCH))
+    found = predicted(profile, Plan.equal(graph, profile.cluster, BATCH))
     split = 3.1 * BATCH * sum(layer.flops for layer in graph.layers if layer.kind in ("Conv2D", "Dense")) / 2
     assert found.step_s == pytest.approx(split / 5e5, rel=1e-3)
     fast, slow = found.parts
-    assert slow.waiting_s == pytest.approx(0, abs=1e-6) and fast.waiting_s == pytest.approx(found.step_s / 2, rel=1e-3)
+    assert slow.idle_s == pytest.approx(0, abs=1e-6) and fast.idle_s == pytest.approx(found.step_s / 2, rel=1e-3)
 
 
 def test_a_pair_costs_one_all_reduce_forward_and_the_head_a_gather_and_an_all_reduce_back() -> None:
     graph = pair_net()
     profile = profile_of(graph, [1e6, 1e6], latency_s=0.25, bandwidth=1e6)
-    found = predicted(profile, Plan.even(graph, profile.cluster, BATCH))
+    found = predicted(profile, Plan.equal(graph, profile.cluster, BATCH))
     after_row, head, head_input = (bytes_of(graph, name) for name in ("second", "head", "flatten"))
     once = (0.25 + after_row / 1e6) + (0.25 + 0.6 * head / 1e6) + (0.25 + head_input / 1e6)  # the head's 5 units lie 3 to 2
-    assert found.parts[0].sending_s == pytest.approx(once)
+    assert found.parts[0].communication_s == pytest.approx(once)
 
 
 def test_gathering_after_every_layer_gathers_each_column_once_and_reduces_its_input_gradient() -> None:
@@ -93,7 +95,7 @@ def test_gathering_after_every_layer_gathers_each_column_once_and_reduces_its_in
     found = predicted(profile, Plan.filters(graph, [1, 1], profile.cluster, BATCH, pairing="gather"))
     gathered = sum(bytes_of(graph, name) for name in ("first", "second")) / 2e6 + 0.6 * bytes_of(graph, "head") / 1e6
     reduced = 2 * sum(bytes_of(graph, name) for name in ("first", "flatten")) / 2e6
-    assert found.parts[0].sending_s == pytest.approx(gathered + reduced)
+    assert found.parts[0].communication_s == pytest.approx(gathered + reduced)
 
 
 @pytest.mark.parametrize(("trains", "times"), [(True, 2), (False, 1)])
@@ -101,35 +103,35 @@ def test_attention_that_is_split_adds_its_scores_up_forward_and_their_gradients_
     graph = attention_net() if trains else frozen(attention_net())
     whole = next(i for i, layer in enumerate(graph.layers) if layer.kind == "Attention")
     profile = profile_of(graph, [1e6, 1e6], latency_s=0.25, bandwidth=1e6)
-    stage = Plan.even(graph, profile.cluster, BATCH).stages[0]
+    stage = Plan.equal(graph, profile.cluster, BATCH).stages[0]
     assert stage.layouts[whole].layout == "split"
     costs, without = Costs(profile), Costs(profile)
     without.memory.score_bytes[whole] = 0
     scores = 4 * BATCH * 12 * 12
-    more_s = predict(costs, stage).parts[0].sending_s - predict(without, stage).parts[0].sending_s
+    more_s = predict(costs, stage).parts[0].communication_s - predict(without, stage).parts[0].communication_s
     assert more_s == pytest.approx(times * (0.25 + scores / 1e6))
 
 
 def test_attention_whose_queries_have_fewer_channels_than_its_values_is_whole() -> None:
     graph = attention_net(8, fewer=4)
     profile = profile_of(graph, [1e6, 1e6])
-    layouts = {entry.name: entry.layout for entry in Plan.even(graph, profile.cluster, BATCH).stages[0].layouts}
+    layouts = {entry.name: entry.layout for entry in Plan.equal(graph, profile.cluster, BATCH).stages[0].layouts}
     assert [layouts[name] for name in ("query", "value", "attention", "weight")] == ["column", "column", "replicated", "replicated"]
 
 
 def test_a_frozen_network_sends_no_gradients_and_has_no_backward_pass() -> None:
     graph = frozen(pair_net())
     profile = profile_of(graph, [1e6, 1e6], bandwidth=1e6)
-    found = predicted(profile, Plan.even(graph, profile.cluster, BATCH))
+    found = predicted(profile, Plan.equal(graph, profile.cluster, BATCH))
     assert found.backward_s == 0.0
-    assert found.parts[0].sending_s == pytest.approx((bytes_of(graph, "second") + 0.6 * bytes_of(graph, "head")) / 1e6)
+    assert found.parts[0].communication_s == pytest.approx((bytes_of(graph, "second") + 0.6 * bytes_of(graph, "head")) / 1e6)
 
 
 def test_processors_on_one_device_take_turns() -> None:
     graph = pair_net(12, 12, 4)
     profile = profile_of(graph, [1e6, 1e6], same_device=True)
     alone = predicted(profile, Plan.single(graph, 0, profile.cluster, BATCH)).step_s
-    assert predicted(profile, Plan.even(graph, profile.cluster, BATCH)).step_s >= alone * (1 - 1e-9)
+    assert predicted(profile, Plan.equal(graph, profile.cluster, BATCH)).step_s >= alone * (1 - 1e-9)
 
 
 def test_a_layer_that_does_not_mix_may_go_unmeasured_but_a_convolution_may_not() -> None:
@@ -137,10 +139,10 @@ def test_a_layer_that_does_not_mix_may_go_unmeasured_but_a_convolution_may_not()
     profile = profile_of(graph, [1e6, 1e6])
     convs = {i for i, layer in enumerate(graph.layers) if layer.kind in ("Conv2D", "Dense")}
     bare = dataclasses.replace(profile, curves=tuple(c for c in profile.curves if c.layer in convs))
-    assert predicted(bare, Plan.even(graph, profile.cluster, BATCH)).step_s > 0
+    assert predicted(bare, Plan.equal(graph, profile.cluster, BATCH)).step_s > 0
     none = dataclasses.replace(profile, curves=tuple(c for c in profile.curves if (c.layer, c.device) != (1, 1)))
     with pytest.raises(ProfileError, match="the profile has no forward curve for layer stem as column on worker:1; calibrate again"):
-        predicted(none, Plan.even(graph, profile.cluster, BATCH))
+        predicted(none, Plan.equal(graph, profile.cluster, BATCH))
 
 
 @given(st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any), st.sampled_from(["pairs", "gather"]), st.floats(0, 0.1))
@@ -150,8 +152,8 @@ def test_the_parts_of_every_device_add_up_to_the_step(shares: list[int], pairing
     found = predicted(profile, Plan.filters(graph, shares, profile.cluster, BATCH, pairing=pairing))
     assert found.step_s == pytest.approx(found.forward_s + found.backward_s + found.update_s)
     for part in found.parts:
-        assert part.busy_s + part.sending_s + part.waiting_s == pytest.approx(found.step_s)
-        assert min(part.busy_s, part.sending_s, part.waiting_s) >= 0 and part.memory_bytes > 0
+        assert part.compute_s + part.communication_s + part.idle_s == pytest.approx(found.step_s)
+        assert min(part.compute_s, part.communication_s, part.idle_s) >= 0 and part.memory_bytes > 0
 
 
 def weight_bytes(graph: LayerGraph) -> float:
@@ -163,11 +165,11 @@ def test_a_split_batch_sends_the_gradients_once_before_the_update() -> None:
     profile = profile_of(graph, [1e6, 1e6], latency_s=0.25, bandwidth=1e6)
     found = predicted(profile, Plan.batch(graph, [1, 1], profile.cluster, BATCH))
     around = ring(profile, (0, 1))
-    assert found.parts[0].sending_s == pytest.approx(around.all_reduce_s(weight_bytes(graph)))
+    assert found.parts[0].communication_s == pytest.approx(around.all_reduce_s(weight_bytes(graph)))
     computing = 3 * BATCH * sum(layer.flops for layer in graph.layers) / 2e6
     update = 0.1 * BATCH * sum(layer.flops for layer in graph.layers if layer.variables) / 1e6
     assert found.update_s == pytest.approx(update, rel=0.01)
-    assert found.step_s == pytest.approx(computing + found.parts[0].sending_s + found.update_s, rel=1e-3)
+    assert found.step_s == pytest.approx(computing + found.parts[0].communication_s + found.update_s, rel=1e-3)
 
 
 def test_on_two_axes_units_and_samples_multiply() -> None:
@@ -199,8 +201,8 @@ def test_collectives_on_two_axes_send_a_rows_samples_and_a_columns_weights() -> 
         one.all_gather_s(0.75 * bytes_of(graph, "head"))
     ]
     weights = one.all_reduce_s(weight_bytes(graph) / 2)
-    assert found.parts[0].sending_s == pytest.approx(math.fsum(activations) + weights, rel=1e-3)
-    assert found.parts[3].sending_s == pytest.approx(math.fsum(activations) / 3 + weights, rel=1e-3)
+    assert found.parts[0].communication_s == pytest.approx(math.fsum(activations) + weights, rel=1e-3)
+    assert found.parts[3].communication_s == pytest.approx(math.fsum(activations) / 3 + weights, rel=1e-3)
 
 
 @pytest.mark.parametrize("border", ["all_gather", "all_to_all"])
@@ -215,7 +217,7 @@ def test_a_border_sends_what_its_name_says_both_ways(border: str) -> None:
         sent += around.sent_s(1, 0.75 * flat) + around.sent_s(1, 0.75 * head) + around.all_reduce_s(flat)  # both lie 3 to 1
     else:
         sent += 2 * (0.75 * 0.25 * flat / 1e6) + around.all_reduce_s(head)
-    assert found.parts[0].sending_s == pytest.approx(sent)
+    assert found.parts[0].communication_s == pytest.approx(sent)
 
 
 def test_batch_norm_over_a_split_batch_joins_two_numbers_a_channel() -> None:
@@ -224,7 +226,7 @@ def test_batch_norm_over_a_split_batch_joins_two_numbers_a_channel() -> None:
     found = predicted(profile, Plan.batch(graph, [1, 1, 1], profile.cluster, BATCH))
     around = ring(profile, (0, 1, 2))
     joined = around.all_gather_s(3 * 2 * 8 * 4) + around.all_reduce_s(2 * 8 * 4)
-    assert found.parts[0].sending_s == pytest.approx(joined + around.all_reduce_s(weight_bytes(graph)))
+    assert found.parts[0].communication_s == pytest.approx(joined + around.all_reduce_s(weight_bytes(graph)))
 
 
 def test_mixing_weights_sends_them_to_one_partner_after_the_update() -> None:
@@ -232,8 +234,8 @@ def test_mixing_weights_sends_them_to_one_partner_after_the_update() -> None:
     profile = profile_of(graph, [1e6] * 4, latency_s=0.25, bandwidth=1e6)
     stage = Plan.batch(graph, [1] * 4, profile.cluster, BATCH).stages[0]
     found = predict(Costs(profile), stage, "butterfly_mixing")
-    assert found.parts[0].sending_s == pytest.approx(0.25 + weight_bytes(graph) / 1e6)
-    assert found.update_s > found.parts[0].sending_s
+    assert found.parts[0].communication_s == pytest.approx(0.25 + weight_bytes(graph) / 1e6)
+    assert found.update_s > found.parts[0].communication_s
 
 
 def test_every_output_is_gathered_and_shared_weights_are_sent_and_updated_once() -> None:
@@ -242,13 +244,15 @@ def test_every_output_is_gathered_and_shared_weights_are_sent_and_updated_once()
     twice = LayerGraph((*graph.layers, second), graph.dtype, (4, 5))
     profile, once = (profile_of(g, [1e6, 1e6], bandwidth=1e6) for g in (twice, graph))
     batch, alone = (predicted(p, Plan.batch(p.graph, [1, 1], p.cluster, BATCH)) for p in (profile, once))
-    assert batch.update_s == pytest.approx(alone.update_s) and batch.parts[0].sending_s == pytest.approx(alone.parts[0].sending_s)
+    assert batch.update_s == pytest.approx(alone.update_s) and batch.parts[0].communication_s == pytest.approx(
+        alone.parts[0].communication_s
+    )
     assert batch.forward_s > alone.forward_s and batch.parts[0].memory_bytes > alone.parts[0].memory_bytes
     apart = LayerGraph((*graph.layers, dataclasses.replace(second, shared_with=None)), graph.dtype, (4, 5))
     split = profile_of(apart, [1e6, 1e6], bandwidth=1e6)
-    found, single = (predicted(p, Plan.even(p.graph, p.cluster, BATCH)) for p in (split, once))
+    found, single = (predicted(p, Plan.equal(p.graph, p.cluster, BATCH)) for p in (split, once))
     more = ring(split, (0, 1)).all_gather_s(bytes_of(graph, "head"))  # the gradients of both heads meet in one all-reduce
-    assert found.parts[0].sending_s == pytest.approx(single.parts[0].sending_s + more)
+    assert found.parts[0].communication_s == pytest.approx(single.parts[0].communication_s + more)
 
 
 @given(st.lists(st.integers(0, 5), min_size=4, max_size=4).filter(any), st.sampled_from(["batch", "all_gather", "all_to_all", "grid"]))
@@ -264,5 +268,5 @@ def test_the_parts_of_every_device_add_up_to_the_step_of_a_split_batch(shares: l
     found = predicted(profile, plan)
     assert found.step_s == pytest.approx(found.forward_s + found.backward_s + found.update_s)
     for part in found.parts:
-        spent = part.busy_s + part.sending_s + part.waiting_s
-        assert spent == pytest.approx(found.step_s) and min(part.busy_s, part.sending_s, part.waiting_s) >= 0
+        spent = part.compute_s + part.communication_s + part.idle_s
+        assert spent == pytest.approx(found.step_s) and min(part.compute_s, part.communication_s, part.idle_s) >= 0

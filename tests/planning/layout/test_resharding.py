@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from hetero_mtf.planning.layout.records import LayerLayout
-from hetero_mtf.planning.layout.resharding import Lying, input_of, moves, output_of
+from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings
 
-WHOLE = Lying()
-BATCH = Lying((), "", (3, 1), "devices")
-SPLIT = Lying((4, 2), "devices")
-BOTH = Lying((4, 2), "filters", (3, 1), "batch")
-ROWS = Lying((), "", (3, 1), "batch")
+WHOLE = TensorLayout()
+BATCH = TensorLayout((), "", (3, 1), "devices")
+SPLIT = TensorLayout((4, 2), "devices")
+BOTH = TensorLayout((4, 2), "filters", (3, 1), "batch")
+ROWS = TensorLayout((), "", (3, 1), "batch")
 
 
 @pytest.mark.parametrize(
@@ -22,25 +22,25 @@ ROWS = Lying((), "", (3, 1), "batch")
         (WHOLE, BATCH, ["slice"]),
         (BATCH, SPLIT, ["all_to_all"]),
         (SPLIT, BATCH, ["all_to_all"]),
-        (BATCH, Lying((), "", (2, 2), "devices"), ["all_gather", "slice"]),
-        (SPLIT, Lying((3, 3), "devices"), ["all_gather", "slice"]),
+        (BATCH, TensorLayout((), "", (2, 2), "devices"), ["all_gather", "slice"]),
+        (SPLIT, TensorLayout((3, 3), "devices"), ["all_gather", "slice"]),
         (BOTH, ROWS, ["all_gather"]),
         (ROWS, BOTH, ["slice"]),
         (BOTH, WHOLE, ["all_gather", "all_gather"]),
     ],
 )
-def test_moves_are_those_that_the_lowering_makes(old: Lying, new: Lying, kinds: list[str]) -> None:
-    assert [move.kind for move in moves(old, new)] == kinds
+def test_moves_are_those_that_the_lowering_makes(old: TensorLayout, new: TensorLayout, kinds: list[str]) -> None:
+    assert [move.kind for move in reshardings(old, new)] == kinds
 
 
 def test_a_gradient_makes_the_moves_in_reverse() -> None:
-    back = [move.reverse for move in moves(BATCH, SPLIT)]
+    back = [move.reverse for move in reshardings(BATCH, SPLIT)]
     assert [(move.kind, move.before, move.after) for move in back] == [("all_to_all", (4, 2), (3, 1))]
-    assert [move.reverse.kind for move in moves(WHOLE, SPLIT)] == ["all_gather"]
+    assert [move.reverse.kind for move in reshardings(WHOLE, SPLIT)] == ["all_gather"]
 
 
 def test_a_row_reads_split_channels_and_gives_whole_ones() -> None:
     row = LayerLayout(1, "row", "row", (4, 2), samples=(), axis="filters")
-    assert input_of(row) == Lying((4, 2), "filters") and output_of(row) == WHOLE
+    assert input_of(row) == TensorLayout((4, 2), "filters") and output_of(row) == WHOLE
     column = LayerLayout(1, "column", "column", (4, 2), "filters", (3, 1), "batch")
     assert input_of(column) == ROWS and output_of(column) == BOTH

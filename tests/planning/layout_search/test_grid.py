@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.cost.step_cost import Costs, call_s, predict
+from hetero_mtf.planning.cost.step_cost import Costs, launch_s, predict
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.layout_search.grid import GridCost, grid_layouts, grid_space
 from hetero_mtf.planning.layout_search.program import laid_out, solve_layouts
@@ -57,7 +57,7 @@ def test_where_one_device_is_slowest_in_all_the_objective_is_the_predicted_step(
             continue
         met += 1
         stage = stage_with(space, choice)
-        alike = predict(costs, stage, gradient_sync="", memory=False).step_s - call_s(costs)
+        alike = predict(costs, stage, gradient_sync="", memory=False).step_s - launch_s(costs)
         summed = [(e, sum(v.size for v in graph.layers[e.layer].variables if v.trainable)) for e in stage.layouts if e.samples]
         summed_bytes = sum(4 * size * (max(e.sizes) / sum(e.sizes) if e.sizes else 1.0) for e, size in summed)
         trained = 4 * sum(v.size for layer in graph.layers for v in layer.variables if v.trainable)

@@ -16,7 +16,7 @@ from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.strategies.layers import best_layers
 from tests.planning.layout_objective import drawn_graph, drawn_profile, every_choice, few_states, objective
 from tests.planning.networks import Net, profile_of, residual_net
-from tools.generated.profiles import Figures, Network, generated_profile
+from tools.generated.profiles import Figures, Interconnect, generated_profile
 
 
 def apart(profile: Profile, free: list[int]) -> Profile:
@@ -85,7 +85,7 @@ def heavy() -> Profile:
     net = Net((64,))
     for at in range(4):
         net.dense(f"dense{at}", 2048)
-    network = Network(near_latency_s=1e-3, near_bytes_per_s=1e8)
+    network = Interconnect(near_latency_s=1e-3, near_bytes_per_s=1e8)
     return generated_profile(net.graph(), [Figures(1e12), Figures(1e12)], 256, network)
 
 
@@ -113,7 +113,7 @@ def test_what_fits_nowhere_has_no_solution_within_memory() -> None:
 def test_sizes_by_memory_are_found_where_those_by_speed_do_not_fit() -> None:
     profile = heavy()
     figures = [Figures(4e12), Figures(1e12)]
-    unequal = generated_profile(profile.graph, figures, 256, Network(near_latency_s=1e-6, near_bytes_per_s=1e11))
+    unequal = generated_profile(profile.graph, figures, 256, Interconnect(near_latency_s=1e-6, near_bytes_per_s=1e11))
     needed = [part.memory_bytes for part in best_layers(Costs(unequal)).prediction.parts]
     tight = apart(unequal, [int(0.82 * max(needed)), int(1.2 * max(needed))])
     best = best_layers(Costs(tight))

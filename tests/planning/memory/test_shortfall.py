@@ -26,7 +26,7 @@ def two_pools(missing: tuple[int, int]) -> tuple[Profile, Plan]:
 
 def test_devices_of_one_pool_draw_on_it_together() -> None:
     profile = profile_of(GRAPH, [1e6, 1e6])
-    stage = Plan.even(GRAPH, cluster_of(2), 4).stages[0]
+    stage = Plan.equal(GRAPH, cluster_of(2), 4).stages[0]
     needed = sum(stage_memory_bytes(profile, stage))
     assert lack_of_memory(profile_of(GRAPH, [1e6, 1e6], memory_bytes=needed), stage) == ""
     lack = lack_of_memory(profile_of(GRAPH, [1e6, 1e6], memory_bytes=needed // 2), stage)

@@ -27,9 +27,9 @@ def typed(second: str, devices: list[list[int]], shares: list[list[int]], **opti
 
 @pytest.mark.parametrize("options", [{}, {"schedule": "fill_drain", "recompute": True}, {"split": "batch"}])
 def test_the_equal_cut_has_equal_blocks_on_the_same_devices_in_equal_shares(options: dict[str, object]) -> None:
-    made = dataclasses.replace(typed("conv3", [[1, 0], [2]], [[3, 1], [1]], **options), supposed=("twice the bandwidth",))
+    made = dataclasses.replace(typed("conv3", [[1, 0], [2]], [[3, 1], [1]], **options), what_if=("twice the bandwidth",))
     plain = typed("conv2", [[1, 0], [2]], [[1, 1], [1]], **options)
-    assert equal_pipeline(GRAPH, made) == dataclasses.replace(plain, supposed=("twice the bandwidth",))
+    assert equal_pipeline(GRAPH, made) == dataclasses.replace(plain, what_if=("twice the bandwidth",))
 
 
 def test_replicas_share_samples_equally_in_the_equal_cut() -> None:
@@ -53,7 +53,7 @@ def test_devices_with_two_stages_keep_both_places() -> None:
 def test_what_was_reckoned_of_a_plan_is_not_said_of_simpler_ones() -> None:
     made = dataclasses.replace(typed("conv3", [[0], [1]], [[1], [1]]), depths=(2, 1))
     for other in simpler_pipelines(GRAPH, made).values():
-        assert (other.predicted, other.proof, other.alternatives, other.worth, other.depths) == (None, None, (), (), ())
+        assert (other.predicted, other.proof, other.alternatives, other.contributions, other.depths) == (None, None, (), (), ())
 
 
 def test_plans_of_one_stage_or_without_microbatches_have_fewer_simpler_ones() -> None:

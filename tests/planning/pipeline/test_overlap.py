@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.cost.stage_cost import Spent, StageCost
-from hetero_mtf.planning.pipeline.group_stages import whole_stage
+from hetero_mtf.planning.pipeline.group_stages import unsplit_stage
 from hetero_mtf.planning.pipeline.overlap import blended, overlaps
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.profile.profile import Profile
@@ -23,8 +23,8 @@ def _task(stage: int, start_s: float, end_s: float) -> Entry:
 
 
 def test_stages_that_take_turns_never_overlap_and_those_that_keep_step_always_do() -> None:
-    turns = [_task(0, 0, 1), _task(1, 1, 3), _task(0, 3, 4)]
-    assert overlaps(turns, [HERE, HERE]).tolist() == [0.0, 0.0]
+    processors_per_device = [_task(0, 0, 1), _task(1, 1, 3), _task(0, 3, 4)]
+    assert overlaps(processors_per_device, [HERE, HERE]).tolist() == [0.0, 0.0]
     step = [_task(0, 0, 1), _task(1, 0, 1), _task(0, 1, 2), _task(1, 1, 2)]
     assert overlaps(step, [HERE, HERE]).tolist() == [1.0, 1.0]
 
@@ -61,11 +61,11 @@ def test_a_step_is_faster_by_what_its_stages_work_alone(microbatches: int) -> No
     undisturbed = MicrobatchCosts(dataclasses.replace(_disturbed(), curves=tuple(c for c in _disturbed().curves if c.dimension != "alone")))
     half = len(disturbed.profile.graph.layers) // 2
     runs = (range(half), range(half, len(disturbed.profile.graph.layers)))
-    pipeline = Pipeline(tuple(whole_stage(disturbed.whole, run, device) for device, run in enumerate(runs)), microbatches)
+    pipeline = Pipeline(tuple(unsplit_stage(disturbed.whole, run, device) for device, run in enumerate(runs)), microbatches)
     (found, line), (before, _) = predict_pipeline(disturbed, pipeline), predict_pipeline(undisturbed, pipeline)
     passes_s, before_s = (p.forward_s + p.backward_s for p in (found, before))
     if microbatches == 1:
         assert passes_s == pytest.approx(before_s / 2) and line.bubble == pytest.approx(0.5)
     else:
         assert before_s / 2 < passes_s < before_s
-    assert np.isfinite(found.step_s) and found.step_s == pytest.approx(line.step_s + found.call_s)
+    assert np.isfinite(found.step_s) and found.step_s == pytest.approx(line.step_s + found.launch_s)

@@ -15,10 +15,10 @@ from hetero_mtf.planning.allocation.allocate import Allocated
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.layout.blocks import blocks
-from hetero_mtf.planning.pipeline.device_groups import Teams
-from hetero_mtf.planning.pipeline.group_stages import GroupStages, whole_stage, with_samples
+from hetero_mtf.planning.pipeline.device_groups import DeviceGroups
+from hetero_mtf.planning.pipeline.group_stages import GroupStages, unsplit_stage, with_samples
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, boundaries_s, predict_pipeline
-from hetero_mtf.planning.pipeline.search import PipelineWish, _depths, best_pipeline, chain_problem
+from hetero_mtf.planning.pipeline.search import PipelineOptions, _depths, best_pipeline, chain_problem
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.clock_table import least_depths
@@ -33,11 +33,11 @@ def profile() -> Profile:
 
 
 def test_the_pipeline_found_is_the_best_cut_of_all(profile: Profile) -> None:
-    costs, wish = MicrobatchCosts(profile), PipelineWish(microbatches=4, stages=2)
+    costs, wish = MicrobatchCosts(profile), PipelineOptions(microbatches=4, stages=2)
     found = best_pipeline(costs, wish)
     stages, chain = GroupStages(costs.at(2), 4), blocks(profile.graph)
     groups = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
-    problem = chain_problem(stages, Teams(tuple(groups)), wish)
+    problem = chain_problem(stages, DeviceGroups(tuple(groups)), wish)
     pairs = [(a, b) for a, b in itertools.permutations(range(6), 2) if set(groups[a]).isdisjoint(groups[b])]
     every = [problem.value(Allocation((0, cut), pair)) for cut in range(1, len(chain)) for pair in pairs]
     assert found.allocated.value == pytest.approx(min(every)) and found.allocated.status == "optimal"
@@ -47,11 +47,11 @@ def test_the_pipeline_found_is_the_best_cut_of_all(profile: Profile) -> None:
 
 def test_on_single_devices_the_simulated_step_is_the_objective_and_the_end_of_the_step(profile: Profile) -> None:
     costs = MicrobatchCosts(profile)
-    found = best_pipeline(costs, PipelineWish(microbatches=1, stages=2))
+    found = best_pipeline(costs, PipelineOptions(microbatches=1, stages=2))
     apart = [stage for stage in found.pipeline.stages if len(stage.devices) == 1]
     if len(apart) == 2:  # one microbatch: nothing overlaps but the updates
         assert found.simulation.passes_s <= found.allocated.value <= found.prediction.step_s + 1e-9
-    assert found.prediction.step_s == pytest.approx(found.simulation.step_s + found.prediction.call_s)
+    assert found.prediction.step_s == pytest.approx(found.simulation.step_s + found.prediction.launch_s)
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -60,14 +60,14 @@ def test_a_stage_on_one_device_costs_what_the_chain_problem_has(profile: Profile
     for block in blocks(profile.graph):
         alone = stages.alone(block)
         for device in range(3):
-            cost = stages.cost(whole_stage(stages.costs, block, device))
+            cost = stages.cost(unsplit_stage(stages.costs, block, device))
             assert alone[device] == pytest.approx(stages.seconds(cost))
 
 
 @pytest.mark.parametrize("schedule", ["1f1b", "fill_drain"])
 def test_one_microbatch_is_computed_once_with_recomputation_too(profile: Profile, schedule: str) -> None:
     kept, again = (
-        best_pipeline(MicrobatchCosts(profile), PipelineWish(microbatches=1, stages=2, schedule=schedule, recompute=recompute))
+        best_pipeline(MicrobatchCosts(profile), PipelineOptions(microbatches=1, stages=2, schedule=schedule, recompute=recompute))
         for recompute in (False, True)
     )
     assert again.allocated.value == kept.allocated.value and again.prediction.step_s == kept.prediction.step_s
@@ -88,7 +88,7 @@ def test_parts_of_the_predicted_step_add_up_on_every_device(profile: Profile) ->
     found = best_pipeline(MicrobatchCosts(profile))
     assert {part.device for part in found.prediction.parts} == {f"worker:{d}" for s in found.pipeline.stages for d in s.devices}
     for part in found.prediction.parts:
-        assert part.busy_s + part.sending_s + part.waiting_s >= found.prediction.step_s - 1e-9 and part.memory_bytes > 0
+        assert part.compute_s + part.communication_s + part.idle_s >= found.prediction.step_s - 1e-9 and part.memory_bytes > 0
     again = dataclasses.replace(found.pipeline, recompute=True)
     slower, _ = predict_pipeline(MicrobatchCosts(profile), again)
     assert slower.step_s > found.prediction.step_s
@@ -99,7 +99,7 @@ def test_what_crosses_a_border_is_charged_for_its_bytes_and_each_reader() -> Non
     profile = profile_of(graph, [1e6, 5e5, 3e5], batch_size=BATCH)
     costs = MicrobatchCosts(profile).whole
     ends = (0, 3, 5, len(graph.layers))
-    stages = [whole_stage(costs, range(a, b), d) for d, (a, b) in enumerate(itertools.pairwise(ends))]
+    stages = [unsplit_stage(costs, range(a, b), d) for d, (a, b) in enumerate(itertools.pairwise(ends))]
     found = boundaries_s(costs, stages)
     assert found.shape == (2,) and (found > 0).all()
     lonely = dataclasses.replace(profile, links=())
@@ -108,17 +108,17 @@ def test_what_crosses_a_border_is_charged_for_its_bytes_and_each_reader() -> Non
 
 
 def test_a_plan_by_strategy_pipeline_says_how_good_its_cut_is_and_goes_through_a_file(profile: Profile, tmp_path: object) -> None:
-    made = hm.plan(profile, strategy="pipeline", pipeline=hm.PipelineWish(microbatches=4, schedule="fill_drain", recompute=True))
+    made = hm.plan(profile, strategy="pipeline", pipeline=hm.PipelineOptions(microbatches=4, schedule="fill_drain", recompute=True))
     assert (made.strategy, made.microbatches, made.schedule, made.recompute) == ("pipeline", 4, "fill_drain", True)
     assert made.proof is not None and made.proof.status == "optimal" and made.proof.gap == 0 and not made.depths
     assert Plan.from_json(made.to_json()) == made
     made.check(profile.graph)
 
 
-@pytest.mark.parametrize("allocator", ["even", "proportional", "genetic", "exact"])
+@pytest.mark.parametrize("allocator", ["equal", "proportional", "genetic", "exact"])
 def test_no_allocator_is_below_the_exact_one(profile: Profile, allocator: str) -> None:
-    wish = PipelineWish(allocator=allocator, microbatches=4, time_limit_s=5.0)
-    exact = best_pipeline(MicrobatchCosts(profile), PipelineWish(allocator="exact", microbatches=4))
+    wish = PipelineOptions(allocator=allocator, microbatches=4, time_limit_s=5.0)
+    exact = best_pipeline(MicrobatchCosts(profile), PipelineOptions(allocator="exact", microbatches=4))
     assert best_pipeline(MicrobatchCosts(profile), wish).allocated.value >= exact.allocated.value * (1 - 1e-9)
 
 
@@ -130,7 +130,7 @@ def test_auto_says_why_a_pipeline_lost_or_takes_it(profile: Profile) -> None:
     assert made.predicted is not None and made.predicted.step_s <= best * (1 + 1e-9)
     if "pipeline" in names:
         lost = made.alternatives[names.index("pipeline")]
-        assert "microbatches leave even stages idle for" in lost.reason and lost.binding is not None
+        assert "microbatches leave even stages idle for" in lost.reason and lost.bottleneck is not None
 
 
 def deep_net(norm: str) -> LayerGraph:
@@ -153,19 +153,19 @@ def test_auto_takes_a_pipeline_over_slow_links_but_not_one_that_changes_the_numb
     assert made.strategy == "single" and made.predicted is not None
     assert lost.step_s is not None and lost.step_s < made.predicted.step_s
     assert "its layers take statistics of one of 16 microbatches, not of the batch, so it has to be asked for" in lost.reason
-    assert plan(normed, strategy="pipeline").strategy == plan(normed, pipeline=PipelineWish(microbatches=4)).strategy == "pipeline"
+    assert plan(normed, strategy="pipeline").strategy == plan(normed, pipeline=PipelineOptions(microbatches=4)).strategy == "pipeline"
 
 
 def test_impossible_pipelines_say_what_is_possible(profile: Profile) -> None:
     with pytest.raises(PlanError, match="9 microbatches cannot be made of a batch of 8 samples; use from 1 to 8"):
-        plan(profile, strategy="pipeline", pipeline=PipelineWish(microbatches=9))
+        plan(profile, strategy="pipeline", pipeline=PipelineOptions(microbatches=9))
     with pytest.raises(PlanError, match="strategy batch has no stages, so no pipeline can be asked for"):
-        plan(profile, strategy="batch", pipeline=PipelineWish())
+        plan(profile, strategy="batch", pipeline=PipelineOptions())
     alone = profile_of(residual_net(8), [1e6], batch_size=BATCH)
     with pytest.raises(NothingToSplitError, match="the cluster 1 devices, and a pipeline needs two of each"):
         plan(alone, strategy="pipeline")
     with pytest.raises(PlanError, match="stages"):
-        plan(profile, strategy="pipeline", pipeline=PipelineWish(stages=40))
+        plan(profile, strategy="pipeline", pipeline=PipelineOptions(stages=40))
 
 
 def test_a_pipeline_that_does_not_fit_says_by_how_much(profile: Profile) -> None:
@@ -175,7 +175,7 @@ def test_a_pipeline_that_does_not_fit_says_by_how_much(profile: Profile) -> None
 
 
 def test_deeper_stages_are_taken_only_where_memory_allows(profile: Profile) -> None:
-    found = best_pipeline(MicrobatchCosts(profile), PipelineWish(microbatches=8, stages=2))
+    found = best_pipeline(MicrobatchCosts(profile), PipelineOptions(microbatches=8, stages=2))
     assert len(found.pipeline.depths) == 2 and found.pipeline.depths[0] >= found.pipeline.depths[1] >= 1
     shallow = Pipeline(found.pipeline.stages, 8, "1f1b", depths=(2, 1))
     deep, _ = predict_pipeline(MicrobatchCosts(profile), found.pipeline)
@@ -187,7 +187,7 @@ def test_deeper_stages_are_taken_only_where_memory_allows(profile: Profile) -> N
 def test_whoever_asks_hears_every_generation_and_every_answer(profile: Profile) -> None:
     bars: list[tuple[int, int]] = []
     heard: list[tuple[int, float]] = []
-    wish = PipelineWish(
+    wish = PipelineOptions(
         allocator="genetic",
         stages=2,
         progress=lambda generation, generations, best_s: bars.append((generation, generations)),
@@ -196,13 +196,13 @@ def test_whoever_asks_hears_every_generation_and_every_answer(profile: Profile) 
     found = best_pipeline(MicrobatchCosts(profile), wish)
     assert sorted(count for count, _ in heard) == [2, 4, 8] and (found.pipeline.microbatches, found.allocated.value) in heard
     assert bars[0][0] == 1 and [generation for generation, _ in bars].count(1) == 3
-    assert wish == PipelineWish(allocator="genetic", stages=2)
+    assert wish == PipelineOptions(allocator="genetic", stages=2)
 
 
 def test_stages_are_as_deep_as_slow_links_ask_if_memory_allows() -> None:
     slow = profile_of(residual_net(8), [1e6, 1e6], latency_s=0.3, batch_size=BATCH)
     heard: list[tuple[ChainProblem, Allocated]] = []
-    wish = PipelineWish(microbatches=8, stages=2, groups=False, on_allocated=lambda *both: heard.append(both))
+    wish = PipelineOptions(microbatches=8, stages=2, groups=False, on_allocated=lambda *both: heard.append(both))
     found = best_pipeline(MicrobatchCosts(slow), wish)
     ((problem, chosen),) = heard
     stages, transfers = problem.spent_s(chosen.allocation)

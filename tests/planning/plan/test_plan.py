@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.plan.plan import Alternative, CollectiveRule, DevicePart, LayerLayout, Plan, Prediction
+from hetero_mtf.planning.layout.records import Alternative, CollectiveRule, DevicePart, LayerLayout, Prediction
+from hetero_mtf.planning.plan.plan import Plan
 from tests.planning.networks import Net, cluster_of, pair_net, residual_net
 from tests.planning.spoiling import spoilt
 
@@ -68,8 +69,8 @@ def test_gathering_splits_every_mixing_layer_over_its_own_channels() -> None:
 
 
 def test_the_even_plan_deals_filters_equally() -> None:
-    plan = Plan.even(pair_net(), THREE, 8)
-    assert plan.strategy == "even" and sizes_of(plan)["first"] == (4, 4, 4)
+    plan = Plan.equal(pair_net(), THREE, 8)
+    assert plan.strategy == "equal" and sizes_of(plan)["first"] == (4, 4, 4)
 
 
 def test_a_single_device_is_named_by_index_or_name() -> None:
@@ -106,17 +107,17 @@ def test_an_unknown_pairing_is_refused() -> None:
 
 
 def test_processors_on_one_device_may_share_its_name() -> None:
-    assert Plan.even(pair_net(), cluster_of(3, same_device=True), 8).devices == ("cpu:0",) * 3
+    assert Plan.equal(pair_net(), cluster_of(3, same_device=True), 8).devices == ("cpu:0",) * 3
 
 
 def test_anything_with_devices_serves_as_a_cluster() -> None:
-    assert Plan.even(pair_net(), SimpleNamespace(devices=list(THREE.devices)), 8) == Plan.even(pair_net(), THREE, 8)
+    assert Plan.equal(pair_net(), SimpleNamespace(devices=list(THREE.devices)), 8) == Plan.equal(pair_net(), THREE, 8)
 
 
 def test_a_plan_read_back_is_the_same_plan(tmp_path: pathlib.Path) -> None:
     part = DevicePart("worker:0", 0.1, 0.2, 0.3, 4)
     predicted = Prediction(0.6, 0.1, 0.2, 0.3, (part,))
-    others = (Alternative("even", 0.9, "slower"), Alternative("single", None, "no device fits"))
+    others = (Alternative("equal", 0.9, "slower"), Alternative("single", None, "no device fits"))
     rules = (
         CollectiveRule("all_reduce", "two_level", 100, leaders="butterfly"),
         CollectiveRule("all_reduce", "ring", None, (0.5, 0.25, 0.25)),
@@ -204,7 +205,7 @@ def test_a_fault_in_a_file_is_named_with_its_path(path: tuple[Any, ...], value: 
 @given(st.data())
 def test_whatever_is_spoilt_in_a_file_is_one_sentence(data: st.DataObject) -> None:
     part = DevicePart("worker:0", 0.1, 0.2, 0.3, 4)
-    others = (Alternative("even", 0.9, "slower"),)
+    others = (Alternative("equal", 0.9, "slower"),)
     whole = filters_plan(predicted=Prediction(0.6, 0.1, 0.2, 0.3, (part,)), alternatives=others, replicas=(8,))
     wrong = spoilt(json.loads(json.dumps(whole.to_json())), data)
     try:
@@ -218,7 +219,7 @@ def test_a_prediction_that_is_no_time_or_names_a_stranger_is_refused() -> None:
     with pytest.raises(PlanError) as caught:
         filters_plan(predicted=Prediction(-0.5, 0.0, 0.0, 0.0, (part,)))
     assert "predicted.step_s: is -0.5, must be zero or more" in str(caught.value)
-    assert "predicted.parts[0].sending_s: is -1, must be zero or more" in str(caught.value)
+    assert "predicted.parts[0].communication_s: is -1, must be zero or more" in str(caught.value)
     assert "predicted.parts[0].device: is 'toaster', the plan has worker:0, worker:1, worker:2" in str(caught.value)
 
 
@@ -230,7 +231,7 @@ def test_a_number_that_is_not_finite_is_refused() -> None:
 
 def test_a_file_of_another_kind_or_version_is_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "plan.json"
-    for change in ({"kind": "profile"}, {"version": 2}):
+    for change in ({"kind": "profile"}, {"version": 3}):
         path.write_text(json.dumps(document(**change)))
         with pytest.raises(HeteroError, match="make it again with hetero-mtf plan"):
             Plan.load(path)
@@ -280,11 +281,11 @@ def test_sizes_and_layouts_that_do_not_fit_the_network_are_refused(index: int, c
 
 def test_printing_names_layers_layouts_sizes_and_what_is_predicted() -> None:
     predicted = Prediction(0.0123, 0.004, 0.008, 0.0003, (DevicePart("worker:0", 0.01, 0.001, 0.0013),))
-    text = str(filters_plan(predicted=predicted, alternatives=(Alternative("even", 0.02, "20.0 ms a step"),)))
+    text = str(filters_plan(predicted=predicted, alternatives=(Alternative("equal", 0.02, "20.0 ms a step"),)))
     assert re.search(r"^  first +column +7 +4 +1$", text, re.MULTILINE)
     assert re.search(r"^  flatten +replicated +all +all +all$", text, re.MULTILINE)
     assert "Predicted: 12.3 ms a step (forward 4.00 ms, backward 8.00 ms, update 300 us)" in text
-    assert "Not taken: even: 20.0 ms a step" in text
+    assert "Alternative considered: equal: 20.0 ms a step" in text
 
 
 def test_planning_loads_neither_tensorflow_nor_keras() -> None:

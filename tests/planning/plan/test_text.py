@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from hetero_mtf.planning.plan.plan import CollectiveRule, Plan
+from hetero_mtf.planning.layout.records import CollectiveRule
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.text import aligned, stage_rows
 from tests.planning.networks import cluster_of, pair_net
 

@@ -43,7 +43,7 @@ def test_a_profile_read_back_is_the_same_profile(profile: Profile, tmp_path: pat
 def test_the_file_names_its_units(profile: Profile) -> None:
     written = document(profile)
     assert {"latency_s", "bandwidth_bytes_per_s"} <= set(written["links"][0]) and "free_bytes" in written["memory"][0]
-    assert {"units", "seconds"} <= set(written["curves"][0]) and (written["kind"], written["version"]) == ("profile", 1)
+    assert {"units", "seconds"} <= set(written["curves"][0]) and (written["kind"], written["version"]) == ("profile", 2)
 
 
 def test_seconds_are_read_off_the_curve_of_the_layer_device_dimension_and_pass(profile: Profile) -> None:
@@ -138,16 +138,16 @@ def test_every_fault_of_a_file_is_named_with_its_path(profile: Profile, tmp_path
 
 def test_a_file_from_before_calls_and_spreads_of_links_were_measured_is_read(profile: Profile) -> None:
     older = document(profile)
-    del older["call_s"], older["feed_s_per_byte"]
+    del older["launch_s"], older["feed_s_per_byte"]
     for link in older["links"]:
         del link["spread"], link["message_s"]
-    assert Profile.from_json(older) == profile and profile.call_s == profile.feed_s_per_byte == profile.links[0].spread == 0.0
+    assert Profile.from_json(older) == profile and profile.launch_s == profile.feed_s_per_byte == profile.links[0].spread == 0.0
 
 
 def test_seconds_of_a_call_and_spreads_of_links_below_zero_are_faults(profile: Profile) -> None:
     wrong = document(profile)
-    wrong["call_s"], wrong["feed_s_per_byte"], wrong["links"][0]["spread"], wrong["links"][0]["message_s"] = -1, -2, -3, -4
-    said = "4 faults: call_s: is -1, .*feed_s_per_byte: is -2, .*spread: is -3, .*message_s: is -4, must be zero or more"
+    wrong["launch_s"], wrong["feed_s_per_byte"], wrong["links"][0]["spread"], wrong["links"][0]["message_s"] = -1, -2, -3, -4
+    said = "4 faults: launch_s: is -1, .*feed_s_per_byte: is -2, .*spread: is -3, .*message_s: is -4, must be zero or more"
     with pytest.raises(ProfileError, match=said):
         Profile.from_json(wrong)
 

@@ -10,7 +10,7 @@ import pytest
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.profile.validity import days_old, profile_doubts, same_device, wide_spread
+from hetero_mtf.planning.profile.validity import days_old, profile_warnings, same_device, wide_spread
 from tests.planning.networks import cluster_of, pair_net, profile_of
 
 NOW = datetime.datetime(2026, 1, 20, 12, tzinfo=datetime.timezone.utc)
@@ -23,21 +23,21 @@ def profile() -> Profile:
 
 
 def test_a_young_quiet_profile_of_this_cluster_leaves_no_doubt(profile: Profile) -> None:
-    assert profile_doubts(profile, profile.cluster, NOW, HERE) == [] and profile_doubts(profile, now=NOW) == []
+    assert profile_warnings(profile, profile.cluster, NOW, HERE) == [] and profile_warnings(profile, now=NOW) == []
 
 
 def test_a_profile_is_stale_after_thirty_days_and_cannot_be_from_the_future(profile: Profile) -> None:
     old = dataclasses.replace(profile, made="2025-12-01")
     assert days_old(old, NOW) == 50.5
-    assert profile_doubts(old, now=NOW) == ["the profile is 50 days old (2025-12-01); calibrate again"]
-    assert profile_doubts(dataclasses.replace(profile, made="2025-12-22T00:00:00Z"), now=NOW) == []
-    (doubt,) = profile_doubts(dataclasses.replace(profile, made="2026-02-01T00:00:00+00:00"), now=NOW)
+    assert profile_warnings(old, now=NOW) == ["the profile is 50 days old (2025-12-01); calibrate again"]
+    assert profile_warnings(dataclasses.replace(profile, made="2025-12-22T00:00:00Z"), now=NOW) == []
+    (doubt,) = profile_warnings(dataclasses.replace(profile, made="2026-02-01T00:00:00+00:00"), now=NOW)
     assert doubt == "the profile is from the future (2026-02-01, now it is 2026-01-20); set the clock and calibrate again"
 
 
 def test_the_clock_is_read_where_no_time_is_given(profile: Profile) -> None:
     lately = datetime.datetime.now(datetime.timezone.utc).isoformat()
-    assert profile_doubts(dataclasses.replace(profile, made=lately)) == []
+    assert profile_warnings(dataclasses.replace(profile, made=lately)) == []
 
 
 def test_a_wide_spread_is_told_once_by_the_worst_and_not_where_little_time_goes(profile: Profile) -> None:
@@ -45,7 +45,7 @@ def test_a_wide_spread_is_told_once_by_the_worst_and_not_where_little_time_goes(
     small = Curve(2, 0, "output", "forward", 4, (4,), (0.01,), (0.9,))
     text = "2 measurements scatter widely, worst first on worker:0 by 60%; calibrate on quiet devices, or for longer"
     assert wide_spread(profile.graph, profile.cluster, [small, wide]) == text
-    assert profile_doubts(dataclasses.replace(profile, curves=(small, wide)), now=NOW) == [text]
+    assert profile_warnings(dataclasses.replace(profile, curves=(small, wide)), now=NOW) == [text]
     one = dataclasses.replace(wide, units=(4,), seconds=(1.0,), spread=(0.3,))
     assert wide_spread(profile.graph, profile.cluster, [one]).startswith("1 measurement scatters widely, worst first on worker:0 by 30%")
     assert wide_spread(profile.graph, profile.cluster, [small, dataclasses.replace(one, spread=(0.2,))]) == ""
@@ -56,17 +56,17 @@ def test_a_link_that_scatters_is_told(profile: Profile) -> None:
     there, back = profile.links
     noisy = dataclasses.replace(profile, links=(dataclasses.replace(there, latency_s=0.002, spread=1.5), back))
     text = "the link between worker:0 and worker:1 scatters by 150% about 2.00 ms; calibrate on quiet devices, or for longer"
-    assert profile_doubts(noisy, now=NOW) == [text]
+    assert profile_warnings(noisy, now=NOW) == [text]
 
 
 def test_other_devices_hosts_and_programs_are_told_each(profile: Profile) -> None:
-    assert profile_doubts(profile, cluster_of(3), NOW) == [
+    assert profile_warnings(profile, cluster_of(3), NOW) == [
         "the profile was measured on 2 devices, there are 3; calibrate again on this cluster"
     ]
     first, second = profile.cluster.devices
     changed = (dataclasses.replace(first, model="new", share=0.5), dataclasses.replace(second, host="b"))
     other = ClusterRecord(changed, profile.cluster.pools)
-    assert profile_doubts(profile, other, NOW, {"tensorflow": "2.22.0", "keras": "3.1"}) == [
+    assert profile_warnings(profile, other, NOW, {"tensorflow": "2.22.0", "keras": "3.1"}) == [
         "the profile was measured on worker:0 at 1 (/job:worker/task:0/device:CPU:0), in its place is worker:0 new at 0.5 "
         "(/job:worker/task:0/device:CPU:0); calibrate again on this cluster",
         "the profile was measured on worker:1 of host here, it is on b now; calibrate again if that is another machine",
@@ -81,10 +81,10 @@ def test_another_number_of_cores_is_told_where_both_are_known(profile: Profile) 
         return ClusterRecord((dataclasses.replace(first, cores=cores), second), profile.cluster.pools)
 
     four = dataclasses.replace(profile, cluster=with_cores(4))
-    assert profile_doubts(four, with_cores(2), NOW) == [
+    assert profile_warnings(four, with_cores(2), NOW) == [
         "the profile was measured on worker:0 with 4 cores, now it has 2; calibrate again on this cluster"
     ]
     for other in (with_cores(4), with_cores(0)):
-        assert profile_doubts(four, other, NOW) == []
-    assert profile_doubts(profile, with_cores(2), NOW) == []
+        assert profile_warnings(four, other, NOW) == []
+    assert profile_warnings(profile, with_cores(2), NOW) == []
     assert not same_device(with_cores(4).devices[0], with_cores(2).devices[0]) and same_device(with_cores(4).devices[0], first)

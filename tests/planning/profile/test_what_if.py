@@ -20,8 +20,8 @@ from hetero_mtf.planning.profile.what_if import (
     device_and_number,
     factor_of,
     scaled,
-    supposed,
-    suppositions,
+    what_if_clauses,
+    what_if_profile,
     with_bandwidth,
     with_batch_size,
     with_memory,
@@ -48,8 +48,8 @@ def alone_s(profile: Profile, device: int) -> float:
 
 def test_supposing_what_is_measured_changes_nothing() -> None:
     same = WhatIf(scale=(("worker:0", 1.0), ("worker:1", 1.0)), bandwidth=1.0, batch_size=8)
-    assert supposed(unequal(), same) == unequal() and bool(same) and not WhatIf()
-    assert supposed(unequal(), WhatIf()) == unequal()
+    assert what_if_profile(unequal(), same) == unequal() and bool(same) and not WhatIf()
+    assert what_if_profile(unequal(), WhatIf()) == unequal()
 
 
 @settings(max_examples=20, deadline=None)
@@ -57,7 +57,7 @@ def test_supposing_what_is_measured_changes_nothing() -> None:
 def test_a_faster_device_never_lengthens_the_step_of_a_layout(factor: float, device: str, latency_s: float) -> None:
     profile = unequal(latency_s)
     faster = scaled(profile, device, factor)
-    for strategy in ("even", "filters", "batch"):
+    for strategy in ("equal", "filters", "batch"):
         (stage,) = plan(profile, strategy=strategy).stages
         assert predict(Costs(faster), stage).step_s <= predict(Costs(profile), stage).step_s * (1 + 1e-12)
     assert step_s(plan(faster)) <= step_s(plan(profile)) * (1 + 1e-9)
@@ -85,7 +85,7 @@ def test_a_twin_of_the_only_device_about_halves_the_step() -> None:
     profile = profile_of(GRAPH, [1e6], batch_size=8)
     what_if = WhatIf(add_like=("worker:0",))
     assert step_s(plan_if(profile, what_if)) == pytest.approx(step_s(plan(profile)) / 2, rel=0.05)
-    made = suppositions(profile, what_if)
+    made = what_if_clauses(profile, what_if)
     assert made == (
         "device worker:0+1 is added, which is like worker:0, and sending between them takes no time, as no link of it was measured",
     )
@@ -99,7 +99,7 @@ def test_a_twin_has_the_curves_links_and_memory_of_its_original() -> None:
     assert alone_s(grown, 3) == alone_s(profile, 1)
     pairs = {(link.source, link.destination) for link in grown.links}
     assert pairs == {(a, b) for a in range(4) for b in range(4) if a != b}
-    assert suppositions(profile, WhatIf(add_like=("worker:1",))) == ("device worker:1+1 is added, which is like worker:1",)
+    assert what_if_clauses(profile, WhatIf(add_like=("worker:1",))) == ("device worker:1+1 is added, which is like worker:1",)
 
 
 def test_a_pool_of_its_own_is_copied_for_the_twin() -> None:
@@ -169,7 +169,7 @@ def test_a_plan_says_what_it_supposes_and_keeps_it_in_its_file() -> None:
     what_if = WhatIf((("worker:1", 2.0),), ("worker:0",), 2.0, (("worker:0", 2**40),), 16)
     made = plan_if(unequal(), what_if)
     assert made.batch_size == 16 and len(made.devices) == 3
-    assert made.supposed == (
+    assert made.what_if == (
         "device worker:0+1 is added, which is like worker:0",
         "device worker:1 is 2 times as fast as measured",
         "every link has 2 times the bandwidth measured",
@@ -178,8 +178,8 @@ def test_a_plan_says_what_it_supposes_and_keeps_it_in_its_file() -> None:
     )
     assert Plan.from_json(made.to_json()) == made
     assert "Supposed, not measured: device worker:1 is 2 times as fast as measured\n" in str(made)
-    assert plan_if(unequal(), WhatIf(batch_size=4)).supposed == ("a batch has 4 samples, with times interpolated from 8",)
-    assert plan(unequal()).supposed == ()
+    assert plan_if(unequal(), WhatIf(batch_size=4)).what_if_profile == ("a batch has 4 samples, with times interpolated from 8",)
+    assert plan(unequal()).what_if_profile == ()
 
 
 def test_a_residual_net_can_be_supposed_too() -> None:

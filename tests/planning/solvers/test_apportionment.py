@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.solvers.apportionment import (
-    even,
+    equal_sizes,
     floor_and_rest,
     largest_remainder,
     minimise_maximum,
@@ -126,7 +126,7 @@ def test_a_cost_of_doing_nothing_counts_and_brute_force_still_agrees(units: int,
 @given(st.integers(1, 300), st.lists(st.integers(0, 10**6), min_size=1, max_size=5))
 def test_the_optimum_is_never_worse_than_the_even_split(units: int, seeds: list[int]) -> None:
     tables = [staircase(seed, units) for seed in seeds]
-    equal = even(units, len(tables)).sizes
+    equal = equal_sizes(units, len(tables)).sizes
     assert minimise_maximum(tables, units).value <= max(t[u] for t, u in zip(tables, equal))
 
 
@@ -148,7 +148,7 @@ def test_no_device_is_refused() -> None:
     with pytest.raises(PlanError, match="there is no device to split over; name at least one device"):
         minimise_maximum([], 3)
     with pytest.raises(PlanError, match="there is no device to split over"):
-        even(3, 0)
+        equal_sizes(3, 0)
 
 
 def test_a_curve_that_falls_is_refused() -> None:
@@ -180,8 +180,8 @@ def test_a_table_that_rises_is_left_as_it_is(seconds: list[float]) -> None:
 
 
 @given(st.integers(1, 100), st.integers(1, 7))
-def test_even_sizes_differ_by_at_most_one(units: int, devices: int) -> None:
-    sizes = even(units, devices).sizes
+def test_equal_sizes_differ_by_at_most_one(units: int, devices: int) -> None:
+    sizes = equal_sizes(units, devices).sizes
     assert sum(sizes) == units and max(sizes) - min(sizes) <= 1 and list(sizes) == sorted(sizes, reverse=True)
 
 

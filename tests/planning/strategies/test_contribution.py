@@ -8,9 +8,10 @@ import pytest
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.choose import STRATEGIES, plan
 from hetero_mtf.planning.cost.step_cost import Costs, predict
-from hetero_mtf.planning.plan.plan import DeviceWorth, Plan
+from hetero_mtf.planning.layout.records import DeviceContribution
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.strategies.contribution import Resizer, device_worth, without_hindrances
+from hetero_mtf.planning.strategies.contribution import Resizer, device_contributions, without_hindrances
 from hetero_mtf.planning.strategies.search import Candidate
 from tests.planning.networks import pair_net, profile_of, residual_net
 
@@ -21,8 +22,8 @@ def of(*speeds: float, latency_s: float = 1e-6) -> Profile:
     return profile_of(GRAPH, speeds, latency_s, batch_size=8)
 
 
-def by_device(made: Plan) -> dict[str, DeviceWorth]:
-    return {worth.device: worth for worth in made.worth}
+def by_device(made: Plan) -> dict[str, DeviceContribution]:
+    return {contributions.device: contributions for contributions in made.contributions}
 
 
 def test_a_device_that_carries_much_says_how_much_longer_a_step_would_be_without_it() -> None:
@@ -38,7 +39,7 @@ def test_a_device_that_hardly_helps_is_not_worth_its_power() -> None:
     costs = Costs(profile_of(pair_net(400, 400, 24), [2e6, 2e6, 3e4], 1e-9, batch_size=8))
     chosen = STRATEGIES["filters"](costs)
     assert len(chosen.stage.devices) == 3
-    found = device_worth(costs, chosen)[2]
+    found = device_contributions(costs, chosen)[2]
     assert found.step_s is not None
     text = f"leaving out worker:2 costs {found.step_s / chosen.prediction.step_s - 1:.1%}: it is not worth its power"
     assert found.reason == text and re.search(r" [01]\.[1-9]%", text)
@@ -48,14 +49,14 @@ def test_a_device_that_would_change_next_to_nothing_stays_out() -> None:
     costs = Costs(profile_of(pair_net(400, 400, 24), [2e6, 2e6, 3e4], 1e-9, batch_size=8))
     with_it = STRATEGIES["filters"](costs)
     stage = Resizer(costs, with_it.stage).on((0, 1))
-    found = device_worth(costs, Candidate(stage, predict(costs, stage)))[2]
+    found = device_contributions(costs, Candidate(stage, predict(costs, stage)))[2]
     assert not found.used and found.reason.startswith("using worker:2 as well gains only ")
     assert found.reason.endswith("%: it is not worth its power")
 
 
 def test_devices_that_make_a_step_longer_are_left_out_one_by_one() -> None:
     costs = Costs(profile_of(pair_net(400, 400, 24), [2e6, 3e2, 2e6, 3e2], 1e-9, batch_size=8))
-    everyone = STRATEGIES["even"](costs)
+    everyone = STRATEGIES["equal"](costs)
     leaner = without_hindrances(costs, everyone)
     assert leaner.stage.devices == (0, 2)
     assert leaner.prediction.step_s < everyone.prediction.step_s
@@ -94,15 +95,15 @@ def test_a_plan_resized_to_fewer_devices_fits_the_network(strategy: str) -> None
         for left in ((0, 1), (0, 2), (1, 2), (2,)):
             stage = Resizer(costs, made.stages[0]).on(left)
             assert set(stage.devices) <= set(left)
-            dataclasses.replace(made, stages=(stage,), predicted=None, worth=(), collectives=()).check(graph)
+            dataclasses.replace(made, stages=(stage,), predicted=None, contributions=(), collectives=()).check(graph)
 
 
 def test_a_grid_is_compared_with_the_plans_of_other_strategies_alone() -> None:
     costs = Costs(of(2e6, 2e6, 1e6, 1e6))
     grid, alone = STRATEGIES["grid"](costs), STRATEGIES["single"](costs)
-    found = {w.device: w for w in device_worth(costs, grid, [alone])}
+    found = {w.device: w for w in device_contributions(costs, grid, [alone])}
     assert found["worker:3"].step_s == alone.prediction.step_s and "worker:0" not in found
-    both = {w.device: w for w in device_worth(costs, grid, [alone, STRATEGIES["batch"](costs)])}
+    both = {w.device: w for w in device_contributions(costs, grid, [alone, STRATEGIES["batch"](costs)])}
     assert all(both[f"worker:{d}"].step_s is not None for d in range(4))
 
 
@@ -121,13 +122,13 @@ def test_a_device_whose_memory_is_needed_has_no_plan_without_it() -> None:
 def test_of_many_devices_only_the_slowest_are_looked_at() -> None:
     costs = Costs(of(*[2e6 - 1e5 * at for at in range(10)]))
     chosen = STRATEGIES["batch"](costs)
-    names = [w.device for w in device_worth(costs, Candidate(chosen.stage, chosen.prediction)) if w.used]
+    names = [w.device for w in device_contributions(costs, Candidate(chosen.stage, chosen.prediction)) if w.used]
     used = sorted(chosen.stage.devices)
     assert names == [f"worker:{d}" for d in used[-3:]]
 
 
 def test_one_device_has_nothing_to_be_weighed_against() -> None:
-    assert plan(of(1e6)).worth == ()
+    assert plan(of(1e6)).contributions == ()
 
 
 def test_what_devices_are_worth_is_printed_and_kept_in_the_file() -> None:
@@ -139,21 +140,21 @@ def test_what_devices_are_worth_is_printed_and_kept_in_the_file() -> None:
 def test_a_worth_that_cannot_be_is_refused_with_its_path() -> None:
     made = plan(of(2e6, 1e6))
     for wrong, message in (
-        (DeviceWorth("gpu:7", True, 1.0, ""), r"worth\[0\].device: is 'gpu:7', the plan has worker:0, worker:1"),
-        (DeviceWorth("worker:0", True, -1.0, ""), r"worth\[0\].step_s: is -1, must be zero or more"),
+        (DeviceContribution("gpu:7", True, 1.0, ""), r"worth\[0\].device: is 'gpu:7', the plan has worker:0, worker:1"),
+        (DeviceContribution("worker:0", True, -1.0, ""), r"worth\[0\].step_s: is -1, must be zero or more"),
     ):
         with pytest.raises(PlanError, match=message):
-            dataclasses.replace(made, worth=(wrong,))
+            dataclasses.replace(made, contributions=(wrong,))
 
 
 def test_a_binding_device_that_cannot_be_is_refused_with_its_path() -> None:
     made = plan(of(2e6, 1e6))
-    binding = made.alternatives[0].binding
-    assert binding is not None
+    bottleneck = made.alternatives[0].bottleneck
+    assert bottleneck is not None
     for change, message in (
         ({"device": "gpu:7"}, r"alternatives\[0\].binding.device: is 'gpu:7', the plan has worker:0, worker:1"),
-        ({"busy_s": -2.0}, r"alternatives\[0\].binding.busy_s: is -2, must be zero or more"),
+        ({"compute_s": -2.0}, r"alternatives\[0\].binding.compute_s: is -2, must be zero or more"),
     ):
-        wrong = dataclasses.replace(made.alternatives[0], binding=dataclasses.replace(binding, **change))  # type: ignore[arg-type]
+        wrong = dataclasses.replace(made.alternatives[0], bottleneck=dataclasses.replace(bottleneck, **change))  # type: ignore[arg-type]
         with pytest.raises(PlanError, match=message):
             dataclasses.replace(made, alternatives=(wrong,))

@@ -77,7 +77,7 @@ def test_measured_sizes_are_never_predicted_slower_than_typed_ones(graph: LayerG
     profile = profile_of(graph, speeds, latency_s, 1e8)
     costs = Costs(profile)
     best_s = best_filters(costs).prediction.step_s
-    for plan in (Plan.even(graph, profile.cluster, 4), Plan.filters(graph, speeds, profile.cluster, 4)):
+    for plan in (Plan.equal(graph, profile.cluster, 4), Plan.filters(graph, speeds, profile.cluster, 4)):
         assert best_s <= predict(costs, plan.stages[0]).step_s * 1.02
     plan = Plan(graph.digest, graph.dtype, 4, "filters", tuple(d.name for d in profile.cluster.devices), (best_filters(costs).stage,))
     plan.check(graph)

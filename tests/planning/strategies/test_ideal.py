@@ -19,7 +19,7 @@ def test_no_plan_is_predicted_below_the_bound(seed: int) -> None:
     devices = tuple(range(len(costs.profile.cluster.devices)))
     least = least_step_s(costs, devices)
     assert least > 0
-    for name in ("even", "filters", "batch", "layers"):
+    for name in ("equal", "filters", "batch", "layers"):
         assert STRATEGIES[name](costs).prediction.step_s >= least * (1 - 1e-9)
 
 

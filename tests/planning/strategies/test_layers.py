@@ -15,7 +15,7 @@ from hetero_mtf.planning.strategies.layers import best_layers, proven
 from tests.planning.layout_objective import drawn_graph, drawn_profile
 from tests.planning.networks import pair_net, profile_of, residual_net
 
-OTHERS = ("even", "filters", "batch", "hybrid")
+OTHERS = ("equal", "filters", "batch", "hybrid")
 
 
 @pytest.mark.parametrize("seed", range(8))

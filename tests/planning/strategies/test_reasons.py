@@ -9,7 +9,7 @@ from hetero_mtf.planning.choose import STRATEGIES, plan
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.manual import batch_stage, single_stage
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.strategies.reasons import binding_part, summed_gradient_bytes, why_longer
+from hetero_mtf.planning.strategies.reasons import bottleneck_part, summed_gradient_bytes, why_longer
 from hetero_mtf.planning.strategies.search import Candidate
 from hetero_mtf.units import seconds_text
 from tests.planning.networks import pair_net, profile_of
@@ -26,18 +26,18 @@ def candidate(costs: Costs, name: str) -> Candidate:
 
 
 def test_the_binding_device_is_the_one_that_waits_least() -> None:
-    part = binding_part(candidate(Costs(unequal()), "even").prediction)
+    part = bottleneck_part(candidate(Costs(unequal()), "equal").prediction)
     assert part is not None and part.device == "worker:1"
 
 
 def test_an_equal_split_is_longer_because_the_slow_device_computes_while_the_fast_one_waits() -> None:
     costs = Costs(unequal())
-    other, best = candidate(costs, "even"), candidate(costs, "filters")
+    other, best = candidate(costs, "equal"), candidate(costs, "filters")
     text = why_longer(costs, other, best)
-    slow, before = binding_part(other.prediction), binding_part(best.prediction)
+    slow, before = bottleneck_part(other.prediction), bottleneck_part(best.prediction)
     assert slow is not None and before is not None
-    waits = seconds_text(other.prediction.parts[0].waiting_s)
-    assert text == f"worker:1 computes {seconds_text(slow.busy_s - before.busy_s)} longer while worker:0 waits {waits}"
+    waits = seconds_text(other.prediction.parts[0].idle_s)
+    assert text == f"worker:1 computes {seconds_text(slow.compute_s - before.compute_s)} longer while worker:0 waits {waits}"
 
 
 def test_one_device_alone_is_longer_because_the_other_would_be_idle() -> None:
@@ -59,14 +59,14 @@ def test_slow_links_make_the_batch_split_longer_by_its_gradients() -> None:
 @pytest.mark.parametrize("latency_s", [1e-6, 1e-3, 1e-1])
 def test_the_parts_told_make_up_the_difference(latency_s: float) -> None:
     costs = Costs(unequal(latency_s))
-    found = [candidate(costs, name) for name in ("single", "even", "filters", "batch", "hybrid")]
+    found = [candidate(costs, name) for name in ("single", "equal", "filters", "batch", "hybrid")]
     best = min(found, key=lambda c: c.prediction.step_s)
-    its = binding_part(best.prediction)
+    its = bottleneck_part(best.prediction)
     assert its is not None
     for other in found:
-        mine = binding_part(other.prediction)
+        mine = bottleneck_part(other.prediction)
         assert mine is not None
-        told = sum(getattr(mine, name) - getattr(its, name) for name in ("busy_s", "sending_s", "waiting_s"))
+        told = sum(getattr(mine, name) - getattr(its, name) for name in ("compute_s", "communication_s", "idle_s"))
         assert told == pytest.approx(other.prediction.step_s - best.prediction.step_s)
         longer = other.prediction.step_s > best.prediction.step_s * (1 + 1e-9)
         assert bool(why_longer(costs, other, best)) == longer
@@ -76,12 +76,12 @@ def test_a_name_with_braces_stays_as_it_is() -> None:
     profile = unequal()
     devices = (profile.cluster.devices[0], dataclasses.replace(profile.cluster.devices[1], name="{odd} {0}"))
     named = dataclasses.replace(profile, cluster=dataclasses.replace(profile.cluster, devices=devices))
-    assert "{odd} {0} computes" in next(other.reason for other in plan(named).alternatives if other.strategy == "even")
+    assert "{odd} {0} computes" in next(other.reason for other in plan(named).alternatives if other.strategy == "equal")
 
 
 def test_auto_keeps_what_the_binding_device_of_each_alternative_does() -> None:
     made = plan(unequal())
     for other in made.alternatives:
-        assert (other.binding is None) == (other.step_s is None)
-        if other.binding is not None and other.step_s is not None:
-            assert other.binding.busy_s + other.binding.sending_s + other.binding.waiting_s == pytest.approx(other.step_s)
+        assert (other.bottleneck is None) == (other.step_s is None)
+        if other.bottleneck is not None and other.step_s is not None:
+            assert other.bottleneck.compute_s + other.bottleneck.communication_s + other.bottleneck.idle_s == pytest.approx(other.step_s)

@@ -7,7 +7,17 @@ import pytest
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.manual import filter_stage
 from hetero_mtf.planning.layout.records import Prediction, Stage
-from hetero_mtf.planning.strategies.search import Candidate, Choice, Sizer, descend, device_sets, finished, found_once, tries, without_each
+from hetero_mtf.planning.strategies.search import (
+    Candidate,
+    Sizer,
+    SplitConfiguration,
+    descend,
+    device_sets,
+    distinct_candidates,
+    finished,
+    tries,
+    without_each,
+)
 from tests.planning.networks import pair_net, profile_of
 
 
@@ -15,7 +25,7 @@ def costing(step_s: float, devices: tuple[int, ...]) -> Candidate:
     return Candidate(Stage((), devices, (("devices", len(devices)),), ()), Prediction(step_s, 0.0, 0.0, 0.0, ()))
 
 
-def kept_whole(choice: Choice) -> list[Choice]:
+def kept_whole(choice: SplitConfiguration) -> list[SplitConfiguration]:
     return [dataclasses.replace(choice, whole=frozenset({layer})) for layer in range(4)]
 
 
@@ -26,28 +36,28 @@ def test_all_sets_of_two_or_more_are_tried_up_to_six_devices_then_everyone() -> 
 
 def test_the_descent_takes_every_change_that_helps_and_no_other() -> None:
     gain = {0: -1.0, 1: 2.0, 2: -3.0, 3: 0.0}
-    found: list[Choice] = []
+    found: list[SplitConfiguration] = []
 
-    def candidate(choice: Choice) -> Candidate:
+    def candidate(choice: SplitConfiguration) -> Candidate:
         found.append(choice)
         return costing(100 + sum(gain[layer] for layer in choice.whole), choice.devices)
 
-    best = descend([Choice("pairs", (0, 1))], candidate, kept_whole)
+    best = descend([SplitConfiguration("pairs", (0, 1))], candidate, kept_whole)
     assert best.prediction.step_s == 96.0
     assert len(found) == len(set(found))  # nothing is costed twice
 
 
 def test_the_descent_starts_from_the_cheapest_and_keeps_two_devices() -> None:
-    def candidate(choice: Choice) -> Candidate:
+    def candidate(choice: SplitConfiguration) -> Candidate:
         return costing(len(choice.devices) + 2 * (choice.form == "gather"), choice.devices)
 
-    starts = [Choice("gather", (0, 1)), Choice("pairs", (0, 1, 2))]
+    starts = [SplitConfiguration("gather", (0, 1)), SplitConfiguration("pairs", (0, 1, 2))]
     assert descend(starts, candidate, without_each).stage.devices == (1, 2)  # one device is the business of "single"
 
 
 def test_a_choice_that_is_not_allowed_is_not_gone_to() -> None:
     best = descend(
-        [Choice("pairs", (0, 1))],
+        [SplitConfiguration("pairs", (0, 1))],
         lambda choice: costing(10 - len(choice.whole), choice.devices),
         kept_whole,
         lambda choice: len(choice.whole) < 3,
@@ -68,11 +78,11 @@ def test_samples_are_dealt_by_speed_and_processors_of_one_device_take_turns(upda
 def test_a_sweep_of_few_tries_looks_at_neighbours_at_even_distances() -> None:
     seen: list[frozenset[int]] = []
 
-    def candidate(choice: Choice) -> Candidate:
+    def candidate(choice: SplitConfiguration) -> Candidate:
         seen.append(choice.whole)
         return costing(100.0, choice.devices)
 
-    descend([Choice("pairs", (0, 1))], candidate, kept_whole, tries=2)
+    descend([SplitConfiguration("pairs", (0, 1))], candidate, kept_whole, tries=2)
     assert seen == [frozenset(), frozenset({0}), frozenset({2})]
 
 
@@ -86,7 +96,7 @@ def test_deep_networks_have_fewer_tries_but_eight_at_least() -> None:
 def test_a_strategy_looks_once_and_is_asked_again() -> None:
     calls: list[str] = []
 
-    @found_once
+    @distinct_candidates
     def strategy(costs: Costs, form: str = "pairs") -> Candidate:
         calls.append(form)
         return costing(1.0, (0, 1))

@@ -44,7 +44,7 @@ def _arrangement(predicted_s: float, measured_s: float) -> dict[str, Any]:
         "ideal_bubble": 1 / 9,
         "predicted_passes_s": passes,
         "measured_passes_s": passes,
-        "measured_parts": [{"device": "worker:0", "busy_s": 0.4, "sending_s": 0.05, "waiting_s": 0.05}],
+        "measured_parts": [{"device": "worker:0", "compute_s": 0.4, "communication_s": 0.05, "idle_s": 0.05}],
     }
 
 

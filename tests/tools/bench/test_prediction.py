@@ -11,7 +11,7 @@ from tools.bench.prediction import report
 
 
 def _found(network: str, cluster: str, measured_s: float) -> dict[str, Any]:
-    parts = [{"device": "worker:0", "busy_s": 0.3, "sending_s": 0.05, "waiting_s": 0.0}]
+    parts = [{"device": "worker:0", "compute_s": 0.3, "communication_s": 0.05, "idle_s": 0.0}]
     times = {"predicted_s": 0.4, "measured_s": measured_s, "predicted_parts": parts, "measured_parts": parts}
     single = {**times, "plan": ["single"], "predicted_s": 0.5, "measured_s": 0.5}
     head = {"network": network, "cluster": cluster, "batch": 32, "automatic": "filters"}

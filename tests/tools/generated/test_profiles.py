@@ -9,7 +9,7 @@ from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import pair_net, residual_net
-from tools.generated.profiles import Figures, Network, generated_profile
+from tools.generated.profiles import Figures, Interconnect, generated_profile
 
 UNEQUAL = [Figures(1e12, 2e11), Figures(5e11, 1e11), Figures(3e11, 1e11)]
 
@@ -38,7 +38,7 @@ def test_a_layer_that_computes_much_takes_its_operations_and_one_that_computes_l
 
 
 def test_devices_of_two_hosts_have_the_far_link() -> None:
-    made = generated_profile(pair_net(), [UNEQUAL[0]] * 3, 8, Network(devices_per_host=2, near_latency_s=1e-6, far_latency_s=1e-3))
+    made = generated_profile(pair_net(), [UNEQUAL[0]] * 3, 8, Interconnect(devices_per_host=2, near_latency_s=1e-6, far_latency_s=1e-3))
     assert {(link.source, link.destination): link.latency_s for link in made.links} == {(0, 1): 1e-6, (0, 2): 1e-3, (1, 2): 1e-3}
 
 

@@ -23,7 +23,7 @@ def chosen(predicted_s: Mapping[str, float], automatic: str, most: int, least: i
 
     Examples
     --------
-    >>> chosen({"single": 1.9, "even": 2.5, "batch": 1.0, "filters": 1.1, "grid": 2.1}, "batch", most=4)
+    >>> chosen({"single": 1.9, "equal": 2.5, "batch": 1.0, "filters": 1.1, "grid": 2.1}, "batch", most=4)
     ['batch', 'filters', 'single']
     >>> chosen({"single": 1.0, "batch": 1.1, "pipeline": 1.4}, "single", most=2, also=["pipeline"])
     ['single', 'pipeline']

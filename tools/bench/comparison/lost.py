@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-PARTS = ("busy_s", "sending_s", "waiting_s")
+PARTS = ("compute_s", "communication_s", "idle_s")
 
 
 def ideal_s(alone_s: Sequence[float]) -> float:
@@ -28,13 +28,13 @@ def lost(parts: Sequence[Mapping[str, Any]], alone_s: Sequence[float], step_s: f
 
     Parameters
     ----------
-    parts : (devices,) busy_s, sending_s and waiting_s of each device in the step; a device that is left out waits.
+    parts : (devices,) compute_s, communication_s and idle_s of each device in the step; a device that is left out waits.
     alone_s : (devices,) seconds a step of each device alone.
     step_s : seconds of the step.
 
     Returns
     -------
-    busy_s, sending_s, waiting_s -> part of the step.
+    compute_s, communication_s, idle_s -> part of the step.
 
     Notes
     -----
@@ -44,12 +44,14 @@ def lost(parts: Sequence[Mapping[str, Any]], alone_s: Sequence[float], step_s: f
 
     Examples
     --------
-    >>> lost([{"busy_s": 0.8, "sending_s": 0.2, "waiting_s": 0.0}, {"busy_s": 0.7, "sending_s": 0.2, "waiting_s": 0.1}], [1.5, 1.5], 1.0)
-    {'busy_s': 0.0, 'sending_s': 0.2, 'waiting_s': 0.05}
+    >>> first = {"compute_s": 0.8, "communication_s": 0.2, "idle_s": 0.0}
+    >>> second = {"compute_s": 0.7, "communication_s": 0.2, "idle_s": 0.1}
+    >>> lost([first, second], [1.5, 1.5], 1.0)
+    {'compute_s': 0.0, 'communication_s': 0.2, 'idle_s': 0.05}
     """
     ideal = ideal_s(alone_s)
     sums = {name: sum(ideal / alone * part[name] for part, alone in zip(parts, alone_s, strict=True)) for name in PARTS}
-    sums["busy_s"] -= ideal
+    sums["compute_s"] -= ideal
     return {name: round(value / step_s, 12) for name, value in sums.items()}
 
 
@@ -63,4 +65,4 @@ def on_all(parts: Sequence[Mapping[str, Any]], devices: Sequence[str], step_s: f
     step_s : seconds of the step.
     """
     known = {str(part["device"]): dict(part) for part in parts}
-    return [known.get(name, {"device": name, "busy_s": 0.0, "sending_s": 0.0, "waiting_s": step_s}) for name in devices]
+    return [known.get(name, {"device": name, "compute_s": 0.0, "communication_s": 0.0, "idle_s": step_s}) for name in devices]

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
-class Network:
+class BenchNetwork:
     """A network of the benches.
 
     Parameters
@@ -82,13 +82,13 @@ def alexnet() -> Any:
 
 
 NETWORKS = {
-    "paper-a": Network("paper A's CIFAR net", paper_a, 32, 200),
-    "vgg11": Network("VGG-11", vgg11, 32, 128),
-    "resnet18": Network("ResNet-18", resnet18, 32, 128),
-    "volume": Network("3-D ResNet-10", volume, 16, 32),
-    "alexnet": Network("AlexNet-like", alexnet, 64, 128),
-    "resattnet18": Network("3D-ResAttNet-18, 48x48x48", resattnet18, 8, 16),
-    "vgg8": Network("VGG-8", vgg8, 64, 128),
-    "resnet50": Network("residual net of 50 convolutions", resnet50, 32, 128),
+    "paper-a": BenchNetwork("paper A's CIFAR net", paper_a, 32, 200),
+    "vgg11": BenchNetwork("VGG-11", vgg11, 32, 128),
+    "resnet18": BenchNetwork("ResNet-18", resnet18, 32, 128),
+    "volume": BenchNetwork("3-D ResNet-10", volume, 16, 32),
+    "alexnet": BenchNetwork("AlexNet-like", alexnet, 64, 128),
+    "resattnet18": BenchNetwork("3D-ResAttNet-18, 48x48x48", resattnet18, 8, 16),
+    "vgg8": BenchNetwork("VGG-8", vgg8, 64, 128),
+    "resnet50": BenchNetwork("residual net of 50 convolutions", resnet50, 32, 128),
 }
 FIVE = ("paper-a", "vgg11", "resnet18", "volume", "alexnet")

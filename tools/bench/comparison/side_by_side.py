@@ -31,7 +31,7 @@ class Pace:
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class TrainingTask:
     """What every plan trains.
 
     Parameters
@@ -60,7 +60,7 @@ class Task:
 
 
 def measure(
-    task: Task, plans: Mapping[str, Any], cluster: Any, pace: Pace, others: Mapping[str, Callable[[], float]]
+    task: TrainingTask, plans: Mapping[str, Any], cluster: Any, pace: Pace, others: Mapping[str, Callable[[], float]]
 ) -> dict[str, dict[str, Any]]:
     """Return name -> measured_s, the rounds it is the median of and, of plans, the measured parts and, of pipelines, tasks of a step.
 
@@ -89,7 +89,7 @@ def measure(
 
 
 def scaled_parts(traces: Sequence[Any], step_s: float) -> list[dict[str, Any]]:
-    """Return device, busy_s, sending_s and waiting_s of each device, means over traced steps, as parts of an untraced step.
+    """Return device, compute_s, communication_s and idle_s of each device, means over traced steps, as parts of an untraced step.
 
     Parameters
     ----------
@@ -97,13 +97,13 @@ def scaled_parts(traces: Sequence[Any], step_s: float) -> list[dict[str, Any]]:
     step_s : seconds of an untraced step.
     """
     factor = step_s / sum(trace.step_s for trace in traces)
-    names = ("busy_s", "sending_s", "waiting_s")
+    names = ("compute_s", "communication_s", "idle_s")
     devices = zip(*(trace.parts for trace in traces), strict=True)
     return [{"device": same[0].device, **{name: factor * sum(getattr(part, name) for part in same) for name in names}} for same in devices]
 
 
 def scaled_tasks(trace: Any, step_s: float) -> list[dict[str, Any]]:
-    """Return device, task, start_s, end_s and busy_s of the tasks of a pipeline's traced step, on the scale of an untraced one.
+    """Return device, task, start_s, end_s and compute_s of the tasks of a pipeline's traced step, on the scale of an untraced one.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def scaled_tasks(trace: Any, step_s: float) -> list[dict[str, Any]]:
     step_s : seconds of an untraced step.
     """
     factor = step_s / trace.step_s
-    names = ("start_s", "end_s", "busy_s")
+    names = ("start_s", "end_s", "compute_s")
     return [{"device": t.device, "task": t.task, **{name: factor * getattr(t, name) for name in names}} for t in trace.tasks]
 
 
@@ -120,6 +120,6 @@ def parts_text(parts: Sequence[Mapping[str, Any]]) -> str:
 
     Parameters
     ----------
-    parts : busy_s, sending_s and waiting_s of each device.
+    parts : compute_s, communication_s and idle_s of each device.
     """
-    return "; ".join("+".join(f"{1e3 * part[name]:.0f}" for name in ("busy_s", "sending_s", "waiting_s")) for part in parts)
+    return "; ".join("+".join(f"{1e3 * part[name]:.0f}" for name in ("compute_s", "communication_s", "idle_s")) for part in parts)

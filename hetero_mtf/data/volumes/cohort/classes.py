@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 
-from hetero_mtf.data.volumes.cohort.fault import Fault
+from hetero_mtf.data.volumes.cohort.fault import CohortFault
 
 _NAMED = 5  # labels in a message
 LEAST_PARTICIPANTS = 2  # one to train on, one to test on
@@ -33,7 +33,7 @@ def class_order(labels: Iterable[str]) -> tuple[str, ...]:
     return tuple(label for _, label in sorted(zip(numbers, different)))
 
 
-def alike_faults(classes: Sequence[str]) -> list[Fault]:
+def alike_faults(classes: Sequence[str]) -> list[CohortFault]:
     """Return a fault for labels that differ in writing only: in capitals, or as 1 and 1.0.
 
     Parameters
@@ -45,7 +45,7 @@ def alike_faults(classes: Sequence[str]) -> list[Fault]:
         number = _number(label)
         groups[label.casefold() if number is None else number].append(label)
     alike = [group for group in groups.values() if len(group) > 1]
-    return [Fault(f"labels {', '.join(map(repr, group))} differ in writing only; write them alike") for group in alike]
+    return [CohortFault(f"labels {', '.join(map(repr, group))} differ in writing only; write them alike") for group in alike]
 
 
 def measurements_text(column: str, labels: Mapping[str, Sequence[str]]) -> str | None:
@@ -77,7 +77,7 @@ def measurements_text(column: str, labels: Mapping[str, Sequence[str]]) -> str |
 
 def spread_faults(
     column: str, classes: Sequence[str], labels: Mapping[str, Sequence[str]], usable: Mapping[str, Sequence[str]]
-) -> list[Fault]:
+) -> list[CohortFault]:
     """Return what keeps a classifier from being trained and tested on these classes.
 
     Parameters
@@ -88,10 +88,10 @@ def spread_faults(
     usable : the same of those with a scan that can be used.
     """
     if not classes:
-        return [Fault(f"{column}: no scan has a label; write them")]
+        return [CohortFault(f"{column}: no scan has a label; write them")]
     faults = []
     if len(classes) == 1:
-        faults.append(Fault(f"{column}: every label is {classes[0]!r} and a classifier needs two classes; add scans of another"))
+        faults.append(CohortFault(f"{column}: every label is {classes[0]!r} and a classifier needs two classes; add scans of another"))
     empty = [name for name in classes if not usable.get(name)]
     faults += [_empty_fault(column, name, len(labels.get(name, ()))) for name in empty]
     single = [name for name in classes if len(usable.get(name, ())) == 1]
@@ -100,13 +100,13 @@ def spread_faults(
     if single:
         what = f"{column}: label {shown}{more} occurs" if len(single) == 1 else f"{column}: labels {shown}{more} occur"
         wrong = f"{what} with one usable participant only, and training and testing need {LEAST_PARTICIPANTS}"
-        faults.append(Fault(f"{wrong}; correct a misspelt label, add participants, or take the row out of the table"))
+        faults.append(CohortFault(f"{wrong}; correct a misspelt label, add participants, or take the row out of the table"))
     return faults
 
 
-def _empty_fault(column: str, name: str, lost: int) -> Fault:
+def _empty_fault(column: str, name: str, lost: int) -> CohortFault:
     why = "no row has it" if not lost else f"its {lost} participant{'s have' if lost > 1 else ' has'} no usable scan"
-    return Fault(f"{column}: class {name!r} is empty, {why}; mend its scans, or take the class out of the table")
+    return CohortFault(f"{column}: class {name!r} is empty, {why}; mend its scans, or take the class out of the table")
 
 
 def _number(label: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Fault: what is wrong with a cohort in one place, and the report of all of them."""
+"""CohortFault: what is wrong with a cohort in one place, and the report of all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hetero_mtf.errors import ReportError
 
 
 @dataclasses.dataclass(frozen=True)
-class Fault:
+class CohortFault:
     """What is wrong with a row of the table, with its file, or with the table as a whole.
 
     Parameters
@@ -22,7 +22,7 @@ class Fault:
     line: int | None = None
 
 
-def report(subject: str, faults: Sequence[Fault], remedy: str) -> ReportError:
+def report(subject: str, faults: Sequence[CohortFault], remedy: str) -> ReportError:
     """Return the error that names every fault, one a line.
 
     Parameters
@@ -33,7 +33,7 @@ def report(subject: str, faults: Sequence[Fault], remedy: str) -> ReportError:
 
     Examples
     --------
-    >>> print(report("people.tsv", [Fault("line 3: path is missing; write it", 3)], "mend it"))
+    >>> print(report("people.tsv", [CohortFault("line 3: path is missing; write it", 3)], "mend it"))
     people.tsv has 1 fault; mend it:
       line 3: path is missing; write it
     """

@@ -11,8 +11,8 @@ import numpy as np
 
 from hetero_mtf.data.array import Array
 from hetero_mtf.data.volumes.cohort.classes import alike_faults, class_order, measurements_text, spread_faults
-from hetero_mtf.data.volumes.cohort.fault import Fault, report
-from hetero_mtf.data.volumes.cohort.table import Row, Table, read_table
+from hetero_mtf.data.volumes.cohort.fault import CohortFault, report
+from hetero_mtf.data.volumes.cohort.table import Row, TsvTable, read_table
 from hetero_mtf.errors import DataError
 
 PARTICIPANT, PATH, MASK = "participant_id", "path", "mask"
@@ -155,7 +155,7 @@ def listed_files(path: str | os.PathLike[str]) -> tuple[pathlib.Path, ...]:
 
 def examine_table(
     path: str | os.PathLike[str], label: str, *, labelled: bool, classes: Sequence[str] | None
-) -> tuple[Participants, list[Fault]]:
+) -> tuple[Participants, list[CohortFault]]:
     """Return the scans of all rows that name a participant and a file, and the faults of the rows.
 
     Parameters
@@ -181,7 +181,7 @@ def examine_table(
     return participants, sorted(faults, key=lambda fault: fault.line or 2**31)
 
 
-def class_faults(participants: Participants, usable: Participants) -> list[Fault]:
+def class_faults(participants: Participants, usable: Participants) -> list[CohortFault]:
     """Return what is wrong with how labels are spread.
 
     Parameters
@@ -197,7 +197,7 @@ def _by_label(participants: Participants) -> dict[str, list[str]]:
     return {name: [who for label, who in pairs if label == name] for name in participants.classes}
 
 
-def _check_columns(table: Table, label: str, labelled: bool) -> None:
+def _check_columns(table: TsvTable, label: str, labelled: bool) -> None:
     wanted = [PARTICIPANT, PATH, *([label] if labelled else [])]
     missing = [name for name in wanted if name not in table.columns]
     if missing:
@@ -207,11 +207,11 @@ def _check_columns(table: Table, label: str, labelled: bool) -> None:
         raise DataError(f"{wrong}; add what is missing{paths}{named}")
 
 
-def _listed(table: Table) -> str:
+def _listed(table: TsvTable) -> str:
     return ", ".join(map(repr, table.columns))
 
 
-def _row_faults(row: Row, label: str, labelled: bool, classes: Sequence[str] | None) -> list[Fault]:
+def _row_faults(row: Row, label: str, labelled: bool, classes: Sequence[str] | None) -> list[CohortFault]:
     who = f"line {row.line} ({row.cells[PARTICIPANT] or 'nobody'})"
     needed = [PARTICIPANT, PATH, *([label] if labelled else [])]
     empty = [name for name in needed if not row.cells[name]]
@@ -219,7 +219,7 @@ def _row_faults(row: Row, label: str, labelled: bool, classes: Sequence[str] | N
     given = row.cells.get(label, "")
     if labelled and given and classes is not None and given not in classes:
         faults.append(f"{label} is {given!r} and the classes are {', '.join(map(repr, classes))}; correct it")
-    return [Fault(f"{who}: {fault}, or leave the row out", row.line) for fault in faults]
+    return [CohortFault(f"{who}: {fault}, or leave the row out", row.line) for fault in faults]
 
 
 def _scan(row: Row, folder: pathlib.Path, label: str) -> Scan:
@@ -230,7 +230,7 @@ def _scan(row: Row, folder: pathlib.Path, label: str) -> Scan:
     )
 
 
-def _repetitions(scans: Sequence[Scan]) -> list[Fault]:
+def _repetitions(scans: Sequence[Scan]) -> list[CohortFault]:
     """Return a fault for every row with the participant and session, or else the file, of another.
 
     Of rows that agree the first can stay; where labels or participants differ nobody knows which is right.
@@ -252,8 +252,8 @@ def _repetitions(scans: Sequence[Scan]) -> list[Fault]:
     return faults
 
 
-def _fault(scan: Scan, wrong: str) -> Fault:
-    return Fault(f"line {scan.line} ({scan.participant}): {wrong}", scan.line)
+def _fault(scan: Scan, wrong: str) -> CohortFault:
+    return CohortFault(f"line {scan.line} ({scan.participant}): {wrong}", scan.line)
 
 
 def _groups(scans: Sequence[Scan], name: Callable[[Scan], str]) -> list[list[Scan]]:

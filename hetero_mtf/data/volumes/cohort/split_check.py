@@ -7,7 +7,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hetero_mtf.data.volumes.cohort.fault import Fault, report
+from hetero_mtf.data.volumes.cohort.fault import CohortFault, report
 from hetero_mtf.data.volumes.cohort.participants import Participants
 from hetero_mtf.data.volumes.cohort.splits import VERSION, Split, participant_labels
 from hetero_mtf.json_file import read_json
@@ -40,7 +40,7 @@ def read_split(path: str | os.PathLike[str], participants: Participants, usable:
 
 def examine_split(
     path: str | os.PathLike[str], participants: Participants, usable: Participants | None = None
-) -> tuple[Split, list[Fault]]:
+) -> tuple[Split, list[CohortFault]]:
     """Return the split in a JSON file and its faults.
 
     Parameters
@@ -55,12 +55,14 @@ def examine_split(
     document = read_json(path, kind="split", version=VERSION)
     entries: list[Entry] = []
     split = Split(**read_fields(Split, document, "", entries, frozenset({"kind", "version"})))
-    faults = [Fault(f"{pathlib.Path(path).name}: {entry}; correct it") for entry in entries]
+    faults = [CohortFault(f"{pathlib.Path(path).name}: {entry}; correct it") for entry in entries]
     unread = {entry.path.partition("[")[0] for entry in entries}
     return split, [*faults, *check_split(split, participants, usable, unread=unread)]
 
 
-def check_split(split: Split, participants: Participants, usable: Participants | None = None, *, unread: Iterable[str] = ()) -> list[Fault]:
+def check_split(
+    split: Split, participants: Participants, usable: Participants | None = None, *, unread: Iterable[str] = ()
+) -> list[CohortFault]:
     """Return everything that is wrong with a split of a cohort; what is only worth knowing, `split_notes` returns.
 
     Parameters
@@ -71,14 +73,16 @@ def check_split(split: Split, participants: Participants, usable: Participants |
     unread : parts that could not be read as a whole, and are not asked for what they lack.
     """
     whole = {name: ids for name, ids in split.parts.items() if name not in set(unread)}
-    faults = [Fault(f"{name} part: {_several(ids)} named twice; name each once") for name, ids in _repeated(split.parts).items() if ids]
-    faults += [Fault(f"{text}; keep each in one part, or what is tested was trained on") for text in shared_participants(split)]
+    faults = [
+        CohortFault(f"{name} part: {_several(ids)} named twice; name each once") for name, ids in _repeated(split.parts).items() if ids
+    ]
+    faults += [CohortFault(f"{text}; keep each in one part, or what is tested was trained on") for text in shared_participants(split)]
     known = set(participants.ids)
     for name, ids in split.parts.items():
         named = [i for i in dict.fromkeys(ids) if i or name in whole]  # "" stands for what could not be read
         unknown = [i for i in named if i not in known]
         wrong = f"{name} part: {_several(unknown)} not in the table {participants.path}"
-        faults += [Fault(f"{wrong}; {_spelt(unknown, known)}")] if unknown else []
+        faults += [CohortFault(f"{wrong}; {_spelt(unknown, known)}")] if unknown else []
     for name, ids in whole.items():
         faults += _absent(name, ids, usable or participants)
     return faults
@@ -120,15 +124,15 @@ def _repeated(parts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {name: [i for i, count in collections.Counter(ids).items() if count > 1] for name, ids in parts.items()}
 
 
-def _absent(name: str, ids: Sequence[str], usable: Participants) -> Iterator[Fault]:
+def _absent(name: str, ids: Sequence[str], usable: Participants) -> Iterator[CohortFault]:
     """Yield what a part lacks: participants, or those of a class."""
     if not ids:
-        yield Fault(f"{name} part: it is empty; name participants")
+        yield CohortFault(f"{name} part: it is empty; name participants")
         return
     present = {scan.label for scan in usable.part(ids).scans}
     for label in usable.classes:
         if label not in present:
-            yield Fault(f"{name} part: no participant with a usable scan is of class {label!r}; put some there")
+            yield CohortFault(f"{name} part: no participant with a usable scan is of class {label!r}; put some there")
 
 
 def _spelt(unknown: Sequence[str], known: set[str]) -> str:

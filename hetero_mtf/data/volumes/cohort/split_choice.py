@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 
-from hetero_mtf.data.volumes.cohort.fault import Fault, report
+from hetero_mtf.data.volumes.cohort.fault import CohortFault, report
 from hetero_mtf.data.volumes.cohort.leaks import leak_line, leaks
 from hetero_mtf.data.volumes.cohort.participants import Participants
 from hetero_mtf.data.volumes.cohort.split_check import check_split, examine_split, shared_participants
@@ -95,7 +95,7 @@ class SplitChoice:
         if self.file is not None and self.is_there:
             faults = self.faults(participants, usable)
             if faults:
-                raise report(self.file, [Fault(text) for text in faults], "mend the file, or take it away and let the split be drawn")
+                raise report(self.file, [CohortFault(text) for text in faults], "mend the file, or take it away and let the split be drawn")
             return examine_split(self.file, participants, usable)[0].within(usable.ids)
         drawn = self._drawn(usable)
         if leaks(drawn, usable):

@@ -9,7 +9,7 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from hetero_mtf.data.volumes.cohort.fault import Fault
+from hetero_mtf.data.volumes.cohort.fault import CohortFault
 from hetero_mtf.errors import DataError
 from hetero_mtf.units import bytes_text, value_text
 
@@ -34,7 +34,7 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class TsvTable:
     """Rows under named columns.
 
     Parameters
@@ -48,10 +48,10 @@ class Table:
     path: pathlib.Path
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[CohortFault, ...]
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
+def read_table(path: str | os.PathLike[str]) -> TsvTable:
     """Return the rows of a file of tab-separated values.
 
     A byte order mark, Windows line ends, empty lines, empty cells at a row's end and cells in double quotes are understood.
@@ -74,13 +74,13 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     for line, cells in lines[1:]:
         if any(cell.strip() for cell in cells[len(columns) :]):
             wrong = f"line {line}: it has {len(cells)} cells and the header {len(columns)}"
-            faults.append(Fault(f"{wrong}; put one tab between two cells", line))
+            faults.append(CohortFault(f"{wrong}; put one tab between two cells", line))
             continue
         written = dict(zip(columns, [*cells, *[""] * len(columns)]))
         rows.append(Row(line, {name: _known(cell) for name, cell in written.items()}, written))
     if not rows and not faults:
         raise DataError(f"{source} has a header and no rows; write one line a scan")
-    return Table(source, columns, tuple(rows), tuple(faults))
+    return TsvTable(source, columns, tuple(rows), tuple(faults))
 
 
 def _known(cell: str) -> str:

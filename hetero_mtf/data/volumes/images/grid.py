@@ -19,7 +19,7 @@ _RIM = 1  # voxels that a scan is continued by, so that the outer half of its ou
 
 
 @dataclasses.dataclass(frozen=True)
-class Fit:
+class GridFit:
     """The way from a scan's voxels to those of the result: axes are turned first, then voxels found by an affine map.
 
     Parameters
@@ -43,7 +43,7 @@ class Fit:
     notes: tuple[str, ...]
 
 
-def fit_grid(shape: Sequence[int], affine: Array, steps: Preprocessing) -> Fit:
+def fit_grid(shape: Sequence[int], affine: Array, steps: Preprocessing) -> GridFit:
     """Return how a scan's grid becomes the wanted one, their middles on each other.
 
     A straight scan keeps its slight tilt and, where the spacing is its own already, its very voxels. An oblique one is resampled along
@@ -74,7 +74,7 @@ def fit_grid(shape: Sequence[int], affine: Array, steps: Preprocessing) -> Fit:
     notes += [] if straight else [f"oblique by {np.degrees(tilt):.3g} degrees: resampled along the scanner's axes"]
     extent = (2 * middle + 1) / np.linalg.norm(linear, axis=0)
     every = (*_turn_note(affine, steps), *notes, *_edge_notes(extent, steps))
-    return Fit(ornt, steps.shape, linear, offset, result, extent, exact, every)
+    return GridFit(ornt, steps.shape, linear, offset, result, extent, exact, every)
 
 
 def _directions(goal: Array) -> Array:
@@ -96,7 +96,7 @@ def _edge_notes(extent: Array, steps: Preprocessing) -> list[str]:
     return cropped + ([f"padded by {_by(np.maximum(over, 0))} voxels"] if (over > 0).any() else [])
 
 
-def fitted(values: Array, fit: Fit, order: int, outside: float = np.nan) -> Array:
+def fitted(values: Array, fit: GridFit, order: int, outside: float = np.nan) -> Array:
     """Return a volume on the result's grid.
 
     Where the result's voxels are f times larger, the volume is smoothed first, so that less of what they cannot show is aliased: by a
@@ -129,7 +129,7 @@ def fitted(values: Array, fit: Fit, order: int, outside: float = np.nan) -> Arra
     return made
 
 
-def _overlap(shape: Sequence[int], fit: Fit) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+def _overlap(shape: Sequence[int], fit: GridFit) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     """Return which voxels of the turned scan go where in the result."""
     starts = fit.offset.astype(int)
     source = tuple(slice(max(0, at), max(0, min(have, at + want))) for at, have, want in zip(starts, shape, fit.shape))

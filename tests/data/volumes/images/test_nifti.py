@@ -257,9 +257,7 @@ def test_a_unit_nobody_knows_is_noted(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(volume.affine, AFFINE)
 
 
-def test_what_nibabel_mends_of_a_header_is_noted_and_not_logged(
-    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_nibabel_mends_of_a_header_is_noted_and_not_logged(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     path = patched(write_scan(tmp_path / "a.nii"), (PIXDIM + 4, "<3f", (-2, 2, 2)))
     with caplog.at_level(logging.DEBUG):
         volume = read_nifti(path)

@@ -43,7 +43,7 @@ def test_a_plan_that_is_asked_for_is_measured_however_slow_it_is_predicted() -> 
 def test_plans_of_one_layout_are_one_plan() -> None:
     graph, cluster = pair_net(), cluster_of(2)
     single = hm.Plan.single(graph, 0, cluster, 4)
-    plans = {"even": hm.Plan.even(graph, cluster, 4), "single": single, "batch": single}
+    plans = {"even": hm.Plan.equal(graph, cluster, 4), "single": single, "batch": single}
     plans["filters"] = hm.Plan.filters(graph, [2, 2], cluster, 4)
     assert distinct(plans) == {"even": ["even", "filters"], "single": ["single", "batch"]}
 

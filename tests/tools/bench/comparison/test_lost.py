@@ -13,7 +13,7 @@ from tools.bench.comparison.lost import PARTS, ideal_s, lost, on_all
 
 
 def _part(device: str, busy: float, sending: float, step: float) -> dict[str, Any]:
-    return {"device": device, "busy_s": busy, "sending_s": sending, "waiting_s": step - busy - sending}
+    return {"device": device, "compute_s": busy, "communication_s": sending, "idle_s": step - busy - sending}
 
 
 def test_the_examples_hold() -> None:
@@ -35,4 +35,4 @@ def test_a_perfect_split_loses_nothing_and_an_idle_device_all_it_could_do() -> N
     assert lost(perfect, [1.5, 3.0], 1.0) == dict.fromkeys(PARTS, 0.0)
     alone = on_all([_part("fast", 1.5, 0.0, 1.5)], ["fast", "slow"], 1.5)
     assert [part["device"] for part in alone] == ["fast", "slow"]
-    assert lost(alone, [1.5, 3.0], 1.5) == pytest.approx({"busy_s": 0.0, "sending_s": 0.0, "waiting_s": 1 / 3})
+    assert lost(alone, [1.5, 3.0], 1.5) == pytest.approx({"compute_s": 0.0, "communication_s": 0.0, "idle_s": 1 / 3})

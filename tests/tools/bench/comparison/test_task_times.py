@@ -10,7 +10,7 @@ from tools.bench.comparison.task_times import bubble, measured_j, stage_passes_s
 
 
 def _task(device: str, name: str, start_s: float, end_s: float) -> dict[str, Any]:
-    return {"device": device, "task": name, "start_s": start_s, "end_s": end_s, "busy_s": end_s - start_s}
+    return {"device": device, "task": name, "start_s": start_s, "end_s": end_s, "compute_s": end_s - start_s}
 
 
 def _step(slow: float = 1.0) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Feed: a thread that prepares batches a little ahead of whoever asks for them."""
+"""Prefetcher: a thread that prepares batches a little ahead of whoever asks for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AHEAD = 1
 CLOSE_LIMIT_S = 5.0
 
 
-class Feed:
+class Prefetcher:
     """Draws batches from an iterator in a background thread, never more than a fixed number ahead.
 
     With one ahead, one batch lies ready and the next is being made: two buffers beside the batch in use.

@@ -29,7 +29,7 @@ class PlacedStage:
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
+class ProgramContext:
     """What all programs of one trainer share.
 
     Parameters

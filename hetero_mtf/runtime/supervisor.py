@@ -85,7 +85,7 @@ class Worker:
             self.group.remove()
 
 
-class Keeper:
+class Supervisor:
     """The keeper's loop.
 
     Parameters
@@ -243,9 +243,9 @@ def main() -> None:
     signal.signal(signal.SIGCONT, lambda number, frame: None)
     if not tie_to_parent(order["owner"], signal.SIGCONT):  # which also wakes a keeper that is stopped
         return
-    keeper = Keeper(order)
+    supervisor = Supervisor(order)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    keeper.run()
+    supervisor.run()
 
 
 if __name__ == "__main__":

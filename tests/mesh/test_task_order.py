@@ -1,4 +1,4 @@
-"""Turns order what a device computes, not what moves data, and follow the devices, not the meshes."""
+"""TaskOrder order what a device computes, not what moves data, and follow the devices, not the meshes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hetero_mtf.mesh import Lowering
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.elementwise import activate
 from hetero_mtf.mesh.operations.transfer import transfer
-from hetero_mtf.mesh.turns import Turn, Turns
+from hetero_mtf.mesh.task_order import OrderedTask, TaskOrder
 from tests.mesh.running import implementation, shape
 
 DIMENSIONS = shape(a=4)
@@ -24,12 +24,12 @@ def _built(devices: tuple[tuple[int, ...], tuple[int, ...]]) -> dict[str, tf.Ope
         x = mtf.import_tf_tensor(first, tf.zeros([4]), DIMENSIONS)
         begins, made = [], []
         for number, mesh in enumerate((first, first, second)):
-            begins.append(Turn(f"task{number}", mesh, len(graph.operations)))
+            begins.append(OrderedTask(f"task{number}", mesh, len(graph.operations)))
             made.append(activate(transfer(made[0], second) if mesh is second else x, "relu"))
         activate(made[0], "tanh")  # not wanted
-        turns = Turns(begins, {first: devices[0], second: devices[1]}, made)
+        task_order = TaskOrder(begins, {first: devices[0], second: devices[1]}, made)
         impls: dict[Any, Any] = {mesh: implementation([("p", 1)], {}) for mesh in (first, second)}
-        Lowering(graph, impls, made, turns)
+        Lowering(graph, impls, made, task_order)
         return {operation.name: operation for operation in tf_graph.get_operations()}
 
 

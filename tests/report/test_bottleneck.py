@@ -5,21 +5,21 @@ import dataclasses
 import pytest
 
 from hetero_mtf.planning.choose import plan
-from hetero_mtf.planning.plan.plan import DevicePart, Prediction
+from hetero_mtf.planning.layout.records import DevicePart, Prediction
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.what_if import with_memory
-from hetero_mtf.report.binding import bindings
+from hetero_mtf.report.bottleneck import bottlenecks
 from tests.planning.networks import pair_net, profile_of
 
 GRAPH = pair_net(24, 24, 24)
 
 
-def found(parts: list[tuple[float, float, float]], profile: Profile | None = None, call_s: float = 0.0) -> list[tuple[str, str]]:
+def found(parts: list[tuple[float, float, float]], profile: Profile | None = None, launch_s: float = 0.0) -> list[tuple[str, str]]:
     """Return what binds devices that compute, send and wait for so long."""
     step_s = max(map(sum, parts))
     made = tuple(DevicePart(f"worker:{at}", *part, memory_bytes=1000) for at, part in enumerate(parts))
-    prediction = Prediction(step_s, step_s, 0.0, 0.0, made, call_s)
-    return [(b.kind, b.text) for b in bindings(prediction, range(len(parts)), profile)]
+    prediction = Prediction(step_s, step_s, 0.0, 0.0, made, launch_s)
+    return [(b.kind, b.text) for b in bottlenecks(prediction, range(len(parts)), profile)]
 
 
 def test_the_device_the_others_wait_for_binds() -> None:
@@ -36,7 +36,7 @@ def test_devices_of_which_none_waits_bind_alike() -> None:
 
 def test_waiting_until_a_step_is_called_is_not_waiting_for_others() -> None:
     text = "both devices bind alike: worker:0 never waits, computes for 700 ms and sends for 0 s of 1.00 s"
-    assert found([(0.7, 0.0, 0.3), (0.7, 0.0, 0.3)], call_s=0.3) == [("device", text)]
+    assert found([(0.7, 0.0, 0.3), (0.7, 0.0, 0.3)], launch_s=0.3) == [("device", text)]
 
 
 def test_links_bind_where_the_binding_device_sends_longer_than_it_computes() -> None:
@@ -68,5 +68,5 @@ def test_a_plan_that_just_fits_is_bound_by_memory() -> None:
     needed = sum(part.memory_bytes for part in made.predicted.parts)
     full = with_memory(profile, "worker:0", needed)
     again = plan(full, strategy="filters")
-    assert again.predicted is not None and dataclasses.replace(again, worth=()) == dataclasses.replace(made, worth=())
-    assert [b.kind for b in bindings(again.predicted, again.used, full)] == ["device", "memory"]
+    assert again.predicted is not None and dataclasses.replace(again, contributions=()) == dataclasses.replace(made, contributions=())
+    assert [b.kind for b in bottlenecks(again.predicted, again.used, full)] == ["device", "memory"]

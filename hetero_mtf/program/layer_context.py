@@ -15,7 +15,7 @@ from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.solvers.apportionment import proportional
 
 
-class Site:
+class LayerContext:
     """What all words of the builder stand on.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What binds a step: the device all others wait for, the links, or memory."""
+"""Bottleneck a step: the device all others wait for, the links, or memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BALANCED_UP_TO = 0.02  # of the step, waited by any device
 
 
 @dataclasses.dataclass(frozen=True)
-class Binding:
+class Bottleneck:
     """One thing that binds.
 
     Parameters
@@ -35,12 +35,10 @@ def critical(parts: Sequence[DevicePart]) -> DevicePart:
     ----------
     parts : one a device, at least one.
     """
-    return min(parts, key=lambda part: part.waiting_s)
+    return min(parts, key=lambda part: part.idle_s)
 
 
-def bindings(
-    predicted: Prediction, devices: Sequence[int], profile: Profile | None = None, ring: bool = True
-) -> tuple[Binding, ...]:
+def bottlenecks(predicted: Prediction, devices: Sequence[int], profile: Profile | None = None, ring: bool = True) -> tuple[Bottleneck, ...]:
     """Return what binds a step, first what its time hangs on, then the memory pools that are all but full.
 
     Time hangs on the device that waits least for others; where none waits longer than 2 % of the step, on all alike. It is links
@@ -55,18 +53,19 @@ def bindings(
     ring : whether each device sends to the next, so that the slowest link between neighbours matters.
     """
     part = critical(predicted.parts)
-    spent = f"computes for {seconds_text(part.busy_s)} and sends for {seconds_text(part.sending_s)} of {seconds_text(predicted.step_s)}"
-    waited_s = max(0.0, part.waiting_s - predicted.call_s)  # every device waits until the step is called
+    compute, communication, step = map(seconds_text, (part.compute_s, part.communication_s, predicted.step_s))
+    spent = f"computes for {compute} and sends for {communication} of {step}"
+    waited_s = max(0.0, part.idle_s - predicted.launch_s)  # every device waits until the step is called
     waits = "never waits" if waited_s <= 0.005 * predicted.step_s else f"waits least, for {seconds_text(waited_s)}"
-    longest_s = max(p.waiting_s for p in predicted.parts) - predicted.call_s
+    longest_s = max(p.idle_s for p in predicted.parts) - predicted.launch_s
     alike = len(predicted.parts) > 1 and longest_s <= BALANCED_UP_TO * predicted.step_s
-    if part.sending_s > part.busy_s:
+    if part.communication_s > part.compute_s:
         slowest = f"; {_slowest_link(profile, devices)}" if profile is not None and ring and len(devices) > 1 else ""
-        found = [Binding("link", f"the links bind: {part.device}, which {waits}, {spent}{slowest}")]
+        found = [Bottleneck("link", f"the links bind: {part.device}, which {waits}, {spent}{slowest}")]
     else:
         many = "both" if len(predicted.parts) == 2 else f"all {len(predicted.parts)}"
         who = f"{many} devices bind alike: {part.device}" if alike else f"device {part.device} binds: it"
-        found = [Binding("device", f"{who} {waits}, {spent}")]
+        found = [Bottleneck("device", f"{who} {waits}, {spent}")]
     return tuple(found + (_full_pools(predicted, devices, profile) if profile is not None else []))
 
 
@@ -82,13 +81,15 @@ def _slowest_link(profile: Profile, devices: Sequence[int]) -> str:
     return f"the slowest is that of {names[first]} and {names[second]}, {speed} after {latency}"
 
 
-def _full_pools(predicted: Prediction, devices: Sequence[int], profile: Profile) -> list[Binding]:
+def _full_pools(predicted: Prediction, devices: Sequence[int], profile: Profile) -> list[Bottleneck]:
     needed: dict[str, int] = {}
     for device, part in zip(devices, predicted.parts):
         pool = profile.cluster.devices[device].pool
         needed[pool] = needed.get(pool, 0) + part.memory_bytes
     return [
-        Binding("memory", f"memory {pool.name} binds: {bytes_text(needed[pool.name])} are needed, {bytes_text(pool.free_bytes)} are free")
+        Bottleneck(
+            "memory", f"memory {pool.name} binds: {bytes_text(needed[pool.name])} are needed, {bytes_text(pool.free_bytes)} are free"
+        )
         for pool in profile.memory
         if needed.get(pool.name, 0) > MEMORY_BINDS_FROM * pool.free_bytes
     ]

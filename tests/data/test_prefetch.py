@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.data.batch import Batch
-from hetero_mtf.data.feed import AHEAD, Feed
+from hetero_mtf.data.prefetch import AHEAD, Prefetcher
 
 
 def batches(count: int, drawn: list[int]) -> Iterator[Batch]:
@@ -17,7 +17,7 @@ def batches(count: int, drawn: list[int]) -> Iterator[Batch]:
 
 
 def test_batches_come_in_order_and_then_none() -> None:
-    feed = Feed(batches(3, []))
+    feed = Prefetcher(batches(3, []))
     assert [int(feed.next().x[0]) for _ in range(3)] == [0, 1, 2]
     assert feed.next() is None
     assert feed.next() is None
@@ -33,7 +33,7 @@ def test_the_next_batch_is_prepared_before_it_is_asked_for_and_not_many_more() -
                 second.set()
             yield batch
 
-    feed = Feed(watched())
+    feed = Prefetcher(watched())
     feed.next()
     assert second.wait(30)
     assert len(drawn) <= 1 + AHEAD + 1
@@ -50,7 +50,7 @@ def test_closing_ends_the_thread_and_the_iterator() -> None:
         finally:
             ended.set()
 
-    feed = Feed(endless())
+    feed = Prefetcher(endless())
     feed.next()
     feed.close()
     feed.close()
@@ -64,7 +64,7 @@ def test_a_fault_in_the_thread_reaches_the_consumer_after_the_batches_before_it(
         yield Batch(np.zeros(1))
         raise fault
 
-    feed = Feed(broken())
+    feed = Prefetcher(broken())
     assert feed.next() is not None
     with pytest.raises(type(fault)) as caught:
         feed.next()
@@ -83,4 +83,4 @@ def test_a_fault_in_closing_the_iterator_reaches_the_consumer() -> None:
             raise OSError("cannot close")
 
     with pytest.raises(OSError, match="cannot close"):
-        Feed(Stubborn()).next()
+        Prefetcher(Stubborn()).next()

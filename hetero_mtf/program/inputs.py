@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from hetero_mtf.program.feed import Target
-from hetero_mtf.program.setting import Setting
+from hetero_mtf.program.batch_arrays import Target
+from hetero_mtf.program.context import ProgramContext
 
 
 @dataclasses.dataclass(frozen=True)
-class End:
+class LossInputs:
     """What the loss of one output is fed with.
 
     Parameters
@@ -27,7 +27,7 @@ class End:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fed:
+class ProgramInputs:
     """What one batch, or a microbatch of it, comes in.
 
     Parameters
@@ -37,9 +37,9 @@ class Fed:
     """
 
     x: tuple[tf.Tensor, ...]
-    ends: tuple[End | None, ...]
+    ends: tuple[LossInputs | None, ...]
 
-    def microbatches(self, sizes: Sequence[int]) -> list[Fed]:
+    def microbatches(self, sizes: Sequence[int]) -> list[ProgramInputs]:
         """Return the parts of the batch, one behind the other.
 
         Parameters
@@ -50,13 +50,13 @@ class Fed:
             return [self]
         x = zip(*(_cut(tensor, sizes) for tensor in self.x))
         ends = zip(*(_split(end, sizes) for end in self.ends))
-        return [Fed(*part) for part in zip(x, ends)]
+        return [ProgramInputs(*part) for part in zip(x, ends)]
 
 
-def _split(end: End | None, sizes: Sequence[int]) -> Sequence[End | None]:
+def _split(end: LossInputs | None, sizes: Sequence[int]) -> Sequence[LossInputs | None]:
     if end is None:
         return [None] * len(sizes)
-    return [End(y, weight, end.scale) for y, weight in zip(_cut(end.y, sizes), _cut(end.weight, sizes))]
+    return [LossInputs(y, weight, end.scale) for y, weight in zip(_cut(end.y, sizes), _cut(end.weight, sizes))]
 
 
 def _cut(tensor: tf.Tensor, sizes: Sequence[int]) -> list[tf.Tensor]:
@@ -64,34 +64,34 @@ def _cut(tensor: tf.Tensor, sizes: Sequence[int]) -> list[tf.Tensor]:
         return tf.split(tensor, list(sizes))
 
 
-def placeholders(setting: Setting, batch: int, targets: Sequence[Target | None]) -> Fed:
+def placeholders(context: ProgramContext, batch: int, targets: Sequence[Target | None]) -> ProgramInputs:
     """Return placeholders for a batch, on the hosts of the stages that read them.
 
     Parameters
     ----------
-    setting : the network and its losses.
+    context : the network and its losses.
     batch : samples in the batch.
     targets : (outputs,) form of each output's targets, None for one without; empty to predict.
     """
-    dtype, graph, x, ends = tf.as_dtype(setting.graph.dtype), setting.graph, [], []
+    dtype, graph, x, ends = tf.as_dtype(context.graph.dtype), context.graph, [], []
     for index in graph.inputs:
-        with tf.device(_host(setting, index)):
+        with tf.device(_host(context, index)):
             x.append(placeholder(dtype, (batch, *graph.layers[index].output_shape)))
-    for index, part, target in zip(graph.outputs, setting.objective, targets or [None] * len(graph.outputs)):
-        with tf.device(_host(setting, index)):
+    for index, part, target in zip(graph.outputs, context.objective, targets or [None] * len(graph.outputs)):
+        with tf.device(_host(context, index)):
             ends.append(None if part is None or target is None else _end(dtype, batch, target))
-    return Fed(tuple(x), tuple(ends))
+    return ProgramInputs(tuple(x), tuple(ends))
 
 
-def _host(setting: Setting, layer: int) -> str:
+def _host(context: ProgramContext, layer: int) -> str:
     """Return the CPU beside the first device of the stage that holds a layer."""
-    device = next(placed.devices[0] for placed in setting.stages if layer in placed.stage.layers)
+    device = next(placed.devices[0] for placed in context.stages if layer in placed.stage.layers)
     return str(tf.DeviceSpec.from_string(device).replace(device_type="CPU", device_index=0).to_string())
 
 
-def _end(dtype: tf.DType, batch: int, target: Target) -> End:
+def _end(dtype: tf.DType, batch: int, target: Target) -> LossInputs:
     shape, kind = target
-    return End(placeholder(tf.as_dtype(kind), (batch, *shape)), placeholder(dtype, (batch,)), placeholder(dtype, ()))
+    return LossInputs(placeholder(tf.as_dtype(kind), (batch, *shape)), placeholder(dtype, (batch,)), placeholder(dtype, ()))
 
 
 def placeholder(dtype: tf.DType, shape: Sequence[int]) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Feed: one batch as programs take it, with the factors that make its losses."""
+"""BatchArrays: one batch as programs take it, with the factors that make its losses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Target = tuple[tuple[int, ...], str]  # shape of one sample's target, and its dt
 
 
 @dataclasses.dataclass(frozen=True)
-class Feed:
+class BatchArrays:
     """One batch ready for a program.
 
     Parameters

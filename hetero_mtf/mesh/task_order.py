@@ -1,4 +1,4 @@
-"""Turns: every device works on one task after another, in a given order, while data moves whenever it can.
+"""TaskOrder: every device works on one task after another, in a given order, while data moves whenever it can.
 
 A task is a run of operations on one mesh, such as the forward pass of a stage for a microbatch. What a processor computes of it
 waits, by TensorFlow's control dependencies, for all that its device computes of the task before:
@@ -23,7 +23,7 @@ END = "turn_end"  # name of the operation that waits for a task on a device
 
 
 @dataclasses.dataclass(frozen=True)
-class Turn:
+class OrderedTask:
     """One task.
 
     Parameters
@@ -39,7 +39,7 @@ class Turn:
 
 
 @dataclasses.dataclass
-class _Place:
+class _DeviceProgress:
     """How far a device has got.
 
     Parameters
@@ -52,23 +52,23 @@ class _Place:
     made: list[tf.Tensor]
 
 
-class Turns:
+class TaskOrder:
     """The order of the tasks of a Mesh-TensorFlow graph, kept while it is lowered.
 
     Parameters
     ----------
-    turns : the tasks, in the order of the graph's operations.
+    task_order : the tasks, in the order of the graph's operations.
     devices : mesh -> (processors,) what tells the devices apart: processors with the same one take turns.
     wanted : mtf.Tensor and mtf.Operation that every step computes; what none of them needs is not waited for.
     """
 
-    def __init__(self, turns: Sequence[Turn], devices: Mapping[Any, Sequence[Hashable]], wanted: Sequence[Any]) -> None:
+    def __init__(self, task_order: Sequence[OrderedTask], devices: Mapping[Any, Sequence[Hashable]], wanted: Sequence[Any]) -> None:
         self.wanted = list(wanted)
         self._devices = devices
-        self._starts: dict[int, list[Turn]] = {}
-        for turn in turns:
+        self._starts: dict[int, list[OrderedTask]] = {}
+        for turn in task_order:
             self._starts.setdefault(turn.first, []).append(turn)
-        self._places: dict[Hashable, _Place] = {}
+        self._places: dict[Hashable, _DeviceProgress] = {}
         self.name = ""
 
     def reach(self, index: int, mesh_to_impl: Mapping[Any, Any]) -> None:
@@ -86,12 +86,12 @@ class Turns:
                     self._begin(key, device)
 
     def _begin(self, key: Hashable, device: str) -> None:
-        place = self._places.setdefault(key, _Place(contextlib.nullcontext(), []))
+        place = self._places.setdefault(key, _DeviceProgress(contextlib.nullcontext(), []))
         if place.made:
             with tf.device(device), tf.control_dependencies(place.made):
                 end = tf.no_op(END)
             # Entered for one operation after another: TensorFlow then leaves out what an input waits for already.
-            self._places[key] = _Place(tf.control_dependencies([end]), [])
+            self._places[key] = _DeviceProgress(tf.control_dependencies([end]), [])
 
     def gate(self, mesh: Any, pnum: int) -> Any:
         """Return the context in which processor `pnum` of a mesh computes."""

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from hetero_mtf.runtime import cgroup, keeper
+from hetero_mtf.runtime import cgroup, supervisor
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def _refuse(group, process):
 
 
 def test_where_a_process_cannot_join_a_group_a_duty_cycle_takes_over(order, made, monkeypatch, capfd, tmp_path):
-    monkeypatch.setattr(keeper, "_group_parent", lambda method: (tmp_path, 1))
+    monkeypatch.setattr(supervisor, "_group_parent", lambda method: (tmp_path, 1))
     monkeypatch.setattr(cgroup.CpuGroup, "set_share", lambda group, share: None)
     monkeypatch.setattr(cgroup.CpuGroup, "add", _refuse)
-    one = keeper.Keeper({**order, "method": None})
+    one = supervisor.Supervisor({**order, "method": None})
     made(one)
     worker = one._workers[0]
     one._limit(worker, 0.5)
@@ -39,10 +39,10 @@ def test_where_a_process_cannot_join_a_group_a_duty_cycle_takes_over(order, made
 
 
 def test_where_a_group_was_asked_for_a_refusal_is_told(order, made, monkeypatch, capfd, tmp_path):
-    monkeypatch.setattr(keeper, "_group_parent", lambda method: (tmp_path, 1))
+    monkeypatch.setattr(supervisor, "_group_parent", lambda method: (tmp_path, 1))
     monkeypatch.setattr(cgroup.CpuGroup, "set_share", lambda group, share: None)
     monkeypatch.setattr(cgroup.CpuGroup, "add", _refuse)
-    one = keeper.Keeper({**order, "method": "cgroup"})
+    one = supervisor.Supervisor({**order, "method": "cgroup"})
     made(one)
     one._limit(one._workers[0], 0.5)
     assert json.loads(capfd.readouterr().out) == {"event": "fault", "text": "cgroup.procs: Permission denied"}
@@ -50,11 +50,11 @@ def test_where_a_group_was_asked_for_a_refusal_is_told(order, made, monkeypatch,
 
 def test_no_group_is_looked_for_where_a_duty_cycle_was_asked_for(monkeypatch):
     monkeypatch.setattr(cgroup, "parent_folder", lambda: pytest.fail("looked"))
-    assert keeper._group_parent("duty_cycle") is None
+    assert supervisor._group_parent("duty_cycle") is None
 
 
 def test_without_a_usable_hierarchy_there_is_no_group(monkeypatch, tmp_path):
     monkeypatch.setattr(cgroup, "parent_folder", lambda: None)
-    assert keeper._group_parent(None) is None
+    assert supervisor._group_parent(None) is None
     monkeypatch.setattr(cgroup, "parent_folder", lambda: (tmp_path, 1))
-    assert keeper._group_parent(None) is None and list(tmp_path.iterdir()) == []
+    assert supervisor._group_parent(None) is None and list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTHON ?=
 export TF_CPP_MIN_LOG_LEVEL ?= 3
+PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := train
 .PHONY: train mri test test-all lint types imports check install clean
@@ -21,10 +22,10 @@ mri: $(STAMP)
 	@$(BIN)/python tools/mri.py
 
 test: check
-	@$(BIN)/python -m pytest -q -m "not slow"
+	@$(PYTEST) -m "not slow"
 
 test-all: test
-	@$(BIN)/python -m pytest -q -m slow
+	@$(PYTEST) -m slow
 
 check: lint types imports
 

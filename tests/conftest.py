@@ -22,6 +22,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
 
 
+def pytest_collection_finish() -> None:
+    """Forget the layer type that modules fixed while they were collected: the first test may want another."""
+    _forget_keras()
+
+
 def _forget_keras() -> None:
     keras = sys.modules.get("keras")
     if keras is None:

@@ -12,7 +12,7 @@ from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.layout.blocks import blocks
 from models.resattnet3d import resattnet18, resattnet34, resattnet_small
 from models.volume import resnet18_3d
-from tools.generated.profiles import Figures, Network, generated_profile
+from tools.generated.profiles import Figures, Interconnect, generated_profile
 
 
 def _named(model: keras.Model, kind: str) -> list[keras.layers.Layer]:
@@ -54,7 +54,7 @@ def test_blocks_of_a_pipeline_end_behind_sums_and_every_strategy_finds_a_plan() 
     ends = [graph.layers[block[-1]].name for block in blocks(graph)]
     sums = [layer.name for layer in graph.layers if layer.kind == "Add"]
     assert [name for name in ends if not name.endswith("relu2")] == ["start", "start_norm", "start_relu", *sums, "mean", "logits"]
-    profile = generated_profile(graph, [Figures(5e10), Figures(2.5e10)], 8, Network(devices_per_host=1))
+    profile = generated_profile(graph, [Figures(5e10), Figures(2.5e10)], 8, Interconnect(devices_per_host=1))
     made = hm.plan(profile)
     assert {"single", "equal", "filters", "batch", "layers", "pipeline"} <= {other.strategy for other in made.alternatives} | {
         made.strategy

@@ -17,7 +17,7 @@ from models.resattnet3d import resattnet, resattnet_small
 from tests.program.oracle import Steps, expected_placement, keras_run, our_run, worst_error
 from tests.program.pipelines import Pipe, accumulated_run
 from tests.program.small_nets import _scatter
-from tools.generated.profiles import Figures, Network, generated_profile
+from tools.generated.profiles import Figures, Interconnect, generated_profile
 
 BATCH = 7
 SIZE = 8  # of a volume
@@ -71,7 +71,7 @@ def _by_layers(bytes_per_s: float) -> Planner:
 
     def plan(model: keras.Model, cluster: Any) -> hm.Plan:
         figures = [Figures(1e8 / slower, 1e9 / slower, start_s=0.0, tile=1) for slower in (1, 2, 2.5)]
-        network = Network(near_latency_s=1e-7, near_bytes_per_s=bytes_per_s)
+        network = Interconnect(near_latency_s=1e-7, near_bytes_per_s=bytes_per_s)
         made = hm.plan(generated_profile(layer_graph(model), figures, BATCH, network), strategy="layers")
         assert len(made.stages[0].devices) == 3
         return dataclasses.replace(hm.Plan.single(model, 0, cluster, BATCH), strategy="layers", stages=made.stages)

@@ -13,7 +13,7 @@ import hetero_mtf as hm
 from hetero_mtf.layers import layer_graph
 from tests.program import small_nets as nets
 from tests.program.oracle import Steps, expected_placement, our_run, worst_error
-from tools.generated.profiles import Figures, Network, generated_profile
+from tools.generated.profiles import Figures, Interconnect, generated_profile
 
 BATCH = 8
 
@@ -25,7 +25,7 @@ def test_a_plan_that_mixes_layouts_gives_the_numbers_of_one_device(bytes_per_s: 
     keras.config.set_floatx("float64")
     model = nets.residual()
     figures = [Figures(1e8 / slower, 1e9 / slower, start_s=0.0, tile=1) for slower in (1, 2, 2.5)]
-    network = Network(near_latency_s=1e-7, near_bytes_per_s=bytes_per_s)
+    network = Interconnect(near_latency_s=1e-7, near_bytes_per_s=bytes_per_s)
     made = hm.plan(generated_profile(layer_graph(model), figures, BATCH, network), strategy="layers")
     assert {entry.layout for entry in made.stages[0].layouts} == mixed and len(made.stages[0].devices) == 3
     rng = np.random.default_rng(3)

@@ -210,7 +210,7 @@ def _leave(folder: pathlib.Path | None, case: Case, profile: Any, plans: dict[st
 
 
 @click.command(help=__doc__)
-@click.option("--model", "models", multiple=True, type=click.AllReduceCost(list(NETWORKS)), help="A network, several times for more.")
+@click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--cluster", "clusters", multiple=True, help="Shares of a core, such as 1.0,0.5; several times for more.")
 @click.option("--batch", type=int, help="Samples a step.  [default: as each network is usually trained]")
 @click.option("--microbatches", default=8, show_default=True, help="Microbatches of the pipelines.")

@@ -149,7 +149,7 @@ def row(found: dict[str, Any]) -> list[str]:
 
 
 @click.command(help=__doc__)
-@click.option("--case", "names", multiple=True, type=click.AllReduceCost(list(CASES)), help="Interconnect; by default all.")
+@click.option("--case", "names", multiple=True, type=click.Choice(list(CASES)), help="Network; by default all.")
 @click.option("--json", "path", help="File to write the figures to.")
 def main(names: tuple[str, ...], path: str | None) -> None:
     """Plan each network by auto and by the layout program, and print what it took."""

@@ -131,7 +131,7 @@ def report(cases: list[dict[str, Any]]) -> str:
 
 
 @click.command(help=__doc__)
-@click.option("--model", "models", multiple=True, type=click.AllReduceCost(list(NETWORKS)), help="A network, several times for more.")
+@click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--cluster", "clusters", multiple=True, help="Shares of a core, such as 1.0,0.5; several times for more.")
 @click.option("--batch", type=int, help="Samples a step.  [default: each network's]")
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")

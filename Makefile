@@ -25,7 +25,8 @@ test: check
 	@$(PYTEST) -m "not slow"
 
 test-all: test
-	@$(PYTEST) -m slow
+	@$(PYTEST) -m "slow and not serial"
+	@$(BIN)/python -m pytest -q -m "slow and serial"
 
 check: lint types imports
 

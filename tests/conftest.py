@@ -17,9 +17,15 @@ hypothesis.settings.register_profile("project", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("project")
 
 
+_SERIAL = frozenset({"calibration", "commands", "runtime", "tools"})  # folders whose slow tests time devices, or watch processes
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the slow tests last, so that what fails fast fails first."""
+    """Put the slow tests last, so that what fails fast fails first, and mark those that are run one at a time."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+    for item in items:
+        if item.get_closest_marker("slow") is not None and _SERIAL.intersection(item.path.parts):
+            item.add_marker("serial")
 
 
 def pytest_collection_finish() -> None:

@@ -154,6 +154,7 @@ def test_what_the_simulator_says_is_computed_again_is_what_the_program_computes_
 
 
 @pytest.mark.slow
+@pytest.mark.serial
 def test_the_stages_of_a_traced_step_overlap_in_time() -> None:
     keras.config.set_floatx("float32")
     L = keras.layers

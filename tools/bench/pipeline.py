@@ -32,7 +32,7 @@ from tools.bench.comparison.measured import kept, markdown, record
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.bench.comparison.task_times import bubble, measured_j, stage_passes_s
-from tools.bench.prediction import Case as PredictionCase
+from tools.bench.prediction import PredictionCase
 
 TIMES_EQUAL, TIMES_NAIVE, PART_OF_J, MEDIAN_ERROR = 1.25, 1.2, 0.90, 0.15  # of the claim
 PLANNED, EQUAL, SAME_CUT, NAIVE = "planned", "equal", "cut, one batch", "naive"

@@ -1,4 +1,4 @@
-"""Train a Keras model over unequal devices with the numbers one device would give.
+"""Train a Keras model over unequal devices numerically equivalent to one device.
 
 Importing this package loads neither TensorFlow nor Keras: each name below is looked up when it is first used.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_MODULE_OF_NAME = {
     "Cluster": "hetero_mtf.runtime.cluster",
     "PipelineOptions": "hetero_mtf.planning.pipeline.search",
     "Plan": "hetero_mtf.planning.plan.plan",
@@ -21,7 +21,7 @@ _HOMES = {
     "plan": "hetero_mtf.planning.choose",
     "plan_if": "hetero_mtf.planning.choose",
 }
-_ROOMS = ("errors", "layers", "mesh")
+_LAZY_SUBPACKAGES = ("errors", "layers", "mesh")
 
 __all__ = [
     "Cluster",
@@ -41,11 +41,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _LAZY_SUBPACKAGES:
         return importlib.import_module(f"hetero_mtf.{name}")
-    if name not in _HOMES:
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module 'hetero_mtf' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(_MODULE_OF_NAME[name]), name)
     globals()[name] = value
     return value
 

@@ -122,7 +122,7 @@ def read_json(path: str | os.PathLike[str], *, kind: str, version: int, earlier:
         If the file is missing, not JSON, too large, of another kind or version, or names a key of an object twice.
     """
     source = pathlib.Path(path)
-    # the other kinds are called like their command
+    # the other kinds have the name of their command
     makers = {"profile": "calibrate", "measured": "train", "split": "train", "data": "train"}
     remedy = f"make it again with hetero-mtf {makers.get(kind, kind)}"
     repeated = _Repeated()
@@ -153,11 +153,11 @@ class _Repeated:
 
     def read(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """Return the object of some pairs."""
-        made = dict(pairs)
-        if len(made) < len(pairs) and len(self.keys) < _NAMED:
+        json_object = dict(pairs)
+        if len(json_object) < len(pairs) and len(self.keys) < _NAMED:
             twice = [value_text(key) for key, count in collections.Counter(key for key, _ in pairs).items() if count > 1]
             self.keys = list(dict.fromkeys([*self.keys, *twice]))[:_NAMED]
-        return made
+        return json_object
 
 
 def _bytes_of(source: pathlib.Path, kind: str, remedy: str) -> bytes:

@@ -42,7 +42,7 @@ def listed(faults: list[Fault]) -> str:
 def unless_caused(faults: list[Fault], causes: list[Fault]) -> list[Fault]:
     """Return the faults that lie neither inside nor around a part that `causes` already names. O(length of all paths)."""
     named = {cause.path for cause in causes}
-    around = {whole for path in named for whole in _around(path)}
+    around = {outer for path in named for outer in _around(path)}
     return [f for f in faults if f.path not in around and named.isdisjoint(_around(f.path))]
 
 
@@ -99,7 +99,7 @@ def read_fields(record: type, document: Any, path: str, faults: list[Fault], ign
 
 
 def renamed(document: Any, names: Mapping[str, str]) -> Any:
-    """Return a JSON document of an earlier schema with the keys of its objects, at any depth, as they are called now.
+    """Return a JSON document of an earlier schema with the keys of its objects, at any depth, under their present names.
 
     A key stays where its object has the new one too; the reader then refuses it as unknown.
 
@@ -115,13 +115,13 @@ def renamed(document: Any, names: Mapping[str, str]) -> Any:
 
 def unchecked(record: type, values: dict[str, Any]) -> Any:
     """Return a frozen record made without its own checks, so that they can be run beside others."""
-    made: Any = object.__new__(record)
+    instance: Any = object.__new__(record)
     for field in dataclasses.fields(record):
         default = field.default if field.default is not dataclasses.MISSING else None
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        object.__setattr__(made, field.name, values.get(field.name, default))
-    return made
+        object.__setattr__(instance, field.name, values.get(field.name, default))
+    return instance
 
 
 def _around(path: str) -> Iterator[str]:
@@ -164,8 +164,8 @@ def _scalar(form: Any, value: Any, path: str, faults: list[Fault]) -> Any:
         return float(value)
     if form is not float and isinstance(value, form) and (form is not int or number):
         return value
-    words = {float: "a finite number", int: "a whole number", str: "a text", bool: "true or false"}
-    faults.append(Fault(path, f"is {value_text(value)}, must be {words[form]}"))
+    expected = {float: "a finite number", int: "a whole number", str: "a text", bool: "true or false"}
+    faults.append(Fault(path, f"is {value_text(value)}, must be {expected[form]}"))
     return form()
 
 

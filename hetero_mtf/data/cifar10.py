@@ -94,8 +94,9 @@ def _read_python(path: pathlib.Path) -> Batch:
     entries = {_text(key): value for key, value in document.items()} if isinstance(document, dict) else {}
     missing = [name for name in ("data", "labels") if name not in entries]
     if missing:
-        found = f"no {' and no '.join(missing)}"
-        raise DataError(f"{path} is not a CIFAR-10 batch: expected a dict with data and labels, found {found}; {REMEDY}")
+        raise DataError(
+            f"{path} is not a CIFAR-10 batch: expected a dict with data and labels, found no {' and no '.join(missing)}; {REMEDY}"
+        )
     data, labels = entries["data"], _label_array(entries["labels"], path)
     form = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (len(labels), PIXELS) or not len(labels):

@@ -53,7 +53,7 @@ class Dataset(LabelledData):
         if self.y_train.shape[1:] != self.y_test.shape[1:]:
             faults.append(f"a label has shape {self.y_train.shape[1:]} in y_train and {self.y_test.shape[1:]} in y_test")
         if faults:
-            raise DataError(f"data set {self.name} does not fit together: {'; '.join(faults)}; mend the files it comes from")
+            raise DataError(f"data set {self.name} does not fit together: {'; '.join(faults)}; fix the files it comes from")
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ class Dataset(LabelledData):
 
 
 def count_classes(*labels: Array) -> int:
-    """Return the number of classes that `labels` speak of.
+    """Return the number of classes in `labels`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One door to batches, whatever form the data has."""
+"""One entry point to batches, whatever form the data has."""
 
 from __future__ import annotations
 

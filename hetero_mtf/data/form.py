@@ -1,4 +1,4 @@
-"""Form: how a model's samples, labels and weights are packed, and the way from there to flat arrays."""
+"""Form: how a model's samples, labels and weights are packed, and how to flatten them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Form:
     ----------
     inputs, outputs : the model's packing.
     targets : (outputs,) whether an output has a loss, and so needs labels.
-    ranks : (inputs,) dimensions of each input's batch; empty where nobody knows.
+    ranks : (inputs,) dimensions of each input's batch; empty where they are not known.
     """
 
     inputs: Structure
@@ -60,8 +60,8 @@ class Form:
         DataError
             If they are packed in another way, or one that is needed is missing.
         """
-        found = self._of_targets(value) if self.outputs.matched(value) is None else None
-        leaves = self.outputs.flatten(value, f"y{where}") if found is None else found
+        target_leaves = self._of_targets(value) if self.outputs.matched(value) is None else None
+        leaves = self.outputs.flatten(value, f"y{where}") if target_leaves is None else target_leaves
         for name, wanted, leaf in zip(self.outputs.names, self.targets, leaves):
             if wanted and leaf is None:
                 raise DataError(f"y{where} is missing for output {name}, which has a loss; pass its targets")

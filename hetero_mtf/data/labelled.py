@@ -1,4 +1,4 @@
-"""LabelledData: what commands train on and test with, whether it lies in memory or is read when its turn comes."""
+"""LabelledData: what commands train on and test with, in memory or read when it is needed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LabelledData(abc.ABC):
         Parameters
         ----------
         batch_size : samples a batch.
-        seed : seed of the order, and of whatever is drawn anew in every epoch.
+        seed : seed of the order, and of whatever is drawn in every epoch.
         """
 
     @abc.abstractmethod
@@ -72,5 +72,5 @@ class LabelledData(abc.ABC):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What has to be said of the data before anything is done with it, one line each."""
+        """Lines about the data for the log."""
         return ()

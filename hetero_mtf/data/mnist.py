@@ -74,11 +74,11 @@ def _names(stem: str) -> Sequence[str]:
 def _find(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     if not folder.is_dir():
         raise DataError(f"mnist:{folder} is not a folder; name the one that holds {_names(STEMS[0])[0]} and its three fellows")
-    found = {stem: next((folder / name for name in _names(stem) if (folder / name).is_file()), None) for stem in STEMS}
-    missing = [_names(stem)[0] for stem, path in found.items() if path is None]
+    paths = {stem: next((folder / name for name in _names(stem) if (folder / name).is_file()), None) for stem in STEMS}
+    missing = [_names(stem)[0] for stem, path in paths.items() if path is None]
     if missing:
         raise DataError(f"{folder} lacks {', '.join(missing)} (or the same with .gz); put the missing MNIST files there")
-    return cast("dict[str, pathlib.Path]", found)
+    return cast("dict[str, pathlib.Path]", paths)
 
 
 def read_idx(path: pathlib.Path, dimensions: int) -> Array:
@@ -118,8 +118,10 @@ def _read(file: BinaryIO, path: pathlib.Path, dimensions: int) -> Array:
     length = int(np.prod(shape, dtype=object))
     body = _at_most(file, length + 1)
     if len(body) != length or not length:
-        found = f"more than {length}" if len(body) > length else str(len(body))
-        raise DataError(f"{path} has the wrong length: its header says {shape}, expected {length} bytes after it, found {found}; {REMEDY}")
+        length_text = f"more than {length}" if len(body) > length else str(len(body))
+        raise DataError(
+            f"{path} has the wrong length: its header says {shape}, expected {length} bytes after it, found {length_text}; {REMEDY}"
+        )
     return np.frombuffer(body, np.uint8).reshape(shape)
 
 

@@ -1,4 +1,4 @@
-"""Data sets by name, as the command line's --data says them."""
+"""Data sets by name, as the option --data of the command line names them."""
 
 from __future__ import annotations
 

@@ -72,14 +72,14 @@ def _arrays(file: Any, path: pathlib.Path) -> dict[str, Array]:
 
 
 def _sources(file: Any, path: pathlib.Path) -> dict[str, str]:
-    found = set(file.files)
-    if {"x", "y"} <= found and not found & {"x_train", "y_train"}:
+    present = set(file.files)
+    if {"x", "y"} <= present and not present & {"x_train", "y_train"}:
         sources = {"x_train": "x", "y_train": "y"}
     else:
         sources = {"x_train": "x_train", "y_train": "y_train"}
-    if found & {"x_test", "y_test"}:
+    if present & {"x_test", "y_test"}:
         sources |= {"x_test": "x_test", "y_test": "y_test"}
-    missing = [name for name in sources.values() if name not in found]
+    missing = [name for name in sources.values() if name not in present]
     if missing:
-        raise DataError(f"{path} lacks {', '.join(missing)}: found {', '.join(sorted(found)) or 'no array'}; {REMEDY}")
+        raise DataError(f"{path} lacks {', '.join(missing)}: found {', '.join(sorted(present)) or 'no array'}; {REMEDY}")
     return sources

@@ -54,8 +54,8 @@ _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
     ("_codecs", "encode"): _latin_bytes,
-    **{(f"numpy.{room}.multiarray", "_reconstruct"): _empty_array for room in ("core", "_core")},
-    **{(f"numpy.{room}.numeric", "_frombuffer"): _buffer_array for room in ("core", "_core")},
+    **{(f"numpy.{folder}.multiarray", "_reconstruct"): _empty_array for folder in ("core", "_core")},
+    **{(f"numpy.{folder}.numeric", "_frombuffer"): _buffer_array for folder in ("core", "_core")},
 }
 
 

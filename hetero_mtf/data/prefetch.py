@@ -1,4 +1,4 @@
-"""Prefetcher: a thread that prepares batches a little ahead of whoever asks for them."""
+"""Prefetcher: a thread that prepares batches ahead of their use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BatchSource: hands over a batch, prepares the next meanwhile, and knows where it is."""
+"""BatchSource: gives a batch, prepares the next meanwhile, and has a position that can be saved."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ class BatchSource(abc.ABC):
         """
         faults = self._faults(state) if isinstance(state, Mapping) else [f"it is a {type(state).__name__}, not a dict"]
         if faults:
-            raise DataError(f"the data position does not fit: {'; '.join(faults)}; restore a checkpoint made with this data, or start anew")
+            raise DataError(
+                f"the data position does not fit: {'; '.join(faults)}; restore a checkpoint made with this data, or start again"
+            )
         self._stop()
         self._epoch, self._batch, self._sample = state["epoch"], state["batch"], state["sample"]
 

@@ -1,4 +1,4 @@
-"""Batches that somebody else makes: a generator, a list of batches, a Keras PyDataset, a tf.data.Dataset."""
+"""Batches from elsewhere: a generator, a list of batches, a Keras PyDataset, a tf.data.Dataset."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ class StreamSource(BatchSource):
         where = f" of batch {number}"
         parts = tuple(item) if isinstance(item, (tuple, list)) else (item,)
         if not (2 if self._labels else 1) <= len(parts) <= 3:
-            found = f"{len(parts)} parts" if isinstance(item, (tuple, list)) else f"one {type(item).__name__}"
-            raise DataError(f"batch {number} of the stream is {found}; hand over (x, y) or (x, y, sample_weight)")
+            item_text = f"{len(parts)} parts" if isinstance(item, (tuple, list)) else f"one {type(item).__name__}"
+            raise DataError(f"batch {number} of the stream is {item_text}; hand over (x, y) or (x, y, sample_weight)")
         if isinstance(parts[0], Mapping) and self._form is None:
             raise DataError(f"x{where} is a dict; hand over one array, or the form of the model that takes dicts")
         x, y, weights = (*parts, None, None)[:3]

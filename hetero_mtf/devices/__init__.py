@@ -1,4 +1,4 @@
-"""What there is: devices, links, memory pools and clusters as frozen records, and finding them."""
+"""Devices, links, memory pools and clusters as frozen records, and their discovery."""
 
 from hetero_mtf.devices.records import ClusterRecord, Device, Link, MemoryPool
 

@@ -33,13 +33,13 @@ def cgroup_folder(controller: str, mountinfo: str, membership: str) -> tuple[pat
 
 
 def _mounts(mountinfo: str) -> list[tuple[str, str, str, str]]:
-    found = []
+    mounts = []
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
         fields, filesystem = left.split(), right.split()
         if len(fields) >= 5 and len(filesystem) >= 3:
-            found.append((_plain(fields[3]), _plain(fields[4]), filesystem[0], filesystem[2]))
-    return found
+            mounts.append((_plain(fields[3]), _plain(fields[4]), filesystem[0], filesystem[2]))
+    return mounts
 
 
 def _plain(path: str) -> str:
@@ -48,5 +48,5 @@ def _plain(path: str) -> str:
 
 def _below(root: str, folder: str, group: str) -> pathlib.Path:
     inside = group[len(root) :] if root != "/" and (group + "/").startswith(root + "/") else group
-    whole = pathlib.Path(folder + "/" + inside.lstrip("/"))
-    return whole if whole.is_dir() else pathlib.Path(folder)
+    group_folder = pathlib.Path(folder + "/" + inside.lstrip("/"))
+    return group_folder if group_folder.is_dir() else pathlib.Path(folder)

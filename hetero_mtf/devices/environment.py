@@ -1,4 +1,4 @@
-"""The one place that reads this process's environment, and the only variable that is ever set in it."""
+"""The environment of this process: the one place that reads it, and the one variable that is set in it."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def child_variables(changes: Mapping[str, str]) -> dict[str, str]:
     """
     root = str(pathlib.Path(next(iter(hetero_mtf.__path__))).resolve().parent)
     inherited = os.environ.get("PYTHONPATH", "")
-    found = [part for part in inherited.split(os.pathsep) if part and part != root]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, *found]), "PYTHONSAFEPATH": "1", **changes}
+    other_paths = [part for part in inherited.split(os.pathsep) if part and part != root]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, *other_paths]), "PYTHONSAFEPATH": "1", **changes}

@@ -1,4 +1,4 @@
-"""Finding what this machine has: cores, CPU model, free memory and, through TensorFlow, GPUs."""
+"""Discovery of this machine: cores, CPU model, free memory and, through TensorFlow, GPUs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cpu_cores(cpuinfo: str) -> int:
 
 
 def available_bytes(meminfo: str) -> int | None:
-    """Return the bytes new programs can use by the text of /proc/meminfo, or None where it does not say."""
+    """Return the bytes new programs can use by the text of /proc/meminfo, or None where it has none."""
     match = re.search(r"^MemAvailable:\s*(\d+)\s*kB", meminfo, re.MULTILINE) or re.search(r"^MemFree:\s*(\d+)\s*kB", meminfo, re.MULTILINE)
     return int(match[1]) * 1024 if match else None
 
@@ -81,15 +81,15 @@ def this_host(names: Sequence[str] | None = None) -> ClusterRecord:
         raise ClusterError('the list of devices is empty; name at least one, such as "cpu:0"')
     wanted = None if names is None else [_normal_name(name) for name in names]
     cpu, pool = host_cpu()
-    found = {cpu.name: (cpu, pool)}
+    available = {cpu.name: (cpu, pool)}
     if wanted is None or any(name.startswith("gpu") for name in wanted):
-        found = {**_gpus(cpu.host), **found}
-    wanted = list(found) if wanted is None else wanted
-    missing = sorted({name for name in wanted if name not in found})
+        available = {**_gpus(cpu.host), **available}
+    wanted = list(available) if wanted is None else wanted
+    missing = sorted({name for name in wanted if name not in available})
     if missing:
-        raise ClusterError(f"{', '.join(missing)} is not on this host, which has {', '.join(found)}; leave it out or check the drivers")
-    pools = {found[name][1].name: found[name][1] for name in wanted}
-    return ClusterRecord(tuple(found[name][0] for name in wanted), tuple(pools.values()))
+        raise ClusterError(f"{', '.join(missing)} is not on this host, which has {', '.join(available)}; leave it out or check the drivers")
+    pools = {available[name][1].name: available[name][1] for name in wanted}
+    return ClusterRecord(tuple(available[name][0] for name in wanted), tuple(pools.values()))
 
 
 def allow_memory_growth() -> None:
@@ -132,10 +132,10 @@ def _normal_name(name: str) -> str:
 
 
 def _group_rest_bytes() -> int | None:
-    found = cgroup_folder("memory", _read("/proc/self/mountinfo"), _read("/proc/self/cgroup"))
-    if found is None:
+    cgroup = cgroup_folder("memory", _read("/proc/self/mountinfo"), _read("/proc/self/cgroup"))
+    if cgroup is None:
         return None
-    folder, version = found
+    folder, version = cgroup
     limit, used = ("memory.max", "memory.current") if version == 2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
     texts = [_read(str(folder / name)).strip() for name in (limit, used)]
     if not all(text.isdigit() for text in texts):

@@ -27,7 +27,7 @@ class Device:
     memory_bytes : bytes it can use at most; devices of one pool share them.
     pool : name of the `MemoryPool` it draws from.
     share : emulated share of a core, in (0, 1]; 1 is unlimited.
-    model : what the maker calls it.
+    model : the maker's name for it.
     cores : cores of its host that programs may run on, of a CPU; 0 where that is not known.
     """
 
@@ -44,7 +44,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """The way from one device to another: n bytes take latency_s + n / bandwidth_bytes_per_s.
+    """The connection from one device to another: n bytes take latency_s + n / bandwidth_bytes_per_s.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class ClusterRecord:
         if faults:
             faults += _contradictions(devices, pools, links)
             raise ClusterError(f"the description of the cluster is damaged: {', '.join(faults)}; look for the devices again")
-        return cls(_whole(devices), _whole(pools), _whole(links))
+        return cls(_undamaged(devices), _undamaged(pools), _undamaged(links))
 
 
 _Record = TypeVar("_Record", Device, Link, MemoryPool)
@@ -140,7 +140,7 @@ def _entries(record: type[_Record], document: Mapping[str, Any], key: str, fault
     return [_entry(record, entry, f"{key}[{index}]", faults) for index, entry in enumerate(listed)]
 
 
-def _whole(entries: Sequence[_Record | None] | None) -> tuple[_Record, ...]:
+def _undamaged(entries: Sequence[_Record | None] | None) -> tuple[_Record, ...]:
     return tuple(entry for entry in entries or () if entry is not None)
 
 
@@ -149,17 +149,17 @@ def _entry(record: type[_Record], entry: object, path: str, faults: list[str]) -
         faults.append(f"{path} is not an object")
         return None
     fields = {field.name: field for field in dataclasses.fields(record)}
-    found = [f"{path}.{name} is unknown" for name in entry if name not in fields]
+    entry_faults = [f"{path}.{name} is unknown" for name in entry if name not in fields]
     for name, field in fields.items():
         if name not in entry:
             if field.default is dataclasses.MISSING:
-                found.append(f"{path}.{name} is missing")
+                entry_faults.append(f"{path}.{name} is missing")
         elif not isinstance(entry[name], _TYPES[str(field.type)]) or isinstance(entry[name], bool):
-            found.append(f"{path}.{name} is {value_text(entry[name])} and not {field.type}")
+            entry_faults.append(f"{path}.{name} is {value_text(entry[name])} and not {field.type}")
         elif not isinstance(entry[name], str) and abs(entry[name]) > sys.float_info.max:
-            found.append(f"{path}.{name} is too large a number")
-    faults.extend(found)
-    if found:
+            entry_faults.append(f"{path}.{name} is too large a number")
+    faults.extend(entry_faults)
+    if entry_faults:
         return None
     values: dict[str, Any] = {name: float(value) if fields[name].type == "float" else value for name, value in entry.items()}
     return record(**values)
@@ -168,7 +168,7 @@ def _entry(record: type[_Record], entry: object, path: str, faults: list[str]) -
 def _contradictions(
     devices: Sequence[Device | None] | None, pools: Sequence[MemoryPool | None] | None, links: Sequence[Link | None] | None
 ) -> list[str]:
-    """Return what is wrong with entries that have the right form; None stands for what has not, and nothing is said of it."""
+    """Return what is wrong with entries that have the right form; None stands for one that has not, and is passed over."""
     names = [pool.name for pool in pools or () if pool is not None]
     faults = [f"pool {name} is listed {names.count(name)} times" for name in sorted(set(names)) if names.count(name) > 1]
     for index, pool in enumerate(pools or ()):

@@ -38,10 +38,10 @@ def description_faults(document: Any) -> list[str]:
     return faults
 
 
-_Found = Iterator[tuple[str, str]]
+_PathFaults = Iterator[tuple[str, str]]
 
 
-def _layer_faults(layer: Any, index: int) -> _Found:
+def _layer_faults(layer: Any, index: int) -> _PathFaults:
     if not isinstance(layer, Mapping):
         yield "", f"is {value_text(layer)}, must be an object"
         return
@@ -65,7 +65,7 @@ def _layer_faults(layer: Any, index: int) -> _Found:
             yield ".shared_with", f"is {value_text(value)}, must be an earlier layer or null"
 
 
-def _variables_faults(variables: Any) -> _Found:
+def _variables_faults(variables: Any) -> _PathFaults:
     if not isinstance(variables, _LISTED):
         yield ".variables", f"is {value_text(variables)}, must be a list"
         return
@@ -83,7 +83,7 @@ def _variables_faults(variables: Any) -> _Found:
             yield from ((f"{path}.shape{at}", text) for at, text in _numbers(variable["shape"], 1, _LARGEST))
 
 
-def _attribute_faults(value: Any) -> _Found:
+def _attribute_faults(value: Any) -> _PathFaults:
     """Yield numbers that are not finite, wherever they are in a layer's attributes."""
     if not isinstance(value, Mapping):
         yield "", f"is {value_text(value)}, must be an object"
@@ -101,7 +101,7 @@ def _attribute_faults(value: Any) -> _Found:
             yield path, f"is {value_text(inner)}, must be a finite number"
 
 
-def _numbers(values: Any, low: int, high: int) -> _Found:
+def _numbers(values: Any, low: int, high: int) -> _PathFaults:
     """Yield where a list of whole numbers leaves its bounds."""
     if not isinstance(values, _LISTED):
         yield "", f"is {value_text(values)}, must be a list"

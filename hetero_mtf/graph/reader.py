@@ -1,7 +1,7 @@
-"""Reads the wiring of a Keras model: which layers there are, their options, and who reads whom.
+"""Reads the wiring of a Keras model: which layers there are, their options, and which layer reads which.
 
 Only the model's own serialised description (`model.get_config()`) and its list of layers are used,
-so nothing here imports Keras; what each layer means is the business of `hetero_mtf.layers`.
+so nothing here imports Keras; `hetero_mtf.layers` interprets the layers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CALLS_UP_TO = 20_000  # nested models that are called many times each multiply
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """One call of a layer of a Keras model, not yet understood.
+    """One call of a layer of a Keras model, not yet interpreted.
 
     Parameters
     ----------
@@ -49,13 +49,13 @@ class Wiring:
     ----------
     nodes : the inputs in the model's order, then the calls in the order in which Keras runs them.
     outputs : (outputs,) indices of the nodes that the model returns, in the flat order of `output_structure`.
-    doors : the inputs of nested models, which are no nodes; each reads the node that it stands for.
+    nested_inputs : the inputs of nested models, which are no nodes; each reads the node that it stands for.
     input_structure, output_structure : how the model packs its inputs and outputs.
     """
 
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
-    doors: tuple[Node, ...]
+    nested_inputs: tuple[Node, ...]
     input_structure: Structure
     output_structure: Structure
 
@@ -94,7 +94,7 @@ def read_configuration(config: Mapping[str, Any], model: Any = None) -> Wiring:
 
     Parameters
     ----------
-    config : what `model.get_config()` gives, or a file says it would.
+    config : what `model.get_config()` gives, or a file holds in its place.
     model : the model; without it no node has its Keras layer, and a layer is known by its name alone.
 
     Raises
@@ -144,7 +144,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        self.doors: list[Node] = []
+        self.nested_inputs: list[Node] = []
         self._firsts: dict[Any, int] = {}
         self._names: set[str] = set()
         self._numbers: dict[tuple[str, ...], int] = {}
@@ -154,25 +154,25 @@ class _Reading:
         level = _level(config, model, ())
         given = {place.key: self._add(level, place.layer, ()) for place in leaves_of(level.inputs)}
         outputs = self._through(level, given)
-        return Wiring(tuple(self.nodes), tuple(outputs), tuple(self.doors), _structure(level.inputs), _structure(level.outputs))
+        return Wiring(tuple(self.nodes), tuple(outputs), tuple(self.nested_inputs), _structure(level.inputs), _structure(level.outputs))
 
     def _through(self, level: _Level, given: Mapping[Call, int]) -> list[int]:
         """Add the calls of a level and return the nodes of its outputs, in the flat order."""
         values: dict[_Place, int] = {_Place(*call, 0): index for call, index in given.items()}
         reads = {call: [place.key for place in leaves_of(arguments)] for call, arguments in level.calls.items()}
         reads.update({call: [] for call in given})
-        ends = leaves_of(level.outputs)
-        _check_connected(level, given, reads, ends)
-        for name, number in call_order(reads, [place.key for place in ends]):
+        outputs = leaves_of(level.outputs)
+        _check_connected(level, given, reads, outputs)
+        for name, number in call_order(reads, [place.key for place in outputs]):
             if (name, number) in given:
                 continue
             arguments = level.calls[name, number]
             if _is_model(level.entries[name]):
-                found = self._nested(level, name, map_leaves(arguments, lambda place: _value(place, values, level)))
+                node_indices = self._nested(level, name, map_leaves(arguments, lambda place: _value(place, values, level)))
             else:
-                found = [self._add(level, name, [_value(place, values, level) for place in leaves_of(arguments)])]
-            values.update({_Place(name, number, at): index for at, index in enumerate(found)})
-        return [_value(place, values, level) for place in ends]
+                node_indices = [self._add(level, name, [_value(place, values, level) for place in leaves_of(arguments)])]
+            values.update({_Place(name, number, at): index for at, index in enumerate(node_indices)})
+        return [_value(place, values, level) for place in outputs]
 
     def _nested(self, level: _Level, name: str, arguments: Any) -> list[int]:
         """Add the calls of a nested model that is called with nodes and return those of its outputs."""
@@ -184,7 +184,7 @@ class _Reading:
         self._check_count()
         for place, source in zip(places, given):
             shown = "/".join([*inner.path, place.layer])
-            self.doors.append(Node(shown, "InputLayer", inner.entries[place.layer]["config"], (source,)))
+            self.nested_inputs.append(Node(shown, "InputLayer", inner.entries[place.layer]["config"], (source,)))
         return self._through(inner, dict(zip([place.key for place in places], given)))
 
     def _add(self, level: _Level, name: str, inputs: Sequence[int]) -> int:
@@ -204,7 +204,7 @@ class _Reading:
         return index
 
     def _check_count(self) -> None:
-        if len(self.nodes) + len(self.doors) >= CALLS_UP_TO:
+        if len(self.nodes) + len(self.nested_inputs) >= CALLS_UP_TO:
             raise UnsupportedError(f"the model has more than {CALLS_UP_TO} calls of layers; build a smaller one")
 
 
@@ -248,20 +248,20 @@ def _functional(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[
         for name, entry in entries.items()
         for number, node in enumerate(entry.get("inbound_nodes", []))
     }
-    inputs, outputs = (_ends(config[key], entries) for key in ("input_layers", "output_layers"))
+    inputs, outputs = (_interface_places(config[key], entries) for key in ("input_layers", "output_layers"))
     return _Level(entries, live, path, inputs, outputs, calls)
 
 
-def _ends(value: Any, entries: Mapping[str, Mapping[str, Any]]) -> Any:
+def _interface_places(value: Any, entries: Mapping[str, Mapping[str, Any]]) -> Any:
     """Return serialised inputs or outputs as nested lists and dicts of places."""
     if isinstance(value, Mapping):
-        return type(value)((key, _ends(item, entries)) for key, item in value.items())  # type: ignore[call-arg]
+        return type(value)((key, _interface_places(item, entries)) for key, item in value.items())  # type: ignore[call-arg]
     if len(value) == 3 and isinstance(value[0], str):
         name, call, output = value
         # Keras counts the calls of a nested functional model from 1 here: its own inputs and outputs are the first.
         own = "input_layers" in entries[name]["config"]
         return _Place(str(name), int(call) - own, int(output))
-    return [_ends(item, entries) for item in value]
+    return [_interface_places(item, entries) for item in value]
 
 
 def _arguments(name: str, node: Mapping[str, Any]) -> Any:
@@ -271,8 +271,8 @@ def _arguments(name: str, node: Mapping[str, Any]) -> Any:
         given = any(leaf is not None for leaf in leaves_of(value))
         if given and not (key == "training" and value is False):
             raise UnsupportedError(f"layer {name} is called with {key}={_said(value)}, which is not supported; leave the argument out")
-    found = [_places(value, name) for value in node.get("args", []) if value is not None]
-    return found[0] if len(found) == 1 else found
+    places = [_places(value, name) for value in node.get("args", []) if value is not None]
+    return places[0] if len(places) == 1 else places
 
 
 def _said(value: Any) -> str:
@@ -294,8 +294,8 @@ def _structure(places: Any) -> Structure:
     return Structure.of(map_leaves(places, lambda place: place.layer))
 
 
-def _check_connected(level: _Level, given: Mapping[Call, int], reads: Mapping[Call, Sequence[Call]], ends: Sequence[_Place]) -> None:
-    for call in [*(place.key for place in ends), *(source for sources in reads.values() for source in sources)]:
+def _check_connected(level: _Level, given: Mapping[Call, int], reads: Mapping[Call, Sequence[Call]], outputs: Sequence[_Place]) -> None:
+    for call in [*(place.key for place in outputs), *(source for sources in reads.values() for source in sources)]:
         if not reads.get(call) and call not in given:
             raise UnsupportedError(f"layer {'/'.join([*level.path, call[0]])} is read and reads nothing itself; connect it to an input")
 

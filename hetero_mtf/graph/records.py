@@ -21,7 +21,7 @@ class Variable:
     Parameters
     ----------
     name : the variable's own name, such as "kernel".
-    shape : (rank,) whole shape.
+    shape : (rank,) full shape.
     trainable : whether the optimizer updates it.
     """
 

@@ -1,4 +1,4 @@
-"""Structure: how a model packs its several inputs or outputs, and the way from packed values to flat ones and back."""
+"""Structure: how a model packs its several inputs or outputs, and the conversion of packed values to flat ones and back."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Structure:
 
     Examples
     --------
-    >>> ends = Structure.of({"b": "conv", "a": ["left", "right"]})
-    >>> ends.names, ends.flatten({"a": [1, 2], "b": 3}, "y"), ends.pack([1, 2, 3])
+    >>> outputs = Structure.of({"b": "conv", "a": ["left", "right"]})
+    >>> outputs.names, outputs.flatten({"a": [1, 2], "b": 3}, "y"), outputs.pack([1, 2, 3])
     (('left', 'right', 'conv'), (1, 2, 3), {'b': 3, 'a': [1, 2]})
     """
 
@@ -84,8 +84,8 @@ class Structure:
         """
         if self.count == 1 and not isinstance(value, (Mapping, list, tuple)):
             return (value,)
-        found = (self._packed(value), self._named(value, spare), self._listed(value))
-        return next((leaves for leaves in found if leaves is not None), None)
+        candidates = (self._packed(value), self._named(value, spare), self._listed(value))
+        return next((leaves for leaves in candidates if leaves is not None), None)
 
     def pack(self, leaves: Sequence[Any]) -> Any:
         """Return flat leaves packed as the model packs them."""
@@ -112,7 +112,7 @@ class Structure:
         return tuple(value[name] for name in self.names) if fits else None
 
     def _listed(self, value: Any) -> tuple[Any, ...] | None:
-        """Return the leaves of a flat list; for a dict that was not made in the order of its keys nobody can tell which is meant."""
+        """Return the leaves of a flat list; None too for a dict whose keys are not sorted, as its order is ambiguous."""
         ambiguous = isinstance(self.form, Mapping) and list(self.form) != sorted(self.form)
         if self.alone or ambiguous or not isinstance(value, (list, tuple)) or len(value) != self.count:
             return None
@@ -136,8 +136,8 @@ def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
     change : leaf -> what takes its place.
     """
     if isinstance(value, Mapping):
-        found = {key: map_leaves(value[key], change) for key in _keys(value)}
-        return type(value)((key, found[key]) for key in value)  # type: ignore[call-arg]
+        changed = {key: map_leaves(value[key], change) for key in _keys(value)}
+        return type(value)((key, changed[key]) for key in value)  # type: ignore[call-arg]
     return [map_leaves(item, change) for item in value] if isinstance(value, (list, tuple)) else change(value)
 
 
@@ -166,9 +166,9 @@ def _match(form: Any, value: Any, leaves: list[Any]) -> bool:
 
 def _paths(form: Any, path: tuple[str | int, ...]) -> list[tuple[str | int, ...]]:
     if isinstance(form, Mapping):
-        return [found for key in _keys(form) for found in _paths(form[key], (*path, key))]
+        return [inner for key in _keys(form) for inner in _paths(form[key], (*path, key))]
     if isinstance(form, list):
-        return [found for at, item in enumerate(form) for found in _paths(item, (*path, at))]
+        return [inner for at, item in enumerate(form) for inner in _paths(item, (*path, at))]
     return [path]
 
 

@@ -1,4 +1,4 @@
-"""What is known of each kind of layer; the one place to add a layer."""
+"""The kinds of layers: options, shapes, costs, legal layouts and computation; the one place to add a layer."""
 
 from hetero_mtf.graph.records import Variable
 from hetero_mtf.layers.catalogue import KINDS, register

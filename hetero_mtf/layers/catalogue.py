@@ -90,7 +90,7 @@ OWN_KINDS = frozenset(KINDS)  # those of the project, without what users registe
 
 
 def register(kind: LayerKind) -> LayerKind:
-    """Make a kind of layer known, and return it; the same name may be registered anew.
+    """Make a kind of layer known, and return it; a kind of the user's own may be replaced.
 
     Parameters
     ----------

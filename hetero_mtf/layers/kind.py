@@ -1,4 +1,4 @@
-"""What the project knows of one kind of layer, whatever its framework: the base of every layer description."""
+"""LayerKind: the description of one kind of layer, free of any framework; the base of every description."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LayerKind(abc.ABC):
     """One kind of layer: its Keras class, options, shapes, costs, legal layouts and Mesh-TensorFlow form.
 
     A subclass states `keras_class`, sorts every option of that class into one of three sets, and
-    says how shapes, variables, costs and the computation follow. An option in none of the sets is
+    defines shapes, variables, costs and the computation. An option in none of the sets is
     refused, so an option that a later Keras adds cannot be ignored by accident.
 
     Attributes
@@ -92,7 +92,7 @@ class LayerKind(abc.ABC):
         """Return the shape of one sample of the output, batch left out."""
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
-        """Return the layer's variables with their whole shapes, in Keras's order."""
+        """Return the layer's variables with their full shapes, in Keras's order."""
         return ()
 
     def with_units(self, attributes: Mapping[str, Any], units: int) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class LayerKind(abc.ABC):
         return CHANNELWISE
 
     def needs(self, layer: Layer) -> frozenset[str]:
-        """Return what is kept for the backward pass of `layer`: by it memory is reckoned.
+        """Return what is kept for the backward pass of `layer`, from which memory is computed.
 
         "input" for all its inputs; "output"; "inner" for another tensor of the output's shape, such as what an activation was
         applied to; "view" where nothing is copied: the output is the input's memory.
@@ -125,9 +125,9 @@ class LayerKind(abc.ABC):
 
     @abc.abstractmethod
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        """Return the layer's output, said in the words of the builder `b` (`hetero_mtf.program.builder.Builder`).
+        """Return the layer's output, composed of the ops of the builder `b` (`hetero_mtf.program.builder.Builder`).
 
-        The inputs arrive as the layer's layout wants them: whole, or split by its sizes.
+        The inputs have the tensor layout that the layer's layout needs: replicated, or split by its sizes.
         """
 
 

@@ -30,7 +30,7 @@ def _unknown(name: str, kind: str) -> UnsupportedError:
     words = f"layer {name} is a {kind}, which is not supported"
     if kind.isidentifier():
         return UnsupportedError(f"{words}; supported are {', '.join(KINDS)}")
-    return UnsupportedError(f"{words}; tell what it computes with hetero_mtf.layers.register, for a class that is registered with Keras")
+    return UnsupportedError(f"{words}; describe it with hetero_mtf.layers.register, for a class that is registered with Keras")
 
 
 def layer_graph(model: Any) -> LayerGraph:
@@ -48,13 +48,13 @@ def layer_graph(model: Any) -> LayerGraph:
     if isinstance(model, LayerGraph):
         return model
     wiring = read_wiring(model)
-    dtype = _common_dtype([*wiring.nodes, *wiring.doors])
+    dtype = _common_dtype([*wiring.nodes, *wiring.nested_inputs])
     layers: list[Layer] = []
     for index, node in enumerate(wiring.nodes):
-        layers.append(_understand(node, layers))
-        for door in wiring.doors:
-            if door.inputs == (index,):
-                _check_door(door, layers[index])
+        layers.append(_read_layer(node, layers))
+        for nested_input in wiring.nested_inputs:
+            if nested_input.inputs == (index,):
+                _check_nested_input(nested_input, layers[index])
     return LayerGraph(tuple(layers), dtype, wiring.outputs)
 
 
@@ -63,7 +63,7 @@ def configured_graph(config: Mapping[str, Any]) -> LayerGraph:
 
     Parameters
     ----------
-    config : what `get_config()` of a functional or sequential model gives, or a file says it would.
+    config : what `get_config()` of a functional or sequential model gives, or a file holds in its place.
 
     Raises
     ------
@@ -79,14 +79,14 @@ def configured_graph(config: Mapping[str, Any]) -> LayerGraph:
         layer = make_layer(node.name, node.kind, attributes, node.inputs, [layers[i].output_shape for i in node.inputs])
         shared = node.first if layer.variables and node.first != len(layers) else None
         layers.append(dataclasses.replace(layer, shared_with=shared))
-    return LayerGraph(tuple(layers), _common_dtype([*wiring.nodes, *wiring.doors]), wiring.outputs)
+    return LayerGraph(tuple(layers), _common_dtype([*wiring.nodes, *wiring.nested_inputs]), wiring.outputs)
 
 
-def _check_door(door: Node, source: Layer) -> None:
+def _check_nested_input(nested_input: Node, source: Layer) -> None:
     """Raise unless a nested model takes what it is called with as it is; Keras would add or drop a last dimension of 1."""
-    expected, given = tuple(door.config["batch_shape"][1:]), source.output_shape
-    if len(expected) != len(given) or any(extent not in (None, found) for extent, found in zip(expected, given)):
-        wrong = f"input {door.name} of a nested model has the shape {expected} and is given {given} by layer {source.name}"
+    expected, given = tuple(nested_input.config["batch_shape"][1:]), source.output_shape
+    if len(expected) != len(given) or any(extent not in (None, size) for extent, size in zip(expected, given)):
+        wrong = f"input {nested_input.name} of a nested model has the shape {expected} and is given {given} by layer {source.name}"
         raise UnsupportedError(f"{wrong}; reshape it with a layer")
 
 
@@ -94,9 +94,11 @@ def _common_dtype(nodes: Sequence[Node]) -> str:
     """Return the dtype that all layers and inputs have."""
     dtypes = {node.name: _dtype(node) for node in nodes if node.kind != "InputLayer"}
     dtype = next(iter(dtypes.values()), "float32")
-    for name, found in dtypes.items():
-        if found != dtype:
-            raise UnsupportedError(f"layer {name} has the dtype {found} and an earlier layer {dtype}; use one dtype for the whole model")
+    for name, layer_dtype in dtypes.items():
+        if layer_dtype != dtype:
+            raise UnsupportedError(
+                f"layer {name} has the dtype {layer_dtype} and an earlier layer {dtype}; use one dtype for the whole model"
+            )
     for node in nodes:
         given = node.config.get("dtype") or dtype
         if dtypes and node.kind == "InputLayer" and given != dtype:
@@ -137,7 +139,7 @@ def _dtype(node: Node) -> str:
     return str(name)
 
 
-def _understand(node: Node, layers: Sequence[Layer]) -> Layer:
+def _read_layer(node: Node, layers: Sequence[Layer]) -> Layer:
     if node.kind not in KINDS:
         raise _unknown(node.name, node.kind)
     attributes = KINDS[node.kind].attributes(node.name, node.config)

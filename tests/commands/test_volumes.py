@@ -195,7 +195,7 @@ def test_every_fault_of_a_cohort_and_its_split_is_in_one_report(cli, place, trai
     said = cli(*given, "--split", split, "--save", tmp_path / "state.npz")
     assert said.code == 1 and said.out == "" and "Traceback" not in said.err
     first, *faults = said.err.splitlines()
-    assert re.fullmatch(rf"hetero-mtf: {re.escape(str(path))} with its scans has {len(faults)} faults; mend them; .*:", first)
+    assert re.fullmatch(rf"hetero-mtf: {re.escape(str(path))} with its scans has {len(faults)} faults; fix them; .*:", first)
     assert all(fault.startswith("  ") for fault in faults)
     wanted = {
         "bad gzip": r"line 6 \(sub-04\): .*gzip.nii.gz is cut off",
@@ -219,7 +219,7 @@ def test_bad_rows_are_left_out_only_where_that_is_asked_for(cli, place, training
     (tmp_path / "cohort" / "11.nii.gz").write_bytes(b"\x1f\x8b no")
     given = [f"nifti:{path}" if word == training[2] else word for word in training]
     refused = cli(*given, "--epochs", "1")
-    assert refused.code == 1 and "has 1 fault; mend them, or leave out 1 row with --skip-bad" in refused.err, refused
+    assert refused.code == 1 and "has 1 fault; fix them, or leave out 1 row with --skip-bad" in refused.err, refused
     done = cli(*given, "--epochs", "1", "--skip-bad", "--save", tmp_path / "state.npz")
     assert done.code == 0 and "left out: line 13 (sub-11)" in done.out and "11 scans of 11 participants" in done.out, done
     again = cli("evaluate", "--data", f"nifti:{path}", "--checkpoint", tmp_path / "state.npz", "--cluster", "local:cpu:0", "--skip-bad")

@@ -10,7 +10,7 @@ from hetero_mtf.errors import DataError
 def test_parts_that_do_not_fit_are_all_named() -> None:
     message = (
         r"data set z does not fit together: x_train has 3 samples and y_train 2; x_test is empty; "
-        r"a sample has shape \(2,\) in x_train and \(4,\) in x_test; a label has shape \(\) in y_train and \(1,\) in y_test; mend"
+        r"a sample has shape \(2,\) in x_train and \(4,\) in x_test; a label has shape \(\) in y_train and \(1,\) in y_test; fix"
     )
     with pytest.raises(DataError, match=message):
         Dataset("z", np.zeros((3, 2)), np.zeros(2), np.zeros((0, 4)), np.zeros((0, 1)), 2)

@@ -1,6 +1,6 @@
 """MRI volumes: from a table of participants and NIfTI files to batches.
 
-The way of a scan: `read_participants` lists it, `open_cohort` checks it with all others and names every fault in one report, a
+The steps of a scan: `read_participants` lists it, `open_cohort` checks it with all others and names every fault in one report, a
 `VolumeCache` decodes it once by a `Preprocessing`, and a `VolumeSource` hands it over in batches that `Trainer.fit`, `evaluate` and
 `predict` take. `read_scan` gives one scan with its affine, and `to_scan_space` brings a map on its grid back into the file's own space.
 

@@ -1,4 +1,4 @@
-"""Augmentation: small changes of a volume that leave its class as it is, drawn anew in every epoch."""
+"""Augmentation: small changes of a volume that leave its class as it is, drawn for each epoch."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def augmented(values: Array, augmentation: Augmentation, key: tuple[int, int, in
     (D, H, W) array of float32.
     """
     flip, shift, noise = (np.random.default_rng([*key, part]) for part in range(3))
-    made = values
+    changed = values
     if augmentation.flip and flip.random() < 0.5:
-        made = np.flip(made, left_right_axis)
+        changed = np.flip(changed, left_right_axis)
     if augmentation.shift_voxels:
-        made = _shifted(made, shift.integers(-augmentation.shift_voxels, augmentation.shift_voxels, 3, endpoint=True))
+        changed = _shifted(changed, shift.integers(-augmentation.shift_voxels, augmentation.shift_voxels, 3, endpoint=True))
     if augmentation.noise:
-        made = made + noise.standard_normal(made.shape, np.float32) * np.float32(augmentation.noise * float(values.std()))
-    return made
+        changed = changed + noise.standard_normal(changed.shape, np.float32) * np.float32(augmentation.noise * float(values.std()))
+    return changed
 
 
 def _shifted(values: Array, by: Array) -> Array:

@@ -1,4 +1,4 @@
-"""VolumeCache: decoded and preprocessed volumes on disk, made anew where their scans have changed."""
+"""VolumeCache: decoded and preprocessed volumes on disk, decoded again where their scans have changed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class VolumeCache:
         entry = self._entry(scan, state)
         values = None if entry is None else self._values(entry)
         if values is None:
-            return self._made(scan, state, entry).values
+            return self._decode(scan, state, entry).values
         self._count("kept")
         return values
 
@@ -102,7 +102,7 @@ class VolumeCache:
                 affine = np.array(document["affine_mm"], np.float64).reshape(4, 4)
                 self._count("kept")
                 return Volume(values, affine, tuple(map(str, document["notes"])), str(document["content"]))
-        return self._made(scan, state, entry)
+        return self._decode(scan, state, entry)
 
     @property
     def kept(self) -> int:
@@ -118,7 +118,7 @@ class VolumeCache:
         with self._lock:
             self._counts[what] += 1
 
-    def _made(self, scan: Scan, state: tuple[str, str], entry: pathlib.Path | None) -> Volume:
+    def _decode(self, scan: Scan, state: tuple[str, str], entry: pathlib.Path | None) -> Volume:
         volume = read_scan(scan.path, self.steps, scan.mask)
         volume = dataclasses.replace(volume, content=hashlib.sha256(volume.values.tobytes()).hexdigest())
         self._count("decoded")
@@ -172,14 +172,14 @@ class VolumeCache:
         states, inodes = [], []
         for path in self._files(scan):
             try:
-                found = os.stat(path)
+                status = os.stat(path)
             except FileNotFoundError as fault:
                 raise DataError(f"{path} does not exist; correct the path in the table") from fault
             except (OSError, ValueError) as fault:
                 reason = getattr(fault, "strerror", None) or fault
                 raise DataError(f"cannot read {path}: {reason}; correct the path in the table") from fault
-            states.append(f"{found.st_size} {found.st_mtime_ns}")
-            inodes.append(f"{found.st_ctime_ns}")
+            states.append(f"{status.st_size} {status.st_mtime_ns}")
+            inodes.append(f"{status.st_ctime_ns}")
         return _digest(*states), _digest(*inodes)
 
     @staticmethod

@@ -19,7 +19,7 @@ def cache_folder(
 ) -> tuple[pathlib.Path, tuple[str, ...]]:
     """Return a folder that can be written to, made if need be, and notes for the log.
 
-    Without a wish it lies beside the table, where there is room for scans and it moves with them; where that cannot be written to,
+    The default is beside the table, where there is room for scans and from where it moves with them; if that cannot be written to, it is
     in the user's folder for caches.
 
     Parameters

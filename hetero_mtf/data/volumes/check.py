@@ -62,8 +62,8 @@ class Cohort:
         count = f"{len(scans)} scan{'s' if len(scans) != 1 else ''} of {people} participant{'s' if people != 1 else ''}"
         first = f"{count}: {spread}" if spread else count
         left_out = [f"left out: {fault.text}" for fault in self.skipped]
-        found = collections.Counter(note for notes in self.notes.values() for note in notes)
-        noted = _noted(found)
+        note_counts = collections.Counter(note for notes in self.notes.values() for note in notes)
+        noted = _noted(note_counts)
         more = [f"and {len(noted) - _NOTES} more kind{'s' if len(noted) > _NOTES + 1 else ''} of notes"] if len(noted) > _NOTES else []
         return (first, *left_out, *noted[:_NOTES], *more)
 
@@ -82,10 +82,10 @@ class Seen:
     notes: tuple[str, ...]
 
 
-def _noted(found: collections.Counter[str]) -> list[str]:
+def _noted(note_counts: collections.Counter[str]) -> list[str]:
     """Return notes with how many scans have them, the most frequent first; many that begin alike are one."""
     groups: dict[str, list[tuple[str, int]]] = {}
-    for note, count in found.most_common():
+    for note, count in note_counts.most_common():
         groups.setdefault(note.partition(" ")[0], []).append((note, count))
     lines = []
     for group in groups.values():
@@ -116,23 +116,23 @@ def open_cohort(
     ------
     DataError
         If no file of the table exists, or masks are wanted and it names none; else with every fault of the table, of the files and of
-        `more`, one a line; with `skip_bad` only where faults are left that leaving out rows does not mend, such as an empty class.
+        `more`, one a line; with `skip_bad` only where faults are left that leaving out rows does not fix, such as an empty class.
     """
     wanted = CohortOptions() if options is None else options
     participants, faults = examine_table(path, wanted.label, labelled=wanted.labelled, classes=wanted.classes)
     _check_columns(participants, cache.steps.mask == "table")
-    found, read = check_scans(participants, cache, wanted.workers, advance)
+    file_faults, read = check_scans(participants, cache, wanted.workers, advance)
     seen = {one.scan.line: one for one in read}
     scans = tuple(seen[scan.line].scan if scan.line in seen else scan for scan in participants.scans)
     participants = dataclasses.replace(participants, scans=scans)
-    rows = sorted([*(fault for fault in faults if fault.line is not None), *found], key=lambda fault: fault.line or 0)
+    rows = sorted([*(fault for fault in faults if fault.line is not None), *file_faults], key=lambda fault: fault.line or 0)
     usable = participants.without({fault.line for fault in rows if fault.line is not None})
-    whole = [fault for fault in faults if fault.line is None]
-    whole += class_faults(participants, usable) if wanted.labelled and wanted.classes is None else []
-    whole += [] if usable.scans else [CohortFault("no scan can be used; mend the files above, or check the paths")]
-    whole += [] if more is None else [CohortFault(text) for text in more(participants)]
-    if whole or (rows and not wanted.skip_bad):
-        raise _report(participants, rows, whole, wanted.skip_bad)
+    cohort_faults = [fault for fault in faults if fault.line is None]
+    cohort_faults += class_faults(participants, usable) if wanted.labelled and wanted.classes is None else []
+    cohort_faults += [] if usable.scans else [CohortFault("no scan can be used; fix the files above, or check the paths")]
+    cohort_faults += [] if more is None else [CohortFault(text) for text in more(participants)]
+    if cohort_faults or (rows and not wanted.skip_bad):
+        raise _report(participants, rows, cohort_faults, wanted.skip_bad)
     notes = {scan.key: seen[scan.line].notes for scan in usable.scans if seen[scan.line].notes}
     return Cohort(usable, tuple(rows), notes)
 
@@ -147,14 +147,14 @@ def _check_columns(participants: Participants, masks: bool) -> None:
         raise DataError(f"{table} names no mask and masks are to come from it; fill in its column mask, or train with another --mask")
 
 
-def _report(participants: Participants, rows: Sequence[CohortFault], whole: Sequence[CohortFault], skip_bad: bool) -> DataError:
+def _report(participants: Participants, rows: Sequence[CohortFault], cohort_faults: Sequence[CohortFault], skip_bad: bool) -> DataError:
     lines = len({fault.line for fault in rows})
-    remedy = "mend them"
-    if rows and not skip_bad and not whole:
-        remedy = f"mend them, or leave out {lines} row{'s' if lines > 1 else ''} with --skip-bad (skip_bad=True)"
-    elif rows and whole:
-        remedy = "mend them; leaving out the bad rows (--skip-bad) is not enough"
-    return report(f"{participants.path} with its scans", [*rows, *whole], remedy)
+    remedy = "fix them"
+    if rows and not skip_bad and not cohort_faults:
+        remedy = f"fix them, or leave out {lines} row{'s' if lines > 1 else ''} with --skip-bad (skip_bad=True)"
+    elif rows and cohort_faults:
+        remedy = "fix them; leaving out the bad rows (--skip-bad) is not enough"
+    return report(f"{participants.path} with its scans", [*rows, *cohort_faults], remedy)
 
 
 def check_scans(
@@ -179,11 +179,11 @@ def check_scans(
     faults, seen = list[CohortFault](), list[Seen]()
     pool = concurrent.futures.ThreadPoolExecutor(workers, "hetero_mtf check")
     try:
-        for scan, found in zip(participants.scans, pool.map(lambda scan: _examined(scan, cache), participants.scans)):
-            if isinstance(found, CohortFault):
-                faults.append(found)
+        for scan, examined in zip(participants.scans, pool.map(lambda scan: _examined(scan, cache), participants.scans)):
+            if isinstance(examined, CohortFault):
+                faults.append(examined)
             else:
-                seen.append(found)
+                seen.append(examined)
             if advance is not None:
                 advance(scan.key)
     finally:

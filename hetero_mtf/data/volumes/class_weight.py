@@ -42,7 +42,7 @@ class ClassWeight:
         twice = sorted({name for name in names if names.count(name) > 1})
         wrong = [f"{name}={weight:g}" for name, weight in self.weights if not 0 < weight < math.inf]
         if self.balanced and self.weights:
-            raise DataError(f"class weights are to be balanced and to be {self._typed()}; give one or the other")
+            raise DataError(f"class weights are to be balanced and to be {self._text()}; give one or the other")
         if twice:
             raise DataError(f"class {', '.join(twice)} has two weights; give one")
         if wrong:
@@ -75,13 +75,13 @@ class ClassWeight:
             counts = collections.Counter(scan.label for scan in participants.scans)
             none = [name for name in participants.classes if not counts[name]]
             if none:
-                raise DataError(f"class {', '.join(none)} has no scan to train on and cannot be balanced; give it one, or type weights")
-            whole = len(participants.scans) / len(participants.classes)
-            return tuple(whole / counts[name] for name in participants.classes)
-        typed = dict(self.weights)
-        return tuple(typed.get(name, 1.0) for name in participants.classes) if typed else ()
+                raise DataError(f"class {', '.join(none)} has no scan to train on and cannot be balanced; give it one, or give weights")
+            mean_count = len(participants.scans) / len(participants.classes)
+            return tuple(mean_count / counts[name] for name in participants.classes)
+        weights = dict(self.weights)
+        return tuple(weights.get(name, 1.0) for name in participants.classes) if weights else ()
 
-    def _typed(self) -> str:
+    def _text(self) -> str:
         return ", ".join(f"{name}={weight:g}" for name, weight in self.weights)
 
 

@@ -40,9 +40,9 @@ class VolumeRecord:
     scans: tuple[str, ...] = ()
 
     def is_of(self, participants: Participants) -> bool:
-        """Return whether a table is the one that was trained with, wherever it lies now and whatever rows it has gained or lost.
+        """Return whether a table is the one that was trained with, wherever it is now and whichever rows were added or removed.
 
-        It is if it has participants of the split and says the same of each of their scans as it did then.
+        It is if it has participants of the split, and the same entries for each of their scans as then.
 
         Parameters
         ----------

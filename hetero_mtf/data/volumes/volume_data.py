@@ -1,4 +1,4 @@
-"""VolumeData: the scans of a table as data to train on and test with, read when their turn comes."""
+"""VolumeData: the scans of a table as data to train on and test with, read when they are needed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class VolumeData(LabelledData):
     split : who is in which part.
     cache : gives the scans' arrays.
     augmentation : of the training part.
-    said : what has to be said of them, the leak check last.
+    said : lines for the log, the leak check last.
     workers : threads that decode.
     dtype : "float32" or "float64", of the samples.
     class_weight : (classes,) how much a scan of each class counts in the loss of training; () for 1 each.
@@ -69,7 +69,7 @@ class VolumeData(LabelledData):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What has to be said before anything is done with them."""
+        """Lines for the log."""
         return self.said
 
     @property
@@ -129,7 +129,7 @@ class VolumeRequest:
     table : path of the table.
     cache : where volumes come from and are kept.
     cohort : how the table is taken.
-    choice : how the split is found.
+    choice : where the split comes from.
     augmentation : of the training part.
     dtype : "float32" or "float64".
     class_weight : how much scans count in the loss.
@@ -150,7 +150,7 @@ def open_volumes(request: VolumeRequest, notes: Sequence[str] = (), advance: Cal
     Parameters
     ----------
     request : what is asked for.
-    notes : what else is to be said of them.
+    notes : further lines for the log.
     advance : told the key of every scan that was looked at.
 
     Raises

@@ -24,7 +24,7 @@ AHEAD = 2  # batches being decoded beside the one that lies ready and the one in
 
 
 class VolumeSource(OrderedSource):
-    """Batches of scans, read when their turn comes.
+    """Batches of scans, read when they are needed.
 
     What a batch holds depends on the seed, the epoch and the scans only: not on the batch size, the number of threads, the plan, or
     how often training was interrupted. Decoding and interpolating leave Python's lock free, so threads do it side by side with each
@@ -37,7 +37,7 @@ class VolumeSource(OrderedSource):
     batch_size : samples a batch.
     shuffle : whether each epoch has an order of its own, rather than the table's.
     seed : seed of the order and of the augmentation, not negative.
-    augmentation : what is changed in every epoch anew; None for nothing, as for testing.
+    augmentation : what is changed, drawn for each epoch; None for nothing, as for testing.
     class_weight : weight of each class number; becomes sample weights.
     labels : whether batches have labels; without, scans need none.
     workers : threads that decode.
@@ -87,11 +87,11 @@ class VolumeSource(OrderedSource):
             begun = (self._begin(pool, epoch, chosen) for chosen in self._batches(epoch, sample))
             pending = collections.deque(itertools.islice(begun, AHEAD))
             while pending:
-                made, work = pending.popleft()
+                next_batch, work = pending.popleft()
                 pending.extend(itertools.islice(begun, 1))
                 for future in work:
                     future.result()
-                yield cast_batch(made, self._dtype)
+                yield cast_batch(next_batch, self._dtype)
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -111,10 +111,10 @@ class VolumeSource(OrderedSource):
 
     def state(self) -> dict[str, Any]:
         """Return the position as a JSON-able dict, with what decides the order and what a batch holds."""
-        return {**super().state(), **self._subject()}
+        return {**super().state(), **self._data_state()}
 
-    def _subject(self) -> dict[str, Any]:
-        """Return what a position is within, beside the samples' number."""
+    def _data_state(self) -> dict[str, Any]:
+        """Return what identifies the data that a position refers to, beside the number of samples."""
         names = "\0".join(f"{scan.key}\t{scan.label}" for scan in self._scans)
         changes = Augmentation() if self._augmentation is None else self._augmentation
         scans = hashlib.sha256(names.encode(errors="surrogateescape")).hexdigest()[:12]
@@ -122,7 +122,7 @@ class VolumeSource(OrderedSource):
 
     def _faults(self, state: Mapping[str, Any]) -> list[str]:
         faults = super()._faults(state)
-        own = self._subject()
+        own = self._data_state()
         faults += ["it is of other scans or labels"] if state.get("scans") != own["scans"] else []
         different = [name for name in ("preprocessing", "augmentation") if state.get(name) != own[name]]
         return faults + [f"{name} was {state.get(name)!r} and is {own[name]!r}" for name in different]

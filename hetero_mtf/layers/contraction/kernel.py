@@ -15,7 +15,7 @@ class KernelKind(LayerKind):
 
     Attributes
     ----------
-    kernels : name of each kernel -> the word its options begin with, such as "depthwise" in depthwise_regularizer.
+    kernels : name of each kernel -> prefix of its options, such as "depthwise" in depthwise_regularizer.
     """
 
     kernels: ClassVar[Mapping[str, str]] = {"kernel": "kernel"}
@@ -28,12 +28,12 @@ class KernelKind(LayerKind):
     free = frozenset({"kernel_initializer", "bias_initializer"})
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        found = super().attributes(name, config)
-        found["activation"] = activation_name(name, found["activation"])
-        for variable, word in {**self.kernels, "bias": "bias"}.items():
-            option = f"{word}_regularizer"
-            found[f"{variable}_l2"] = l2_factor(name, option, found.pop(option))
-        return found
+        attributes = super().attributes(name, config)
+        attributes["activation"] = activation_name(name, attributes["activation"])
+        for variable, prefix in {**self.kernels, "bias": "bias"}.items():
+            option = f"{prefix}_regularizer"
+            attributes[f"{variable}_l2"] = l2_factor(name, option, attributes.pop(option))
+        return attributes
 
     def needs(self, layer: Layer) -> frozenset[str]:
         return super().needs(layer) | needed_by(layer.attributes["activation"], "inner")
@@ -54,7 +54,7 @@ class MixingKind(KernelKind):
         return {**attributes, self.units_option: units}
 
     def kernel_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-        """Return the kernel's whole shape."""
+        """Return the kernel's full shape."""
         raise NotImplementedError
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:

@@ -24,7 +24,7 @@ ELEMENTWISE_ACTIVATIONS = (
     "exponential",
 )
 ACTIVATIONS = (*ELEMENTWISE_ACTIVATIONS, "softmax")
-_BY_OUTPUT = frozenset({"relu", "sigmoid", "tanh", "softmax"})  # their gradient is reckoned from what came out, others' from what went in
+_BY_OUTPUT = frozenset({"relu", "sigmoid", "tanh", "softmax"})  # their gradient is computed from the output, that of others from the input
 
 
 def activation_name(name: str, value: Any) -> str:
@@ -48,12 +48,12 @@ def activation_name(name: str, value: Any) -> str:
 
 
 def needed_by(activation: str, before: str) -> frozenset[str]:
-    """Return what the backward pass of an activation needs, as `LayerKind.needs` says it.
+    """Return what the backward pass of an activation needs, in the terms of `LayerKind.needs`.
 
     Parameters
     ----------
     activation : its name.
-    before : the word for what it is applied to: "input", or "inner" where a layer carries it.
+    before : the name of what it is applied to: "input", or "inner" where a layer carries it.
     """
     if activation == "linear":
         return frozenset()
@@ -150,8 +150,8 @@ class PReLU(LayerKind):
     free = frozenset({"alpha_initializer"})
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        found = super().attributes(name, config)
-        return {**found, "alpha_l2": l2_factor(name, "alpha_regularizer", found.pop("alpha_regularizer"))}
+        attributes = super().attributes(name, config)
+        return {**attributes, "alpha_l2": l2_factor(name, "alpha_regularizer", attributes.pop("alpha_regularizer"))}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return inputs[0]

@@ -14,7 +14,7 @@ class Merge(LayerKind):
     """An elementwise function of several inputs, broadcast to one shape; inputs of fewer dimensions get ones behind the batch."""
 
     merges = True
-    word: str
+    operation: str
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
         return {**attributes, "alike": len({shape[-1] for shape in inputs}) == 1}
@@ -35,7 +35,7 @@ class Merge(LayerKind):
         return CHANNELWISE if layer.attributes["alike"] else REPLICATED
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        return b.merge(inputs, self.word)
+        return b.merge(inputs, self.operation)
 
 
 class Add(Merge):
@@ -43,14 +43,14 @@ class Add(Merge):
 
     keras_class = "Add"
     backward = frozenset()
-    word = "add"
+    operation = "add"
 
 
 class Multiply(Merge):
     """`keras.layers.Multiply`."""
 
     keras_class = "Multiply"
-    word = "multiply"
+    operation = "multiply"
 
 
 class Subtract(Merge):
@@ -58,7 +58,7 @@ class Subtract(Merge):
 
     keras_class = "Subtract"
     backward = frozenset()
-    word = "subtract"
+    operation = "subtract"
 
 
 class Average(Merge):
@@ -66,7 +66,7 @@ class Average(Merge):
 
     keras_class = "Average"
     backward = frozenset()
-    word = "average"
+    operation = "average"
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         return float(extent(output) * len(inputs))
@@ -76,14 +76,14 @@ class Maximum(Merge):
     """`keras.layers.Maximum`."""
 
     keras_class = "Maximum"
-    word = "maximum"
+    operation = "maximum"
 
 
 class Minimum(Merge):
     """`keras.layers.Minimum`."""
 
     keras_class = "Minimum"
-    word = "minimum"
+    operation = "minimum"
 
 
 class Concatenate(LayerKind):

@@ -20,8 +20,8 @@ class Rescaling(LayerKind):
     kept = ("scale", "offset")
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        found = super().attributes(name, config)
-        return {option: _numbers(name, option, value) for option, value in found.items()}
+        attributes = super().attributes(name, config)
+        return {option: _numbers(name, option, value) for option, value in attributes.items()}
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
         return _for_channels(attributes, ("scale", "offset"), inputs[0][-1])
@@ -86,12 +86,12 @@ class Normalization(LayerKind):
 def _for_channels(attributes: Mapping[str, Any], options: Sequence[str], channels: int) -> dict[str, Any]:
     """Return attributes whose numbers a channel are as many as there are channels: the first ones, in a part of a layer."""
     before = attributes.get("channels", channels)
-    found = {**attributes, "channels": channels}
+    part_attributes = {**attributes, "channels": channels}
     for option in options if before != channels else ():
         numbers = np.asarray(attributes[option], object)
         if numbers.ndim and numbers.shape[-1] == before:
-            found[option] = numbers[..., :channels].tolist()
-    return found
+            part_attributes[option] = numbers[..., :channels].tolist()
+    return part_attributes
 
 
 def _numbers(name: str, option: str, value: Any) -> float | list[float]:

@@ -27,12 +27,12 @@ class BatchNormalization(LayerKind):
     )
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        found = super().attributes(name, config)
+        attributes = super().attributes(name, config)
         axis = config.get("axis", -1)
         for variable in ("gamma", "beta"):
             option = f"{variable}_regularizer"
-            found[f"{variable}_l2"] = l2_factor(name, option, found.pop(option))
-        return {**found, "axis": axis[0] if isinstance(axis, (list, tuple)) and len(axis) == 1 else axis}
+            attributes[f"{variable}_l2"] = l2_factor(name, option, attributes.pop(option))
+        return {**attributes, "axis": axis[0] if isinstance(axis, (list, tuple)) and len(axis) == 1 else axis}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         if attributes["axis"] not in (-1, len(inputs[0])):

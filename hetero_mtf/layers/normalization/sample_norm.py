@@ -18,11 +18,11 @@ class SampleNorm(LayerKind):
     free = frozenset({"gamma_initializer", "beta_initializer"})
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        found = super().attributes(name, config)
+        attributes = super().attributes(name, config)
         for variable in ("gamma", "beta"):
             option = f"{variable}_regularizer"
-            found[f"{variable}_l2"] = l2_factor(name, option, found.pop(option))
-        return found
+            attributes[f"{variable}_l2"] = l2_factor(name, option, attributes.pop(option))
+        return attributes
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return inputs[0]

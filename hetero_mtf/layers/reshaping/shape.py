@@ -121,12 +121,12 @@ class Reshape(LayerKind):
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         target = tuple(attributes["target_shape"])
         rest = extent(tuple(n for n in target if n != -1))
-        found = tuple(extent(inputs[0]) // rest if n == -1 else n for n in target)
-        if not found or extent(found) != extent(inputs[0]):
+        shape = tuple(extent(inputs[0]) // rest if n == -1 else n for n in target)
+        if not shape or extent(shape) != extent(inputs[0]):
             raise UnsupportedError(
                 f"a Reshape has target_shape={target} for the shape {inputs[0]}; give one of {extent(inputs[0])} elements"
             )
-        return found
+        return shape
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         return 0.0

@@ -56,7 +56,7 @@ def test_a_sound_cohort_is_read_once_and_fills_the_cache(tmp_path: pathlib.Path)
 def test_faults_of_rows_and_files_are_one_report_in_the_tables_order(tmp_path: pathlib.Path) -> None:
     lines = refused(broken_cohort(tmp_path))
     assert lines[0] == (
-        f"{tmp_path}/participants.tsv with its scans has 10 faults; mend them, or leave out 10 rows with --skip-bad (skip_bad=True):"
+        f"{tmp_path}/participants.tsv with its scans has 10 faults; fix them, or leave out 10 rows with --skip-bad (skip_bad=True):"
     )
     expected = ["gzip", "cut off", "holds 3 volumes", "a slice and not", "NaN or infinite", "everywhere", "not exist", "rename it"]
     expected += ["same participant", "diagnosis is 'n/a'"]
@@ -94,7 +94,7 @@ def test_what_leaving_out_rows_does_not_mend_stops_even_so(tmp_path: pathlib.Pat
         (tmp_path / f"{number}.nii.gz").unlink()
     for options in (CohortOptions(), CohortOptions(skip_bad=True)):
         lines = refused(table, options)
-        assert lines[0].endswith("has 4 faults; mend them; leaving out the bad rows (--skip-bad) is not enough:")
+        assert lines[0].endswith("has 4 faults; fix them; leaving out the bad rows (--skip-bad) is not enough:")
         assert "class 'NC' is empty, its 3 participants have no usable scan" in lines[-1]
 
 
@@ -107,7 +107,7 @@ def test_a_class_that_broken_files_leave_with_one_participant_is_named(tmp_path:
 
 def test_with_no_scan_left_the_report_says_so(tmp_path: pathlib.Path) -> None:
     lines = refused(write_table(tmp_path, ("1", "AD", "no.nii")), CohortOptions(classes=("AD",), skip_bad=True))
-    assert "no.nii does not exist" in lines[1] and lines[2] == "  no scan can be used; mend the files above, or check the paths"
+    assert "no.nii does not exist" in lines[1] and lines[2] == "  no scan can be used; fix the files above, or check the paths"
 
 
 def test_faults_from_elsewhere_such_as_of_a_split_join_the_report(tmp_path: pathlib.Path) -> None:

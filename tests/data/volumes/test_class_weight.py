@@ -33,7 +33,7 @@ def test_classes_that_are_not_named_weigh_one_and_none_need_be() -> None:
 
 def test_a_class_without_a_scan_cannot_be_balanced() -> None:
     few = dataclasses.replace(people(), scans=people(("AD", "NC")).scans)
-    with pytest.raises(DataError, match="^class MCI has no scan to train on and cannot be balanced; give it one, or type weights$"):
+    with pytest.raises(DataError, match="^class MCI has no scan to train on and cannot be balanced; give it one, or give weights$"):
         ClassWeight(balanced=True).numbers(few)
 
 

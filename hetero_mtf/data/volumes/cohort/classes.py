@@ -106,7 +106,7 @@ def spread_faults(
 
 def _empty_fault(column: str, name: str, lost: int) -> CohortFault:
     why = "no row has it" if not lost else f"its {lost} participant{'s have' if lost > 1 else ' has'} no usable scan"
-    return CohortFault(f"{column}: class {name!r} is empty, {why}; mend its scans, or take the class out of the table")
+    return CohortFault(f"{column}: class {name!r} is empty, {why}; fix its scans, or take the class out of the table")
 
 
 def _number(label: str) -> float | None:

@@ -33,8 +33,8 @@ def report(subject: str, faults: Sequence[CohortFault], remedy: str) -> ReportEr
 
     Examples
     --------
-    >>> print(report("people.tsv", [CohortFault("line 3: path is missing; write it", 3)], "mend it"))
-    people.tsv has 1 fault; mend it:
+    >>> print(report("people.tsv", [CohortFault("line 3: path is missing; write it", 3)], "fix it"))
+    people.tsv has 1 fault; fix it:
       line 3: path is missing; write it
     """
     count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"

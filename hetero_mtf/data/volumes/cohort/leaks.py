@@ -1,6 +1,6 @@
 """The leak check: that nothing which is tested on was trained on, neither a participant nor a scan under another name.
 
-Files are compared byte for byte. A scan that was packed, exported or turned anew is another file with the same picture: of scans that
+Files are compared byte for byte. A scan that was packed, exported or turned again is another file with the same picture: of scans that
 were read, what a network sees is compared too.
 """
 
@@ -43,11 +43,11 @@ def leaks(split: Split, participants: Participants) -> list[str]:
 
 def _alike(scans: Iterable[Scan]) -> list[list[Scan]]:
     """Return the scans that were read, in groups of which a network sees the same."""
-    found: dict[str, list[Scan]] = {}
+    by_content: dict[str, list[Scan]] = {}
     for scan in scans:
-        found.setdefault(scan.content, []).append(scan)
-    found.pop("", None)
-    return list(found.values())
+        by_content.setdefault(scan.content, []).append(scan)
+    by_content.pop("", None)
+    return list(by_content.values())
 
 
 def _across(groups: Iterable[list[Scan]], part: Mapping[str, str]) -> list[list[Scan]]:
@@ -62,8 +62,8 @@ def leak_line(split: Split, participants: Participants) -> str:
     split, participants : as for `leaks`.
     """
     parts = "; ".join(_part_text(name, ids, participants) for name, ids in split.parts.items())
-    found = leaks(split, participants)
-    outcome = f"FAILED: {'; '.join(found)}" if found else "passed: no participant and no scan is in two parts"
+    leak_texts = leaks(split, participants)
+    outcome = f"FAILED: {'; '.join(leak_texts)}" if leak_texts else "passed: no participant and no scan is in two parts"
     return f"leak check {outcome} ({parts})"
 
 
@@ -85,13 +85,13 @@ def copies(paths: Iterable[pathlib.Path]) -> list[list[pathlib.Path]]:
 def _divided(group: list[pathlib.Path], key: Callable[[pathlib.Path], Hashable]) -> list[list[pathlib.Path]]:
     if len(group) == 1:
         return [group]
-    found: dict[Hashable, list[pathlib.Path]] = {}
+    by_key: dict[Hashable, list[pathlib.Path]] = {}
     for path in group:
         try:
-            found.setdefault(key(path), []).append(path)
+            by_key.setdefault(key(path), []).append(path)
         except OSError:
             continue
-    return list(found.values())
+    return list(by_key.values())
 
 
 def _length(path: pathlib.Path) -> int:

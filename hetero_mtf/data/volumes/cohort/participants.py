@@ -83,9 +83,9 @@ class Participants:
         number = {name: at for at, name in enumerate(self.classes)}
         bad = [scan for scan in self.scans if scan.label not in number]
         if bad:
-            found = ", ".join(f"{scan.key} ({'no label' if scan.label is None else repr(scan.label)})" for scan in bad[:5])
+            examples = ", ".join(f"{scan.key} ({'no label' if scan.label is None else repr(scan.label)})" for scan in bad[:5])
             known = ", ".join(map(repr, self.classes)) or "none"
-            wrong = f"{self.path}: {len(bad)} of {len(self.scans)} scans have no label among the classes {known}, such as {found}"
+            wrong = f"{self.path}: {len(bad)} of {len(self.scans)} scans have no label among the classes {known}, such as {examples}"
             raise DataError(f"{wrong}; write the labels, or read the table without them")
         return np.array([number[scan.label] for scan in self.scans if scan.label is not None], np.int64)
 
@@ -134,7 +134,7 @@ def read_participants(
     if labelled and classes is None:
         faults += class_faults(participants, participants.without({fault.line for fault in faults if fault.line is not None}))
     if faults:
-        raise report(str(participants.path), faults, "mend the table")
+        raise report(str(participants.path), faults, "fix the table")
     return participants
 
 
@@ -171,13 +171,13 @@ def examine_table(
     _check_columns(table, label, labelled)
     faults = [*table.faults, *(fault for row in table.rows for fault in _row_faults(row, label, labelled, classes))]
     scans = tuple(_scan(row, table.path.parent, label) for row in table.rows if row.cells[PARTICIPANT] and row.cells[PATH])
-    found = class_order(scan.label for scan in scans if scan.label) if classes is None else tuple(classes)
-    participants = Participants(table.path, scans, label, found)
+    class_names = class_order(scan.label for scan in scans if scan.label) if classes is None else tuple(classes)
+    participants = Participants(table.path, scans, label, class_names)
     measured = measurements_text(label, _by_label(participants)) if classes is None and labelled else None
     if measured is not None:
         raise DataError(f"{table.path}: {measured}")
     faults += _repetitions(scans)
-    faults += alike_faults(found) if classes is None and labelled else []
+    faults += alike_faults(class_names) if classes is None and labelled else []
     return participants, sorted(faults, key=lambda fault: fault.line or 2**31)
 
 
@@ -233,7 +233,7 @@ def _scan(row: Row, folder: pathlib.Path, label: str) -> Scan:
 def _repetitions(scans: Sequence[Scan]) -> list[CohortFault]:
     """Return a fault for every row with the participant and session, or else the file, of another.
 
-    Of rows that agree the first can stay; where labels or participants differ nobody knows which is right.
+    Of rows that agree the first can stay; where labels or participants differ it is not known which is right.
     """
     faults = []
     for first, *others in _groups(scans, lambda scan: scan.key):

@@ -1,4 +1,4 @@
-"""Checks splits, drawn or made by hand: every fault at once."""
+"""Checks splits, drawn or manual: every fault at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED = 5  # participants in a message
 
 
 def read_split(path: str | os.PathLike[str], participants: Participants, usable: Participants | None = None) -> Split:
-    """Return the split in a JSON file, as `Split.save` wrote it or a person did.
+    """Return the split in a JSON file, as `Split.save` wrote it or as it was written by hand.
 
     By hand: {"kind": "split", "version": 1, "train": ["sub-01", ...], "test": [...]}, and "validation" where wanted.
 
@@ -34,7 +34,7 @@ def read_split(path: str | os.PathLike[str], participants: Participants, usable:
     """
     split, faults = examine_split(path, participants, usable)
     if faults:
-        raise report(os.fspath(path), faults, "mend the file, or take it away and let the split be drawn")
+        raise report(os.fspath(path), faults, "fix the file, or take it away and let the split be drawn")
     return split
 
 
@@ -63,33 +63,33 @@ def examine_split(
 def check_split(
     split: Split, participants: Participants, usable: Participants | None = None, *, unread: Iterable[str] = ()
 ) -> list[CohortFault]:
-    """Return everything that is wrong with a split of a cohort; what is only worth knowing, `split_notes` returns.
+    """Return everything that is wrong with a split of a cohort; `split_notes` returns what is no fault.
 
     Parameters
     ----------
     split : Split.
     participants : the whole table.
     usable : the scans that can be read; None: all.
-    unread : parts that could not be read as a whole, and are not asked for what they lack.
+    unread : parts that could not be read in full, and are not checked for what they lack.
     """
-    whole = {name: ids for name, ids in split.parts.items() if name not in set(unread)}
+    complete_parts = {name: ids for name, ids in split.parts.items() if name not in set(unread)}
     faults = [
         CohortFault(f"{name} part: {_several(ids)} named twice; name each once") for name, ids in _repeated(split.parts).items() if ids
     ]
     faults += [CohortFault(f"{text}; keep each in one part, or what is tested was trained on") for text in shared_participants(split)]
     known = set(participants.ids)
     for name, ids in split.parts.items():
-        named = [i for i in dict.fromkeys(ids) if i or name in whole]  # "" stands for what could not be read
+        named = [i for i in dict.fromkeys(ids) if i or name in complete_parts]  # "" stands for what could not be read
         unknown = [i for i in named if i not in known]
         wrong = f"{name} part: {_several(unknown)} not in the table {participants.path}"
         faults += [CohortFault(f"{wrong}; {_spelt(unknown, known)}")] if unknown else []
-    for name, ids in whole.items():
+    for name, ids in complete_parts.items():
         faults += _absent(name, ids, usable or participants)
     return faults
 
 
 def split_notes(split: Split, participants: Participants) -> list[str]:
-    """Return what is worth knowing of a split: participants in no part, and how those with several labels were counted.
+    """Return notes on a split: participants in no part, and how those with several labels were counted.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ TEST, SEED = 0.2, 0
 
 @dataclasses.dataclass(frozen=True)
 class SplitChoice:
-    """Where a split comes from; None stands for what was not said.
+    """Where a split comes from; None stands for an option that was not given.
 
     Parameters
     ----------
@@ -71,10 +71,10 @@ class SplitChoice:
             return []
         name = pathlib.Path(self.file).name
         try:
-            split, found = examine_split(self.file, participants, usable)
+            split, file_faults = examine_split(self.file, participants, usable)
         except HeteroError as fault:
             return [str(fault)]
-        texts = [*(fault.text for fault in found), *self._differences(split), *copied(split, participants)]
+        texts = [*(fault.text for fault in file_faults), *self._differences(split), *copied(split, participants)]
         return [text if text.startswith(name) else f"{name}: {text}" for text in texts]
 
     def split(self, participants: Participants, usable: Participants) -> Split:
@@ -95,7 +95,7 @@ class SplitChoice:
         if self.file is not None and self.is_there:
             faults = self.faults(participants, usable)
             if faults:
-                raise report(self.file, [CohortFault(text) for text in faults], "mend the file, or take it away and let the split be drawn")
+                raise report(self.file, [CohortFault(text) for text in faults], "fix the file, or take it away and let the split be drawn")
             return examine_split(self.file, participants, usable)[0].within(usable.ids)
         drawn = self._drawn(usable)
         if leaks(drawn, usable):
@@ -122,7 +122,7 @@ class SplitChoice:
 
 @dataclasses.dataclass(frozen=True)
 class KnownSplit:
-    """A split that was found before, as that of a trained network.
+    """A split that is known already, such as that of a trained network.
 
     Parameters
     ----------

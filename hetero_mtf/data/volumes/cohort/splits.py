@@ -24,7 +24,7 @@ class Split:
     Parameters
     ----------
     train, validation, test : ids as the table writes them; without a validation part that one is empty.
-    seed : of the draw; None for a split made by hand.
+    seed : of the draw; None for a manual split.
     fold, folds : of k folds the one that is tested on, from 1, and k; both None for a hold-out.
     """
 
@@ -73,12 +73,12 @@ def participant_labels(participants: Participants) -> dict[str, tuple[str, ...]]
     ----------
     participants : the table.
     """
-    found: dict[str, dict[str, None]] = {}
+    by_participant: dict[str, dict[str, None]] = {}
     for scan in participants.scans:
         if scan.label in participants.classes:
-            found.setdefault(scan.participant, {})[scan.label] = None
-    counts = collections.Counter(label for labels in found.values() for label in labels)
-    return {i: tuple(sorted(labels, key=lambda label: (counts[label], label))) for i, labels in found.items()}
+            by_participant.setdefault(scan.participant, {})[scan.label] = None
+    counts = collections.Counter(label for labels in by_participant.values() for label in labels)
+    return {i: tuple(sorted(labels, key=lambda label: (counts[label], label))) for i, labels in by_participant.items()}
 
 
 def hold_out_split(participants: Participants, test: float = 0.2, validation: float = 0.0, seed: int = 0) -> Split:
@@ -102,7 +102,7 @@ def hold_out_split(participants: Participants, test: float = 0.2, validation: fl
     needed = 3 if validation else 2
     _check_counts(strata, needed, f"{needed} parts, which need {needed}")
     kept, tested = _drawn(strata, test, seed, needed - 1)
-    trained, chosen = _drawn(kept, validation, seed, whole=strata) if validation else (kept, {})
+    trained, chosen = _drawn(kept, validation, seed, full_strata=strata) if validation else (kept, {})
     return Split(_ids(trained), _ids(tested), _ids(chosen), seed)
 
 
@@ -142,14 +142,14 @@ def _fold(strata: Mapping[str, list[str]], tested: frozenset[str], validation: f
 
 
 def _drawn(
-    strata: Mapping[str, list[str]], fraction: float, seed: int, least: int = 1, whole: Mapping[str, list[str]] | None = None
+    strata: Mapping[str, list[str]], fraction: float, seed: int, least: int = 1, full_strata: Mapping[str, list[str]] | None = None
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return what stays of each class, `least` or more, and what is taken, a part of the `whole` class and one participant at least."""
+    """Return what stays of each class, `least` or more, and what is taken: a fraction of the class in `full_strata`, one at least."""
     from sklearn.model_selection import train_test_split
 
     stay, taken = {}, {}
     for label, members in strata.items():
-        count = min(max(1, round(fraction * len((whole or strata)[label]))), len(members) - least)
+        count = min(max(1, round(fraction * len((full_strata or strata)[label]))), len(members) - least)
         stay[label], taken[label] = train_test_split(members, test_size=count, random_state=seed)
     return stay, taken
 

@@ -109,16 +109,16 @@ def _text(source: pathlib.Path) -> str:
 def _lines(source: pathlib.Path, text: str) -> Sequence[tuple[int, list[str]]]:
     """Return the number and the cells of every line that is not empty."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t", strict=True)
-    found, line = [], 1
+    numbered_lines, line = [], 1
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                found.append((line, cells))
+                numbered_lines.append((line, cells))
             line = reader.line_num + 1
     except csv.Error as fault:
         wrong = f"{source} cannot be read from line {line} on ({fault})"
         raise DataError(f"{wrong}; close every double quote, and double those within a quoted cell") from fault
-    return found
+    return numbered_lines
 
 
 def _columns(source: pathlib.Path, cells: Sequence[str]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ _RIM = 1  # voxels that a scan is continued by, so that the outer half of its ou
 
 @dataclasses.dataclass(frozen=True)
 class GridFit:
-    """The way from a scan's voxels to those of the result: axes are turned first, then voxels found by an affine map.
+    """The map from a scan's voxels to those of the result: axes are turned first, then voxels follow from an affine map.
 
     Parameters
     ----------
@@ -114,19 +114,19 @@ def fitted(values: Array, fit: GridFit, order: int, outside: float = np.nan) -> 
     (D, H, W) array of float32 on the result's.
     """
     turned = orientations.apply_orientation(values, fit.ornt)
-    made = np.full(fit.shape, outside, np.float32)
+    grid_values = np.full(fit.shape, outside, np.float32)
     if fit.exact:
         source, target = _overlap(turned.shape, fit)
-        made[target] = turned[source]
-        return made
+        grid_values[target] = turned[source]
+        return grid_values
     factors = np.linalg.norm(fit.linear, axis=1)
     if order and (factors > 1 + SAME_SPACING).any():
         turned = ndimage.gaussian_filter(turned, np.maximum(0.0, (factors - 1) / 2), output=np.float32, mode="nearest")
     rimmed = np.pad(turned.astype(np.float32, copy=False), _RIM, mode="edge")
     diagonal = np.diag(fit.linear)
     matrix = diagonal if np.array_equal(fit.linear, np.diag(diagonal)) else fit.linear  # scipy is faster with a diagonal
-    ndimage.affine_transform(rimmed, matrix, fit.offset + _RIM, fit.shape, made, order, "constant", outside)
-    return made
+    ndimage.affine_transform(rimmed, matrix, fit.offset + _RIM, fit.shape, grid_values, order, "constant", outside)
+    return grid_values
 
 
 def _overlap(shape: Sequence[int], fit: GridFit) -> tuple[tuple[slice, ...], tuple[slice, ...]]:

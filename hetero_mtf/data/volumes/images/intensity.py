@@ -104,11 +104,11 @@ def normalised(values: Array, inside: Array, masked: bool, normalisation: str, w
         remedy = "use another normalisation or mask, or a larger shape"
         raise DataError(f"{what} cannot be normalised by {normalisation}, its voxels that count differ by {scale:g}; {remedy}")
     rest = 0.0 if masked else (counted.min() - low) / scale
-    made = np.full(values.shape, rest, np.float32)
-    made[inside] = (counted - low) / scale
+    scaled = np.full(values.shape, rest, np.float32)
+    scaled[inside] = (counted - low) / scale
     if normalisation == "percentile":
-        np.clip(made, 0, 1, out=made)
-    return made
+        np.clip(scaled, 0, 1, out=scaled)
+    return scaled
 
 
 def _low_and_scale(counted: Array, normalisation: str) -> tuple[float, float]:

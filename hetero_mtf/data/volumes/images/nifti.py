@@ -41,7 +41,7 @@ class Volume:
     values : (D, H, W) array of float32.
     affine : (4, 4) array of float64: voxel indices to mm in the scanner, x to the right, y to the front, z up.
     notes : what had to be done or assumed.
-    content : digest of the values, "" where nobody has taken it.
+    content : digest of the values, "" where it was not taken.
     """
 
     values: Array
@@ -64,13 +64,13 @@ def read_nifti(path: pathlib.Path, volume: int | None = None) -> Volume:
         If the file is missing, cut off, damaged, no NIfTI, of other than three dimensions, holds no plain real numbers, or does not
         say where its voxels lie.
     """
-    with _opened(path) as (image, mended):
+    with _opened(path) as (image, corrections):
         header = image.header
         taken, notes = _selection(path, header, volume)
-        affine, said = _affine(path, header)
+        affine, assumptions = _affine(path, header)
         with np.errstate(all="ignore"):
             values = np.asarray(image.dataobj[taken], np.float32)
-    return Volume(values, affine, (*mended, *notes, *said))
+    return Volume(values, affine, (*corrections, *notes, *assumptions))
 
 
 def read_grid(path: pathlib.Path) -> tuple[tuple[int, int, int], Array, Any]:
@@ -89,7 +89,7 @@ def read_grid(path: pathlib.Path) -> tuple[tuple[int, int, int], Array, Any]:
     DataError
         As `read_nifti`.
     """
-    with _opened(path, whole=False) as (image, _):
+    with _opened(path, to_end=False) as (image, _):
         _selection(path, image.header, 0)
         affine, _ = _affine(path, image.header)
         first = cast("tuple[int, int, int]", tuple(map(int, image.header.get_data_shape()[:3])))
@@ -97,19 +97,16 @@ def read_grid(path: pathlib.Path) -> tuple[tuple[int, int, int], Array, Any]:
 
 
 @contextlib.contextmanager
-def _opened(path: pathlib.Path, whole: bool = True) -> Iterator[tuple[Any, list[str]]]:
-    """Yield nibabel's image of a file and what it mended of the header; a packed file is read to its end after the block.
-
-    Its checksum is there.
-    """
+def _opened(path: pathlib.Path, to_end: bool = True) -> Iterator[tuple[Any, list[str]]]:
+    """Yield nibabel's image of a file and its corrections of the header; a packed file is read to its end, where its checksum is."""
     _check_name(path)
     packed = path.name.lower().endswith(".gz")
     try:
-        with open(path, "rb") as raw, _listening() as mended, contextlib.ExitStack() as stack:
+        with open(path, "rb") as raw, _listening() as corrections, contextlib.ExitStack() as stack:
             file = cast("BinaryIO", stack.enter_context(gzip.GzipFile(fileobj=raw)) if packed else raw)
             image = _image(path, file, os.fstat(raw.fileno()).st_size, packed)
-            yield image, mended
-            while whole and packed and file.read(_PIECE_BYTES):
+            yield image, corrections
+            while to_end and packed and file.read(_PIECE_BYTES):
                 pass
     except DataError:
         raise
@@ -222,7 +219,7 @@ def _unit(header: Any) -> str:
 def _qform(header: Any) -> tuple[Any, int]:
     try:
         return cast("tuple[Any, int]", header.get_qform(coded=True))
-    except ValueError:  # no quaternion of length one; with an sform nobody needs it
+    except ValueError:  # no quaternion of length one; with an sform it is not needed
         if int(header["sform_code"]) < 1:
             raise
         return None, 0
@@ -237,15 +234,15 @@ def _apart_mm(one: Array, other: Array, shape: tuple[int, ...]) -> float:
 def _check_affine(path: pathlib.Path, affine: Array) -> None:
     sizes_mm = np.sqrt((affine[:3, :3] ** 2).sum(axis=0))
     if not np.isfinite(affine).all():
-        raise DataError(f"{path} has an affine with NaN or infinite entries; set its sform anew")
+        raise DataError(f"{path} has an affine with NaN or infinite entries; correct its sform")
     if (sizes_mm < 1e-3).any() or (sizes_mm > 1e3).any():
         raise DataError(f"{path} has voxels of {_by(sizes_mm)} mm; correct the voxel sizes in its header")
     if abs(np.linalg.det(affine[:3, :3] / sizes_mm)) < 1e-3:
-        raise DataError(f"{path} has an affine whose axes lie in one plane; set its sform anew")
+        raise DataError(f"{path} has an affine whose axes lie in one plane; correct its sform")
 
 
 class _Listener(logging.Filter):
-    """Takes what nibabel logs of a header while this library reads it, to be said in notes rather than between other lines."""
+    """Collects what nibabel logs of a header while this library reads it, for the notes instead of the log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -257,7 +254,7 @@ class _Listener(logging.Filter):
         if heard is None:
             return True
         if record.levelno >= logging.WARNING:
-            heard.append(f"header mended: {record.getMessage()}")
+            heard.append(f"header corrected: {record.getMessage()}")
         return False
 
 

@@ -1,4 +1,4 @@
-"""Preprocessing: what turns a scan into the array a network sees; stored with the model and said in the log."""
+"""Preprocessing: what turns a scan into the array a network sees; stored with the model and written to the log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Preprocessing:
     spacing_mm : (3,) mm from voxel to voxel of the result; None keeps each scan's own.
     orientation : where the result's axes point to: one letter each of L or R, P or A, S or I.
     interpolation : order of the spline where the scan's grid is not the result's: 0 (nearest voxel) to 3.
-    normalisation : "zscore", "minmax", "percentile" (first and last) or "none"; reckoned over the mask, or else the scan's own voxels.
+    normalisation : "zscore", "minmax", "percentile" (first and last) or "none"; computed over the mask, or else the scan's own voxels.
     mask : what is kept, all else becomes 0: "none" keeps all, "nonzero", "otsu" (head, not background), "table" (files of its own).
     volume : which volume of a file with several to take, from 0; None refuses such files.
     nan_share : part of a scan's voxels that may be NaN or infinite; they become 0.
@@ -117,8 +117,8 @@ class Preprocessing:
         """
         names = [field.name for field in dataclasses.fields(cls)]
         if not isinstance(document, Mapping) or set(document) != set(names):
-            found = sorted(map(str, document)) if isinstance(document, Mapping) else value_text(document)
-            raise DataError(f"the stored preprocessing has {found} and not the entries {', '.join(names)}; train again")
+            entries = sorted(map(str, document)) if isinstance(document, Mapping) else value_text(document)
+            raise DataError(f"the stored preprocessing has {entries} and not the entries {', '.join(names)}; train again")
         listed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
         return cls(**listed)
 

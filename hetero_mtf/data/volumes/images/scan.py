@@ -68,8 +68,8 @@ def read_scan(path: str | os.PathLike[str], steps: Preprocessing, mask: str | os
     kept = _mask(source, values, volume.affine, steps, mask)
     if kept is not None:
         inside &= fitted(kept.astype(np.float32), fit, order=0, outside=0.0) > 0.5
-    made = normalised(result, inside, kept is not None, steps.normalisation, str(source))
-    return Volume(made, fit.affine, (*volume.notes, *replaced, *fit.notes))
+    intensities = normalised(result, inside, kept is not None, steps.normalisation, str(source))
+    return Volume(intensities, fit.affine, (*volume.notes, *replaced, *fit.notes))
 
 
 def _mask(source: pathlib.Path, values: Array, affine: Array, steps: Preprocessing, path: str | os.PathLike[str] | None) -> Array | None:
@@ -142,8 +142,8 @@ def to_scan_space(values: Array, affine: Array, path: str | os.PathLike[str], in
     image = nibabel.Nifti1Image(np.asarray(values, np.float32), affine)
     moved = processing.resample_from_to(image, (shape, own_affine), order=1)
     own = np.asarray(moved.dataobj, np.float32)
-    made = nibabel.Nifti1Image(own if inside is None else np.where(inside, own, np.float32(0)), own_affine)
-    made.set_sform(own_affine, int(header["sform_code"]) or int(header["qform_code"]) or 1)
-    made.set_qform(own_affine, int(header["qform_code"]) or int(header["sform_code"]) or 1, strip_shears=True)
-    made.header.set_xyzt_units("mm")
-    return made
+    overlay = nibabel.Nifti1Image(own if inside is None else np.where(inside, own, np.float32(0)), own_affine)
+    overlay.set_sform(own_affine, int(header["sform_code"]) or int(header["qform_code"]) or 1)
+    overlay.set_qform(own_affine, int(header["qform_code"]) or int(header["sform_code"]) or 1, strip_shears=True)
+    overlay.header.set_xyzt_units("mm")
+    return overlay

@@ -33,8 +33,8 @@ def test_one_class_no_class_and_classes_without_usable_scans_are_faults() -> Non
         "dx: every label is 'AD' and a classifier needs two classes; add scans of another"
     ]
     assert texts(spread_faults("dx", ("AD", "NC", "XX"), {**both, "NC": ["c", "d"]}, both)) == [
-        "dx: class 'NC' is empty, its 2 participants have no usable scan; mend its scans, or take the class out of the table",
-        "dx: class 'XX' is empty, no row has it; mend its scans, or take the class out of the table",
+        "dx: class 'NC' is empty, its 2 participants have no usable scan; fix its scans, or take the class out of the table",
+        "dx: class 'XX' is empty, no row has it; fix its scans, or take the class out of the table",
     ]
 
 

@@ -55,7 +55,7 @@ def test_every_fault_of_the_table_is_in_one_report(tmp_path: pathlib.Path) -> No
     rows += [("sub-08", "MCI", "h.nii"), ("sub-09", "ad", "b.nii"), ("sub-10", "NC", "x.nii", "extra")]
     message = refused(write_table(tmp_path, *rows))
     assert message.splitlines() == [
-        f"{tmp_path}/participants.tsv has 11 faults; mend the table:",
+        f"{tmp_path}/participants.tsv has 11 faults; fix the table:",
         "  line 2 (sub-01): line 9 is of the same participant and session; keep one of them",
         f"  line 3 (sub-02): its file {tmp_path}/b.nii is that of line 11 (sub-09); one scan cannot be of two, correct the path",
         "  line 6 (nobody): participant_id is '', which stands for unknown; write it, or leave the row out",
@@ -65,7 +65,7 @@ def test_every_fault_of_the_table_is_in_one_report(tmp_path: pathlib.Path) -> No
         f"  line 11 (sub-09): its file {tmp_path}/b.nii is that of line 3 (sub-02); one scan cannot be of two, correct the path",
         "  line 12: it has 4 cells and the header 3; put one tab between two cells",
         "  labels 'AD', 'ad' differ in writing only; write them alike",
-        "  diagnosis: class 'ad' is empty, its 1 participant has no usable scan; mend its scans, or take the class out of the table",
+        "  diagnosis: class 'ad' is empty, its 1 participant has no usable scan; fix its scans, or take the class out of the table",
         "  diagnosis: labels 'AD' (of sub-04), 'MCI' (of sub-08), 'NC' (of sub-03) occur with one usable participant only, and training "
         "and testing need 2; correct a misspelt label, add participants, or take the row out of the table",
     ]

@@ -53,7 +53,7 @@ def test_every_fault_is_named_at_once(tmp_path: pathlib.Path) -> None:
     with pytest.raises(DataError) as caught:
         read_split(path, PEOPLE)
     head, *faults = str(caught.value).splitlines()
-    assert head == f"{path} has 8 faults; mend the file, or take it away and let the split be drawn:"
+    assert head == f"{path} has 8 faults; fix the file, or take it away and let the split be drawn:"
     assert [fault.strip() for fault in faults] == [
         "split.json: test[1]: is 5, must be a text; correct it",
         "split.json: seeds: is not known; correct it",

@@ -37,7 +37,7 @@ def test_a_file_of_another_draw_is_refused(people: Participants, tmp_path: pathl
         "split.json: its seed is 0 and 1 was asked for; leave the option out, or name another file",
         "split.json: its fold is 2 and 3 was asked for; leave the option out, or name another file",
     ]
-    with pytest.raises(DataError, match="split.json has 2 faults; mend the file, or take it away"):
+    with pytest.raises(DataError, match="split.json has 2 faults; fix the file, or take it away"):
         asked.split(people, people)
 
 

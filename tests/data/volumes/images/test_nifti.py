@@ -225,7 +225,7 @@ def test_an_impossible_quaternion_matters_only_without_an_sform(tmp_path: pathli
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ((float("nan"), 0, 0, 0), "has an affine with NaN or infinite entries; set its sform anew"),
+        ((float("nan"), 0, 0, 0), "has an affine with NaN or infinite entries; correct its sform"),
         ((0, 2, 0, 0), "has voxels of 0 x 2.82843 x 2 mm; correct the voxel sizes"),
         ((1e6, 0, 0, 0), "has voxels of 1e+06 x 2 x 2 mm"),
     ],
@@ -236,7 +236,7 @@ def test_an_affine_that_cannot_be_is_refused(tmp_path: pathlib.Path, row: tuple[
 
 def test_axes_in_one_plane_are_refused(tmp_path: pathlib.Path) -> None:
     path = patched(write_scan(tmp_path / "a.nii"), (SFORM, "<8f", (2, 2, 0, 0, 2, 2, 0, 0)))
-    assert "has an affine whose axes lie in one plane; set its sform anew" in refused(path)
+    assert "has an affine whose axes lie in one plane; correct its sform" in refused(path)
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("meter", 1000.0), ("micron", 0.001), ("mm", 1.0), ("unknown", 1.0)])
@@ -261,7 +261,7 @@ def test_what_nibabel_mends_of_a_header_is_noted_and_not_logged(tmp_path: pathli
     path = patched(write_scan(tmp_path / "a.nii"), (PIXDIM + 4, "<3f", (-2, 2, 2)))
     with caplog.at_level(logging.DEBUG):
         volume = read_nifti(path)
-    assert volume.notes == ("header mended: pixdim[1,2,3] should be positive; setting to abs of pixdim values",)
+    assert volume.notes == ("header corrected: pixdim[1,2,3] should be positive; setting to abs of pixdim values",)
     assert not caplog.records
     with caplog.at_level(logging.DEBUG):
         nibabel.load(path)

@@ -167,9 +167,7 @@ def test_a_layer_of_ones_own_has_its_options_and_variables_in_the_graph() -> Non
 
 def test_a_layer_of_ones_own_that_is_not_registered_is_refused_with_the_way_out() -> None:
     del KINDS["mine>Gain"]
-    with pytest.raises(
-        UnsupportedError, match="layer gain is a mine>Gain, which is not supported; describe it with hetero_mtf.l"
-    ):
+    with pytest.raises(UnsupportedError, match="layer gain is a mine>Gain, which is not supported; describe it with hetero_mtf.l"):
         layer_graph(_net())
 
 

@@ -19,7 +19,7 @@ from typing import BinaryIO
 from hetero_mtf.errors import HeteroError
 
 _DIGITS = 12  # hexadecimal, of a scratch file's name
-_ENDS = re.compile(rf"[0-9a-f]{{{_DIGITS}}}(\.\w+)?")
+_NAME_SUFFIX = re.compile(rf"[0-9a-f]{{{_DIGITS}}}(\.\w+)?")
 
 
 def open_scratch(target: pathlib.Path, suffix: str, mode: int) -> BinaryIO:
@@ -56,7 +56,7 @@ def remove_abandoned(target: pathlib.Path) -> None:
     start = f".{target.name}."
     with contextlib.suppress(OSError):
         for name in os.listdir(target.parent):  # a folder may have very many
-            if name.startswith(start) and _ENDS.fullmatch(name, len(start)):
+            if name.startswith(start) and _NAME_SUFFIX.fullmatch(name, len(start)):
                 _remove_unlocked(target.parent / name)
 
 

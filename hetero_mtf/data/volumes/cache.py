@@ -40,7 +40,6 @@ class VolumeCache:
     Parameters
     ----------
     folder : where entries are kept, made if need be; None keeps none, so that every volume is decoded each time.
-    steps : the preprocessing.
 
     Attributes
     ----------
@@ -59,10 +58,6 @@ class VolumeCache:
 
     def get(self, scan: Scan) -> Array:
         """Return a scan as a network sees it, without its channel axis.
-
-        Parameters
-        ----------
-        scan : which.
 
         Returns
         -------
@@ -83,10 +78,6 @@ class VolumeCache:
 
     def volume(self, scan: Scan) -> Volume:
         """Return a scan as `get` does, with its affine, what was noted when it was decoded, and the digest that was taken then.
-
-        Parameters
-        ----------
-        scan : which.
 
         Raises
         ------

@@ -164,7 +164,6 @@ def check_scans(
 
     Parameters
     ----------
-    participants : the scans.
     cache : where volumes come from and are kept.
     workers : threads that read.
     advance : told the key of every scan that was looked at.

@@ -43,10 +43,6 @@ class VolumeRecord:
         """Return whether a table is the one that was trained with, wherever it is now and whichever rows were added or removed.
 
         It is if it has participants of the split, and the same entries for each of their scans as then.
-
-        Parameters
-        ----------
-        participants : the table.
         """
         if self.scans:
             now = scan_digests(participants, self.split)
@@ -68,7 +64,6 @@ def scan_digests(participants: Participants, split: Split) -> tuple[str, ...]:
 
     Parameters
     ----------
-    participants : the table.
     split : whose scans count; rows of others do not.
     """
     known = {participant for part in split.parts.values() for participant in part}

@@ -24,7 +24,6 @@ def leaks(split: Split, participants: Participants) -> list[str]:
 
     Parameters
     ----------
-    split : Split.
     participants : the table; files that cannot be read are passed over, whatever reads the scans reports them.
     """
     part = {who: name for name, ids in split.parts.items() for who in ids}

@@ -67,7 +67,6 @@ def check_split(
 
     Parameters
     ----------
-    split : Split.
     participants : the whole table.
     usable : the scans that can be read; None: all.
     unread : parts that could not be read in full, and are not checked for what they lack.
@@ -89,13 +88,7 @@ def check_split(
 
 
 def split_notes(split: Split, participants: Participants) -> list[str]:
-    """Return notes on a split: participants in no part, and how those with several labels were counted.
-
-    Parameters
-    ----------
-    split : Split.
-    participants : the table.
-    """
+    """Return notes on a split: participants in no part, and how those with several labels were counted."""
     placed = {i for ids in split.parts.values() for i in ids}
     left = [i for i in participants.ids if i not in placed]
     notes = [f"{len(left)} of {len(participants.ids)} participants are in no part and left out: {_some(left)}"] if left else []
@@ -108,12 +101,7 @@ def split_notes(split: Split, participants: Participants) -> list[str]:
 
 
 def shared_participants(split: Split) -> list[str]:
-    """Return for every two parts the participants that are in both, as text; none where nothing leaks.
-
-    Parameters
-    ----------
-    split : Split.
-    """
+    """Return for every two parts the participants that are in both, as text; none where nothing leaks."""
     names = list(split.parts)
     pairs = [(first, second) for at, first in enumerate(names) for second in names[at + 1 :]]
     both = {pair: sorted(set(split.parts[pair[0]]) & set(split.parts[pair[1]])) for pair in pairs}

@@ -126,7 +126,6 @@ class KnownSplit:
 
     Parameters
     ----------
-    known : Split.
     origin : where it comes from, for messages.
     """
 
@@ -147,12 +146,6 @@ class KnownSplit:
 
 
 def copied(split: Split, participants: Participants) -> list[str]:
-    """Return which scans of different parts are copies of each other, as faults.
-
-    Parameters
-    ----------
-    split : Split.
-    participants : the table.
-    """
+    """Return which scans of different parts are copies of each other, as faults."""
     shared = set(shared_participants(split))
     return [f"{text}; leave out one of the rows" for text in leaks(split, participants) if text not in shared]

@@ -67,12 +67,7 @@ class Split:
 
 
 def participant_labels(participants: Participants) -> dict[str, tuple[str, ...]]:
-    """Return the labels of each participant that has one, the one with the fewest participants first.
-
-    Parameters
-    ----------
-    participants : the table.
-    """
+    """Return the labels of each participant that has one, the one with the fewest participants first."""
     by_participant: dict[str, dict[str, None]] = {}
     for scan in participants.scans:
         if scan.label in participants.classes:

@@ -11,7 +11,7 @@ class HeteroError(ValueError):
 
 
 class UnsupportedError(HeteroError):
-    """A model, layer or option asks for something that is not supported yet."""
+    """A model, layer or option needs something that is not supported yet."""
 
 
 class LayoutError(HeteroError):

@@ -33,7 +33,7 @@ def replace_file(path: str | os.PathLike[str], suffix: str = "", sweep: bool = T
     Parameters
     ----------
     path : path of the file to write or replace.
-    suffix : end of the name that the file has meanwhile, for writers who go by it.
+    suffix : end of the name that the file has meanwhile, for writers that need one.
     sweep : whether to remove what killed processes left, for which the whole folder is listed.
 
     Raises

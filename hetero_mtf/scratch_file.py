@@ -1,7 +1,7 @@
 """Scratch files and writers' locks beside a file: locked while their process lives, so that what a killed one left is known and removed.
 
 The locks are those of flock(2). The kernel releases one when its process ends, however it ends, and a file whose lock can be taken
-belongs to nobody any more. On a file system without such locks nothing is locked and nothing is removed.
+has no owner any more. On a file system without such locks nothing is locked and nothing is removed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def open_scratch(target: pathlib.Path, suffix: str, mode: int) -> BinaryIO:
     Parameters
     ----------
     target : the file that it is to replace.
-    suffix : end of its name, where its writer wants one.
+    suffix : end of its name; may be empty.
     mode : its permissions, before the user's mask is taken off.
 
     Raises
@@ -84,7 +84,7 @@ def sole_writer(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            lock.unlink()  # before the lock is released: whoever waits for it then finds that it has no name
+            lock.unlink()  # before the lock is released: a process that waits for it then sees that it has no name
         os.close(descriptor)
 
 

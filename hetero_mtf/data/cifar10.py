@@ -36,7 +36,7 @@ def load_cifar10(folder: str, dtype: str) -> Dataset:
     Raises
     ------
     DataError
-        If files are missing (all are named), truncated, or not what their name says.
+        If files are missing (all are named), truncated, or not of the form in their name.
     """
     place, ending = _find(pathlib.Path(folder))
     read: Callable[[pathlib.Path], Batch] = _read_binary if ending else _read_python

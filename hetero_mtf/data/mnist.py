@@ -38,7 +38,7 @@ def load_mnist(folder: str, dtype: str) -> Dataset:
     Raises
     ------
     DataError
-        If files are missing (all are named), truncated, or not what their name says.
+        If files are missing (all are named), truncated, or not of the form in their name.
     """
     paths = _find(pathlib.Path(folder))
     arrays = {stem: read_idx(paths[stem], DIMENSIONS[stem.split("-")[1]]) for stem in STEMS}
@@ -52,7 +52,7 @@ def load_mnist(folder: str, dtype: str) -> Dataset:
 
 
 def mnist_files(folder: str) -> tuple[pathlib.Path, ...]:
-    """Return the files of MNIST that are in a folder, under each name that `load_mnist` knows.
+    """Return the files of MNIST that are in a folder, under each name that `load_mnist` accepts.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _read(file: BinaryIO, path: pathlib.Path, dimensions: int) -> Array:
         raise DataError(f"{path} is truncated: expected a header of {4 * (1 + dimensions)} bytes, found {len(header)}; {REMEDY}")
     magic, *shape = struct.unpack(f">{1 + dimensions}I", header)
     if magic != expected:
-        raise DataError(f"{path} is not the IDX file its name says: expected magic number {expected}, found {magic}; {REMEDY}")
+        raise DataError(f"{path} is not the IDX file of its name: expected magic number {expected}, found {magic}; {REMEDY}")
     length = int(np.prod(shape, dtype=object))
     body = _at_most(file, length + 1)
     if len(body) != length or not length:
@@ -129,6 +129,6 @@ def _at_most(file: BinaryIO, limit: int) -> bytes:
     pieces = [b"piece"]
     room = limit
     while room and pieces[-1]:
-        pieces.append(file.read(min(room, PIECE_BYTES)))  # never what a damaged header asks for at once
+        pieces.append(file.read(min(room, PIECE_BYTES)))  # a damaged header may give a huge length
         room -= len(pieces[-1])
     return b"".join(pieces[1:])

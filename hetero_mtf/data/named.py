@@ -59,7 +59,7 @@ def load(name: str, *, dtype: str = "float32") -> Dataset:
         raise DataError(f"there is no data set {name!r}; use one of {forms}, {VOLUMES}:TABLE")
     form, loader = FORMS[kind]
     if (kind in PLACED and not place) or (kind == "digits" and colon) or (colon and not place):
-        raise DataError(f"data set {name!r} is not complete or says too much; write {form}")
+        raise DataError(f"data set {name!r} is incomplete or has a part too many; write {form}")
     return loader(place, dtype)
 
 

@@ -1,4 +1,4 @@
-"""Reading a pickle that holds plain data only, without running anything it says."""
+"""Reads a pickle that holds plain data only, without running code from it."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Prefetcher:
             for batch in self._batches:
                 if not self._put(batch):
                     break
-        except BaseException as fault:  # also SystemExit in a user's generator: the consumer must hear of it
+        except BaseException as fault:  # also SystemExit in a user's generator: the consumer must get it
             self._fault = fault
         finally:
             self._end()

@@ -24,7 +24,7 @@ class BatchSource(abc.ABC):
     restored there gives an epoch without batches and then steps on. Leaving an iteration early loses nothing: the next one goes on
     where it stopped.
 
-    It counts how long whoever iterates has waited for batches: what the data cost beyond the time they were prepared in anyway.
+    It measures the time waited for batches: what the data cost beyond the time in which they were prepared meanwhile.
 
     Close a source when done with it, or use it in a with-statement: its thread ends then.
     """

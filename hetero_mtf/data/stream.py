@@ -69,7 +69,7 @@ def _needs_arguments(function: Callable[..., Any]) -> bool:
         inspect.signature(function).bind()
     except TypeError:
         return True
-    except ValueError:  # no signature to be had: let the call tell
+    except ValueError:  # without a signature only the call shows it
         return False
     return False
 

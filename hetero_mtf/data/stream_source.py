@@ -67,7 +67,7 @@ class StreamSource(BatchSource):
 
     @property
     def batches_per_epoch(self) -> int | None:
-        """Batches in a whole epoch, or None where only drawing them tells."""
+        """Batches in a whole epoch, or None where that is not known beforehand."""
         return self._steps or self._stream.length
 
     def _prepare(self, epoch: int, batch: int, sample: int) -> Iterator[Batch]:

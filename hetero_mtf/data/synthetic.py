@@ -17,7 +17,7 @@ FORM = re.compile(r"(\d+)x(\d+)x(\d+):(\d+):(\d+)")
 
 
 def load_synthetic(form: str, dtype: str) -> Dataset:
-    """Return seeded images that a network can learn to tell apart.
+    """Return seeded images that a network can learn to classify.
 
     An image of class c is m_c + n: m_c the class's own pattern and n noise, both of independent standard normal values, so any
     two classes lie sqrt(2 * height * width * channels) apart on average.

@@ -155,7 +155,7 @@ class LayerGraph:
         graph = cls(tuple(_layer(entry) for entry in document["layers"]), document["dtype"], tuple(document["outputs"]))
         digest = document["digest"]
         if digest != graph.digest:
-            raise HeteroError(f"the network description has digest {graph.digest}, its file says {digest}; calibrate again")
+            raise HeteroError(f"the network description has digest {graph.digest} and its file {digest}; calibrate again")
         return graph
 
 

@@ -37,7 +37,7 @@ class LayerKind(abc.ABC):
     mixes : whether a kernel mixes input channels, so that column and row layouts exist.
     merges : whether all inputs must be split alike for the "split" layout.
     mixes_samples : whether a sample's output depends on other samples, so that the batch must be whole.
-    needs_flat : whether a flattened input must be whole, since its dimensions are told apart.
+    needs_flat : whether a flattened input must be whole, since its dimensions are treated differently.
     ignored_variables : names of variables of the Keras layer that do not enter what it computes.
     backward : what the backward pass needs, see `needs`.
     """
@@ -80,7 +80,7 @@ class LayerKind(abc.ABC):
         return {key: _plain(config.get(key)) for key in self.kept}
 
     def of(self, attributes: Mapping[str, Any]) -> LayerKind:
-        """Return the kind that a layer with these attributes is: itself, unless they decide how its channels are mixed."""
+        """Return the kind of a layer with these attributes: this one, unless they decide how its channels are mixed."""
         return self
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From a Keras model to a LayerGraph, refusing by name whatever would not be honoured."""
+"""Reads a Keras model as a LayerGraph; what would not be honoured is refused by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hetero_mtf.layers.kind import LayerKind
 
 
 def kind_of(layer: Layer) -> LayerKind:
-    """Return what is known of the kind of `layer`.
+    """Return the description of the kind of `layer`.
 
     Raises
     ------
@@ -27,10 +27,10 @@ def kind_of(layer: Layer) -> LayerKind:
 
 
 def _unknown(name: str, kind: str) -> UnsupportedError:
-    words = f"layer {name} is a {kind}, which is not supported"
+    wrong = f"layer {name} is a {kind}, which is not supported"
     if kind.isidentifier():
-        return UnsupportedError(f"{words}; supported are {', '.join(KINDS)}")
-    return UnsupportedError(f"{words}; describe it with hetero_mtf.layers.register, for a class that is registered with Keras")
+        return UnsupportedError(f"{wrong}; supported are {', '.join(KINDS)}")
+    return UnsupportedError(f"{wrong}; describe it with hetero_mtf.layers.register, for a class that is registered with Keras")
 
 
 def layer_graph(model: Any) -> LayerGraph:
@@ -166,5 +166,5 @@ def _check_live(layer: str, name: str, variable: Any, factor: float) -> None:
     regularizer = getattr(variable, "regularizer", None)
     actual = 0.0 if regularizer is None else getattr(regularizer, "l2", None)
     if actual != factor:
-        words = f"layer {layer} has a {name} with the regularizer {regularizer!r}, its options say L2 of {factor:g}"
-        raise UnsupportedError(f"{words}; give the regularizer when the layer is made")
+        wrong = f"layer {layer} has a {name} with the regularizer {regularizer!r} and its options L2 of {factor:g}"
+        raise UnsupportedError(f"{wrong}; give the regularizer when the layer is made")

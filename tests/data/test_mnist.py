@@ -62,7 +62,7 @@ def test_a_missing_folder_is_named(tmp_path: pathlib.Path) -> None:
         (lambda body: body[:9], "is truncated: expected a header of 16 bytes, found 9; fetch the file again"),
         (lambda body: body[:-7], r"wrong length: its header says \[6, 5, 4\], expected 120 bytes after it, found 113; fetch"),
         (lambda body: body + b"x", "expected 120 bytes after it, found more than 120; fetch"),
-        (lambda body: b"\x00\x00\x08\x01" + body[4:], "is not the IDX file its name says: expected magic number 2051, found 2049; fetch"),
+        (lambda body: b"\x00\x00\x08\x01" + body[4:], "is not the IDX file of its name: expected magic number 2051, found 2049; fetch"),
         (lambda body: b"<html>" * 30, "expected magic number 2051, found"),
         (lambda body: idx(np.zeros((0, 5, 4))), r"header says \[0, 5, 4\], expected 0 bytes"),
         (lambda body: body[:4] + b"\xff" * 12 + body[16:], "expected 79228162458924105385300197375 bytes after it, found 120"),

@@ -13,10 +13,10 @@ from hetero_mtf.errors import DataError
         ("", r"there is no data set ''; use one of"),
         ("imagenet", r"CLASSES:COUNT, nifti:TABLE"),
         ("nifti:people.tsv", r"'nifti:people.tsv' is a table of scans, which are not read at once; open it with .*open_volumes"),
-        ("mnist", r"data set 'mnist' is not complete or says too much; write mnist:DIR"),
-        ("cifar10:", r"data set 'cifar10:' is not complete or says too much; write cifar10:DIR"),
+        ("mnist", r"data set 'mnist' is incomplete or has a part too many; write mnist:DIR"),
+        ("cifar10:", r"data set 'cifar10:' is incomplete or has a part too many; write cifar10:DIR"),
         ("npz", r"write npz:FILE"),
-        ("digits:8", r"data set 'digits:8' is not complete or says too much; write digits"),
+        ("digits:8", r"data set 'digits:8' is incomplete or has a part too many; write digits"),
         ("synthetic:", r"write synthetic or synthetic:HxWxC:CLASSES:COUNT"),
     ],
 )

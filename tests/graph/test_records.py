@@ -108,5 +108,5 @@ def test_a_damaged_description_is_refused(document: dict[str, Any]) -> None:
 
 
 def test_a_description_that_does_not_fit_its_digest_is_refused() -> None:
-    with pytest.raises(HeteroError, match="the network description has digest .*, its file says .*; calibrate again"):
+    with pytest.raises(HeteroError, match="the network description has digest .* and its file .*; calibrate again"):
         LayerGraph.from_json(_damaged("layers", 1, "flops", value=7))

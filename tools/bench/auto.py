@@ -148,9 +148,7 @@ def _shares(text: str) -> list[float]:
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--part", type=click.Choice(["all", "efficiency", "comparison"]), default="all", show_default=True, help="What to measure."
-)
+@click.option("--part", type=click.Choice(["all", "efficiency", "comparison"]), default="all", show_default=True, help="What to measure.")
 @click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
 @click.option("--batch", type=click.IntRange(1), help="Samples a step, for efficiency.  [default: as each network is usually trained]")

@@ -88,9 +88,7 @@ def held_apart(cluster_text: str, mode: str) -> dict[str, Any]:
 
 @click.command()
 @click.option("--cluster", "clusters", multiple=True, default=CLUSTERS, show_default=True, help="cluster, as hetero-mtf takes it")
-@click.option(
-    "--mode", "modes", multiple=True, type=click.Choice(MODES), default=MODES, show_default=True, help="what the batches are for"
-)
+@click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), default=MODES, show_default=True, help="what the batches are for")
 @click.option("--json", "path", default=None, help="file for the figures; none by default")
 def main(clusters: tuple[str, ...], modes: tuple[str, ...], path: str | None) -> None:
     """Measure the memory of trainers that see many batch sizes."""

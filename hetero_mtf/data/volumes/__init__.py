@@ -19,7 +19,7 @@ A cohort of four, here of noise:
 ...     rows.append(f"sub-{number}\\t{diagnosis}\\t{number}.nii.gz")
 >>> count = table.write_text("\\n".join(rows))
 
-Without a cache use `VolumeCache(None, steps)`; `CohortOptions` says how the table is taken: which column, whether bad scans are left out.
+Without a cache use `VolumeCache(None, steps)`; `CohortOptions` sets how the table is read: which column, whether bad scans are left out.
 
 >>> steps = Preprocessing((12, 12, 12), spacing_mm=(3, 3, 3))
 >>> place, notes = cache_folder(table, {})

@@ -25,7 +25,7 @@ def cache_folder(
     Parameters
     ----------
     table : the table of participants.
-    variables : environment variables; XDG_CACHE_HOME and HOME say where caches go.
+    variables : environment variables; XDG_CACHE_HOME and HOME give the user's folder for caches.
     wanted : a folder the user asked for; nothing else is tried then.
 
     Raises
@@ -42,7 +42,7 @@ def cache_folder(
     for place in cache_places(table, variables):
         reason = _refusal(place)
         if not reason:
-            return place, tuple(f"{said}: the cache is kept in {place}" for said in reasons)
+            return place, tuple(f"{reason}: the cache is kept in {place}" for reason in reasons)
         reasons.append(f"{place} cannot be written to ({reason})")
     raise DataError(f"the cache can be kept nowhere: {'; '.join(reasons)}; name a folder for it, or train without a cache")
 

@@ -15,7 +15,7 @@ from hetero_mtf.errors import DataError
 
 WORKERS = 2
 _NOTES = 20  # different notes in a log
-_ALIKE = 3  # notes that begin with the same word and are told one by one
+_ALIKE = 3  # notes that begin with the same word and are listed one by one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +110,7 @@ def open_cohort(
     cache : where volumes come from and are kept.
     options : how to take the table; None for the defaults.
     more : what else is to be in the report, such as the faults of a split: given the participants, those with faults included.
-    advance : told the key of every scan that was looked at, as by `hetero_mtf.report.progress`.
+    advance : called with the key of every scan that was looked at, as by `hetero_mtf.report.progress`.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def open_cohort(
 
 
 def _check_columns(participants: Participants, masks: bool) -> None:
-    """Refuse a column of paths, or of masks where they are wanted, of which not one can be used: a sentence says it for all rows."""
+    """Refuse a column of paths, or of masks where they are wanted, of which not one can be used, in one sentence for all rows."""
     table, scans = participants.path, participants.scans
     if len(scans) > 1 and not any(os.path.exists(scan.path) for scan in scans):
         origin = f"{table.parent}, the folder of the table{' and not of the file it links to' if table.is_symlink() else ''}"
@@ -166,7 +166,7 @@ def check_scans(
     ----------
     cache : where volumes come from and are kept.
     workers : threads that read.
-    advance : told the key of every scan that was looked at.
+    advance : called with the key of every scan that was looked at.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""VolumeRecord: what has to be kept of the volumes a network was trained on, to read others alike and to know who was trained on."""
+"""VolumeRecord: what is stored of the volumes a network was trained on: how they were read, and which participants were in which part."""
 
 from __future__ import annotations
 

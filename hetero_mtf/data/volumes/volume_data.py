@@ -35,7 +35,7 @@ class VolumeData(LabelledData):
     split : who is in which part.
     cache : gives the scans' arrays.
     augmentation : of the training part.
-    said : lines for the log, the leak check last.
+    log_lines : lines for the log, the leak check last.
     workers : threads that decode.
     dtype : "float32" or "float64", of the samples.
     class_weight : (classes,) how much a scan of each class counts in the loss of training; () for 1 each.
@@ -47,7 +47,7 @@ class VolumeData(LabelledData):
     split: Split
     cache: VolumeCache
     augmentation: Augmentation = Augmentation()
-    said: tuple[str, ...] = ()
+    log_lines: tuple[str, ...] = ()
     workers: int = WORKERS
     dtype: str = "float32"
     class_weight: tuple[float, ...] = ()
@@ -70,7 +70,7 @@ class VolumeData(LabelledData):
     @property
     def lines(self) -> tuple[str, ...]:
         """Lines for the log."""
-        return self.said
+        return self.log_lines
 
     @property
     def record(self) -> VolumeRecord:
@@ -151,7 +151,7 @@ def open_volumes(request: VolumeRequest, notes: Sequence[str] = (), advance: Cal
     ----------
     request : what is asked for.
     notes : further lines for the log.
-    advance : told the key of every scan that was looked at.
+    advance : called with the key of every scan that was looked at.
 
     Raises
     ------
@@ -168,9 +168,9 @@ def open_volumes(request: VolumeRequest, notes: Sequence[str] = (), advance: Cal
     split = choice.split(everybody[0], cohort.participants)
     weights = request.class_weight.numbers(cohort.participants.part(split.train))
     checked = (*split_notes(split, cohort.participants), leak_line(split, cohort.participants))
-    said = (*notes, *_lines(cohort, request, weights), *checked)
+    log_lines = (*notes, *_lines(cohort, request, weights), *checked)
     classes, how = len(cohort.participants.classes), (request.cohort.workers, request.dtype, weights)
-    return VolumeData(f"nifti:{request.table}", classes, cohort.participants, split, request.cache, request.augmentation, said, *how)
+    return VolumeData(f"nifti:{request.table}", classes, cohort.participants, split, request.cache, request.augmentation, log_lines, *how)
 
 
 def _lines(cohort: Cohort, request: VolumeRequest, weights: tuple[float, ...]) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ class Convolution(MixingKind):
     def kernel_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         channels, groups = inputs[0][-1], attributes.get("groups", 1)
         if channels % groups or attributes["filters"] % groups:
-            words = f"a {self.keras_class} has {groups} groups of {channels} channels and {attributes['filters']} filters"
-            raise UnsupportedError(f"{words}; choose groups that divide both")
+            wrong = f"a {self.keras_class} has {groups} groups of {channels} channels and {attributes['filters']} filters"
+            raise UnsupportedError(f"{wrong}; choose groups that divide both")
         return (*attributes["kernel_size"], channels // groups, attributes["filters"])
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:

@@ -129,7 +129,7 @@ def test_every_fault_of_a_file_is_named_with_its_path(profile: Profile, tmp_path
         "links[0].bandwidth_bytes_per_s: is 0, must be above zero",
         "links[1].source: is 7, there are 2 devices",
         "memory[0].free_bytes: is -1, must be zero or more",
-        f"graph: the network description has digest {profile.graph.digest}, its file says 000000000000",
+        f"graph: the network description has digest {profile.graph.digest} and its file 000000000000",
         "colour: is not known",
         "optimizer: is missing",
     ):

@@ -51,7 +51,7 @@ class Volume:
 
 
 def read_nifti(path: pathlib.Path, volume: int | None = None) -> Volume:
-    """Return the voxels of a file, scaled as its header says; NaN and infinity are left in.
+    """Return the voxels of a file, scaled as in its header; NaN and infinity are left in.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def read_nifti(path: pathlib.Path, volume: int | None = None) -> Volume:
     Raises
     ------
     DataError
-        If the file is missing, cut off, damaged, no NIfTI, of other than three dimensions, holds no plain real numbers, or does not
-        say where its voxels lie.
+        If the file is missing, cut off, damaged, no NIfTI, of other than three dimensions, holds no plain real numbers, or gives
+        no position of its voxels.
     """
     with _opened(path) as (image, corrections):
         header = image.header
@@ -194,14 +194,14 @@ def _affine(path: pathlib.Path, header: Any) -> tuple[Array, list[str]]:
     forms = {name: form for name, form in (("sform", header.get_sform(coded=True)), ("qform", _qform(header))) if form[1]}
     affine = np.array(header.get_best_affine(), np.float64)
     if not forms:
-        notes.append("the header says no orientation (sform and qform codes are 0): taken as nibabel does, left and right may be swapped")
+        notes.append("the header has no orientation (sform and qform codes are 0): taken as nibabel does, left and right may be swapped")
     elif len(forms) == 2:
         apart_mm = _apart_mm(forms["sform"][0], forms["qform"][0], header.get_data_shape()[:3])
         if apart_mm > FORM_TOLERANCE_MM:
             notes.append(f"sform and qform differ by up to {apart_mm:.3g} mm: sform taken")
     unit = _unit(header)
     if unit == "":
-        notes.append("the header's unit is none that NIfTI knows: taken as mm")
+        notes.append("the header's unit is none of NIfTI: taken as mm")
     if unit in _MM:
         affine[:3] *= _MM[unit]
         notes.append(f"the header's unit is {unit}: turned into mm")

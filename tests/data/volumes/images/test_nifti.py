@@ -201,7 +201,7 @@ def test_a_header_without_orientation_is_taken_with_a_warning_about_left_and_rig
     nibabel.save(image, tmp_path / "a.nii")
     volume = read_nifti(tmp_path / "a.nii")
     assert volume.notes == (
-        "the header says no orientation (sform and qform codes are 0): taken as nibabel does, left and right may be swapped",
+        "the header has no orientation (sform and qform codes are 0): taken as nibabel does, left and right may be swapped",
     )
     np.testing.assert_allclose(np.abs(np.diag(volume.affine)), [1, 2, 3, 1])
 
@@ -253,7 +253,7 @@ def test_units_of_the_header_become_millimetres(tmp_path: pathlib.Path, unit: st
 
 def test_a_unit_nobody_knows_is_noted(tmp_path: pathlib.Path) -> None:
     volume = read_nifti(patched(write_scan(tmp_path / "a.nii"), (UNITS, "<B", (7,))))
-    assert volume.notes == ("the header's unit is none that NIfTI knows: taken as mm",)
+    assert volume.notes == ("the header's unit is none of NIfTI: taken as mm",)
     np.testing.assert_allclose(volume.affine, AFFINE)
 
 

@@ -17,7 +17,7 @@ FOLDERS = {"": "cifar-10-batches-py", ".bin": "cifar-10-batches-bin"}
 PIXELS = 3 * 32 * 32
 CLASSES = 10
 REMEDY = "fetch the file again"
-Batch = tuple[Array, Array]
+_ImagesAndLabels = tuple[Array, Array]
 
 
 def load_cifar10(folder: str, dtype: str) -> Dataset:
@@ -39,7 +39,7 @@ def load_cifar10(folder: str, dtype: str) -> Dataset:
         If files are missing (all are named), truncated, or not of the form in their name.
     """
     place, ending = _find(pathlib.Path(folder))
-    read: Callable[[pathlib.Path], Batch] = _read_binary if ending else _read_python
+    read: Callable[[pathlib.Path], _ImagesAndLabels] = _read_binary if ending else _read_python
     batches = [read(place / f"{stem}{ending}") for stem in STEMS]
     uneven = [f"{stem}{ending} has {len(y)}" for stem, (_, y) in zip(STEMS[:-1], batches) if len(y) != len(batches[0][1])]
     if uneven:
@@ -78,7 +78,7 @@ def _find(folder: pathlib.Path) -> tuple[pathlib.Path, str]:
     return place, ending
 
 
-def _read_binary(path: pathlib.Path) -> Batch:
+def _read_binary(path: pathlib.Path) -> _ImagesAndLabels:
     try:
         body = np.frombuffer(path.read_bytes(), np.uint8)
     except OSError as fault:
@@ -89,7 +89,7 @@ def _read_binary(path: pathlib.Path) -> Batch:
     return rows[:, 1:], _labels(rows[:, 0], path)
 
 
-def _read_python(path: pathlib.Path) -> Batch:
+def _read_python(path: pathlib.Path) -> _ImagesAndLabels:
     document = read_plain_pickle(path)
     entries = {_text(key): value for key, value in document.items()} if isinstance(document, dict) else {}
     missing = [name for name in ("data", "labels") if name not in entries]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -137,10 +138,7 @@ def extent(shape: Shape) -> int:
     >>> extent((2, 3))
     6
     """
-    size = 1
-    for length in shape:
-        size *= length
-    return size
+    return math.prod(shape)
 
 
 def l2_factor(name: str, option: str, value: Any) -> float:

@@ -41,6 +41,11 @@ class Device:
     model: str = ""
     cores: int = 0
 
+    @property
+    def traits(self) -> tuple[str, str, str, float, str]:
+        """Name, kind, model, share and TensorFlow device, by which a device is recognised; its host may have a new name."""
+        return self.name, self.kind, self.model, self.share, self.tf_device
+
 
 @dataclasses.dataclass(frozen=True)
 class Link:

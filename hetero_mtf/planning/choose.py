@@ -1,4 +1,7 @@
-"""Strategies: ways to make a plan from a profile, and `plan`, which picks among them."""
+"""`plan` and `plan_if`: the plan of one strategy, or the cheapest plan of all strategies.
+
+Strategy "auto" minimises T(P) over the plans P of all strategies that fit in memory; T is the predicted seconds of a step.
+"""
 
 from __future__ import annotations
 
@@ -48,25 +51,25 @@ def plan(
     gradient_sync: str = "all_reduce",
     pipeline: PipelineOptions | None = None,
 ) -> Plan:
-    """Return the plan a strategy makes for the network and cluster of a profile.
+    """Return the plan of a strategy for the network and cluster of a profile.
 
     Parameters
     ----------
-    profile : Profile; neither the model nor its devices need be present.
-    batch_size : samples a step; None for that of the profile, the only one its curves hold for (`plan_if` extrapolates others).
+    profile : neither the model nor its devices need be present.
+    batch_size : samples a step; None for that of the profile, the only one for which its curves hold (`plan_if` extrapolates others).
     strategy : "single" (the fastest device alone), "equal" (filters split equally), "filters" (split by measured speed), "batch"
         (samples split), "hybrid" (samples up to the dense layers, hidden units in them), "grid" (samples along one axis of a mesh
-        and filters along the other, for four devices or more), "layers" (each layer as the layout program finds best), "pipeline"
+        and filters along the other, for four devices or more), "layers" (the optimal layout of each layer), "pipeline"
         (stages of layers, each on a device or a group), or "auto", the cheapest of those that fit in memory; a pipeline of a network
         with batch norm, whose statistics are then those of microbatches, only where `pipeline` asks for it or nothing else fits.
     optimizer : optimizer to train with, a name or a Keras optimizer; None for that of the profile.
     gradient_sync : "all_reduce" of gradients, or "butterfly_mixing" of weights, which is not synchronous and goes with strategy
         "batch" alone.
-    pipeline : what a pipeline is asked to be: its allocator, microbatches, stages and schedule; None for anything.
+    pipeline : options of a pipeline: its allocator, microbatches, stages and schedule; None for any.
 
     Returns
     -------
-    Plan with its prediction and what each device is worth; that of "auto" lists the strategies not taken, and why.
+    Plan with its prediction and the contribution of each device; that of "auto" lists the alternatives considered, with reasons.
 
     Raises
     ------
@@ -74,7 +77,7 @@ def plan(
         If the strategy or `gradient_sync` is unknown, the strategy has no plan for this network and cluster or does not go with
         `gradient_sync`, or no plan fits in memory.
     ProfileError
-        If it is no profile, was measured at another batch size or for another optimizer, or lacks a curve or link.
+        If the profile is none, was measured at another batch size or for another optimizer, or lacks a curve or link.
     """
     if not isinstance(profile, Profile):
         raise ProfileError(f"the profile is {profile!r:.60}, not a Profile; make one with hm.calibrate or read one with hm.Profile.load")
@@ -82,7 +85,7 @@ def plan(
     if strategy not in ("auto", PIPELINE, *STRATEGIES):
         raise PlanError(f"strategy {strategy!r} is unknown; use one of auto, {', '.join(STRATEGIES)}, {PIPELINE}")
     if pipeline is not None and strategy not in ("auto", PIPELINE):
-        raise PlanError(f"strategy {strategy} has no stages, so no pipeline can be asked for; use strategy {PIPELINE} or auto")
+        raise PlanError(f"strategy {strategy} takes no options of a pipeline; use strategy {PIPELINE} or auto")
     costs = Costs(profile)
     if gradient_sync != "all_reduce":
         return _mixing(costs, strategy, gradient_sync)
@@ -102,32 +105,26 @@ def plan_if(
     gradient_sync: str = "all_reduce",
     pipeline: PipelineOptions | None = None,
 ) -> Plan:
-    """Return the plan for a cluster that is otherwise than measured; it says what it supposes.
+    """Return the plan for a hypothetical cluster; it lists the changes.
 
     Parameters
     ----------
-    profile : Profile.
-    what_if : what is supposed; its batch size may be another than the profile's, whose times are then extrapolated.
+    what_if : hypothetical changes; a batch size that is not that of the profile has its times extrapolated.
     batch_size, strategy, gradient_sync, pipeline : as for `plan`.
 
     Raises
     ------
     PlanError, ProfileError
-        As `plan`, and if a device that is supposed to change is not in the profile.
+        As `plan`, and if a device of `what_if` is not in the profile.
     """
-    made = plan(what_if_profile(profile, what_if), batch_size, strategy, gradient_sync=gradient_sync, pipeline=pipeline)
-    return dataclasses.replace(made, what_if=what_if_clauses(profile, what_if))
+    hypothetical = plan(what_if_profile(profile, what_if), batch_size, strategy, gradient_sync=gradient_sync, pipeline=pipeline)
+    return dataclasses.replace(hypothetical, what_if=what_if_clauses(profile, what_if))
 
 
 def single(costs: Costs) -> Candidate:
-    """Return the device alone whose predicted step is shortest among those it fits on, or the one that lacks the least memory.
-
-    Parameters
-    ----------
-    costs : Costs of a profile.
-    """
+    """Return the plan on the one device with the shortest predicted step among those with enough memory, else with the least lack."""
     free = {pool.name: pool.free_bytes for pool in costs.profile.memory}
-    fastest: dict[int | None, int] = {}  # by the memory that is free for it: all devices hold as much
+    fastest: dict[int | None, int] = {}  # by free memory: the network needs as much on every device
     for device in np.argsort(costs.alone_s, kind="stable").tolist():
         fastest.setdefault(free.get(costs.profile.cluster.devices[device].pool), device)
     stages = [single_stage(costs.graph, device) for device in fastest.values()]
@@ -136,12 +133,7 @@ def single(costs: Costs) -> Candidate:
 
 
 def equal(costs: Costs) -> Candidate:
-    """Return the equal split of filters over all devices, columns and rows in pairs.
-
-    Parameters
-    ----------
-    costs : Costs of a profile.
-    """
+    """Return the equal split of filters over all devices, columns and rows in pairs."""
     stage = filter_stage(costs.graph, [1.0] * len(costs.profile.cluster.devices), "pairs")
     return Candidate(stage, predict(costs, stage))
 
@@ -155,8 +147,8 @@ STRATEGIES: Mapping[str, Strategy] = {
     "grid": best_grid,
     "layers": best_layers,
 }
-"""The one place to add a strategy of one stage; `auto` considers all of them, an earlier one first where two cost the same, and then
-the pipeline."""
+"""The one place to add a strategy of one stage. `auto` considers all of them, and then the pipeline; of two that cost the same it takes
+the earlier one."""
 
 
 def _check_asked(profile: Profile, batch_size: int | None, optimizer: object) -> None:
@@ -174,7 +166,7 @@ def _check_asked(profile: Profile, batch_size: int | None, optimizer: object) ->
 
 
 def _mixing(costs: Costs, strategy: str, gradient_sync: str) -> Plan:
-    """Return the batch split whose devices mix their weights."""
+    """Return the plan of the batch split whose devices mix their weights."""
     if gradient_sync not in GRADIENT_SYNCS:
         raise PlanError(f"gradient_sync {gradient_sync!r} is unknown; use one of {', '.join(GRADIENT_SYNCS)}")
     if strategy not in ("auto", "batch"):
@@ -189,49 +181,46 @@ def _fitting(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
     lack = lack_of_memory(profile, candidate.stage)
     if lack:
         raise PlanError(f"the plan by strategy {strategy} {lack}; use a smaller batch or another strategy")
-    return _made(profile, strategy, candidate)
+    return _plan(profile, strategy, candidate)
 
 
-def _cheapest(costs: Costs, wish: PipelineOptions | None) -> Plan:
+def _cheapest(costs: Costs, options: PipelineOptions | None) -> Plan:
     """Return the cheapest plan of all that fit; a pipeline where it is predicted to be faster, or nothing else fits.
 
-    Batch norm takes the statistics of microbatches, not those of the batch that one device would take: then a pipeline has to be asked for.
+    In a pipeline, batch norm has the statistics of microbatches instead of those of the batch: then a pipeline needs `options`.
     """
     try:
         best = _cheapest_of_one_stage(costs)
     except PlanError:
-        piped = _pipeline(costs, wish, math.inf)
+        piped = _pipeline(costs, options, math.inf)
         if isinstance(piped, Plan):
             return piped
         raise
-    piped = _pipeline(costs, wish, best.predicted.step_s if best.predicted is not None and wish is None else math.inf)
+    piped = _pipeline(costs, options, best.predicted.step_s if best.predicted is not None and options is None else math.inf)
     if isinstance(piped, Alternative):
         return dataclasses.replace(best, alternatives=(*best.alternatives, piped))
     assert best.predicted is not None and piped.predicted is not None
-    if piped.predicted.step_s >= best.predicted.step_s or (wish is None and _mixes_samples(costs.graph)):
+    if piped.predicted.step_s >= best.predicted.step_s or (options is None and _mixes_samples(costs.graph)):
         lost = pipeline_alternative(piped, best.predicted.step_s, best.strategy)
         return dataclasses.replace(best, alternatives=(*best.alternatives, lost))
     beaten = Alternative(best.strategy, best.predicted.step_s, _times(best.predicted, piped.predicted), bottleneck_part(best.predicted))
     return dataclasses.replace(piped, alternatives=(beaten, *best.alternatives))
 
 
-def _pipeline(costs: Costs, wish: PipelineOptions | None, below_s: float) -> Plan | Alternative:
-    """Return the best pipeline, or why there is none below some seconds a step.
-
-    Among many devices only one that is asked for is looked for.
-    """
+def _pipeline(costs: Costs, options: PipelineOptions | None, below_s: float) -> Plan | Alternative:
+    """Return the best pipeline, or why there is none below some seconds a step; among many devices it is searched with options alone."""
     devices = len(costs.profile.cluster.devices)
-    if wish is None and devices > PIPELINES_UP_TO:
-        return Alternative(PIPELINE, None, f"not looked for among {devices} devices unless asked for")
-    wish = wish or PipelineOptions(groups=devices <= ALL_GROUPS_UP_TO)
+    if options is None and devices > PIPELINES_UP_TO:
+        return Alternative(PIPELINE, None, f"not searched among {devices} devices without options of a pipeline")
+    options = options or PipelineOptions(groups=devices <= ALL_GROUPS_UP_TO)
     try:
-        return pipeline_plan(MicrobatchCosts(costs.profile, costs), wish, below_s)
+        return pipeline_plan(MicrobatchCosts(costs.profile, costs), options, below_s)
     except (NothingToSplitError, PlanError) as fault:
         return Alternative(PIPELINE, None, str(fault).split(";")[0])
 
 
 def _mixes_samples(graph: LayerGraph) -> bool:
-    """Return whether what becomes of a sample in training depends on those beside it."""
+    """Return whether the gradient of a sample depends on the other samples of its batch."""
     return any(takes_statistics(layer) or not splits_batch(layer) for layer in graph.layers)
 
 
@@ -243,34 +232,34 @@ def _times(other: Prediction, best: Prediction) -> str:
 def _cheapest_of_one_stage(costs: Costs) -> Plan:
     candidates, none = _candidates(costs)
     lacks = {name: lack_of_memory(costs.profile, candidate.stage) for name, candidate in candidates.items()}
-    able = [name for name in candidates if not lacks[name]]
-    if not able:
+    fitting_names = [name for name in candidates if not lacks[name]]
+    if not fitting_names:
         short = {name: short_bytes(costs.profile, candidate.stage, costs.memory) for name, candidate in candidates.items()}
         nearest = min(short, key=lambda name: short[name])
         others = ", ".join(f"{name} {lacking}" for name, lacking in short.items() if name != nearest)
         least = f"the one by strategy {nearest} is nearest to it, it {lacks[nearest]}"
         raise PlanError(f"no plan fits in memory, {least} (bytes that others lack: {others}); use a smaller batch or network")
-    chosen = min(able, key=lambda name: candidates[name].prediction.step_s)
+    chosen = min(fitting_names, key=lambda name: candidates[name].prediction.step_s)
     best = candidates[chosen] = without_hindrances(costs, candidates[chosen])
     rest = tuple(_alternative(costs, name, candidates, lacks[name], chosen) for name in candidates if name != chosen)
-    contributions = device_contributions(costs, best, [candidates[name] for name in able if name != chosen])
-    return dataclasses.replace(_made(costs.profile, chosen, proven(costs, best)), alternatives=rest + none, contributions=contributions)
+    contributions = device_contributions(costs, best, [candidates[name] for name in fitting_names if name != chosen])
+    return dataclasses.replace(_plan(costs.profile, chosen, proven(costs, best)), alternatives=rest + none, contributions=contributions)
 
 
 def _candidates(costs: Costs) -> tuple[dict[str, Candidate], tuple[Alternative, ...]]:
-    """Return the plan of every strategy that has one, and why the others have none."""
-    found: dict[str, Candidate] = {}
+    """Return the candidate of every strategy that has one, and why the others have none."""
+    candidates: dict[str, Candidate] = {}
     none: list[Alternative] = []
     for name, make in STRATEGIES.items():
         try:
-            found[name] = fitting(costs, name, make(costs))
+            candidates[name] = fitting(costs, name, make(costs))
         except NothingToSplitError as fault:
             none.append(Alternative(name, None, str(fault).split(";")[0]))
-    return found, tuple(none)
+    return candidates, tuple(none)
 
 
 def _alternative(costs: Costs, name: str, candidates: Mapping[str, Candidate], lack: str, chosen: str) -> Alternative:
-    """Return why a strategy was not taken: what it lacks, or which of its parts take longer."""
+    """Return a strategy as an alternative that was considered: the memory that it lacks, or which of its parts take longer."""
     candidate, best = candidates[name], candidates[chosen]
     step_s, best_s = candidate.prediction.step_s, best.prediction.step_s
     bottleneck = bottleneck_part(candidate.prediction)
@@ -280,12 +269,12 @@ def _alternative(costs: Costs, name: str, candidates: Mapping[str, Candidate], l
     if times < 1.0005:
         return Alternative(name, step_s, f"{seconds_text(step_s)} a step, no less than strategy {chosen}", bottleneck)
     why = why_longer(costs, candidate, best)
-    told = f"{seconds_text(step_s)} a step, {times:.2f} times strategy {chosen}"
-    return Alternative(name, step_s, f"{told}: {why}" if why else told, bottleneck)
+    text = f"{seconds_text(step_s)} a step, {times:.2f} times strategy {chosen}"
+    return Alternative(name, step_s, f"{text}: {why}" if why else text, bottleneck)
 
 
-def _made(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
+def _plan(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
     graph, stage, names = profile.graph, candidate.stage, device_names(profile.cluster)
     rules = collective_rules(profile, stage.devices, stage.axes)
-    made = Plan(graph.digest, graph.dtype, profile.batch_size, strategy, names, (stage,), collectives=rules, predicted=candidate.prediction)
-    return dataclasses.replace(made, proof=candidate.proof)
+    head = graph.digest, graph.dtype, profile.batch_size, strategy, names, (stage,)
+    return Plan(*head, collectives=rules, predicted=candidate.prediction, proof=candidate.proof)

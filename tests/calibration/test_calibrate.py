@@ -210,13 +210,17 @@ def test_only_layers_that_are_new_are_measured(profile: Profile, counted: _Count
 
 
 def test_what_is_stale_or_of_another_optimizer_or_program_is_measured_again(counted: _Counted) -> None:
-    changes: list[dict[str, Any]] = [{"made": "2020-01-01T00:00:00+00:00"}, {"optimizer": "adam"}, {"versions": {"tensorflow": "1.0"}}]
+    changes: list[dict[str, Any]] = [
+        {"measured_at": "2020-01-01T00:00:00+00:00"},
+        {"optimizer": "adam"},
+        {"versions": {"tensorflow": "1.0"}},
+    ]
     with hm.Cluster.local(["cpu:0"]) as cluster:
         first = _quick(cluster, _small())
         alone = len(counted.layers)
         for change in changes:
             again = _quick(cluster, _small(), earlier=dataclasses.replace(first, **change))
-            assert datetime.datetime.fromisoformat(again.made).year > 2020 and again.versions == first.versions
+            assert datetime.datetime.fromisoformat(again.measured_at).year > 2020 and again.versions == first.versions
     assert len(counted.layers) == 4 * alone and counted.others == ["call"] * 4
 
 

@@ -33,7 +33,7 @@ assert run(["explain", f"{folder}/plan.json", *what_if, "--batch-size", "16", "-
 def place(tmp_path):
     """A folder with a profile.json and the plan.json made from it."""
     profile = profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e-6, batch_size=8)
-    profile = dataclasses.replace(profile, made=datetime.date.today().isoformat())
+    profile = dataclasses.replace(profile, measured_at=datetime.date.today().isoformat())
     profile.save(tmp_path / "profile.json")
     plan(profile, strategy="filters").save(tmp_path / "plan.json")
     return tmp_path
@@ -59,7 +59,7 @@ def test_the_profile_beside_the_plan_is_found(cli, place):
 
 
 def test_what_speaks_against_the_profile_is_told(cli, place):
-    old = dataclasses.replace(Profile.load(place / "profile.json"), made="2020-01-01")
+    old = dataclasses.replace(Profile.load(place / "profile.json"), measured_at="2020-01-01")
     old.save(place / "profile.json")
     said = cli("explain", place / "plan.json")
     assert re.search(r"^the profile is \d+ days old \(2020-01-01\); calibrate again$", said.out, re.MULTILINE)

@@ -97,9 +97,14 @@ def test_a_changed_attribute_of_a_layer_is_found_by_the_digest() -> None:
 @pytest.mark.parametrize(
     "places",
     [
-        [("curves", 0, "seconds"), ("links", 0, "latency_s"), ("memory", 0, "free_bytes"), ("batch_size",), ("made",)],
+        [("curves", 0, "seconds"), ("links", 0, "latency_s"), ("memory", 0, "free_bytes"), ("batch_size",), ("measured_at",)],
         [("curves", index, "seconds", 0) for index in range(10)],
-        [("graph", "layers", 1, "flops"), ("graph", "layers", 2, "output_shape", 0), ("cluster", "pools", 0, "free_bytes"), ("made",)],
+        [
+            ("graph", "layers", 1, "flops"),
+            ("graph", "layers", 2, "output_shape", 0),
+            ("cluster", "pools", 0, "free_bytes"),
+            ("measured_at",),
+        ],
         [("cluster", "devices", 0, "memory_bytes"), ("cluster", "devices", 1, "share"), ("curves", 3, "units", 0)],
     ],
 )

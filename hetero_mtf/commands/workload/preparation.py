@@ -149,7 +149,7 @@ def measure(
 def check_profile(profile: Profile, path: str | os.PathLike[str], graph: LayerGraph, cluster: ClusterRecord) -> None:
     """Refuse a profile that was measured for another network or on other devices.
 
-    Devices are compared by name, kind, model, share and place; a host may have a new name.
+    Devices are compared by their traits.
 
     Parameters
     ----------
@@ -166,17 +166,13 @@ def check_profile(profile: Profile, path: str | os.PathLike[str], graph: LayerGr
     if profile.graph.digest != graph.digest:
         measured, wanted = _network(profile.graph), _network(graph)
         raise ProfileError(f"{path} was measured for a network of {measured}, this model has {wanted}; calibrate again with this model")
-    if _traits(profile.cluster) != _traits(cluster):
+    if [d.traits for d in profile.cluster.devices] != [d.traits for d in cluster.devices]:
         measured, wanted = _listed(profile.cluster), _listed(cluster)
         raise ProfileError(f"{path} was measured on {measured}, this cluster has {wanted}; calibrate again on this cluster")
 
 
 def _network(graph: LayerGraph) -> str:
     return f"{len(graph.layers)} layers in {graph.dtype} (digest {graph.digest})"
-
-
-def _traits(cluster: ClusterRecord) -> list[tuple[Any, ...]]:
-    return [(d.name, d.kind, d.model, d.share, d.tf_device) for d in cluster.devices]
 
 
 def _listed(cluster: ClusterRecord) -> str:

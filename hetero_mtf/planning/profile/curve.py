@@ -23,10 +23,10 @@ class Curve:
     ----------
     layer : index of the first layer of this kind in the LayerGraph.
     device : index of the device in the cluster.
-    dimension : what the units are: "output" channels, "input" channels, "whole" for a layer measured as it stands, "batch" for
-        samples, all channels there, or "alone" for a whole layer measured while the other devices of the host rested.
+    dimension : what the units are: "output" channels, "input" channels, "whole" for an unsplit layer, "batch" for
+        samples of all channels, or "alone" for an unsplit layer measured while the other devices of the host were idle.
     step_pass : "forward", "backward" or "update".
-    batch : samples of the batch it was measured with; of the whole batch where the units are samples.
+    batch : samples of the batch it was measured with; of the full batch where the units are samples.
     units : (points,) local units, increasing.
     seconds : (points,) median seconds of one pass.
     spread : (points,) inter-quartile range relative to the median.
@@ -57,15 +57,15 @@ def interpolated(curve: Curve, units: Sequence[float]) -> list[float]:
     [0.0, 0.5, 1.5, 3.0]
     """
     at, seconds = np.asarray(curve.units, float), np.asarray(non_decreasing(curve.seconds))
-    if at[0] == 0:  # measured without units: it starts the first piece, yet no units take no time
+    if at[0] == 0:  # measured without units: it starts the first piece, although zero units take no time
         at, seconds = (at[1:], seconds[1:]) if len(at) > 1 else (np.ones(1), seconds)
     asked = np.asarray(units, float)
     low, high = _slopes(at, seconds)
     below = np.maximum(seconds[0] + low * (asked - at[0]), seconds[0] * asked / at[0])
     above = seconds[-1] + high * (asked - at[-1])
     inside = np.interp(asked, at, seconds)
-    found = np.where(asked < at[0], below, np.where(asked > at[-1], above, inside))
-    return [float(value) for value in np.where(asked <= 0, 0.0, found)]
+    seconds_at = np.where(asked < at[0], below, np.where(asked > at[-1], above, inside))
+    return [float(value) for value in np.where(asked <= 0, 0.0, seconds_at)]
 
 
 def curve_faults(curve: Curve, path: str, layers: int | None, devices: int | None) -> list[Fault]:

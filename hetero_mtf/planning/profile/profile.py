@@ -24,6 +24,7 @@ from hetero_mtf.units import bytes_text
 __all__ = ["Curve", "Profile", "alike", "structures"]
 
 VERSION, EARLIER = 2, 1
+_RENAMED = {"call_s": "launch_s", "made": "measured_at"}  # keys of the earlier version
 _HEAD = frozenset({"kind", "version"})
 _EMBEDDED = frozenset({"cluster", "graph"})
 # Planning tabulates seconds for every number of samples and of units, on every device.
@@ -44,7 +45,7 @@ class Profile:
     links : latency and bandwidth of each pair of devices.
     memory : free memory of each pool at the time.
     optimizer : name of the optimizer whose updates were measured.
-    made : ISO date of the measurement.
+    measured_at : ISO date of the measurement.
     versions : version of each program that took part.
     launch_s : seconds of a training step besides its layers and links: those of a session call on all devices.
     feed_s_per_byte : seconds for each byte of a step's batch, which is handed to the devices.
@@ -63,7 +64,7 @@ class Profile:
     links: tuple[Link, ...]
     memory: tuple[MemoryPool, ...]
     optimizer: str
-    made: str
+    measured_at: str
     versions: Mapping[str, str]
     launch_s: float = 0.0
     feed_s_per_byte: float = 0.0
@@ -74,8 +75,8 @@ class Profile:
             raise ProfileError(f"the profile has {listed(faults)}; calibrate again")
 
     def has_curve(self, layer: int, device: int, dimension: str, step_pass: str) -> bool:
-        """Return whether `curve` would find one."""
-        return self._found(layer, device, dimension, step_pass) is not None
+        """Return whether `curve` would return a curve."""
+        return self._measured_curve(layer, device, dimension, step_pass) is not None
 
     def curve(self, layer: int, device: int, dimension: str, step_pass: str) -> Curve:
         """Return the curve of a layer, or of one of equal structure, on a device, or on a processor of the same one.
@@ -92,11 +93,11 @@ class Profile:
         ProfileError
             If nothing was measured for it.
         """
-        found = self._found(layer, device, dimension, step_pass)
-        if found is None:
+        curve = self._measured_curve(layer, device, dimension, step_pass)
+        if curve is None:
             names = f"layer {self.graph.layers[layer].name} on {self.cluster.devices[device].name}"
             raise ProfileError(f"the profile has no {step_pass} curve over {dimension} units of {names}; calibrate again")
-        return found
+        return curve
 
     def seconds(self, layer: int, device: int, dimension: str, units: float, step_pass: str) -> float:
         """Return the seconds of a layer's pass with some of its units.
@@ -126,18 +127,18 @@ class Profile:
     @functools.cached_property
     def _index(self) -> dict[tuple[int, str, str, str], Curve]:
         """Curves by first layer of the kind, TensorFlow device, dimension and pass."""
-        found: dict[tuple[int, str, str, str], Curve] = {}
+        index: dict[tuple[int, str, str, str], Curve] = {}
         for curve in self.curves:
             if curve.batch == self.batch_size:
                 where = self.cluster.devices[curve.device].tf_device
-                found.setdefault((self._first[curve.layer], where, curve.dimension, curve.step_pass), curve)
-        return found
+                index.setdefault((self._first[curve.layer], where, curve.dimension, curve.step_pass), curve)
+        return index
 
-    def _found(self, layer: int, device: int, dimension: str, step_pass: str) -> Curve | None:
+    def _measured_curve(self, layer: int, device: int, dimension: str, step_pass: str) -> Curve | None:
         return self._index.get((self._first[layer], self.cluster.devices[device].tf_device, dimension, step_pass))
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able document, schema version 1."""
+        """Return a JSON-able document."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _EMBEDDED}
         for name in ("curves", "links", "memory"):
             plain[name] = [dataclasses.asdict(entry) for entry in plain[name]]
@@ -160,7 +161,7 @@ class Profile:
         """
         faults: list[Fault] = []
         if document.get("version") == EARLIER:
-            document = {("launch_s" if key == "call_s" else key): value for key, value in document.items()}
+            document = {_RENAMED.get(key, key): value for key, value in document.items()}
         body = {key: value for key, value in document.items() if key not in _HEAD}
         values = read_fields(cls, body, "", faults, ignored=_EMBEDDED)
         values["cluster"] = _embedded("cluster", ClusterRecord, body, faults)
@@ -175,7 +176,7 @@ class Profile:
 
         Parameters
         ----------
-        path : path of the file to write or replace.
+        path : file to write or replace.
         """
         write_json(path, self.to_json())
 
@@ -198,31 +199,22 @@ class Profile:
 def alike(graph: LayerGraph) -> tuple[int, ...]:
     """Return, for each layer, the index of the first layer that takes the same time.
 
-    Alike are layers that compute the same on inputs of the same shapes, and whose inputs need a gradient alike: the first
-    layer of a network has less to do backward. Names and places do not enter, nor whose variables they are.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
+    Layers are alike if they compute the same on inputs of the same shapes and both or neither pass a gradient on to their inputs: the
+    first layer of a network has less to compute backward. Names, positions and the owner of variables do not matter.
     """
     first: dict[str, int] = {}
     return tuple(first.setdefault(structure, index) for index, structure in enumerate(structures(graph)))
 
 
 def structures(graph: LayerGraph) -> tuple[str, ...]:
-    """Return, for each layer, a text that is equal for all layers that take the same time, of whatever network; see `alike`.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    """
+    """Return, for each layer, a text that is equal for all layers that take the same time, of whatever network; see `alike`."""
     counts, trains = channels(graph), trains_before(graph)
-    found: list[str] = []
+    texts: list[str] = []
     for layer in graph.layers:
         inputs = [(graph.layers[i].output_shape, counts[i], trains[i]) for i in layer.inputs]
         structure = {**layer.structure(), "inputs": inputs, "shared_with": None, "dtype": graph.dtype}
-        found.append(json.dumps(structure, sort_keys=True, default=list))
-    return tuple(found)
+        texts.append(json.dumps(structure, sort_keys=True, default=list))
+    return tuple(texts)
 
 
 def _embedded(name: str, record: Any, body: Mapping[str, Any], faults: list[Fault]) -> Any:
@@ -249,7 +241,7 @@ def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str,
     for name in ("launch_s", "feed_s_per_byte"):
         seconds = getattr(profile, name)
         yield not 0 <= seconds < math.inf, name, f"is {seconds:g}, must be zero or more"
-    yield not _is_date(profile.made), "made", f"is {profile.made!r}, must be an ISO date"
+    yield not _is_date(profile.measured_at), "measured_at", f"is {profile.measured_at!r}, must be an ISO date"
     for index, link in enumerate(profile.links):
         path = f"links[{index}]"
         for name in ("source", "destination"):
@@ -265,14 +257,14 @@ def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str,
 
 
 def _too_large(profile: Profile) -> list[Fault]:
-    """Return what is too large for the tables that planning makes of a profile, before any is made."""
+    """Return what is too large for the tables that planning computes from a profile, before any is computed."""
     limit = f"{LARGEST_EXTENT:,}"
     faults = [Fault("batch_size", f"is {profile.batch_size:,}, must be at most {limit}")] if profile.batch_size > LARGEST_EXTENT else []
     extents = _extents(profile.graph)
     for index, units in enumerate(extents):
         if max(units) > LARGEST_EXTENT:
-            words = f"can be split by {max(units):,} units, must be at most {limit} ({profile.graph.layers[index].name})"
-            faults.append(Fault(f"graph.layers[{index}]", words))
+            text = f"can be split by {max(units):,} units, must be at most {limit} ({profile.graph.layers[index].name})"
+            faults.append(Fault(f"graph.layers[{index}]", text))
     at_most = LARGEST_TABLES_BYTES // (8 * len(PASSES) * len(profile.cluster.devices))
     if faults or sum(profile.batch_size + 1 + sum(units) for units in extents) <= at_most:
         return faults
@@ -286,10 +278,10 @@ def _too_large(profile: Profile) -> list[Fault]:
 
 
 def _extents(graph: LayerGraph) -> list[tuple[int, ...]]:
-    """Return the units of every way to split each layer by channels, and 1 for not splitting it."""
+    """Return the units of every legal layout that splits a layer by channels, and 1 for a layer that is not split."""
     counts = channels(graph)
     legal = [sorted(kind_of(layer).layouts(layer) - {"replicated"}) if layer.inputs else [] for layer in graph.layers]
-    return [(1, *(split_units(graph, index, layout, counts) for layout in found)) for index, found in enumerate(legal)]
+    return [(1, *(split_units(graph, index, layout, counts) for layout in layouts)) for index, layouts in enumerate(legal)]
 
 
 def _is_date(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Validity: what speaks against a profile - its age, its noise, another machine, other programs."""
+"""Validity of a profile: warnings about its age, its noise, another machine, other programs."""
 
 from __future__ import annotations
 
@@ -27,27 +27,26 @@ def profile_warnings(
     now: datetime.datetime | None = None,
     versions: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Return a sentence for each reason to doubt a profile; none for one that was measured lately, quietly, here.
+    """Return the warnings of a profile, a sentence each; none for a recent profile of these devices with little noise.
 
     Parameters
     ----------
-    profile : Profile.
-    cluster : the devices that are there now; None if no device need be there.
-    now : the time, with its zone; None for the clock's.
-    versions : the versions of programs that are there now; None if they do not matter.
+    cluster : the present devices; None to compare none.
+    now : the time, with its zone; None for that of the clock.
+    versions : the present versions of programs; None to compare none.
 
     Examples
     --------
     >>> profile_warnings(Profile.load("profile.json"))  # doctest: +SKIP
     ['the profile is 45 days old (2026-01-02); calibrate again']
     """
-    found = [
+    sentences = [
         _age(profile, now or datetime.datetime.now(datetime.timezone.utc)),
         wide_spread(profile.graph, profile.cluster, profile.curves),
     ]
-    found += [_wide_links(profile), *(_other_devices(profile, cluster) if cluster is not None else [])]
-    found += [_other_programs(profile, versions)] if versions is not None else []
-    return [doubt for doubt in found if doubt]
+    sentences += [_wide_links(profile), *(_other_devices(profile, cluster) if cluster is not None else [])]
+    sentences += [_other_programs(profile, versions)] if versions is not None else []
+    return [sentence for sentence in sentences if sentence]
 
 
 def days_old(profile: Profile, now: datetime.datetime) -> float:
@@ -58,20 +57,13 @@ def days_old(profile: Profile, now: datetime.datetime) -> float:
     profile : Profile; a date without a zone is taken as UTC.
     now : the time, with its zone.
     """
-    made = datetime.datetime.fromisoformat(profile.made.replace("Z", "+00:00"))
-    made = made if made.tzinfo else made.replace(tzinfo=datetime.timezone.utc)
-    return (now - made) / datetime.timedelta(days=1)
+    measured_at = datetime.datetime.fromisoformat(profile.measured_at.replace("Z", "+00:00"))
+    measured_at = measured_at if measured_at.tzinfo else measured_at.replace(tzinfo=datetime.timezone.utc)
+    return (now - measured_at) / datetime.timedelta(days=1)
 
 
 def wide_spread(graph: Any, cluster: ClusterRecord, curves: Sequence[Curve]) -> str:
-    """Return a sentence that names the worst of the measurements that scatter widely and matter; "" if there is none.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    cluster : the devices.
-    curves : the measurements.
-    """
+    """Return a sentence that names the worst of the measurements that scatter widely and matter; "" if there is none."""
     wide = [(spread, curve) for spread, curve in _mattering(curves) if spread > WIDE_SPREAD]
     if not wide:
         return ""
@@ -82,21 +74,12 @@ def wide_spread(graph: Any, cluster: ClusterRecord, curves: Sequence[Curve]) -> 
 
 
 def same_device(one: Device, other: Device) -> bool:
-    """Return whether what was measured on one device holds for the other; a host may have a new name, and cores not be known.
-
-    Parameters
-    ----------
-    one, other : devices.
-    """
-    return _traits(one) == _traits(other) and not _other_cores(one, other)
+    """Return whether measurements of one device hold for the other: equal traits, and as many cores where both are known."""
+    return one.traits == other.traits and not _other_cores(one, other)
 
 
 def _other_cores(one: Device, other: Device) -> bool:
     return 0 < one.cores != other.cores > 0
-
-
-def _traits(device: Device) -> tuple[Any, ...]:
-    return device.name, device.kind, device.model, device.share, device.tf_device
 
 
 def _mattering(curves: Sequence[Curve]) -> Iterator[tuple[float, Curve]]:
@@ -110,9 +93,9 @@ def _mattering(curves: Sequence[Curve]) -> Iterator[tuple[float, Curve]]:
 def _age(profile: Profile, now: datetime.datetime) -> str:
     days = days_old(profile, now)
     if days > STALE_DAYS:
-        return f"the profile is {days:.0f} days old ({profile.made[:10]}); calibrate again"
+        return f"the profile is {days:.0f} days old ({profile.measured_at[:10]}); calibrate again"
     if days < -1:
-        return f"the profile is from the future ({profile.made[:10]}, now it is {now.date()}); set the clock and calibrate again"
+        return f"the profile is from the future ({profile.measured_at[:10]}, now it is {now.date()}); set the clock and calibrate again"
     return ""
 
 
@@ -121,8 +104,8 @@ def _wide_links(profile: Profile) -> str:
     if not wide:
         return ""
     worst = max(wide, key=lambda link: link.spread)
-    ends = " and ".join(profile.cluster.devices[end].name for end in (worst.source, worst.destination))
-    said = f"the link between {ends} scatters by {worst.spread:.0%} about {seconds_text(worst.latency_s)}"
+    device_names = " and ".join(profile.cluster.devices[end].name for end in (worst.source, worst.destination))
+    said = f"the link between {device_names} scatters by {worst.spread:.0%} about {seconds_text(worst.latency_s)}"
     return f"{said}; calibrate on quiet devices, or for longer"
 
 
@@ -132,7 +115,7 @@ def _other_devices(profile: Profile, cluster: ClusterRecord) -> Iterator[str]:
         yield f"the profile was measured on {counts}; calibrate again on this cluster"
         return
     for measured, present in zip(profile.cluster.devices, cluster.devices):
-        if _traits(measured) != _traits(present):
+        if measured.traits != present.traits:
             yield f"the profile was measured on {_named(measured)}, in its place is {_named(present)}; calibrate again on this cluster"
         elif _other_cores(measured, present):
             cores = f"{measured.name} with {measured.cores} cores, now it has {present.cores}"

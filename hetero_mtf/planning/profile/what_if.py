@@ -1,4 +1,8 @@
-"""What if: a profile of a cluster that is not there, made from one that was measured."""
+"""What-if profiles: the profile of a hypothetical cluster, computed from a measured one.
+
+The seconds t of a curve become t / f on a device of factor f, or those of another batch size (`with_batch_size`); the bandwidth of every
+link is multiplied, the free bytes of a pool are replaced, and a twin of a device gets its curves and links.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +17,16 @@ from hetero_mtf.planning.profile.curve import Curve, interpolated
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.units import bytes_text
 
-FREE_BANDWIDTH_BYTES_PER_S = 1e18  # of a link nobody measured: sending over it takes no time
+FREE_BANDWIDTH_BYTES_PER_S = 1e18  # of a link that was not measured: sending over it takes no time
 LEAST_FACTOR, MOST_FACTOR = 1e-6, 1e6
 _RANGE = "0.000001 to 1000000"
-MOST_GROWTH = 1000  # of a batch; further out no curve says anything
+MOST_GROWTH = 1000  # of a batch; beyond that an extrapolation is meaningless
 _BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
 @dataclasses.dataclass(frozen=True)
 class WhatIf:
-    """What is supposed to be otherwise than measured.
+    """Hypothetical changes of what was measured.
 
     Parameters
     ----------
@@ -55,19 +59,14 @@ class WhatIf:
             raise PlanError(f"the batch size is {self.batch_size}; use at least 1")
 
     def __bool__(self) -> bool:
-        """Whether anything is supposed; a factor of 1 is something that changes nothing."""
+        """Whether there is any change; a factor of 1 counts as one."""
         return self != WhatIf()
 
 
 def what_if_profile(profile: Profile, what_if: WhatIf) -> Profile:
-    """Return the profile that would be measured if things were otherwise.
+    """Return the profile with the hypothetical changes.
 
     Twins are added first, so that a device and its twin can be scaled apart; then speeds, links, memory and the batch size change.
-
-    Parameters
-    ----------
-    profile : Profile.
-    what_if : WhatIf.
 
     Raises
     ------
@@ -85,29 +84,28 @@ def what_if_profile(profile: Profile, what_if: WhatIf) -> Profile:
 
 
 def what_if_clauses(profile: Profile, what_if: WhatIf) -> tuple[str, ...]:
-    """Return what is supposed, a clause each.
+    """Return the hypothetical changes, a clause each.
 
     Parameters
     ----------
     profile : the profile as it was measured.
-    what_if : WhatIf.
     """
-    found = []
+    clauses = []
     for name in what_if.add_like:
         twin = _twin_name(profile, name)
         profile = with_twin(profile, name)
         unmeasured = profile.links[-1].bandwidth_bytes_per_s == FREE_BANDWIDTH_BYTES_PER_S
         free = ", and sending between them takes no time, as no link of it was measured" if unmeasured else ""
-        found.append(f"device {twin} is added, which is like {name}{free}")
-    found += [f"device {name} is {factor:g} times as fast as measured" for name, factor in what_if.scale]
+        clauses.append(f"device {twin} is added, which is like {name}{free}")
+    clauses += [f"device {name} is {factor:g} times as fast as measured" for name, factor in what_if.scale]
     if what_if.bandwidth != 1:
-        found.append(f"every link has {what_if.bandwidth:g} times the bandwidth measured")
-    found += [f"the memory of device {name} has {bytes_text(free_bytes)} free" for name, free_bytes in what_if.memory]
+        clauses.append(f"every link has {what_if.bandwidth:g} times the bandwidth measured")
+    clauses += [f"the memory of device {name} has {bytes_text(free_bytes)} free" for name, free_bytes in what_if.memory]
     asked, measured = what_if.batch_size, profile.batch_size
     if asked is not None and asked != measured:
-        way = "extrapolated" if asked > measured else "interpolated"
-        found.append(f"a batch has {asked} samples, with times {way} from {measured}")
-    return tuple(found)
+        method = "extrapolated" if asked > measured else "interpolated"
+        clauses.append(f"a batch has {asked} samples, with times {method} from {measured}")
+    return tuple(clauses)
 
 
 def scaled(profile: Profile, device: str, factor: float) -> Profile:
@@ -115,7 +113,6 @@ def scaled(profile: Profile, device: str, factor: float) -> Profile:
 
     Parameters
     ----------
-    profile : Profile.
     device : the device's name. Processors on one TensorFlow device share its curves and are scaled together.
     factor : how many times as fast it is.
 
@@ -125,7 +122,7 @@ def scaled(profile: Profile, device: str, factor: float) -> Profile:
         If there is no such device.
     """
     devices = profile.cluster.devices
-    place = devices[_found(profile, device)].tf_device
+    place = devices[_device_index(profile, device)].tf_device
     curves = tuple(_timed(c, 1 / factor) if devices[c.device].tf_device == place else c for c in profile.curves)
     return dataclasses.replace(profile, curves=curves)
 
@@ -138,7 +135,6 @@ def with_twin(profile: Profile, device: str) -> Profile:
 
     Parameters
     ----------
-    profile : Profile.
     device : name of the device it is like.
 
     Raises
@@ -150,7 +146,7 @@ def with_twin(profile: Profile, device: str) -> Profile:
     -----
     A memory pool that the original has for itself is copied; one that it shares, such as the host's, is shared by the twin too.
     """
-    at = _found(profile, device)
+    at = _device_index(profile, device)
     cluster, original = profile.cluster, profile.cluster.devices[at]
     new, name = len(cluster.devices), _twin_name(profile, device)
     suffix = name[len(device) :]
@@ -175,13 +171,7 @@ def with_twin(profile: Profile, device: str) -> Profile:
 
 
 def with_bandwidth(profile: Profile, factor: float) -> Profile:
-    """Return the profile whose links carry so many times the bytes a second; latencies stay.
-
-    Parameters
-    ----------
-    profile : Profile.
-    factor : factor of every bandwidth.
-    """
+    """Return the profile with the bandwidth of every link multiplied by a factor; latencies stay."""
     cluster = dataclasses.replace(profile.cluster, links=_faster(profile.cluster.links, factor))
     return dataclasses.replace(profile, cluster=cluster, links=_faster(profile.links, factor))
 
@@ -191,16 +181,14 @@ def with_memory(profile: Profile, device: str, free_bytes: int) -> Profile:
 
     Parameters
     ----------
-    profile : Profile.
     device : the device's name.
-    free_bytes : bytes.
 
     Raises
     ------
     PlanError
         If there is no such device.
     """
-    name = profile.cluster.devices[_found(profile, device)].pool
+    name = profile.cluster.devices[_device_index(profile, device)].pool
     devices = tuple(dataclasses.replace(d, memory_bytes=free_bytes) if d.pool == name else d for d in profile.cluster.devices)
     cluster = dataclasses.replace(profile.cluster, devices=devices, pools=_with_free(profile.cluster.pools, name, free_bytes))
     listed = profile.memory if any(pool.name == name for pool in profile.memory) else (*profile.memory, MemoryPool(name, free_bytes))
@@ -217,7 +205,6 @@ def with_batch_size(profile: Profile, batch_size: int) -> Profile:
 
     Parameters
     ----------
-    profile : Profile.
     batch_size : samples a step.
 
     Raises
@@ -227,17 +214,17 @@ def with_batch_size(profile: Profile, batch_size: int) -> Profile:
 
     Notes
     -----
-    An extrapolation: steps of the curve that lie beyond what was measured are not foreseen. O(curves * points).
+    An extrapolation: jumps of the curve beyond the measured units are not predicted. O(curves * points).
     """
     measured = profile.batch_size
     if batch_size == measured:
         return profile
     if batch_size > MOST_GROWTH * measured:
         limit = f"the {measured} measured reach to {MOST_GROWTH * measured}"
-        raise PlanError(f"a batch of {batch_size} samples is too far out to extrapolate to, {limit}; calibrate with a larger batch")
+        raise PlanError(f"a batch of {batch_size} samples is too large to extrapolate to, {limit}; calibrate with a larger batch")
     known = tuple(curve for curve in profile.curves if curve.batch == batch_size)
-    made = tuple(_at_batch(profile, curve, batch_size) for curve in profile.curves if curve.batch == measured)
-    return dataclasses.replace(profile, batch_size=batch_size, curves=known + made)
+    curves = tuple(_at_batch(profile, curve, batch_size) for curve in profile.curves if curve.batch == measured)
+    return dataclasses.replace(profile, batch_size=batch_size, curves=known + curves)
 
 
 def device_and_number(text: str) -> tuple[str, float]:
@@ -312,7 +299,7 @@ def device_and_bytes(text: str) -> tuple[str, int]:
     return found.group(1), int(float(found.group(2)) * _BYTES[found.group(3).upper()])
 
 
-def _found(profile: Profile, device: str) -> int:
+def _device_index(profile: Profile, device: str) -> int:
     names = [d.name for d in profile.cluster.devices]
     if device not in names:
         raise PlanError(f"the profile has no device {device!r}, it has {', '.join(names)}; use one of these")
@@ -334,8 +321,8 @@ def _faster(links: Sequence[Link], factor: float) -> tuple[Link, ...]:
 
 def _copied(links: Sequence[Link], at: int, new: int) -> list[Link]:
     """Return the links of device `at` as links of device `new`."""
-    ends = [(new if link.source == at else link.source, new if link.destination == at else link.destination, link) for link in links]
-    return [dataclasses.replace(link, source=a, destination=b) for a, b, link in ends if new in (a, b)]
+    renumbered = [(new if link.source == at else link.source, new if link.destination == at else link.destination, link) for link in links]
+    return [dataclasses.replace(link, source=a, destination=b) for a, b, link in renumbered if new in (a, b)]
 
 
 def _between(profile: Profile, at: int, new: int) -> tuple[Link, Link]:

@@ -1,4 +1,4 @@
-"""Plans that fit in memory: sizes solved anew with less on the devices that lack it."""
+"""Plans that fit in memory: sizes recomputed with less on the devices that lack memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hetero_mtf.planning.layout.manual import batch_stage, filter_stage, hybrid_
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.memory.shortfall import Shortfall, short_bytes, shortfalls
 from hetero_mtf.planning.solvers.apportionment import equal_sizes
-from hetero_mtf.planning.strategies.contribution import Resizer
+from hetero_mtf.planning.strategies.resizing import Resizer
 from hetero_mtf.planning.strategies.search import Candidate
 
 ROUNDS = 24
@@ -23,37 +23,36 @@ def fitting(costs: Costs, strategy: str, candidate: Candidate, gradient_sync: st
     """Return the plan of a strategy if it fits in memory, else the cheapest that fits with less on the devices that lack memory.
 
     For fixed layouts every device gets a largest share c_d of each dimension that is split, and the sizes minimise the slowest
-    device's seconds under u_d <= c_d units (`sizes.minimise_maximum`). The shares start at 1; as long as a pool lacks memory, those
-    of its devices are scaled down together, to where the line through its last two needs meets what is free.
+    device's seconds under u_d <= c_d units (`minimise_maximum`). The shares start at 1; as long as a pool lacks memory, those
+    of its devices are scaled down together, to where the secant through its last two needs meets the free bytes.
 
     Parameters
     ----------
-    costs : Costs of the profile.
-    strategy : its name; "single", "equal" and "grid" have no sizes to choose on one axis, so their plan stays as it is.
-    candidate : what the strategy found without a limit.
+    strategy : its name; "single", "equal" and "grid" have no sizes to choose on one axis, so their plan is returned unchanged.
+    candidate : the plan of the strategy without a limit.
     gradient_sync : as in a Plan.
 
     Returns
     -------
-    The plan; the one that is short of the fewest bytes where none was found that fits.
+    The plan; where the search finds none that fits, the one that is short of the fewest bytes.
 
     Notes
     -----
     Exact for one split dimension with a pool a device, such as a batch split: what a device needs never decreases with its share.
     Where several segments draw on one device, all are scaled alike, which is a heuristic; so is the choice of layouts: those of
-    the plan itself and those of the strategy's typed plans, each on the plan's devices and on all. O(rounds * layers * devices); of
-    more than 200,000 layers times devices a plan stays as it is.
+    the plan itself and those of the strategy's manual plans, each on the plan's devices and on all. O(rounds * layers * devices); of
+    more than 200,000 layers times devices a plan is returned unchanged.
     """
     large = len(costs.graph.layers) * len(costs.profile.cluster.devices) > LARGE
     if strategy not in _SPLITS or large or not shortfalls(costs.profile, candidate.stage, costs.memory):
         return candidate
-    found = [candidate]
+    candidates = [candidate]
     for stage in _bases(costs, strategy, candidate.stage):
         resizer = Resizer(costs, stage)
         for devices in dict.fromkeys((candidate.stage.devices, tuple(range(len(costs.profile.cluster.devices))))):
             limited = _limited(costs, resizer, devices)
-            found += [Candidate(limited, predict(costs, limited, gradient_sync))] if limited is not None else []
-    return min(found, key=lambda c: (short_bytes(costs.profile, c.stage, costs.memory), c.prediction.step_s))
+            candidates += [Candidate(limited, predict(costs, limited, gradient_sync))] if limited is not None else []
+    return min(candidates, key=lambda c: (short_bytes(costs.profile, c.stage, costs.memory), c.prediction.step_s))
 
 
 def _bases(costs: Costs, strategy: str, stage: Stage) -> Iterator[Stage]:
@@ -77,7 +76,7 @@ def _bases(costs: Costs, strategy: str, stage: Stage) -> Iterator[Stage]:
 
 
 def _limited(costs: Costs, resizer: Resizer, devices: tuple[int, ...]) -> Stage | None:
-    """Return the stage on some devices with shares that fit in memory, None if they cannot be found."""
+    """Return the stage on some devices with shares that fit in memory, None if the rounds end without any."""
     if len(devices) < 2:
         return None
     most = dict.fromkeys(devices, 1.0)
@@ -134,9 +133,9 @@ class _PoolLimit:
 
 def _shares(stage: Stage) -> dict[int, float]:
     """Return the largest share of a split dimension that each device has."""
-    found = dict.fromkeys(stage.devices, 1.0 if len(stage.devices) == 1 else 0.0)
+    shares = dict.fromkeys(stage.devices, 1.0 if len(stage.devices) == 1 else 0.0)
     for entry in stage.layouts:
         for parts, axis in ((entry.sizes, entry.axis), (entry.samples, entry.batch_axis)):
             for device, place in zip(stage.devices, stage.places(axis)) if parts else ():
-                found[device] = max(found[device], parts[place] / sum(parts))
-    return found
+                shares[device] = max(shares[device], parts[place] / sum(parts))
+    return shares

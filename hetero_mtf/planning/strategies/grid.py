@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetero_mtf.errors import NothingToSplitError
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.step_cost import Costs
 from hetero_mtf.planning.layout.arrangement import PAIRINGS, Arrangement, arrange, splits_batch
 from hetero_mtf.planning.layout.manual import Grid, grid_stage
 from hetero_mtf.planning.layout.records import Stage
@@ -18,7 +18,15 @@ from hetero_mtf.planning.layout_search.program import fits_in_tables, proof_of, 
 from hetero_mtf.planning.memory.shortfall import short_bytes
 from hetero_mtf.planning.profile.curve import PASSES
 from hetero_mtf.planning.solvers.apportionment import minimise_maximum, proportional
-from hetero_mtf.planning.strategies.search import Candidate, SplitConfiguration, descend, finished, tries, with_each_replicated
+from hetero_mtf.planning.strategies.search import (
+    Candidate,
+    SplitConfiguration,
+    descend,
+    timed,
+    tries,
+    with_each_replicated,
+    with_full_prediction,
+)
 
 LEAST_DEVICES = 4
 ROUNDS = 3
@@ -33,10 +41,6 @@ def best_grid(costs: Costs) -> Candidate:
     Device (r, c) works on b_r samples with f_c of the filters. For given samples, the sizes of each segment minimise the seconds
     of the slowest device in it; for given sizes, the samples minimise those of the slowest device in the whole network. On the meshes
     where that is best, the layout program then decides which layers split their filters, their batch, or both (`grid_space`).
-
-    Parameters
-    ----------
-    costs : Costs of a profile.
 
     Raises
     ------
@@ -58,20 +62,22 @@ def best_grid(costs: Costs) -> Candidate:
         raise NothingToSplitError(f"{lack}; use strategy batch, filters or hybrid")
 
     tables, large = _Tables(costs), count * len(costs.graph.layers) > LARGE
-    made: dict[SplitConfiguration, list[Candidate]] = {}
+    candidates: dict[SplitConfiguration, list[Candidate]] = {}
 
     def candidate(choice: SplitConfiguration) -> Candidate:
-        arrangement = arrange(costs.graph, choice.form, choice.whole)
+        arrangement = arrange(costs.graph, choice.form, choice.replicated)
         grid = _Grid(tables, arrangement, np.reshape(choice.devices, (choice.rows, -1)).tolist())
-        stages = [grid.resized()] if choice.whole else grid.stages(0 if large else ROUNDS)
-        made[choice] = [Candidate(stage, predict(costs, stage, memory=False)) for stage in stages]
-        return min(made[choice], key=lambda c: c.prediction.step_s)
+        stages = [grid.resized()] if choice.replicated else grid.stages(0 if large else ROUNDS)
+        candidates[choice] = [timed(costs, stage) for stage in stages]
+        return min(candidates[choice], key=lambda c: c.prediction.step_s)
 
     def neighbours(choice: SplitConfiguration) -> list[SplitConfiguration]:
-        return [] if large else with_each_replicated(choice, arrange(costs.graph, choice.form, choice.whole).layouts)
+        return [] if large else with_each_replicated(choice, arrange(costs.graph, choice.form, choice.replicated).layouts)
 
     best = descend(_starts(costs, large), candidate, neighbours, tries=tries(costs.graph))
-    return finished(costs, best if large else _by_program(costs, best, [c for found in made.values() for c in found]))
+    if not large:
+        best = _by_program(costs, best, list(itertools.chain.from_iterable(candidates.values())))
+    return with_full_prediction(costs, best)
 
 
 def _by_program(costs: Costs, best: Candidate, known: Sequence[Candidate]) -> Candidate:
@@ -93,8 +99,8 @@ def _by_program(costs: Costs, best: Candidate, known: Sequence[Candidate]) -> Ca
             best = dataclasses.replace(best, proof=proof_of(cost.space, solution, cost.of(best.stage)))
         if stage is None or short_bytes(costs.profile, stage, costs.memory) > short:
             continue
-        found = Candidate(stage, predict(costs, stage, memory=False), proof_of(cost.space, solution, solution.value))
-        best = found if found.prediction.step_s < best.prediction.step_s else best
+        candidate = dataclasses.replace(timed(costs, stage), proof=proof_of(cost.space, solution, solution.value))
+        best = candidate if candidate.prediction.step_s < best.prediction.step_s else best
     return best
 
 
@@ -107,15 +113,15 @@ def _starts(costs: Costs, large: bool) -> list[SplitConfiguration]:
     if not rows:
         by_speed = by_speed[:-1]
         rows = _factors(len(by_speed))
-    found: dict[SplitConfiguration, None] = {}
+    starts: dict[SplitConfiguration, None] = {}
     if large:
         squarest = sorted(rows, key=lambda row: abs(row - len(by_speed) / row))[:2]
         return [SplitConfiguration(PAIRINGS[0], tuple(by_speed), rows=row) for row in squarest]
     for pairing, row in itertools.product(PAIRINGS, rows):
         along_columns = np.reshape(by_speed, (-1, row)).T.reshape(-1).tolist()
         for order in (sorted(by_speed), by_speed, along_columns):
-            found[SplitConfiguration(pairing, tuple(order), rows=row)] = None
-    return list(found)
+            starts[SplitConfiguration(pairing, tuple(order), rows=row)] = None
+    return list(starts)
 
 
 def _factors(count: int) -> list[int]:
@@ -129,8 +135,8 @@ def _factors(count: int) -> list[int]:
 
 def _alone_s(costs: Costs) -> np.ndarray:
     """Return the (devices,) seconds of a step's passes on each device alone."""
-    found: np.ndarray = costs.batch_rows(range(len(costs.graph.layers)))[:, -1]
-    return found
+    alone_s: np.ndarray = costs.batch_rows(range(len(costs.graph.layers)))[:, -1]
+    return alone_s
 
 
 class _Tables:
@@ -156,12 +162,12 @@ class _Tables:
         key = (members, device, samples)
         if key not in self._by_units:
             tables = self.costs.tables
-            found = [
+            passes_s = [
                 tables.rows(layer, layout, step_pass)[device] * tables.part_of_batch(layer, step_pass)[device, samples]
                 for layer, layout in members
                 for step_pass in PASSES
             ]
-            self._by_units[key] = np.sum(found, axis=0)
+            self._by_units[key] = np.sum(passes_s, axis=0)
         return self._by_units[key]
 
     def by_samples(self, layer: int, layout: str, device: int, size: int) -> np.ndarray:
@@ -172,10 +178,10 @@ class _Tables:
         key = layer, layout, device, size
         if key not in self._by_samples:
             tables, passes = self.costs.tables, PASSES[: 2 if self.costs.trains_before[layer] else 1]
-            found = [
+            passes_s = [
                 tables.rows(layer, layout, step_pass)[device, size] * tables.part_of_batch(layer, step_pass)[device] for step_pass in passes
             ]
-            self._by_samples[key] = np.sum(found, axis=0)
+            self._by_samples[key] = np.sum(passes_s, axis=0)
         return self._by_samples[key]
 
 
@@ -190,19 +196,19 @@ class _Grid:
         of_layer = {layer: at for at, segment in enumerate(segments) for layer in segment.layers}
         self._split = [(alike[layer], layouts[layer], at) for layer, at in of_layer.items()]
         layers = self.costs.graph.layers
-        self._whole = [at for at, layer in enumerate(layers) if at not in of_layer and splits_batch(layer)]
+        self._unsplit = [at for at, layer in enumerate(layers) if at not in of_layer and splits_batch(layer)]
 
     def stages(self, rounds: int) -> list[Stage]:
         """Return the stage of every round."""
         samples, sizes = self._by_speed()
-        found = [self._stage(samples, sizes)]
+        stages = [self._stage(samples, sizes)]
         for _ in range(rounds):
             sizes = self._sizes(samples)
             samples = self._samples(sizes)
-            found.append(self._stage(samples, sizes))
-            if found[-1] == found[-2]:
-                return found[:-1]
-        return found
+            stages.append(self._stage(samples, sizes))
+            if stages[-1] == stages[-2]:
+                return stages[:-1]
+        return stages
 
     def resized(self) -> Stage:
         """Return the stage of the first round."""
@@ -214,26 +220,26 @@ class _Grid:
         speeds = 1 / np.maximum(_alone_s(self.costs)[np.array(self.devices)], 1e-12)
         by_row, by_column = speeds.sum(axis=1).tolist(), speeds.sum(axis=0).tolist()
         units = [segment.units for segment in self.arrangement.segments]
-        found = {count: proportional(count, by_column).sizes for count in dict.fromkeys(units)}
-        return proportional(self.costs.profile.batch_size, by_row).sizes, [found[count] for count in units]
+        sizes_by_units = {count: proportional(count, by_column).sizes for count in dict.fromkeys(units)}
+        return proportional(self.costs.profile.batch_size, by_row).sizes, [sizes_by_units[count] for count in units]
 
     def _stage(self, samples: Sequence[int], sizes: Sequence[Sequence[int]]) -> Stage:
         return grid_stage(self.costs.graph, samples, self.arrangement, sizes, self.devices)
 
     def _sizes(self, samples: tuple[int, ...]) -> list[tuple[int, ...]]:
         """Return the units of each column that minimise the slowest device's seconds, for each segment."""
-        found = self.tables.sized
+        sized = self.tables.sized
         keys = [(members, samples, self._mesh) for members in self._members]
         for key, segment in zip(keys, self.arrangement.segments):
-            if key not in found:
+            if key not in sized:
                 columns = [self._column_s(key[0], column, samples) for column in zip(*self.devices)]
-                found[key] = minimise_maximum(columns, segment.units).sizes
-        return [found[key] for key in keys]
+                sized[key] = minimise_maximum(columns, segment.units).sizes
+        return [sized[key] for key in keys]
 
     def _column_s(self, members: tuple[tuple[int, str], ...], column: Sequence[int], samples: Sequence[int]) -> np.ndarray:
         """Return the seconds of the slowest device of a column for every number of units of a segment."""
-        found: np.ndarray = np.max([self.tables.by_units(members, device, count) for device, count in zip(column, samples)], axis=0)
-        return found
+        slowest_s: np.ndarray = np.max([self.tables.by_units(members, device, count) for device, count in zip(column, samples)], axis=0)
+        return slowest_s
 
     def _samples(self, sizes: Sequence[Sequence[int]]) -> tuple[int, ...]:
         """Return the samples of each row that minimise the slowest device's seconds in the network."""
@@ -243,7 +249,7 @@ class _Grid:
 
     def _network_s(self, device: int, sizes: Sequence[int]) -> np.ndarray:
         """Return the seconds of the network for every number of samples on a device with so many units of each segment."""
-        found = [self.costs.batch_rows(self._whole)[device]]
-        found += [self.tables.by_samples(layer, layout, device, sizes[segment]) for layer, layout, segment in self._split]
-        total: np.ndarray = np.sum(found, axis=0)
+        layers_s = [self.costs.batch_rows(self._unsplit)[device]]
+        layers_s += [self.tables.by_samples(layer, layout, device, sizes[segment]) for layer, layout, segment in self._split]
+        total: np.ndarray = np.sum(layers_s, axis=0)
         return total

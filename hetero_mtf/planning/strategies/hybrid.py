@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.step_cost import Costs
 from hetero_mtf.planning.layout.arrangement import BORDERS, Arrangement, arrange
-from hetero_mtf.planning.layout.manual import sized_stage
+from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.strategies.search import (
     Candidate,
     Sizer,
     SplitConfiguration,
-    descend,
-    device_sets,
-    distinct_candidates,
-    finished,
-    tries,
+    SplitSearch,
+    remembered,
     without_each,
 )
 
 
-@distinct_candidates
+@remembered
 def best_hybrid(costs: Costs) -> Candidate:
-    """Return the cheapest hybrid that the search finds.
+    """Return the cheapest hybrid split that the search finds.
 
     For one choice of devices, border and layouts, the samples minimise the seconds of the slowest device in the layers that split the
     batch, forward and backward; the sizes of each dense segment minimise them as in `best_filters`.
-
-    Parameters
-    ----------
-    costs : Costs of a profile.
 
     Raises
     ------
@@ -39,9 +31,9 @@ def best_hybrid(costs: Costs) -> Candidate:
 
     Notes
     -----
-    Samples and sizes are exact (`minimise_maximum`), each for its own part of the network. The choice around them is heuristic:
-    the best border and set of devices (all sets up to six devices, else everyone), and from there a descent that keeps a dense
-    layer whole, lets it split the batch, or leaves out a device, while that lowers the predicted step (`search.descend`). At
+    Samples and sizes are exact (`minimise_maximum`), each for its own part of the network. The search around them is heuristic
+    (`descend`): the best border and set of devices (all sets up to six devices, else all devices), and from there a descent
+    that keeps a dense layer replicated, lets it split the batch, or leaves out a device, while that lowers the predicted step. At
     least one dense layer stays split by channels.
 
     References
@@ -52,24 +44,17 @@ def best_hybrid(costs: Costs) -> Candidate:
     graph, sizer = costs.graph, Sizer(costs)
 
     def arranged(choice: SplitConfiguration) -> Arrangement:
-        return arrange(graph, whole=choice.whole, border=choice.form, batched=choice.batched)
+        return arrange(graph, "pairs", choice.replicated, choice.form, choice.batched)
 
-    def candidate(choice: SplitConfiguration) -> Candidate:
-        arrangement = arranged(choice)
-        sizes = [sizer.units(segment, arrangement, choice.devices) for segment in arrangement.segments]
-        trunk = frozenset(index for index, layout in enumerate(arrangement.layouts) if layout == "batch")
-        stage = sized_stage(graph, arrangement, sizes, choice.devices, choice.devices[0], sizer.samples(trunk, choice.devices))
-        return Candidate(stage, predict(costs, stage, memory=False))
+    def stage(choice: SplitConfiguration) -> Stage:
+        return sizer.stage(arranged(choice), choice.devices)
 
     def neighbours(choice: SplitConfiguration) -> list[SplitConfiguration]:
-        found = without_each(choice)
+        changed = without_each(choice)
         for index, layout in enumerate(arranged(choice).layouts):
             if layout in ("column", "row"):
-                found.append(dataclasses.replace(choice, whole=frozenset({index})))
-                found.append(dataclasses.replace(choice, batched=frozenset({index})))
-        return found
+                changed.append(dataclasses.replace(choice, replicated=frozenset({index})))
+                changed.append(dataclasses.replace(choice, batched=frozenset({index})))
+        return changed
 
-    starts = itertools.product(BORDERS, device_sets(len(costs.profile.cluster.devices)))
-    found = (SplitConfiguration(*start) for start in starts)
-    best = descend(found, candidate, neighbours, lambda choice: bool(arranged(choice).segments), tries(graph))
-    return finished(costs, best)
+    return SplitSearch(BORDERS, stage, neighbours, allowed=lambda choice: bool(arranged(choice).segments)).best(costs)

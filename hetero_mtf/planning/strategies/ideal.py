@@ -43,8 +43,8 @@ def least_step_s(costs: Costs, devices: Sequence[int]) -> float:
     rows[at, at % count] = -seconds.reshape(-1) / scale
     rows[at, count + at // count] = 1.0
     goal = np.concatenate([np.zeros(count), -counts])
-    whole = np.concatenate([np.ones(count), np.zeros(kinds)])[None]
-    solved = linprog(goal, A_ub=rows, b_ub=np.zeros(kinds * count), A_eq=whole, b_eq=[1.0], bounds=(0, None))
+    sum_row = np.concatenate([np.ones(count), np.zeros(kinds)])[None]
+    solved = linprog(goal, A_ub=rows, b_ub=np.zeros(kinds * count), A_eq=sum_row, b_eq=[1.0], bounds=(0, None))
     weights = np.full(count, 1 / count) if solved.status != 0 else np.clip(solved.x[:count], 0, None)
     return launch_s(costs) + float((counts * (weights / weights.sum() * seconds).min(axis=1)).sum())
 
@@ -53,14 +53,14 @@ def _least_seconds(costs: Costs, devices: Sequence[int]) -> tuple[np.ndarray, np
     """Return the (passes, devices) seconds of each kind of pass at a device's best rate, and how many passes are of that kind."""
     counted = collections.Counter(costs.alike)
     undisturbed = costs.undisturbed(devices)
-    found, counts = [], []
+    least_s, counts = [], []
     for layer, count in counted.items():
         for step_pass in ("forward", "backward") if costs.trains_before[layer] else ("forward",):
             rates = _rates(costs, layer, step_pass)[list(devices)]
             if np.isfinite(rates).all():
-                found.append(np.where(undisturbed, costs.tables.alone_part(layer, step_pass)[list(devices)], 1.0) / rates)
+                least_s.append(np.where(undisturbed, costs.tables.alone_part(layer, step_pass)[list(devices)], 1.0) / rates)
                 counts.append(count)
-    return np.array(found), np.array(counts, float)
+    return np.array(least_s), np.array(counts, float)
 
 
 def _rates(costs: Costs, layer: int, step_pass: str) -> np.ndarray:
@@ -70,11 +70,11 @@ def _rates(costs: Costs, layer: int, step_pass: str) -> np.ndarray:
     if not splits_batch(entry):
         return np.asarray(by_channels)
     batch = rows(layer, "batch", step_pass)
-    whole_s = batch[:, -1]
+    full_s = batch[:, -1]
     by_samples = _best(batch, "batch")
-    gain = np.where(whole_s > 0, by_samples * np.where(whole_s > 0, whole_s, 1.0), 1.0)
-    found: np.ndarray = np.maximum(by_channels * np.maximum(gain, 1.0), by_samples)
-    return found
+    gain = np.where(full_s > 0, by_samples * np.where(full_s > 0, full_s, 1.0), 1.0)
+    rates: np.ndarray = np.maximum(by_channels * np.maximum(gain, 1.0), by_samples)
+    return rates
 
 
 def _best(rows: np.ndarray, layout: str) -> np.ndarray:
@@ -83,5 +83,5 @@ def _best(rows: np.ndarray, layout: str) -> np.ndarray:
         rows = np.column_stack([np.zeros(len(rows)), rows[:, -1]])
     parts = np.arange(rows.shape[1]) / (rows.shape[1] - 1)
     with np.errstate(divide="ignore"):
-        found: np.ndarray = np.where(rows[:, 1:] > 0, parts[1:] / np.where(rows[:, 1:] > 0, rows[:, 1:], 1.0), np.inf).max(axis=1)
-    return found
+        best_rates: np.ndarray = np.where(rows[:, 1:] > 0, parts[1:] / np.where(rows[:, 1:] > 0, rows[:, 1:], 1.0), np.inf).max(axis=1)
+    return best_rates

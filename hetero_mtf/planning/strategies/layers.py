@@ -1,4 +1,4 @@
-"""The strategy "layers": every layer's layout by the layout program, over the devices worth using."""
+"""The strategy "layers": the layout of every layer by the layout program, over sets of devices that are tried."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hetero_mtf.planning.strategies.filters import best_filters
 from hetero_mtf.planning.strategies.fitting import fitting
 from hetero_mtf.planning.strategies.hybrid import best_hybrid
 from hetero_mtf.planning.strategies.ideal import least_step_s
-from hetero_mtf.planning.strategies.search import Candidate, distinct_candidates
+from hetero_mtf.planning.strategies.search import Candidate, remembered
 
 ALL_SETS_UP_TO = 4
 EVERY_COUNT_UP_TO = 16
@@ -34,7 +34,7 @@ WITHIN_MEMORY_UP_TO = 20_000  # layers * devices, above which the program leaves
 _STEP = 1.5  # from one number of devices to the next, above that
 
 
-@distinct_candidates
+@remembered
 def best_layers(costs: Costs) -> Candidate:
     """Return the cheapest plan of one mesh axis that the layout program finds, with the proof of how good its layouts are.
 
@@ -153,11 +153,11 @@ def _sets(costs: Costs, known: Sequence[Candidate]) -> list[tuple[int, ...]]:
     """Return the sets of two and more devices to solve the program on, the largest first."""
     by_speed = costs.by_speed
     if len(by_speed) <= ALL_SETS_UP_TO:
-        found = [chosen for size in range(2, len(by_speed) + 1) for chosen in itertools.combinations(range(len(by_speed)), size)]
+        device_sets = [chosen for size in range(2, len(by_speed) + 1) for chosen in itertools.combinations(range(len(by_speed)), size)]
     else:
-        found = [tuple(sorted(by_speed[:count])) for count in _counts(len(by_speed))]
-    found += [candidate.stage.devices for candidate in known if len(candidate.stage.devices) > 1]
-    return sorted(dict.fromkeys(found), key=lambda devices: (-len(devices), devices))
+        device_sets = [tuple(sorted(by_speed[:count])) for count in _counts(len(by_speed))]
+    device_sets += [candidate.stage.devices for candidate in known if len(candidate.stage.devices) > 1]
+    return sorted(dict.fromkeys(device_sets), key=lambda devices: (-len(devices), devices))
 
 
 def _counts(devices: int) -> list[int]:
@@ -166,7 +166,7 @@ def _counts(devices: int) -> list[int]:
     >>> _counts(100)[-6:]
     [16, 24, 36, 54, 81, 100]
     """
-    found = list(range(2, min(devices, EVERY_COUNT_UP_TO) + 1))
-    while found[-1] < devices:
-        found.append(min(devices, int(found[-1] * _STEP)))
-    return found
+    counts = list(range(2, min(devices, EVERY_COUNT_UP_TO) + 1))
+    while counts[-1] < devices:
+        counts.append(min(devices, int(counts[-1] * _STEP)))
+    return counts

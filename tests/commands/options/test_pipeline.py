@@ -27,7 +27,7 @@ ASKED = ["--strategy", "pipeline", "--microbatches", "4", "--stages", "2"]
 def made():
     """A profile and the pipeline of two stages that is planned from it."""
     profile = profile_of(residual_net(8), [1e6, 5e5, 3e5], 1e-4, batch_size=8)
-    profile = dataclasses.replace(profile, made=datetime.date.today().isoformat())
+    profile = dataclasses.replace(profile, measured_at=datetime.date.today().isoformat())
     return profile, plan(profile, strategy="pipeline", pipeline=PipelineOptions(microbatches=4, stages=2))
 
 
@@ -58,7 +58,7 @@ def test_the_plan_is_the_pipeline_asked_for(cli, made, place):
 
 def test_replicas_are_planned_and_their_convergence_drawn(cli, tmp_path):
     profile = profile_of(residual_net(8), [4e6, 3e6, 2e6, 1e6], 1e-4, batch_size=8)
-    profile = dataclasses.replace(profile, made=datetime.date.today().isoformat())
+    profile = dataclasses.replace(profile, measured_at=datetime.date.today().isoformat())
     profile.save(tmp_path / "profile.json")
     asked = [*ASKED, "--replicas", "2", "--convergence", tmp_path / "c.svg"]
     said = cli("plan", tmp_path / "profile.json", *asked, "-o", tmp_path / "out.json")

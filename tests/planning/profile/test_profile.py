@@ -106,7 +106,7 @@ def test_what_was_not_measured_is_named(profile: Profile) -> None:
 def test_every_fault_of_a_file_is_named_with_its_path(profile: Profile, tmp_path: pathlib.Path) -> None:
     wrong = document(profile)
     wrong["batch_size"] = 0
-    wrong["made"] = "yesterday"
+    wrong["measured_at"] = "yesterday"
     wrong["curves"][0]["units"] = [5, 1]
     wrong["curves"][1]["seconds"][0] = float("nan")
     wrong["links"][0]["bandwidth_bytes_per_s"] = 0
@@ -123,7 +123,7 @@ def test_every_fault_of_a_file_is_named_with_its_path(profile: Profile, tmp_path
     assert text.startswith(f"{path} has 10 faults: ") and text.endswith("; calibrate again with hetero-mtf calibrate")
     for fault in (
         "batch_size: is 0, must be at least 1",
-        "made: is 'yesterday', must be an ISO date",
+        "measured_at: is 'yesterday', must be an ISO date",
         "curves[0].units: are [5, 1], must be zero or more and increase",
         "curves[1].seconds[0]: is nan, must be a finite number",
         "links[0].bandwidth_bytes_per_s: is 0, must be above zero",

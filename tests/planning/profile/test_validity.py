@@ -1,4 +1,4 @@
-"""Doubts: a sentence for each reason, and none without one."""
+"""Warnings of a profile: a sentence for each, and none without a reason."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def test_a_young_quiet_profile_of_this_cluster_leaves_no_doubt(profile: Profile)
 
 
 def test_a_profile_is_stale_after_thirty_days_and_cannot_be_from_the_future(profile: Profile) -> None:
-    old = dataclasses.replace(profile, made="2025-12-01")
+    old = dataclasses.replace(profile, measured_at="2025-12-01")
     assert days_old(old, NOW) == 50.5
     assert profile_warnings(old, now=NOW) == ["the profile is 50 days old (2025-12-01); calibrate again"]
-    assert profile_warnings(dataclasses.replace(profile, made="2025-12-22T00:00:00Z"), now=NOW) == []
-    (doubt,) = profile_warnings(dataclasses.replace(profile, made="2026-02-01T00:00:00+00:00"), now=NOW)
-    assert doubt == "the profile is from the future (2026-02-01, now it is 2026-01-20); set the clock and calibrate again"
+    assert profile_warnings(dataclasses.replace(profile, measured_at="2025-12-22T00:00:00Z"), now=NOW) == []
+    (warning,) = profile_warnings(dataclasses.replace(profile, measured_at="2026-02-01T00:00:00+00:00"), now=NOW)
+    assert warning == "the profile is from the future (2026-02-01, now it is 2026-01-20); set the clock and calibrate again"
 
 
 def test_the_clock_is_read_where_no_time_is_given(profile: Profile) -> None:
     lately = datetime.datetime.now(datetime.timezone.utc).isoformat()
-    assert profile_warnings(dataclasses.replace(profile, made=lately)) == []
+    assert profile_warnings(dataclasses.replace(profile, measured_at=lately)) == []
 
 
 def test_a_wide_spread_is_told_once_by_the_worst_and_not_where_little_time_goes(profile: Profile) -> None:

@@ -178,7 +178,7 @@ def test_a_plan_says_what_it_supposes_and_keeps_it_in_its_file() -> None:
     )
     assert Plan.from_json(made.to_json()) == made
     assert "Supposed, not measured: device worker:1 is 2 times as fast as measured\n" in str(made)
-    assert plan_if(unequal(), WhatIf(batch_size=4)).what_if_profile == ("a batch has 4 samples, with times interpolated from 8",)
+    assert plan_if(unequal(), WhatIf(batch_size=4)).what_if == ("a batch has 4 samples, with times interpolated from 8",)
     assert plan(unequal()).what_if_profile == ()
 
 
@@ -209,7 +209,7 @@ def test_what_cannot_be_supposed_is_refused(fields: dict[str, object], message: 
 
 
 def test_a_batch_too_far_out_to_say_anything_of_is_refused() -> None:
-    message = "a batch of 8001 samples is too far out to extrapolate to, the 8 measured reach to 8000; calibrate with a larger batch"
+    message = "a batch of 8001 samples is too large to extrapolate to, the 8 measured reach to 8000; calibrate with a larger batch"
     with pytest.raises(PlanError, match=message):
         with_batch_size(unequal(), 8001)
     assert with_batch_size(unequal(), 8000).batch_size == 8000

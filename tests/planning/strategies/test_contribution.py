@@ -11,7 +11,8 @@ from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.records import DeviceContribution
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.strategies.contribution import Resizer, device_contributions, without_hindrances
+from hetero_mtf.planning.strategies.contribution import device_contributions, without_hindrances
+from hetero_mtf.planning.strategies.resizing import Resizer
 from hetero_mtf.planning.strategies.search import Candidate
 from tests.planning.networks import pair_net, profile_of, residual_net
 
@@ -35,13 +36,13 @@ def test_a_device_that_carries_much_says_how_much_longer_a_step_would_be_without
     assert 1.4 < found.step_s / made.predicted.step_s < 1.6
 
 
-def test_a_device_that_hardly_helps_is_not_worth_its_power() -> None:
+def test_a_device_that_hardly_helps_has_a_negligible_contribution() -> None:
     costs = Costs(profile_of(pair_net(400, 400, 24), [2e6, 2e6, 3e4], 1e-9, batch_size=8))
     chosen = STRATEGIES["filters"](costs)
     assert len(chosen.stage.devices) == 3
     found = device_contributions(costs, chosen)[2]
     assert found.step_s is not None
-    text = f"leaving out worker:2 costs {found.step_s / chosen.prediction.step_s - 1:.1%}: it is not worth its power"
+    text = f"leaving out worker:2 costs {found.step_s / chosen.prediction.step_s - 1:.1%}: its contribution is negligible"
     assert found.reason == text and re.search(r" [01]\.[1-9]%", text)
 
 
@@ -51,7 +52,7 @@ def test_a_device_that_would_change_next_to_nothing_stays_out() -> None:
     stage = Resizer(costs, with_it.stage).on((0, 1))
     found = device_contributions(costs, Candidate(stage, predict(costs, stage)))[2]
     assert not found.used and found.reason.startswith("using worker:2 as well gains only ")
-    assert found.reason.endswith("%: it is not worth its power")
+    assert found.reason.endswith("%: its contribution is negligible")
 
 
 def test_devices_that_make_a_step_longer_are_left_out_one_by_one() -> None:
@@ -74,7 +75,7 @@ def test_a_device_left_out_says_what_using_it_would_cost() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["filters", "batch", "hybrid"])
-def test_on_the_same_devices_sizes_solved_anew_are_those_of_the_strategy(strategy: str) -> None:
+def test_on_the_same_devices_recomputed_sizes_are_those_of_the_strategy(strategy: str) -> None:
     for graph in (GRAPH, residual_net()):
         costs = Costs(profile_of(graph, [3e6, 2e6, 1e6], 1e-6, batch_size=8))
         best = STRATEGIES[strategy](costs)
@@ -131,29 +132,29 @@ def test_one_device_has_nothing_to_be_weighed_against() -> None:
     assert plan(of(1e6)).contributions == ()
 
 
-def test_what_devices_are_worth_is_printed_and_kept_in_the_file() -> None:
+def test_contributions_are_printed_and_kept_in_the_file() -> None:
     made = plan(of(2e6, 1e6))
     assert Plan.from_json(made.to_json()) == made
     assert f"Device worker:1: {by_device(made)['worker:1'].reason}" in str(made)
 
 
-def test_a_worth_that_cannot_be_is_refused_with_its_path() -> None:
+def test_a_contribution_that_cannot_be_is_refused_with_its_path() -> None:
     made = plan(of(2e6, 1e6))
     for wrong, message in (
-        (DeviceContribution("gpu:7", True, 1.0, ""), r"worth\[0\].device: is 'gpu:7', the plan has worker:0, worker:1"),
-        (DeviceContribution("worker:0", True, -1.0, ""), r"worth\[0\].step_s: is -1, must be zero or more"),
+        (DeviceContribution("gpu:7", True, 1.0, ""), r"contributions\[0\].device: is 'gpu:7', the plan has worker:0, worker:1"),
+        (DeviceContribution("worker:0", True, -1.0, ""), r"contributions\[0\].step_s: is -1, must be zero or more"),
     ):
         with pytest.raises(PlanError, match=message):
             dataclasses.replace(made, contributions=(wrong,))
 
 
-def test_a_binding_device_that_cannot_be_is_refused_with_its_path() -> None:
+def test_a_bottleneck_that_cannot_be_is_refused_with_its_path() -> None:
     made = plan(of(2e6, 1e6))
     bottleneck = made.alternatives[0].bottleneck
     assert bottleneck is not None
     for change, message in (
-        ({"device": "gpu:7"}, r"alternatives\[0\].binding.device: is 'gpu:7', the plan has worker:0, worker:1"),
-        ({"compute_s": -2.0}, r"alternatives\[0\].binding.compute_s: is -2, must be zero or more"),
+        ({"device": "gpu:7"}, r"alternatives\[0\].bottleneck.device: is 'gpu:7', the plan has worker:0, worker:1"),
+        ({"compute_s": -2.0}, r"alternatives\[0\].bottleneck.compute_s: is -2, must be zero or more"),
     ):
         wrong = dataclasses.replace(made.alternatives[0], bottleneck=dataclasses.replace(bottleneck, **change))  # type: ignore[arg-type]
         with pytest.raises(PlanError, match=message):

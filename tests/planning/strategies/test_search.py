@@ -13,9 +13,9 @@ from hetero_mtf.planning.strategies.search import (
     SplitConfiguration,
     descend,
     device_sets,
-    distinct_candidates,
-    finished,
+    remembered,
     tries,
+    with_full_prediction,
     without_each,
 )
 from tests.planning.networks import pair_net, profile_of
@@ -25,8 +25,8 @@ def costing(step_s: float, devices: tuple[int, ...]) -> Candidate:
     return Candidate(Stage((), devices, (("devices", len(devices)),), ()), Prediction(step_s, 0.0, 0.0, 0.0, ()))
 
 
-def kept_whole(choice: SplitConfiguration) -> list[SplitConfiguration]:
-    return [dataclasses.replace(choice, whole=frozenset({layer})) for layer in range(4)]
+def with_one_replicated(choice: SplitConfiguration) -> list[SplitConfiguration]:
+    return [dataclasses.replace(choice, replicated=frozenset({layer})) for layer in range(4)]
 
 
 def test_all_sets_of_two_or_more_are_tried_up_to_six_devices_then_everyone() -> None:
@@ -36,15 +36,15 @@ def test_all_sets_of_two_or_more_are_tried_up_to_six_devices_then_everyone() -> 
 
 def test_the_descent_takes_every_change_that_helps_and_no_other() -> None:
     gain = {0: -1.0, 1: 2.0, 2: -3.0, 3: 0.0}
-    found: list[SplitConfiguration] = []
+    evaluated: list[SplitConfiguration] = []
 
     def candidate(choice: SplitConfiguration) -> Candidate:
-        found.append(choice)
-        return costing(100 + sum(gain[layer] for layer in choice.whole), choice.devices)
+        evaluated.append(choice)
+        return costing(100 + sum(gain[layer] for layer in choice.replicated), choice.devices)
 
-    best = descend([SplitConfiguration("pairs", (0, 1))], candidate, kept_whole)
+    best = descend([SplitConfiguration("pairs", (0, 1))], candidate, with_one_replicated)
     assert best.prediction.step_s == 96.0
-    assert len(found) == len(set(found))  # nothing is costed twice
+    assert len(evaluated) == len(set(evaluated))  # nothing is costed twice
 
 
 def test_the_descent_starts_from_the_cheapest_and_keeps_two_devices() -> None:
@@ -52,15 +52,15 @@ def test_the_descent_starts_from_the_cheapest_and_keeps_two_devices() -> None:
         return costing(len(choice.devices) + 2 * (choice.form == "gather"), choice.devices)
 
     starts = [SplitConfiguration("gather", (0, 1)), SplitConfiguration("pairs", (0, 1, 2))]
-    assert descend(starts, candidate, without_each).stage.devices == (1, 2)  # one device is the business of "single"
+    assert descend(starts, candidate, without_each).stage.devices == (1, 2)  # one device alone is strategy "single"
 
 
 def test_a_choice_that_is_not_allowed_is_not_gone_to() -> None:
     best = descend(
         [SplitConfiguration("pairs", (0, 1))],
-        lambda choice: costing(10 - len(choice.whole), choice.devices),
-        kept_whole,
-        lambda choice: len(choice.whole) < 3,
+        lambda choice: costing(10 - len(choice.replicated), choice.devices),
+        with_one_replicated,
+        lambda choice: len(choice.replicated) < 3,
     )
     assert best.prediction.step_s == 8.0
 
@@ -79,10 +79,10 @@ def test_a_sweep_of_few_tries_looks_at_neighbours_at_even_distances() -> None:
     seen: list[frozenset[int]] = []
 
     def candidate(choice: SplitConfiguration) -> Candidate:
-        seen.append(choice.whole)
+        seen.append(choice.replicated)
         return costing(100.0, choice.devices)
 
-    descend([SplitConfiguration("pairs", (0, 1))], candidate, kept_whole, tries=2)
+    descend([SplitConfiguration("pairs", (0, 1))], candidate, with_one_replicated, tries=2)
     assert seen == [frozenset(), frozenset({0}), frozenset({2})]
 
 
@@ -96,7 +96,7 @@ def test_deep_networks_have_fewer_tries_but_eight_at_least() -> None:
 def test_a_strategy_looks_once_and_is_asked_again() -> None:
     calls: list[str] = []
 
-    @distinct_candidates
+    @remembered
     def strategy(costs: Costs, form: str = "pairs") -> Candidate:
         calls.append(form)
         return costing(1.0, (0, 1))
@@ -110,5 +110,5 @@ def test_a_finished_candidate_has_its_bytes() -> None:
     costs = Costs(profile_of(pair_net(), [1e6, 1e6]))
     quick = predict(costs, filter_stage(costs.graph, [1.0, 1.0], "pairs"), memory=False)
     assert {part.memory_bytes for part in quick.parts} == {0}
-    whole = finished(costs, Candidate(filter_stage(costs.graph, [1.0, 1.0], "pairs"), quick)).prediction
-    assert whole.step_s == quick.step_s and min(part.memory_bytes for part in whole.parts) > 0
+    full = with_full_prediction(costs, Candidate(filter_stage(costs.graph, [1.0, 1.0], "pairs"), quick)).prediction
+    assert full.step_s == quick.step_s and min(part.memory_bytes for part in full.parts) > 0

@@ -17,7 +17,7 @@ from hetero_mtf.planning.cost.link_cost import collective_rules
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.arrangement import splits_batch, takes_statistics
 from hetero_mtf.planning.layout.manual import device_names, filter_stage, single_stage
-from hetero_mtf.planning.layout.records import GRADIENT_SYNCS, Alternative, Prediction
+from hetero_mtf.planning.layout.records import GRADIENT_SYNCS, Alternative
 from hetero_mtf.planning.memory.shortfall import lack_of_memory, short_bytes
 from hetero_mtf.planning.memory.step_memory import optimizer_name
 from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
@@ -29,13 +29,13 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.what_if import WhatIf, what_if_clauses, what_if_profile
 from hetero_mtf.planning.strategies.batch import best_batch
-from hetero_mtf.planning.strategies.contribution import device_contributions, without_hindrances
+from hetero_mtf.planning.strategies.contribution import device_contributions, without_slowing_devices
 from hetero_mtf.planning.strategies.filters import best_filters
 from hetero_mtf.planning.strategies.fitting import fitting
 from hetero_mtf.planning.strategies.grid import best_grid
 from hetero_mtf.planning.strategies.hybrid import best_hybrid
 from hetero_mtf.planning.strategies.layers import best_layers, proven
-from hetero_mtf.planning.strategies.reasons import bottleneck_part, why_longer
+from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_step, why_longer
 from hetero_mtf.planning.strategies.search import Candidate
 from hetero_mtf.units import seconds_text
 
@@ -81,7 +81,7 @@ def plan(
     """
     if not isinstance(profile, Profile):
         raise ProfileError(f"the profile is {profile!r:.60}, not a Profile; make one with hm.calibrate or read one with hm.Profile.load")
-    _check_asked(profile, batch_size, optimizer)
+    _check_measured(profile, batch_size, optimizer)
     if strategy not in ("auto", PIPELINE, *STRATEGIES):
         raise PlanError(f"strategy {strategy!r} is unknown; use one of auto, {', '.join(STRATEGIES)}, {PIPELINE}")
     if pipeline is not None and strategy not in ("auto", PIPELINE):
@@ -94,7 +94,7 @@ def plan(
     if strategy == "auto":
         return _cheapest(costs, pipeline)
     candidate = fitting(costs, strategy, STRATEGIES[strategy](costs))
-    return dataclasses.replace(_fitting(profile, strategy, candidate), contributions=device_contributions(costs, candidate))
+    return dataclasses.replace(_fitting_plan(profile, strategy, candidate), contributions=device_contributions(costs, candidate))
 
 
 def plan_if(
@@ -151,7 +151,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 the earlier one."""
 
 
-def _check_asked(profile: Profile, batch_size: int | None, optimizer: object) -> None:
+def _check_measured(profile: Profile, batch_size: int | None, optimizer: object) -> None:
     if batch_size is not None and batch_size < 1:
         raise PlanError(f"the batch size is {batch_size}; use at least 1")
     if batch_size not in (None, profile.batch_size):
@@ -174,10 +174,11 @@ def _mixing(costs: Costs, strategy: str, gradient_sync: str) -> Plan:
     candidate = fitting(costs, "batch", best_batch(costs, gradient_sync), gradient_sync)
     if len(candidate.stage.devices) < 2:
         raise PlanError(f"one device alone takes all samples, so there is no weight to mix by {gradient_sync}; leave gradient_sync out")
-    return dataclasses.replace(_fitting(costs.profile, "batch", candidate), gradient_sync=gradient_sync)
+    return dataclasses.replace(_fitting_plan(costs.profile, "batch", candidate), gradient_sync=gradient_sync)
 
 
-def _fitting(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
+def _fitting_plan(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
+    """Return the plan of a candidate if it fits in memory."""
     lack = lack_of_memory(profile, candidate.stage)
     if lack:
         raise PlanError(f"the plan by strategy {strategy} {lack}; use a smaller batch or another strategy")
@@ -201,10 +202,11 @@ def _cheapest(costs: Costs, options: PipelineOptions | None) -> Plan:
         return dataclasses.replace(best, alternatives=(*best.alternatives, piped))
     assert best.predicted is not None and piped.predicted is not None
     if piped.predicted.step_s >= best.predicted.step_s or (options is None and _mixes_samples(costs.graph)):
-        lost = pipeline_alternative(piped, best.predicted.step_s, best.strategy)
-        return dataclasses.replace(best, alternatives=(*best.alternatives, lost))
-    beaten = Alternative(best.strategy, best.predicted.step_s, _times(best.predicted, piped.predicted), bottleneck_part(best.predicted))
-    return dataclasses.replace(piped, alternatives=(beaten, *best.alternatives))
+        slower = pipeline_alternative(piped, best.predicted.step_s, best.strategy)
+        return dataclasses.replace(best, alternatives=(*best.alternatives, slower))
+    reason = relative_step(best.predicted.step_s, piped.predicted.step_s, PIPELINE)
+    slower = Alternative(best.strategy, best.predicted.step_s, reason, bottleneck_part(best.predicted))
+    return dataclasses.replace(piped, alternatives=(slower, *best.alternatives))
 
 
 def _pipeline(costs: Costs, options: PipelineOptions | None, below_s: float) -> Plan | Alternative:
@@ -224,38 +226,41 @@ def _mixes_samples(graph: LayerGraph) -> bool:
     return any(takes_statistics(layer) or not splits_batch(layer) for layer in graph.layers)
 
 
-def _times(other: Prediction, best: Prediction) -> str:
-    times = f", {other.step_s / best.step_s:.2f} times strategy {PIPELINE}" if best.step_s > 0 else ""
-    return f"{seconds_text(other.step_s)} a step{times}"
-
-
 def _cheapest_of_one_stage(costs: Costs) -> Plan:
-    candidates, none = _candidates(costs)
+    """Return the cheapest plan of one stage, with the other strategies as alternatives."""
+    candidates, impossible = _candidates(costs)
     lacks = {name: lack_of_memory(costs.profile, candidate.stage) for name, candidate in candidates.items()}
     fitting_names = [name for name in candidates if not lacks[name]]
     if not fitting_names:
-        short = {name: short_bytes(costs.profile, candidate.stage, costs.memory) for name, candidate in candidates.items()}
-        nearest = min(short, key=lambda name: short[name])
-        others = ", ".join(f"{name} {lacking}" for name, lacking in short.items() if name != nearest)
-        least = f"the one by strategy {nearest} is nearest to it, it {lacks[nearest]}"
-        raise PlanError(f"no plan fits in memory, {least} (bytes that others lack: {others}); use a smaller batch or network")
+        raise PlanError(_too_large(costs, candidates, lacks))
     chosen = min(fitting_names, key=lambda name: candidates[name].prediction.step_s)
-    best = candidates[chosen] = without_hindrances(costs, candidates[chosen])
+    best = candidates[chosen] = without_slowing_devices(costs, candidates[chosen])
     rest = tuple(_alternative(costs, name, candidates, lacks[name], chosen) for name in candidates if name != chosen)
     contributions = device_contributions(costs, best, [candidates[name] for name in fitting_names if name != chosen])
-    return dataclasses.replace(_plan(costs.profile, chosen, proven(costs, best)), alternatives=rest + none, contributions=contributions)
+    return dataclasses.replace(
+        _plan(costs.profile, chosen, proven(costs, best)), alternatives=rest + impossible, contributions=contributions
+    )
+
+
+def _too_large(costs: Costs, candidates: Mapping[str, Candidate], lacks: Mapping[str, str]) -> str:
+    """Return the message that no plan fits in memory."""
+    short = {name: short_bytes(costs.profile, candidate.stage, costs.memory) for name, candidate in candidates.items()}
+    nearest = min(short, key=lambda name: short[name])
+    others = ", ".join(f"{name} {lacking}" for name, lacking in short.items() if name != nearest)
+    least = f"the one by strategy {nearest} is nearest to it, it {lacks[nearest]}"
+    return f"no plan fits in memory, {least} (bytes that others lack: {others}); use a smaller batch or network"
 
 
 def _candidates(costs: Costs) -> tuple[dict[str, Candidate], tuple[Alternative, ...]]:
     """Return the candidate of every strategy that has one, and why the others have none."""
     candidates: dict[str, Candidate] = {}
-    none: list[Alternative] = []
+    impossible: list[Alternative] = []
     for name, make in STRATEGIES.items():
         try:
             candidates[name] = fitting(costs, name, make(costs))
         except NothingToSplitError as fault:
-            none.append(Alternative(name, None, str(fault).split(";")[0]))
-    return candidates, tuple(none)
+            impossible.append(Alternative(name, None, str(fault).split(";")[0]))
+    return candidates, tuple(impossible)
 
 
 def _alternative(costs: Costs, name: str, candidates: Mapping[str, Candidate], lack: str, chosen: str) -> Alternative:
@@ -265,11 +270,10 @@ def _alternative(costs: Costs, name: str, candidates: Mapping[str, Candidate], l
     bottleneck = bottleneck_part(candidate.prediction)
     if lack:
         return Alternative(name, step_s, lack, bottleneck)
-    times = step_s / best_s if best_s > 0 else 1.0
-    if times < 1.0005:
-        return Alternative(name, step_s, f"{seconds_text(step_s)} a step, no less than strategy {chosen}", bottleneck)
+    if best_s <= 0 or step_s / best_s < 1.0005:
+        return Alternative(name, step_s, f"{seconds_text(step_s)}/step, no less than strategy {chosen}", bottleneck)
     why = why_longer(costs, candidate, best)
-    text = f"{seconds_text(step_s)} a step, {times:.2f} times strategy {chosen}"
+    text = relative_step(step_s, best_s, chosen)
     return Alternative(name, step_s, f"{text}: {why}" if why else text, bottleneck)
 
 

@@ -15,7 +15,7 @@ from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, p
 from hetero_mtf.planning.pipeline.search import PipelineOptions, best_pipeline
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
-from hetero_mtf.planning.strategies.contribution import contribution_with, contribution_without, looked_at
+from hetero_mtf.planning.strategies.contribution import considered_devices, contribution_with, contribution_without
 
 _Runs = list[tuple[tuple[int, ...], tuple[int, ...]]]  # the layers of each stage and its devices
 
@@ -37,7 +37,7 @@ def pipeline_contributions(costs: MicrobatchCosts, plan: Plan) -> tuple[DeviceCo
     """
     assert plan.predicted is not None
     search, best_s = _ContributionSearch(costs, plan), plan.predicted.step_s
-    inside, outside = looked_at(costs.whole, plan.used)
+    inside, outside = considered_devices(costs.whole, plan.used)
     found = {}
     for device in inside if len(plan.used) > 1 else ():
         name, step_s = search.name(device), min(search.without(device), default=None)

@@ -15,7 +15,7 @@ from hetero_mtf.planning.strategies.resizing import Resizer
 from hetero_mtf.planning.strategies.search import Candidate
 
 LEAST_CONTRIBUTION = 0.02  # of a step
-LOOKED_AT_UP_TO = 8  # devices; of more, only the slowest
+ALL_DEVICES_UP_TO = 8  # devices; of more, only the slowest
 SLOWEST = 3
 
 
@@ -34,7 +34,7 @@ def device_contributions(costs: Costs, chosen: Candidate, others: Iterable[Candi
     only the three slowest that are used and the three fastest that are not are considered. O(layers * devices * units) a device.
     """
     used = chosen.stage.devices
-    inside, outside = looked_at(costs, used)
+    inside, outside = considered_devices(costs, used)
     known = list(others)
     resizer = _resizer(costs, chosen, known)
     contributions = {device: _without(costs, resizer, chosen, known, device) for device in inside if len(used) > 1}
@@ -42,7 +42,7 @@ def device_contributions(costs: Costs, chosen: Candidate, others: Iterable[Candi
     return tuple(contribution for _, contribution in sorted(contributions.items()) if contribution is not None)
 
 
-def looked_at(costs: Costs, used: Sequence[int]) -> tuple[list[int], list[int]]:
+def considered_devices(costs: Costs, used: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the devices that a plan uses and those that it does not, the fastest first.
 
     Of more than eight devices only the three slowest that are used and the three fastest that are not.
@@ -52,10 +52,10 @@ def looked_at(costs: Costs, used: Sequence[int]) -> tuple[list[int], list[int]]:
     used : indices of the devices that the plan uses.
     """
     inside, outside = ([d for d in costs.by_speed if (d in used) == wanted] for wanted in (True, False))
-    return (inside[-SLOWEST:], outside[:SLOWEST]) if len(costs.by_speed) > LOOKED_AT_UP_TO else (inside, outside)
+    return (inside[-SLOWEST:], outside[:SLOWEST]) if len(costs.by_speed) > ALL_DEVICES_UP_TO else (inside, outside)
 
 
-def without_hindrances(costs: Costs, chosen: Candidate) -> Candidate:
+def without_slowing_devices(costs: Costs, chosen: Candidate) -> Candidate:
     """Return a plan without the devices that make its step longer, its layouts unchanged and its sizes recomputed.
 
     Parameters
@@ -71,7 +71,7 @@ def without_hindrances(costs: Costs, chosen: Candidate) -> Candidate:
     while len(chosen.stage.devices) > 1 and len(chosen.stage.axes) == 1:
         resizer, used = Resizer(costs, chosen.stage), chosen.stage.devices
         slowest = used
-        if len(used) > LOOKED_AT_UP_TO:
+        if len(used) > ALL_DEVICES_UP_TO:
             slowest = tuple([device for device in costs.by_speed if device in used][-SLOWEST:])
         candidates = [leaner for device in slowest for leaner in _fitting_candidates(costs, resizer.on([d for d in used if d != device]))]
         best = min(candidates, key=lambda c: c.prediction.step_s, default=chosen)
@@ -115,7 +115,9 @@ def contribution_without(name: str, step_s: float, best_s: float) -> DeviceContr
     times = step_s / best_s if best_s > 0 else 1.0
     if times < 1 + LEAST_CONTRIBUTION:
         change = f"costs {times - 1:.1%}" if times > 1.0005 else "costs nothing" if times > 0.9995 else f"saves {1 - times:.1%}"
-        return DeviceContribution(name, True, step_s, f"leaving out {name} {change}: its contribution is negligible")
+        return DeviceContribution(
+            name, True, step_s, f"leaving out {name} {change}: its contribution is {'negative' if times <= 0.9995 else 'negligible'}"
+        )
     return DeviceContribution(name, True, step_s, f"leaving out {name} makes a step {times:.2f} times as long")
 
 

@@ -39,7 +39,7 @@ def best_grid(costs: Costs) -> Candidate:
     """Return the cheapest split over rows and columns of devices that the search finds.
 
     Device (r, c) works on b_r samples with f_c of the filters. For given samples, the sizes of each segment minimise the seconds
-    of the slowest device in it; for given sizes, the samples minimise those of the slowest device in the whole network. On the meshes
+    of the slowest device in it; for given sizes, the samples minimise those of the slowest device in the network. On the meshes
     where that is best, the layout program then decides which layers split their filters, their batch, or both (`grid_space`).
 
     Raises
@@ -50,11 +50,11 @@ def best_grid(costs: Costs) -> Candidate:
     Notes
     -----
     Heuristic. Samples and sizes start in proportion to speed and are found in turn, each exact for the other
-    (`minimise_maximum`), for at most three rounds (one where layers are kept whole); the best round counts. Tried are all
+    (`minimise_maximum`), for at most three rounds (one where layers are kept replicated); the best round counts. Tried are all
     factorisations of the number of devices (of all but the slowest where it is prime), in the cluster's order, sorted by speed
-    along rows, and along columns, both pairings; from the best of these a descent keeps layers whole (`search.descend`). The layout
+    along rows, and along columns, both pairings; from the best of these a descent keeps layers replicated (`descend`). The layout
     program is solved on the three best of these meshes, exactly in J for the samples and sizes of the two best plans there. Of
-    more than 20,000 layers times devices, only shares in proportion to speed on the two meshes nearest to a square are looked at.
+    more than 20,000 layers times devices, only shares in proportion to speed on the two meshes nearest to a square are considered.
     """
     count = len(costs.profile.cluster.devices)
     if count < LEAST_DEVICES:
@@ -105,7 +105,7 @@ def _by_program(costs: Costs, best: Candidate, known: Sequence[Candidate]) -> Ca
 
 
 def _starts(costs: Costs, large: bool) -> list[SplitConfiguration]:
-    """Return every way to lay the devices out in rows; if there are many, in the two numbers of rows nearest to a square."""
+    """Return the meshes to start from: all numbers of rows; if there are many devices, the two nearest to a square."""
     everyone = range(len(costs.profile.cluster.devices))
     alone_s = _alone_s(costs)
     by_speed = sorted(everyone, key=lambda device: (alone_s[device], device))

@@ -1,4 +1,4 @@
-"""A lower bound of the step of any plan: every device busy all the time, nothing sent."""
+"""A lower bound of the step of any plan: every device computes all the time, and there is no communication."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from hetero_mtf.planning.layout.arrangement import splits_batch
 def least_step_s(costs: Costs, devices: Sequence[int]) -> float:
     """Return seconds that no plan on some devices can be predicted below, whatever its layouts, sizes and mesh.
 
-    A device d does at most r_kd of a layer's pass k a second, over all its sizes. With weights w_d of sum 1, the slowest device
-    takes at least sum_d w_d busy_d, and each pass adds at least min_d w_d / r_kd to that, as the devices' parts make up all of it.
+    A device d does at most r_kd of a layer's pass k a second, over all its sizes. Let w_d be weights of sum 1, and T_d the seconds of
+    compute of device d. The slowest device takes at least sum_d w_d T_d, and each pass adds at least min_d w_d / r_kd to that, as the
+    devices' parts make up all of it.
     So a step takes at least
 
         max_w sum_k min_d w_d / r_kd    subject to    w >= 0, sum_d w_d = 1.
@@ -30,8 +31,8 @@ def least_step_s(costs: Costs, devices: Sequence[int]) -> float:
 
     Notes
     -----
-    A linear program, solved by HiGHS, over one variable a device and one a kind of pass. What is sent, the waiting between two
-    meetings and the updates are not in it, so a plan may be best of all and yet be well above. O(kinds * devices) constraints.
+    A linear program, solved by HiGHS, with one variable a device and one a kind of pass. Communication, idle time and
+    the updates are not in it, so the step of the best plan may be well above. O(kinds * devices) constraints.
     """
     seconds, counts = _least_seconds(costs, devices)
     if not len(counts):

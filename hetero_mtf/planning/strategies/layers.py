@@ -41,17 +41,13 @@ def best_layers(costs: Costs) -> Candidate:
     For a set of devices, every layer's layout and sizes are the exact optimum of J over `layout_space` (`solve_layouts`). Among the
     optima of all sets tried, and what the strategies "equal", "filters", "batch" and "hybrid" and sizes rounded in proportion to speed
     find, the least predicted step is taken, so the plan is never predicted slower than any of those. It uses
-    two devices at least where one of them does: one device alone is the business of strategy "single".
-
-    Parameters
-    ----------
-    costs : Costs of a profile.
+    two devices at least where one of them does: one device alone is strategy "single".
 
     Notes
     -----
     Exact in J for each set of devices; heuristic in that J is not the predicted step itself, and in the sets: all sets up to four
     devices; of more the k fastest for each k up to 16, above that for k in steps of a half, and the sets that the other strategies
-    chose. A set is passed over where every layer's cheapest state, without anything sent, adds up to no less than the best J found. Where
+    chose. A set is skipped if the cheapest states of all layers, without communication, add up to no less than the best J so far. Where
     an optimum does not fit in memory, the program is solved again within it (`solve_within_memory`), among the sizes too of the other
     strategies' plans that fit (`fitting`), in half of the time that is left of 20 s; sets share as much where networks need the
     integer solver.
@@ -94,13 +90,12 @@ def proven(costs: Costs, candidate: Candidate) -> Candidate:
 
     Parameters
     ----------
-    costs : Costs of the profile.
     candidate : the plan.
 
     Notes
     -----
     The bound is the optimum of the layout program on the plan's own mesh, with its own samples and sizes on one of two axes. For a
-    network too entangled for it the bound is that of `least_step_s`, in which nothing is sent, and the value the predicted step.
+    network with too many connections for it the bound is that of `least_step_s`, without communication, and the value the predicted step.
     """
     stage = candidate.stage
     if candidate.proof is not None:
@@ -112,7 +107,7 @@ def proven(costs: Costs, candidate: Candidate) -> Candidate:
         return dataclasses.replace(candidate, proof=proof_of(cost.space, solve_layouts(cost), value))
     step_s, least_s = candidate.prediction.step_s, least_step_s(costs, stage.devices)
     gap = max(0.0, step_s / least_s - 1) if least_s > 0 else 0.0
-    space_text = f"any mesh and layouts over the same {len(stage.devices)} devices, bounded as if nothing were sent"
+    space_text = f"any mesh and layouts over the same {len(stage.devices)} devices, bounded as if there were no communication"
     return dataclasses.replace(candidate, proof=Proof("heuristic", max(step_s, least_s), least_s, gap, space_text))
 
 

@@ -37,7 +37,7 @@ class Candidate:
     ----------
     stage : Stage.
     prediction : its predicted seconds.
-    proof : how far its layouts are proven best; None where that was not looked at.
+    proof : bound and gap of its layouts; None where they were not computed.
     """
 
     stage: Stage
@@ -151,7 +151,7 @@ def remembered(strategy: Callable[P, Candidate]) -> Callable[P, Candidate]:
 
 
 def device_sets(count: int) -> list[tuple[int, ...]]:
-    """Return the sets of devices to start from, the largest first: all sets of two or more up to six devices, else everyone."""
+    """Return the sets of devices to start from, the largest first: all sets of two or more up to six devices, else all devices."""
     everyone = tuple(range(count))
     if not 2 < count <= ALL_SETS_UP_TO:
         return [everyone]

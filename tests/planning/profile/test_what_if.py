@@ -179,7 +179,7 @@ def test_a_plan_says_what_it_supposes_and_keeps_it_in_its_file() -> None:
     assert Plan.from_json(made.to_json()) == made
     assert "Supposed, not measured: device worker:1 is 2 times as fast as measured\n" in str(made)
     assert plan_if(unequal(), WhatIf(batch_size=4)).what_if == ("a batch has 4 samples, with times interpolated from 8",)
-    assert plan(unequal()).what_if_profile == ()
+    assert plan(unequal()).what_if == ()
 
 
 def test_a_residual_net_can_be_supposed_too() -> None:

@@ -11,7 +11,7 @@ from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.records import DeviceContribution
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.strategies.contribution import device_contributions, without_hindrances
+from hetero_mtf.planning.strategies.contribution import device_contributions, without_slowing_devices
 from hetero_mtf.planning.strategies.resizing import Resizer
 from hetero_mtf.planning.strategies.search import Candidate
 from tests.planning.networks import pair_net, profile_of, residual_net
@@ -58,10 +58,10 @@ def test_a_device_that_would_change_next_to_nothing_stays_out() -> None:
 def test_devices_that_make_a_step_longer_are_left_out_one_by_one() -> None:
     costs = Costs(profile_of(pair_net(400, 400, 24), [2e6, 3e2, 2e6, 3e2], 1e-9, batch_size=8))
     everyone = STRATEGIES["equal"](costs)
-    leaner = without_hindrances(costs, everyone)
+    leaner = without_slowing_devices(costs, everyone)
     assert leaner.stage.devices == (0, 2)
     assert leaner.prediction.step_s < everyone.prediction.step_s
-    assert without_hindrances(costs, leaner) == leaner
+    assert without_slowing_devices(costs, leaner) == leaner
 
 
 def test_a_device_left_out_says_what_using_it_would_cost() -> None:

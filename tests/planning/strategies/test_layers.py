@@ -71,4 +71,4 @@ def test_a_network_too_entangled_is_bounded_by_what_all_devices_could_do_togethe
     costs = Costs(four())
     made = proven(costs, dataclasses.replace(STRATEGIES["grid"](costs), proof=None))
     assert made.proof is not None and made.proof.status == "heuristic" and made.proof.bound_s < made.proof.value_s == made.prediction.step_s
-    assert made.proof.space == "any mesh and layouts over the same 4 devices, bounded as if nothing were sent"
+    assert made.proof.space == "any mesh and layouts over the same 4 devices, bounded as if there were no communication"

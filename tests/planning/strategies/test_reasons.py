@@ -25,7 +25,7 @@ def candidate(costs: Costs, name: str) -> Candidate:
     return STRATEGIES[name](costs)
 
 
-def test_the_binding_device_is_the_one_that_waits_least() -> None:
+def test_the_bottleneck_is_the_device_that_is_idle_least() -> None:
     part = bottleneck_part(candidate(Costs(unequal()), "equal").prediction)
     assert part is not None and part.device == "worker:1"
 
@@ -36,14 +36,14 @@ def test_an_equal_split_is_longer_because_the_slow_device_computes_while_the_fas
     text = why_longer(costs, other, best)
     slow, before = bottleneck_part(other.prediction), bottleneck_part(best.prediction)
     assert slow is not None and before is not None
-    waits = seconds_text(other.prediction.parts[0].idle_s)
-    assert text == f"worker:1 computes {seconds_text(slow.compute_s - before.compute_s)} longer while worker:0 waits {waits}"
+    idle = seconds_text(other.prediction.parts[0].idle_s)
+    assert text == f"worker:1 computes {seconds_text(slow.compute_s - before.compute_s)} longer while worker:0 is idle for {idle}"
 
 
 def test_one_device_alone_is_longer_because_the_other_would_be_idle() -> None:
     costs = Costs(unequal())
     text = why_longer(costs, candidate(costs, "single"), candidate(costs, "filters"))
-    assert re.fullmatch(r"worker:0 computes .* longer as worker:1 would be idle", text)
+    assert re.fullmatch(r"worker:0 computes .* longer as worker:1 is not used", text)
 
 
 def test_slow_links_make_the_batch_split_longer_by_its_gradients() -> None:
@@ -53,7 +53,7 @@ def test_slow_links_make_the_batch_split_longer_by_its_gradients() -> None:
     gradients = sum(v.size for layer in GRAPH.layers for v in layer.variables if v.trainable) * 4
     assert summed_gradient_bytes(costs, stage) == gradients and summed_gradient_bytes(costs, best.stage) == 0
     text = why_longer(costs, other, best)
-    assert re.search(r"worker:[01] sends .* longer \(.* for 205\.\d KiB of gradients\)", text), text
+    assert re.search(r"worker:[01] communicates .* longer \(.* for 205\.\d KiB of gradients\)", text), text
 
 
 @pytest.mark.parametrize("latency_s", [1e-6, 1e-3, 1e-1])
@@ -79,7 +79,7 @@ def test_a_name_with_braces_stays_as_it_is() -> None:
     assert "{odd} {0} computes" in next(other.reason for other in plan(named).alternatives if other.strategy == "equal")
 
 
-def test_auto_keeps_what_the_binding_device_of_each_alternative_does() -> None:
+def test_auto_keeps_what_the_bottleneck_of_each_alternative_does() -> None:
     made = plan(unequal())
     for other in made.alternatives:
         assert (other.bottleneck is None) == (other.step_s is None)

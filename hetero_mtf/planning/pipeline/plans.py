@@ -14,7 +14,7 @@ from hetero_mtf.planning.pipeline.search import Pipelined, PipelineOptions, best
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.simulator import ideal_bubble
-from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_step
+from hetero_mtf.planning.strategies.reasons import bottleneck_part
 from hetero_mtf.units import seconds_text
 
 STRATEGY = "pipeline"
@@ -80,7 +80,8 @@ def pipeline_alternative(found: Plan, best_s: float, strategy: str) -> Alternati
     step_s = found.predicted.step_s
     stages, parts = len(found.stages), found.microbatches
     bottleneck = bottleneck_part(found.predicted)
-    told = relative_step(step_s, best_s, strategy)
+    times = f", {step_s / best_s:.2f} times strategy {strategy}" if best_s > 0 else ""
+    told = f"{seconds_text(step_s)} a step{times}"
     if step_s < best_s:
         mixed = f"its layers take statistics of one of {parts} microbatches, not of the batch, so it has to be asked for"
         return Alternative(STRATEGY, step_s, f"{told}, but {mixed}", bottleneck)

@@ -13,7 +13,7 @@ from hetero_mtf.errors import NothingToSplitError
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.arrangement import PAIRINGS, arrange
 from hetero_mtf.planning.layout.manual import filter_stage, single_stage, sized_stage
-from hetero_mtf.planning.layout.records import Proof
+from hetero_mtf.planning.layout.records import Proof, Stage
 from hetero_mtf.planning.layout_search.grid import GridCost, grid_space
 from hetero_mtf.planning.layout_search.milp import TIME_LIMIT_S
 from hetero_mtf.planning.layout_search.objective import LayoutCost
@@ -36,7 +36,7 @@ _STEP = 1.5  # from one number of devices to the next, above that
 
 @remembered
 def best_layers(costs: Costs) -> Candidate:
-    """Return the cheapest plan of one mesh axis that the layout program finds, with the proof of how good its layouts are.
+    """Return the cheapest plan of one mesh axis that the layout program finds, with the proof of its layouts.
 
     For a set of devices, every layer's layout and sizes are the exact optimum of J over `layout_space` (`solve_layouts`). Among the
     optima of all sets tried, and what the strategies "equal", "filters", "batch" and "hybrid" and sizes rounded in proportion to speed
@@ -57,36 +57,47 @@ def best_layers(costs: Costs) -> Candidate:
     known += fitted
     ranks = [_rank(costs, candidate) for candidate in known]
     best, rank = known[ranks.index(min(ranks))], min(ranks)
-    least, limited = math.inf, dict[tuple[int, ...], tuple[Space, LayoutSolution]]()
+    least, within_memory = math.inf, dict[tuple[int, ...], tuple[Space, LayoutSolution]]()
     sets, stages, left_s = _sets(costs, known), [candidate.stage for candidate in known], TIME_LIMIT_S
     for devices in sets:
         space = layout_space(costs, devices, stages)
         cost = LayoutCost(costs, space)
         if sum(float(cost.own(index).min()) for index in range(len(costs.graph.layers))) >= least:
             continue
-        solution, tight = solve_layouts(cost, TIME_LIMIT_S / len(sets)), False
+        solution = solve_layouts(cost, TIME_LIMIT_S / len(sets))
         lacking = short_bytes(costs.profile, stage_of(solution.layouts, devices), costs.memory) > 0
         if lacking and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO:
-            within = layout_space(costs, devices, stages, by_memory=True)
             left_s /= 2
-            tighter = solve_within_memory(LayoutCost(costs, within), left_s, [candidate.stage for candidate in fitted])
-            if tighter is not None:
-                space, solution, tight = within, tighter, True
-                limited[devices] = within, tighter
+            within_memory.update(_solved_within_memory(costs, devices, stages, fitted, left_s))
+        space, solution = within_memory.get(devices, (space, solution))
         stage = stage_of(solution.layouts, devices)
-        candidate = Candidate(stage, predict(costs, stage), proof_of(space, solution, solution.value, tight))
-        reached = _rank(costs, candidate)
-        least = min(least, solution.value) if reached[0] == 0 else least
-        best, rank = (candidate, reached) if reached < rank else (best, rank)
-    if best.proof is None and best.stage.devices in limited and rank[0] == 0:
-        space, solution = limited[best.stage.devices]
-        value = LayoutCost(costs, space).of(best.stage)
-        best = dataclasses.replace(best, proof=proof_of(space, solution, value, True)) if math.isfinite(value) else best
+        proof = proof_of(space, solution, solution.value, devices in within_memory)
+        candidate = Candidate(stage, predict(costs, stage), proof)
+        candidate_rank = _rank(costs, candidate)
+        least = min(least, solution.value) if candidate_rank[0] == 0 else least
+        best, rank = (candidate, candidate_rank) if candidate_rank < rank else (best, rank)
+    if best.proof is None and best.stage.devices in within_memory and rank[0] == 0:
+        best = _proven_within_memory(costs, best, *within_memory[best.stage.devices])
     return proven(costs, best)
 
 
+def _solved_within_memory(
+    costs: Costs, devices: tuple[int, ...], stages: Sequence[Stage], fitted: Sequence[Candidate], limit_s: float
+) -> dict[tuple[int, ...], tuple[Space, LayoutSolution]]:
+    """Return the optimum within memory under its set of devices, none where the solver finds none in time."""
+    space = layout_space(costs, devices, stages, by_memory=True)
+    solution = solve_within_memory(LayoutCost(costs, space), limit_s, [candidate.stage for candidate in fitted])
+    return {} if solution is None else {devices: (space, solution)}
+
+
+def _proven_within_memory(costs: Costs, candidate: Candidate, space: Space, solution: LayoutSolution) -> Candidate:
+    """Return a plan with the proof of its layouts within memory, unchanged if it is not in the space."""
+    value = LayoutCost(costs, space).of(candidate.stage)
+    return dataclasses.replace(candidate, proof=proof_of(space, solution, value, True)) if math.isfinite(value) else candidate
+
+
 def proven(costs: Costs, candidate: Candidate) -> Candidate:
-    """Return a plan with the proof of how good its layouts are on its own devices; as it is if it has one.
+    """Return a plan with the proof of its layouts on its own devices, unchanged if it has one.
 
     Parameters
     ----------

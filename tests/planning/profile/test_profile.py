@@ -46,6 +46,14 @@ def test_the_file_names_its_units(profile: Profile) -> None:
     assert {"units", "seconds"} <= set(written["curves"][0]) and (written["kind"], written["version"]) == ("profile", 2)
 
 
+def test_a_profile_of_the_earlier_version_is_read(profile: Profile, tmp_path: pathlib.Path) -> None:
+    timed = dataclasses.replace(profile, launch_s=0.25)
+    names = {"launch_s": "call_s", "measured_at": "made"}
+    earlier = {names.get(key, key): value for key, value in timed.to_json().items()} | {"version": 1}
+    (tmp_path / "profile.json").write_text(json.dumps(earlier))
+    assert Profile.load(tmp_path / "profile.json") == timed
+
+
 def test_seconds_are_read_off_the_curve_of_the_layer_device_dimension_and_pass(profile: Profile) -> None:
     flops = profile.graph.layers[1].flops * profile.batch_size
     assert profile.seconds(1, 0, "output", 6, "forward") == pytest.approx(flops / 2 / 1e6)

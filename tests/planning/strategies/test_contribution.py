@@ -14,7 +14,7 @@ from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.strategies.contribution import device_contributions, without_slowing_devices
 from hetero_mtf.planning.strategies.resizing import Resizer
 from hetero_mtf.planning.strategies.search import Candidate
-from tests.planning.networks import pair_net, profile_of, residual_net
+from tests.planning.networks import pair_net, profile_of
 
 GRAPH = pair_net(48, 48, 24)
 
@@ -72,31 +72,6 @@ def test_a_device_left_out_says_what_using_it_would_cost() -> None:
     step_s = found["worker:1"].step_s
     assert step_s is not None and step_s in [a.step_s for a in made.alternatives] and step_s > made.predicted.step_s
     assert found["worker:1"].reason == f"using worker:1 as well makes a step {step_s / made.predicted.step_s:.2f} times as long"
-
-
-@pytest.mark.parametrize("strategy", ["filters", "batch", "hybrid"])
-def test_on_the_same_devices_recomputed_sizes_are_those_of_the_strategy(strategy: str) -> None:
-    for graph in (GRAPH, residual_net()):
-        costs = Costs(profile_of(graph, [3e6, 2e6, 1e6], 1e-6, batch_size=8))
-        best = STRATEGIES[strategy](costs)
-        stage = Resizer(costs, best.stage).on(best.stage.devices)
-        assert stage.axes == best.stage.axes
-        assert [entry.layout for entry in stage.layouts] == [entry.layout for entry in best.stage.layouts]
-        if strategy == "filters":
-            assert stage == best.stage
-        assert predict(costs, stage).step_s <= best.prediction.step_s * 1.2
-
-
-@pytest.mark.parametrize("strategy", ["filters", "batch", "hybrid"])
-def test_a_plan_resized_to_fewer_devices_fits_the_network(strategy: str) -> None:
-    for graph in (GRAPH, residual_net()):
-        profile = profile_of(graph, [3e6, 2e6, 1e6], 1e-6, batch_size=8)
-        costs = Costs(profile)
-        made = plan(profile, strategy=strategy)
-        for left in ((0, 1), (0, 2), (1, 2), (2,)):
-            stage = Resizer(costs, made.stages[0]).on(left)
-            assert set(stage.devices) <= set(left)
-            dataclasses.replace(made, stages=(stage,), predicted=None, contributions=(), collectives=()).check(graph)
 
 
 def test_a_grid_is_compared_with_the_plans_of_other_strategies_alone() -> None:

@@ -39,9 +39,7 @@ def pipeline_options(command: Command) -> Command:
         click.option("--convergence", metavar="FILE", help=_CONVERGENCE),
         click.option("--seed", "allocator_seed", type=click.IntRange(0), help="Pipeline: seed of the genetic allocator.  [default: 0]"),
         click.option("--recompute", is_flag=True, default=None, help=_RECOMPUTE),
-        click.option(
-            "--schedule", type=click.Choice(SEARCHED_SCHEDULES), help="Pipeline: order of its passes.  [default: 1f1b, which keeps least]"
-        ),
+        click.option("--schedule", type=click.Choice(SEARCHED_SCHEDULES), help=_SCHEDULE),
         click.option("--replicas", type=count, help=_REPLICAS),
         click.option("--stages", type=count, help="Pipeline: number of stages.  [default: as many as are best]"),
         click.option("--microbatches", type=count, help="Pipeline: parts of a batch.  [default: the best of 2, 4, 8 and 16]"),

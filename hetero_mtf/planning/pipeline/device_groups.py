@@ -80,13 +80,13 @@ def replicated_groups(costs: Costs, devices: Sequence[int], replicas: int) -> li
     """
     speeds, batch = 1 / np.maximum(costs.beside_s, 1e-15), costs.profile.batch_size
     distinct_groups: dict[tuple[int, ...] | DeviceGroups, DeviceGroups] = {}
-    for dealt in _dealings(costs, devices, replicas):
-        shares = [float(speeds[list(row)].sum()) for row in zip(*dealt)]
+    for assignment in _assignments(costs, devices, replicas):
+        shares = [float(speeds[list(row)].sum()) for row in zip(*assignment)]
         samples = proportional(batch, shares).sizes
         if len(devices) <= ALL_GROUPS_UP_TO:
             distinct_groups.setdefault(samples, DeviceGroups(tuple(itertools.permutations(devices, replicas)), samples))
         else:
-            each = DeviceGroups(dealt, samples)
+            each = DeviceGroups(assignment, samples)
             distinct_groups.setdefault(each, each)
     return list(distinct_groups.values())
 
@@ -119,7 +119,7 @@ def can_replicate(costs: Costs, chain: Sequence[Sequence[int]]) -> bool:
     return all(any(splits_batch(costs.graph.layers[layer]) for layer in block) for block in chain)
 
 
-def _dealings(costs: Costs, devices: Sequence[int], replicas: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+def _assignments(costs: Costs, devices: Sequence[int], replicas: int) -> Iterator[tuple[tuple[int, ...], ...]]:
     """Yield candidate assignments: (stages, replicas) devices, each stage having one of every replica."""
     stages = len(devices) // replicas
     if stages < 2:

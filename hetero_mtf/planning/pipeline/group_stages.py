@@ -40,7 +40,7 @@ class GroupStages:
 
     def __init__(self, costs: Costs, microbatches: int, recompute: bool = False) -> None:
         self.costs, self.microbatches, self.recompute = costs, microbatches, recompute
-        self._again = recompute and microbatches > 1
+        self._recomputes = recompute and microbatches > 1
         self._sizer = Sizer(costs)
         self._arrangements: dict[tuple[tuple[int, ...], str], Arrangement] = {}
         self._alone: dict[tuple[int, ...], np.ndarray] = {}
@@ -75,8 +75,8 @@ class GroupStages:
 
     def seconds(self, cost: StageCost) -> float:
         """Return the seconds of one microbatch in a stage, its part of the end of the step included."""
-        again_s = cost.forward.seconds if self._again else 0.0
-        return cost.microbatch_s + again_s + cost.finish.seconds / self.microbatches
+        recompute_s = cost.forward.seconds if self._recomputes else 0.0
+        return cost.microbatch_s + recompute_s + cost.finish.seconds / self.microbatches
 
     def alone(self, layers: Sequence[int]) -> np.ndarray:
         """Return the (devices,) `seconds` of a run of layers on each device of the cluster alone.
@@ -116,7 +116,7 @@ class GroupStages:
     def _alone_s(self, layers: Sequence[int]) -> np.ndarray:
         costs, seconds = self.costs, np.zeros(len(self.costs.profile.cluster.devices))
         for index in layers:
-            seconds = seconds + (1 + self._again) * costs.tables.rows(index, "replicated", "forward")[:, -1]
+            seconds = seconds + (1 + self._recomputes) * costs.tables.rows(index, "replicated", "forward")[:, -1]
             if costs.trains_before[index]:
                 seconds = seconds + costs.tables.rows(index, "replicated", "backward")[:, -1]
             if costs.graph.owner(index) == index:
@@ -181,7 +181,7 @@ def with_samples(stage: Stage, samples: int) -> Stage:
     return dataclasses.replace(stage, layouts=tuple(layouts))
 
 
-def dealt(stage: Stage, samples: tuple[int, ...]) -> Stage:
+def with_device_samples(stage: Stage, samples: tuple[int, ...]) -> Stage:
     """Return a stage with other samples wherever its batch is split.
 
     Parameters

@@ -69,7 +69,7 @@ def pipeline_alternative(plan: Plan, best_s: float, strategy: str) -> Alternativ
     stages, parts = len(plan.stages), plan.microbatches
     bottleneck = bottleneck_part(plan.predicted)
     ratio = f", {step_s / best_s:.2f} times strategy {strategy}" if best_s > 0 else ""
-    duration = f"{seconds_text(step_s)} a step{ratio}"
+    duration = f"{seconds_text(step_s)}/step{ratio}"
     if step_s < best_s:
         statistics = f"its layers take statistics of one of {parts} microbatches, not of the batch, so it has to be asked for"
         return Alternative(PIPELINE, step_s, f"{duration}, but {statistics}", bottleneck)

@@ -34,7 +34,7 @@ from hetero_mtf.planning.pipeline.device_groups import (
     resized,
     undivided_groups,
 )
-from hetero_mtf.planning.pipeline.group_stages import GroupStages, dealt, with_samples
+from hetero_mtf.planning.pipeline.group_stages import GroupStages, with_device_samples, with_samples
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, least_depths
 from hetero_mtf.planning.schedule.execution import Execution
@@ -142,7 +142,7 @@ def best_pipeline(costs: MicrobatchCosts, options: PipelineOptions | None = None
         else:
             best = predicted if best is None or predicted.prediction.step_s < best.prediction.step_s else best
     if best is None and not faults:
-        raise NothingToSplitError(f"a pipeline takes {seconds_text(min(least.values()))} a step at least; use another strategy")
+        raise NothingToSplitError(f"a pipeline takes at least {seconds_text(min(least.values()))}/step; use another strategy")
     if best is None:
         raise faults[0]
     return best
@@ -282,10 +282,10 @@ def _best_of_groups(
     if new_groups == device_groups:
         return predicted
     try:
-        redealt = _laid_out(costs, options, stages, new_groups)
+        resampled = _laid_out(costs, options, stages, new_groups)
     except PlanError:  # the new samples do not fit in memory
         return predicted
-    return min(predicted, redealt, key=lambda each: each.prediction.step_s)
+    return min(predicted, resampled, key=lambda each: each.prediction.step_s)
 
 
 def _laid_out(costs: MicrobatchCosts, options: PipelineOptions, stages: GroupStages, device_groups: DeviceGroups) -> PredictedPipeline:
@@ -298,7 +298,9 @@ def _laid_out(costs: MicrobatchCosts, options: PipelineOptions, stages: GroupSta
         stages.best(tuple(itertools.chain(*chain[first:end])), problem.groups[group], device_groups.replicas) for group, first, end in runs
     ]
     depths = _depths(problem, chosen, [stages.seconds(cost) for _, cost in laid]) if options.schedule == "1f1b" else ()
-    placed = tuple(dealt(stage, device_groups.replicas) if device_groups.replicas else with_samples(stage, batch) for stage, _ in laid)
+    placed = tuple(
+        with_device_samples(stage, device_groups.replicas) if device_groups.replicas else with_samples(stage, batch) for stage, _ in laid
+    )
     execution = Execution(options.schedule, stages.microbatches, options.recompute, depths, device_groups.replicas)
     pipeline = Pipeline(placed, execution)
     return PredictedPipeline(pipeline, *predict_pipeline(costs, pipeline), chosen)

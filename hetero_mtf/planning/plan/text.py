@@ -120,5 +120,5 @@ def _prediction_lines(predicted: Prediction) -> list[str]:
     for part in predicted.parts:
         rows.append([part.device, "", *(seconds_text(value) for value in (part.compute_s, part.communication_s, part.idle_s))])
     overhead = f"launch overhead {seconds_text(predicted.launch_s)}, " if predicted.launch_s > 0 else ""
-    heading = f"Predicted: {step} a step ({overhead}forward {forward}, backward {backward}, update {update})"
+    heading = f"Predicted: {step}/step ({overhead}forward {forward}, backward {backward}, update {update})"
     return [heading, *(f"  {line}" for line in aligned(rows))]

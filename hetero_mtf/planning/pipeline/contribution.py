@@ -64,7 +64,7 @@ class _ContributionSearch:
         self.costs, self.plan = costs, plan
         parts = microbatch_sizes(plan.batch_size, plan.microbatches)
         self._stages = GroupStages(costs.at(parts[0]), len(parts), plan.recompute)
-        self._schedule = plan.schedule if plan.schedule == "fill_drain" else "1f1b"
+        self._schedule = plan.execution.searched_schedule
         places = sum(len(stage.devices) for stage in plan.stages)
         self._runs: _Runs = [(stage.layers, stage.devices) for stage in plan.stages]
         self._fixed = bool(plan.replicas) or places > len(plan.used)

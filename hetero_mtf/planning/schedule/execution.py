@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hetero_mtf.json_records import Fault
-from hetero_mtf.planning.schedule.names import SCHEDULES
+from hetero_mtf.planning.schedule.names import SCHEDULES, SEARCHED_SCHEDULES
 
 _Condition = tuple[bool, str, str]  # whether it is wrong, its path, what is wrong
 
@@ -33,6 +33,11 @@ class Execution:
     recompute: bool = False
     depths: tuple[int, ...] = ()
     replicas: tuple[int, ...] = ()
+
+    @property
+    def searched_schedule(self) -> str:
+        """The schedule by which strategy pipeline looks for plans like this one: its own, or the default where it is not searched."""
+        return self.schedule if self.schedule in SEARCHED_SCHEDULES else SEARCHED_SCHEDULES[0]
 
     def faults(self, batch_size: Any, stages: int) -> list[Fault]:
         """Return everything that is wrong with it, the batch size included.

@@ -45,3 +45,9 @@ def test_a_plan_has_the_fields_of_an_execution_with_the_same_defaults() -> None:
 
 def test_the_schedules_of_the_pipeline_search_have_clock_tables() -> None:
     assert set(SEARCHED_SCHEDULES) < set(CLOCKED_SCHEDULES) < set(SCHEDULES)
+    assert {name: Execution(name).searched_schedule for name in SCHEDULES} == {
+        "synchronous": "1f1b",
+        "fill_drain": "fill_drain",
+        "1f1b": "1f1b",
+        "interleaved": "1f1b",
+    }

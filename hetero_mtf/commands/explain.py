@@ -155,4 +155,4 @@ def _otherwise(before: Plan, profile: Profile, asked: WhatIf) -> tuple[Section, 
 
 def _schedule(plan: Plan) -> str:
     """Return the schedule of a pipeline that a planner may be asked for."""
-    return plan.schedule if plan.schedule == "fill_drain" else "1f1b"
+    return plan.execution.searched_schedule

@@ -10,8 +10,6 @@ import click
 from hetero_mtf.commands.options.pipeline import PipelineAsked, Search, pipeline_options
 from hetero_mtf.commands.options.shared import (
     BATCH_SIZE,
-    EARLIER_NAMES,
-    GRADIENT_SYNCS,
     STRATEGIES,
     TYPED,
     RenamedChoice,
@@ -22,6 +20,7 @@ from hetero_mtf.commands.options.shared import (
     open_cluster,
 )
 from hetero_mtf.commands.options.what_if import what_if, what_if_options
+from hetero_mtf.planning.plan.names import EARLIER_NAMES, GRADIENT_SYNCS
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.plan.plan import Plan

@@ -12,6 +12,7 @@ import click
 from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, default_batch_size, is_volumes, volume_options
+from hetero_mtf.planning.plan.names import EARLIER_NAMES
 from hetero_mtf.scratch_file import sole_writer
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class TrainRequest:
 @click.option("--profile", metavar="FILE", help="A profile to plan from. Without it and --plan the devices are measured first.")
 @click.option(
     "--strategy",
-    type=shared.RenamedChoice(shared.STRATEGIES, shared.EARLIER_NAMES),
+    type=shared.RenamedChoice(shared.STRATEGIES, EARLIER_NAMES),
     default="auto",
     help="How to plan where there is no --plan.",
 )

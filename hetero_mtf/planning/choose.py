@@ -17,14 +17,14 @@ from hetero_mtf.planning.cost.link_cost import collective_rules
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.arrangement import splits_batch, takes_statistics
 from hetero_mtf.planning.layout.manual import device_names, filter_stage, single_stage
-from hetero_mtf.planning.layout.records import GRADIENT_SYNCS, Alternative
+from hetero_mtf.planning.layout.records import Alternative
 from hetero_mtf.planning.memory.shortfall import lack_of_memory, short_bytes
 from hetero_mtf.planning.memory.step_memory import optimizer_name
 from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
-from hetero_mtf.planning.pipeline.plans import STRATEGY as PIPELINE
 from hetero_mtf.planning.pipeline.plans import pipeline_alternative, pipeline_plan
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
+from hetero_mtf.planning.plan.names import GRADIENT_SYNCS, PIPELINE, PIPELINE_STRATEGIES, STRATEGY_NAMES
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.what_if import WhatIf, what_if_clauses, what_if_profile
@@ -82,9 +82,9 @@ def plan(
     if not isinstance(profile, Profile):
         raise ProfileError(f"the profile is {profile!r:.60}, not a Profile; make one with hm.calibrate or read one with hm.Profile.load")
     _check_measured(profile, batch_size, optimizer)
-    if strategy not in ("auto", PIPELINE, *STRATEGIES):
-        raise PlanError(f"strategy {strategy!r} is unknown; use one of auto, {', '.join(STRATEGIES)}, {PIPELINE}")
-    if pipeline is not None and strategy not in ("auto", PIPELINE):
+    if strategy not in ("auto", *STRATEGY_NAMES):
+        raise PlanError(f"strategy {strategy!r} is unknown; use one of auto, {', '.join(STRATEGY_NAMES)}")
+    if pipeline is not None and strategy not in PIPELINE_STRATEGIES:
         raise PlanError(f"strategy {strategy} takes no options of a pipeline; use strategy {PIPELINE} or auto")
     costs = Costs(profile)
     if gradient_sync != "all_reduce":

@@ -8,6 +8,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.layout.records import Stage
+from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 
@@ -41,10 +42,7 @@ class ProgramContext:
     rule : the optimizer's update rule.
     seed : seed of dropout.
     mixing : (processors,) weights of the copies of the weights in butterfly mixing; empty where gradients are all-reduced.
-    schedule : in which order the stages work on the microbatches.
-    microbatches : parts a batch is trained in.
-    recompute : whether backward passes compute activations again.
-    depths : (stages,) most microbatches in flight of each stage, as in a Plan.
+    execution : schedule, microbatches, recomputation and depths of training.
     """
 
     graph: LayerGraph
@@ -54,10 +52,7 @@ class ProgramContext:
     rule: UpdateRule
     seed: int
     mixing: tuple[int, ...] = ()
-    schedule: str = "synchronous"
-    microbatches: int = 1
-    recompute: bool = False
-    depths: tuple[int, ...] = ()
+    execution: Execution = Execution()
 
     def is_trainable(self, index: int, name: str) -> bool:
         """Return whether the optimizer updates variable `name` of layer `index`."""

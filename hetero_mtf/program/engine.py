@@ -80,8 +80,7 @@ class Engine:
         self._variables = SliceVariables(self._container.name)
         mixing = plan.stages[0].layouts[0].samples if plan.gradient_sync == "butterfly_mixing" and len(used) > 1 else ()
         stages = tuple(_placed(stage, plan, cluster) for stage in plan.stages)
-        schedule = plan.schedule, plan.microbatches, plan.recompute, plan.depths
-        self._context = ProgramContext(graph, stages, self._variables, objective, rule, seed, mixing, *schedule)
+        self._context = ProgramContext(graph, stages, self._variables, objective, rule, seed, mixing, plan.execution)
         self._access = SliceAccess(self._variables, mixing)
         self._pending = dict(values)
         self._tf_graph = tf.Graph()

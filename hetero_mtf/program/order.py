@@ -17,10 +17,10 @@ def task_order(context: ProgramContext, microbatches: int, training: bool) -> li
     microbatches : microbatches of the step, at least 1.
     training : whether there are backward passes.
     """
-    stages = range(len(context.stages))
+    stages, execution = range(len(context.stages)), context.execution
     if not training:
         return [Task(stage, microbatch, FORWARD) for microbatch in range(microbatches) for stage in stages]
-    if context.schedule == "synchronous":
+    if execution.schedule == "synchronous":
         return [
             task
             for microbatch in range(microbatches)
@@ -30,7 +30,7 @@ def task_order(context: ProgramContext, microbatches: int, training: bool) -> li
             )
         ]
     devices = [placed.stage.devices for placed in context.stages]
-    return [task for tick in clock_table(context.schedule, devices, microbatches, context.depths or None) for task in tick]
+    return [task for tick in clock_table(execution.schedule, devices, microbatches, execution.depths or None) for task in tick]
 
 
 def computed_again(context: ProgramContext, order: Sequence[Task]) -> frozenset[tuple[int, int]]:
@@ -41,7 +41,7 @@ def computed_again(context: ProgramContext, order: Sequence[Task]) -> frozenset[
     context : stages, and whether activations are computed again.
     order : the tasks of a step.
     """
-    if not context.recompute:
+    if not context.execution.recompute:
         return frozenset()
     backward = {(task.stage, task.microbatch) for task in order if task.step_pass == BACKWARD}
     return frozenset(backward) - kept(order, [placed.stage.devices for placed in context.stages])

@@ -68,7 +68,7 @@ def build_program(context: ProgramContext, mode: str, batch: int, targets: Seque
     training = mode == "train"
     with tf.name_scope(f"{mode}_{batch}"):
         fed, step = placeholders(context, batch, targets), placeholder(tf.int32, ())
-        sizes = microbatch_sizes(batch, context.microbatches) if training else (batch,)
+        sizes = microbatch_sizes(batch, context.execution.microbatches) if training else (batch,)
         order = task_order(context, len(sizes), training)
         passes = Passes(context, fed.microbatches(sizes), training, step, computed_again(context, order))
         for task in order:
@@ -101,7 +101,7 @@ def _lowered(passes: Passes, wanted: Sequence[Any], training: bool) -> Lowering:
         stage = placed.stage
         impls[builder.mesh] = UnevenMeshImpl(stage.axes, builder.axes, placed.devices, builder.sizes, placed.collectives)
         devices[builder.mesh] = stage.devices
-    several = len(context.stages) > 1 or len(passes.parts) > 1 or context.recompute
+    several = len(context.stages) > 1 or len(passes.parts) > 1 or context.execution.recompute
     turns = TaskOrder(passes.turns, devices, wanted) if training and several else None
     outputs = [tensor for pieces in passes.outputs for tensor in pieces]
     return Lowering(passes.graph, impls, [*wanted, *outputs], turns)

@@ -142,14 +142,14 @@ def test_what_the_simulator_says_is_computed_again_is_what_the_program_computes_
     starts, devices = ("first", "second", "hidden"), ((0,), (1,), (0 if turns else 2,))
     plan = Pipe(starts, devices, ((1,),) * 3, schedule=schedule, recompute=True).plan(nets.convs(), cluster)
     stages = tuple(PlacedStage(stage, ("/cpu:0",)) for stage in plan.stages)
-    context: Any = types.SimpleNamespace(stages=stages, schedule=schedule, recompute=True, depths=())
+    context: Any = types.SimpleNamespace(stages=stages, execution=plan.execution)
     found = computed_again(context, task_order(context, 4, True))
     if schedule == "synchronous":
         assert found == frozenset()
         return
     costs = PipelineCosts([1.0] * 3, [2.0] * 3, recompute=True)
     assert found == simulate(costs, clock_table(schedule, devices, 4), devices).again and (0, 0) in found and (2, 3) not in found
-    context.recompute = False
+    context.execution = dataclasses.replace(plan.execution, recompute=False)
     assert computed_again(context, task_order(context, 4, True)) == frozenset()
 
 

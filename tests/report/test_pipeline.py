@@ -131,7 +131,7 @@ def test_a_pipeline_is_explained_with_its_profile_and_without() -> None:
     beside = found["Equal split and ideal"].table
     assert beside is not None
     names = [row[0] for row in beside.rows]
-    assert names[4:7] == ["equal cut into 2 stages", "same stages, no microbatches", "planned (pipeline)"]
+    assert names[4:7] == ["equal partition into 2 stages", "same stages, no microbatches", "planned (pipeline)"]
     alone = {section.title: section for section in facts(ReportedPlan(made, None, run))}
     assert "Predicted time line" not in alone and alone["Measured time line"].sentences[1].startswith("measured bubble ")
     assert alone["Stages"].table == stages_table(made)
@@ -144,14 +144,14 @@ def test_a_pipeline_is_set_beside_simpler_ones_predicted_and_measured() -> None:
     simpler = simpler_pipelines(GRAPH, made)
     expected = [predict_plan(costs, other) for other in simpler.values()]
     times = simpler_times(made, costs)
-    assert [time.name for time in times] == list(simpler) == ["equal cut into 2 stages", "same stages, no microbatches"]
+    assert [time.name for time in times] == list(simpler) == ["equal partition into 2 stages", "same stages, no microbatches"]
     assert [time.predicted_s for time in times] == [step.step_s for step in expected if step is not None]
     assert [time.measured_s for time in times] == [None, None]
-    run = dataclasses.replace(measured(made, ()), simpler_s={"equal cut into 2 stages": 7.0})
+    run = dataclasses.replace(measured(made, ()), simpler_s={"equal partition into 2 stages": 7.0})
     assert [time.measured_s for time in simpler_times(made, costs, run)] == [7.0, None]
     assert simpler_times(Plan.filters(GRAPH, [1, 1, 1], unequal().cluster, 8), costs) == ()
     rows = next(section.table for section in facts(ReportedPlan(made, unequal(), run)) if section.title == "Equal split and ideal")
-    assert rows is not None and ("equal cut into 2 stages", "7.00 s") in {(row[0], row[2]) for row in rows.rows}
+    assert rows is not None and ("equal partition into 2 stages", "7.00 s") in {(row[0], row[2]) for row in rows.rows}
 
 
 def test_simpler_ones_that_take_no_time_or_that_nothing_predicts_are_not_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,6 +162,6 @@ def test_simpler_ones_that_take_no_time_or_that_nothing_predicts_are_not_predict
 
 def test_a_planned_pipeline_says_how_good_its_cuts_are() -> None:
     made = plan(unequal(), strategy="pipeline", pipeline=PipelineOptions(microbatches=4))
-    assert proven(made) == "cuts" and "\nCuts: optimal, " in str(made) and isinstance(made.stages[0], Stage)
-    assert facts(ReportedPlan(made, unequal()))[0].sentences[3].startswith("cuts: optimal, ")
+    assert proven(made) == "partition" and "\nPartition: optimal, " in str(made) and isinstance(made.stages[0], Stage)
+    assert facts(ReportedPlan(made, unequal()))[0].sentences[3].startswith("partition: optimal, ")
     assert proven(plan(unequal(), strategy="layers")) == "layouts"

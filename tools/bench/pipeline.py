@@ -106,7 +106,7 @@ def prediction(profile: Any, plan: Any) -> dict[str, Any]:
     from hetero_mtf.planning.schedule.simulator import chain_s, ideal_bubble
 
     costs, parts = MicrobatchCosts(profile), plan.microbatches
-    simulated = time_line(costs.whole, plan)
+    simulated = time_line(costs.full_batch, plan)
     assert simulated is not None
     found, line = simulated
     at, stages = costs.at(-(-plan.batch_size // parts)), [with_samples(stage, -(-plan.batch_size // parts)) for stage in plan.stages]

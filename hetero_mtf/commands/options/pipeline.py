@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from hetero_mtf.commands.options.shared import EARLIER_NAMES, RenamedChoice
+from hetero_mtf.commands.options.shared import RenamedChoice
 from hetero_mtf.errors import HeteroError, PlanError
+from hetero_mtf.planning.allocation.names import ALLOCATORS
+from hetero_mtf.planning.plan.names import EARLIER_NAMES, PIPELINE_STRATEGIES
+from hetero_mtf.planning.schedule.names import SEARCHED_SCHEDULES
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.allocation.allocate import Allocated
@@ -21,12 +24,10 @@ if TYPE_CHECKING:
     from hetero_mtf.report.progress import Advance
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-ALLOCATORS = ("auto", "exact", "genetic", "equal", "proportional")
-SCHEDULES = ("1f1b", "fill_drain")
-STRATEGIES = ("auto", "pipeline")  # those that may make a pipeline
 _OPTIONS = ("allocator", "microbatches", "stages", "replicas", "schedule", "recompute", "allocator_seed", "convergence")
 _ALLOCATOR = "Pipeline: what cuts it and places its stages; auto is exact where that is cheap, else genetic.  [default: auto]"
 _REPLICAS = "Pipeline: slices of each batch that go through devices of their own.  [default: as many as are best]"
+_SCHEDULE = "Pipeline: order of its passes.  [default: 1f1b, which keeps least]"
 _RECOMPUTE = "Pipeline: compute activations again in backward passes, for less memory."
 _CONVERGENCE = "Pipeline: a picture of the genetic allocator's generations to write; .png, .svg or .pdf.  [makes the allocator genetic]"
 
@@ -38,7 +39,7 @@ def pipeline_options(command: Command) -> Command:
         click.option("--convergence", metavar="FILE", help=_CONVERGENCE),
         click.option("--seed", "allocator_seed", type=click.IntRange(0), help="Pipeline: seed of the genetic allocator.  [default: 0]"),
         click.option("--recompute", is_flag=True, default=None, help=_RECOMPUTE),
-        click.option("--schedule", type=click.Choice(SCHEDULES), help="Pipeline: order of its passes.  [default: 1f1b, which keeps least]"),
+        click.option("--schedule", type=click.Choice(SEARCHED_SCHEDULES), help=_SCHEDULE),
         click.option("--replicas", type=count, help=_REPLICAS),
         click.option("--stages", type=count, help="Pipeline: number of stages.  [default: as many as are best]"),
         click.option("--microbatches", type=count, help="Pipeline: parts of a batch.  [default: the best of 2, 4, 8 and 16]"),
@@ -104,7 +105,7 @@ class PipelineAsked:
         options, goes = ", ".join(self.typed), "goes" if len(self.typed) == 1 else "go"
         if shares:
             raise PlanError(f"{options} {goes} with a profile, not with --shares; type a pipeline in Python, with hm.Plan.pipeline")
-        if strategy not in STRATEGIES:
+        if strategy not in PIPELINE_STRATEGIES:
             raise PlanError(f"{options} {goes} with --strategy pipeline or auto, not with {strategy}; leave out one or the other")
         if gradient_sync != "all_reduce":
             raise PlanError(f"{options} {goes} with --gradient-sync all_reduce, not with {gradient_sync}; leave out one or the other")

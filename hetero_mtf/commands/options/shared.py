@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hetero_mtf.planning.plan.names import STRATEGY_NAMES
+
 if TYPE_CHECKING:
     from hetero_mtf.runtime.cluster import Cluster
 
@@ -22,10 +24,8 @@ LOSSES = {  # by Keras's names; those that `hm.Trainer` trains with
     "binary_crossentropy": "BinaryCrossentropy",
     "mean_squared_error": "MeanSquaredError",
 }
-EARLIER_NAMES = {"even": "equal"}  # of strategies and allocators
-STRATEGIES = ("auto", "single", "equal", "filters", "batch", "hybrid", "grid", "layers", "pipeline")
+STRATEGIES = ("auto", *STRATEGY_NAMES)
 TYPED = ("filters", "batch", "hybrid")  # strategies whose shares may be typed
-GRADIENT_SYNCS = ("all_reduce", "butterfly_mixing")
 BATCH_SIZE = 64
 _TIMEOUT = "hetero_mtf.worker_timeout_s"  # key of what a command keeps of --worker-timeout
 

@@ -13,12 +13,11 @@ from hetero_mtf.planning.allocation.exact import exact_allocation, exact_work
 from hetero_mtf.planning.allocation.genetic import Evolved, Progress, genetic_allocation
 from hetero_mtf.planning.allocation.genetic_islands import Evolution
 from hetero_mtf.planning.allocation.memory_fault import impossible
+from hetero_mtf.planning.allocation.names import ALLOCATORS, YARDSTICKS
 from hetero_mtf.planning.allocation.partition import equal_partition, proportional_partition
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, check_stages
 from hetero_mtf.units import bytes_text
 
-YARDSTICKS = ("equal", "proportional")
-ALLOCATORS = ("auto", "exact", "genetic", *YARDSTICKS)
 CHEAP = 4e6  # states of the dynamic program that take some tenths of a second for a bottleneck
 POSSIBLE = 2e8  # states that fit into the memory of a usual machine
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetero_mtf.errors import PlanError
+from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES
 
 FIT = 1.0 + 1e-9  # bytes are sums of floats
-FLIGHTS = ("1f1b", "fill_drain", "interleaved")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -345,8 +345,8 @@ def _faults(problem: ChainProblem) -> list[str]:
             faults.append(f"group {at} has devices {list(group)}, which must be different ones from 0 to {devices - 1}")
     if problem.microbatches < 1:
         faults.append(f"there are {problem.microbatches} microbatches, and at least 1 is needed")
-    if problem.schedule not in FLIGHTS:
-        faults.append(f"the schedule is {problem.schedule!r}, not one of {', '.join(FLIGHTS)}")
+    if problem.schedule not in CLOCKED_SCHEDULES:
+        faults.append(f"the schedule is {problem.schedule!r}, not one of {', '.join(CLOCKED_SCHEDULES)}")
     return faults + _share_faults(problem)
 
 

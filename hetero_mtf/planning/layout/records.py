@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from hetero_mtf.planning.schedule.clock_table import SCHEDULES as CLOCKED
-
 LAYOUTS = ("replicated", "batch", "column", "row", "split")
-SCHEDULES = ("synchronous", *CLOCKED)
 PROOFS = ("optimal", "time limit", "heuristic")
 COLLECTIVES = {"all_reduce": ("ring", "butterfly", "halving_doubling", "two_level", "exchange", "nccl")}
 LEADERS = ("ring", "butterfly", "halving_doubling", "exchange")  # methods among the leaders of hosts
-GRADIENT_SYNCS = ("all_reduce", "butterfly_mixing")
 AXIS = "devices"
 # Without rules, all-reduces of at most this many bytes go by few rounds, larger ones by few bytes a processor.
 BUTTERFLY_UP_TO_BYTES = 256 * 1024

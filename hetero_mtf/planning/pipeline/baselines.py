@@ -1,4 +1,4 @@
-"""What a pipeline is to be better than: an equal cut on the same devices, and its own stages without microbatches."""
+"""Baselines of a pipeline: an equal partition on the same devices, and its own stages without microbatches."""
 
 from __future__ import annotations
 
@@ -14,43 +14,36 @@ from hetero_mtf.planning.solvers.apportionment import equal_sizes
 
 
 def simpler_pipelines(graph: LayerGraph, plan: Plan) -> dict[str, Plan]:
-    """Return the simpler plans that a pipeline is set beside, by their names; none for a plan of one stage.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    plan : a plan for it.
-    """
+    """Return the simpler plans that a pipeline is compared with, by their names; none for a plan of one stage."""
     if len(plan.stages) < 2:
         return {}
-    equal = equal_pipeline(graph, plan)
-    found = {f"equal cut into {len(plan.stages)} stages": equal} if equal is not None else {}
+    equal_plan = equal_pipeline(graph, plan)
+    baselines = {f"equal partition into {len(plan.stages)} stages": equal_plan} if equal_plan is not None else {}
     if plan.microbatches > 1:
-        found["same stages, no microbatches"] = _typed(plan, microbatches=1)
-    return found
+        baselines["same stages, no microbatches"] = _changed(plan, microbatches=1)
+    return baselines
 
 
 def equal_pipeline(graph: LayerGraph, plan: Plan) -> Plan | None:
     """Return the pipeline with equally many blocks in each stage of a plan; None where there are fewer blocks than stages.
 
-    It has the plan's microbatches, schedule, replicas and devices, at the same places. Replicas share samples equally, and so do
-    the devices of a stage what they share: samples where the stage splits nothing else, else filters. Where some replicas have
-    more devices in a stage than others, all have as many as the one with the fewest.
+    It has the plan's microbatches, schedule, replicas and devices, at the same places. Replicas have equal samples. The devices of a
+    stage have equal samples where the stage splits nothing else, else equal filters. Where some replicas have more devices in a stage
+    than others, all have as many as the one with the fewest.
 
     Parameters
     ----------
-    graph : LayerGraph.
-    plan : a plan for it of several stages.
+    plan : a plan of several stages for the network.
     """
     chain, count = blocks(graph), len(plan.stages)
     if count > len(chain):
         return None
-    ends = list(itertools.accumulate(equal_sizes(len(chain), count).sizes))
-    firsts = [chain[end][0] if end < len(chain) else len(graph.layers) for end in (0, *ends)]
+    stops = list(itertools.accumulate(equal_sizes(len(chain), count).sizes))
+    firsts = [chain[end][0] if end < len(chain) else len(graph.layers) for end in (0, *stops)]
     replicas = equal_sizes(plan.batch_size, max(len(plan.replicas), 1)).sizes
     groups = [_group(stage, len(replicas)) for stage in plan.stages]
     stages = tuple(group_stage(graph, first, end, group, replicas) for first, end, group in zip(firsts, firsts[1:], groups))
-    return _typed(plan, stages=stages, replicas=replicas if plan.replicas else ())
+    return _changed(plan, stages=stages, replicas=replicas if plan.replicas else ())
 
 
 def _group(stage: Stage, replicas: int) -> Group:
@@ -60,7 +53,7 @@ def _group(stage: Stage, replicas: int) -> Group:
     return Group(rows, (1.0,) * members, "batch" if splits_batch else "filters")
 
 
-def _typed(plan: Plan, **changes: object) -> Plan:
-    """Return a plan with changes, without what was reckoned of the plan as it was."""
+def _changed(plan: Plan, **changes: object) -> Plan:
+    """Return a plan with changes, without the predictions and the proof of the plan before."""
     nothing = {"predicted": None, "proof": None, "alternatives": (), "contributions": (), "depths": ()}
     return dataclasses.replace(plan, **{**nothing, **changes})  # type: ignore[arg-type]

@@ -1,4 +1,9 @@
-"""Whether each device is worth using in a pipeline: the pipeline made again without it, or with it."""
+"""Contribution of each device to a pipeline: the best pipeline without the device, or with it.
+
+Let T(D) be the least predicted step of the plans on the devices D that fit in memory, and U the devices of a plan. The contribution of
+a device d in U is T(U - {d}) beside the plan's own step, that of a device outside is T(U + {d}). Both minima are taken over
+a few candidates only, so they are upper bounds.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,7 @@ from hetero_mtf.planning.pipeline.group_stages import GroupStages, with_samples
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.pipeline.search import PipelineOptions, best_pipeline
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.planning.strategies.contribution import considered_devices, contribution_with, contribution_without
 
@@ -25,42 +31,43 @@ def pipeline_contributions(costs: MicrobatchCosts, plan: Plan) -> tuple[DeviceCo
 
     Parameters
     ----------
-    costs : MicrobatchCosts of the plan's profile.
+    costs : costs of the plan's profile.
     plan : a plan of several stages, with its prediction.
 
     Notes
     -----
-    The least of what was found to fit in memory, so an upper bound: the best pipeline of the devices for as many microbatches by the
-    same schedule, without replicas, and on one device a stage where there are more than four; the plan's own stages, the device put into
-    one of them, or taken out of its own, whose layers go to a neighbour if it was there alone; and each of the others alone. Stages
-    are left as they are for replicas and for devices in several of them. Devices are chosen as for `device_contributions`.
+    The least step of these candidates that fit in memory, so an upper bound: the best pipeline of the devices for as many microbatches
+    by the same schedule, without replicas, and on one device a stage where there are more than four; the plan's own stages, with the
+    device added to one of them, or removed from its own, whose layers go to a neighbour if it was there alone; and each of the other
+    devices alone. The plan's stages are not changed where there are replicas or a device is in several stages. Devices are
+    chosen as for `device_contributions`.
     """
     assert plan.predicted is not None
     search, best_s = _ContributionSearch(costs, plan), plan.predicted.step_s
-    inside, outside = considered_devices(costs.whole, plan.used)
-    found = {}
+    inside, outside = considered_devices(costs.full_batch, plan.used)
+    contributions: dict[int, DeviceContribution] = {}
     for device in inside if len(plan.used) > 1 else ():
         name, step_s = search.name(device), min(search.without(device), default=None)
         lack = DeviceContribution(name, True, None, f"no plan without {name} was found that fits in memory")
-        found[device] = contribution_without(name, step_s, best_s) if step_s is not None else lack
+        contributions[device] = contribution_without(name, step_s, best_s) if step_s is not None else lack
     for device in outside:
         step_s = min(search.including(device), default=None)
         if step_s is not None:
-            found[device] = contribution_with(search.name(device), step_s, best_s)
-    return tuple(contributions for _, contributions in sorted(found.items()))
+            contributions[device] = contribution_with(search.name(device), step_s, best_s)
+    return tuple(contribution for _, contribution in sorted(contributions.items()))
 
 
 class _ContributionSearch:
-    """Looks for plans on other devices than a pipeline's."""
+    """Candidates on other devices than a pipeline's."""
 
     def __init__(self, costs: MicrobatchCosts, plan: Plan) -> None:
         self.costs, self.plan = costs, plan
         parts = microbatch_sizes(plan.batch_size, plan.microbatches)
         self._stages = GroupStages(costs.at(parts[0]), len(parts), plan.recompute)
-        self._schedule = plan.schedule if plan.schedule == "fill_drain" else "1f1b"
+        self._schedule = plan.execution.searched_schedule
         places = sum(len(stage.devices) for stage in plan.stages)
         self._runs: _Runs = [(stage.layers, stage.devices) for stage in plan.stages]
-        self._bound = bool(plan.replicas) or places > len(plan.used)
+        self._fixed = bool(plan.replicas) or places > len(plan.used)
 
     def name(self, device: int) -> str:
         """Return the name of a device."""
@@ -69,23 +76,23 @@ class _ContributionSearch:
     def without(self, device: int) -> Iterator[float]:
         """Yield the seconds of plans on the other devices of the pipeline."""
         left = [other for other in self.plan.used if other != device]
-        whole = self.costs.whole
+        full_batch = self.costs.full_batch
         for other in left:
-            yield from self._fitting(predict(whole, single_stage(whole.graph, other)))
+            yield from self._fitting(predict(full_batch, single_stage(full_batch.graph, other)))
         yield from (seconds for seconds, _ in self._best(left))
-        for runs in () if self._bound else _taken_out(self._runs, device):
+        for runs in () if self._fixed else _without_device(self._runs, device):
             yield from self._laid_out(runs)
 
     def including(self, device: int) -> Iterator[float]:
         """Yield the seconds of pipelines that have a device too."""
         yield from (seconds for seconds, used in self._best([*self.plan.used, device]) if device in used)
-        for at, (layers, devices) in enumerate(() if self._bound else self._runs):
+        for at, (layers, devices) in enumerate(() if self._fixed else self._runs):
             yield from self._laid_out([*self._runs[:at], (layers, (*devices, device)), *self._runs[at + 1 :]])
 
     def _best(self, devices: Sequence[int]) -> Iterator[tuple[float, frozenset[int]]]:
         """Yield the seconds and the devices of the best pipeline, if there is one that fits."""
         plan = self.plan
-        wish = PipelineOptions(
+        options = PipelineOptions(
             microbatches=plan.microbatches,
             schedule=self._schedule,
             recompute=plan.recompute,
@@ -94,18 +101,19 @@ class _ContributionSearch:
             devices=tuple(devices),
         )
         try:
-            found = best_pipeline(self.costs, wish)
+            best = best_pipeline(self.costs, options)
         except (NothingToSplitError, PlanError):
             return
-        used = frozenset(device for stage in found.pipeline.stages for device in stage.devices)
-        yield from ((seconds, used) for seconds in self._fitting(found.prediction))
+        used = frozenset(device for stage in best.pipeline.stages for device in stage.devices)
+        yield from ((seconds, used) for seconds in self._fitting(best.prediction))
 
     def _laid_out(self, runs: _Runs) -> Iterator[float]:
         """Yield the seconds of a pipeline, each stage laid out as is best for it."""
         if len(runs) > 1:
             stages = tuple(with_samples(self._stages.best(*run)[0], self.plan.batch_size) for run in runs)
             depths = self.plan.depths if len(runs) == len(self._runs) else ()
-            pipeline = Pipeline(stages, self.plan.microbatches, self._schedule, self.plan.recompute, depths)
+            execution = Execution(self._schedule, self.plan.microbatches, self.plan.recompute, depths)
+            pipeline = Pipeline(stages, execution)
             yield from self._fitting(predict_pipeline(self.costs, pipeline)[0])
 
     def _fitting(self, prediction: Prediction) -> Iterator[float]:
@@ -113,7 +121,7 @@ class _ContributionSearch:
             yield prediction.step_s
 
 
-def _taken_out(runs: _Runs, device: int) -> Iterator[_Runs]:
+def _without_device(runs: _Runs, device: int) -> Iterator[_Runs]:
     """Yield the stages without a device; where it was alone, once with its layers in either neighbour."""
     at = next(number for number, (_, devices) in enumerate(runs) if device in devices)
     layers, left = runs[at][0], tuple(other for other in runs[at][1] if other != device)

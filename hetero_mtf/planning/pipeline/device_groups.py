@@ -1,4 +1,4 @@
-"""DeviceGroups: the groups of devices that stages of a pipeline may have, in one replica or in several."""
+"""The device groups that stages of a pipeline may have, in one replica or in several."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MOST_REPLICAS = 8
 
 @dataclasses.dataclass(frozen=True)
 class DeviceGroups:
-    """The groups that stages may have.
+    """The groups of devices that stages may have.
 
     Parameters
     ----------
     groups : (groups,) the devices of each, as indices in the cluster.
-    replicas : (replicas,) samples of a batch that each replica of the pipeline takes, its device having the same place in every
-        group; empty for one replica, whose stages are split as each likes.
+    replicas : (replicas,) samples of a batch that each replica of the pipeline takes; its device has the same place in every
+        group. Empty for one replica, each of whose stages has the split that is best for it.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -33,12 +33,7 @@ class DeviceGroups:
 
 
 def distinct(costs: Costs) -> list[int]:
-    """Return the fastest processor of each TensorFlow device, the fastest first: others on it would take turns with it.
-
-    Parameters
-    ----------
-    costs : Costs of a profile.
-    """
+    """Return the fastest processor of each TensorFlow device, the fastest first: others on it would compete with it."""
     first: dict[str, int] = {}
     for device in costs.by_speed:
         first.setdefault(costs.profile.cluster.devices[device].tf_device, device)
@@ -68,45 +63,44 @@ def undivided_groups(devices: Sequence[int], several: bool = True) -> DeviceGrou
 
 
 def replicated_groups(costs: Costs, devices: Sequence[int], replicas: int) -> list[DeviceGroups]:
-    """Return ways to deal devices out to replicas of a pipeline of two stages or more.
+    """Return candidate assignments of devices to the replicas of a pipeline of two stages or more.
 
-    Each way says how the batch is shared, in proportion to the speed of a replica's devices, and which devices may have a stage
-    together: any of them among up to four; among more those that were dealt out together.
+    Each has the samples of every replica, in proportion to the speed of its devices, and the groups that may have a stage together:
+    any of the devices among up to four; among more those of one assignment.
 
     Parameters
     ----------
-    costs : Costs of a profile.
     devices : indices of the devices, the fastest first.
     replicas : number of replicas R; 2 * R devices are needed.
 
     Notes
     -----
-    Devices are dealt so that those of a stage are alike, or those of a replica, or that a replica is a host of its own where there
-    are so many hosts. A heuristic: other dealings may be better.
+    A heuristic of three assignments: the devices of a stage are similar in speed; or those of a replica are; or each replica is a host,
+    where there are as many hosts as replicas. Other assignments may be better.
     """
     speeds, batch = 1 / np.maximum(costs.beside_s, 1e-15), costs.profile.batch_size
-    found: dict[tuple[int, ...] | DeviceGroups, DeviceGroups] = {}
-    for dealt in _dealings(costs, devices, replicas):
-        shares = [float(speeds[list(row)].sum()) for row in zip(*dealt)]
+    distinct_groups: dict[tuple[int, ...] | DeviceGroups, DeviceGroups] = {}
+    for assignment in _assignments(costs, devices, replicas):
+        shares = [float(speeds[list(row)].sum()) for row in zip(*assignment)]
         samples = proportional(batch, shares).sizes
         if len(devices) <= ALL_GROUPS_UP_TO:
-            found.setdefault(samples, DeviceGroups(tuple(itertools.permutations(devices, replicas)), samples))
+            distinct_groups.setdefault(samples, DeviceGroups(tuple(itertools.permutations(devices, replicas)), samples))
         else:
-            each = DeviceGroups(dealt, samples)
-            found.setdefault(each, each)
-    return list(found.values())
+            each = DeviceGroups(assignment, samples)
+            distinct_groups.setdefault(each, each)
+    return list(distinct_groups.values())
 
 
 def resized(costs: Costs, device_groups: DeviceGroups, stages: Sequence[tuple[Sequence[int], Sequence[int]]]) -> DeviceGroups:
-    """Return the teams with the samples that suit the stages of a pipeline best.
+    """Return the device groups with the samples that are best for the stages of a pipeline.
 
-    Minimises the longest of all passes of a microbatch, max over replicas r and stages s of t_sr(n_r), over whole samples n_r, at
-    least 1, that sum to a microbatch; collectives are the same for all n.
+    Minimises max over replicas r and stages s of t_sr(n_r), the seconds of stage s in replica r for n_r samples, over integers
+    n_r >= 1 that sum to a microbatch. Collectives are the same for all n.
 
     Parameters
     ----------
-    costs : Costs at the batch size of a microbatch.
-    device_groups : DeviceGroups with replicas.
+    costs : costs at the batch size of a microbatch.
+    device_groups : groups with replicas.
     stages : (stages,) layers of each and the devices of its group.
     """
     split = [[layer for layer in layers if splits_batch(costs.graph.layers[layer])] for layers, _ in stages]
@@ -120,14 +114,13 @@ def can_replicate(costs: Costs, chain: Sequence[Sequence[int]]) -> bool:
 
     Parameters
     ----------
-    costs : Costs of a profile.
     chain : layers of each block.
     """
     return all(any(splits_batch(costs.graph.layers[layer]) for layer in block) for block in chain)
 
 
-def _dealings(costs: Costs, devices: Sequence[int], replicas: int) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """Yield groups that have a device of every replica each."""
+def _assignments(costs: Costs, devices: Sequence[int], replicas: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Yield candidate assignments: (stages, replicas) devices, each stage having one of every replica."""
     stages = len(devices) // replicas
     if stages < 2:
         return

@@ -1,4 +1,8 @@
-"""A run of layers on a group of devices: the split of filters or of samples that makes a microbatch cheapest."""
+"""A run of layers on a group of devices: the split of filters or of samples that makes a microbatch cheapest.
+
+For a run of layers R and a group G, minimise over the forms F = {filters in pairs, filters gathered, samples} the seconds
+t(R, G, F, n) of a microbatch, where n are the integer sizes of the parts of G's devices, optimal for each form.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +23,24 @@ FORMS = ("pairs", "gather", "batch")
 
 
 class GroupStages:
-    """Stages of one network at one microbatch, the sizes of each and what it takes alone found once.
+    """Stages of one network at one microbatch; sizes, layouts and seconds are computed once for each run of layers.
 
     Parameters
     ----------
-    costs : Costs of a profile at the batch size of a microbatch.
+    costs : costs of a profile at the batch size of a microbatch.
     microbatches : M, how many of them make a step.
-    recompute : whether backward passes compute activations again.
+    recompute : whether backward passes recompute activations.
 
     Notes
     -----
-    Forward passes are counted twice under recomputation, in every stage alike, but for a single microbatch, whose backward pass follows
-    its forward pass at once on every device. Where a stage comes last, it is spared the second one of other microbatches too
-    (`schedule.kept`): that J is above what the schedule takes.
+    Under recomputation every stage has each forward pass twice. The exception is a single microbatch, whose backward pass follows
+    its forward pass at once on every device. The last stage has no second forward pass for other microbatches either
+    (`schedule.kept`), so J is an upper bound of the scheduled seconds.
     """
 
     def __init__(self, costs: Costs, microbatches: int, recompute: bool = False) -> None:
         self.costs, self.microbatches, self.recompute = costs, microbatches, recompute
-        self._again = recompute and microbatches > 1
+        self._recomputes = recompute and microbatches > 1
         self._sizer = Sizer(costs)
         self._arrangements: dict[tuple[tuple[int, ...], str], Arrangement] = {}
         self._alone: dict[tuple[int, ...], np.ndarray] = {}
@@ -49,12 +53,12 @@ class GroupStages:
         ----------
         layers : indices of its layers, in order.
         devices : indices of the group's devices.
-        replicas : (devices,) samples of a batch that each device takes, which leaves nothing to choose; empty for any layout.
+        replicas : (devices,) samples of a batch that each device takes, which fixes the layout; empty for any layout.
 
         Notes
         -----
-        Tried are the splits of filters with columns and rows in pairs and with every layer gathered, and the split of samples, each
-        with the exact sizes of its segments; all devices of the group are kept, those without work too. O(forms * layers * devices).
+        The candidates are the split of filters with columns and rows in pairs, that with every layer gathered, and the split of
+        samples, each with the optimal sizes of its segments. Devices without work stay in the group. O(forms * layers * devices).
         """
         run, group = tuple(layers), tuple(devices)
         if replicas:
@@ -66,18 +70,13 @@ class GroupStages:
         stages = [stage for form in FORMS for stage in self._split(run, group, form)]
         if not stages:  # nothing in it can be split: every device computes all of it
             stages = [_stage(run, group, _replicated(self.costs, run))]
-        found = [(stage, self.cost(stage)) for stage in stages]
-        return min(found, key=lambda pair: self.seconds(pair[1]))
+        candidates = [(stage, self.cost(stage)) for stage in stages]
+        return min(candidates, key=lambda pair: self.seconds(pair[1]))
 
     def seconds(self, cost: StageCost) -> float:
-        """Return the seconds of one microbatch in a stage, its part of the end of the step included.
-
-        Parameters
-        ----------
-        cost : StageCost.
-        """
-        again_s = cost.forward.seconds if self._again else 0.0
-        return cost.microbatch_s + again_s + cost.finish.seconds / self.microbatches
+        """Return the seconds of one microbatch in a stage, its part of the end of the step included."""
+        recompute_s = cost.forward.seconds if self._recomputes else 0.0
+        return cost.microbatch_s + recompute_s + cost.finish.seconds / self.microbatches
 
     def alone(self, layers: Sequence[int]) -> np.ndarray:
         """Return the (devices,) `seconds` of a run of layers on each device of the cluster alone.
@@ -106,23 +105,23 @@ class GroupStages:
         return self._held[key]
 
     def cost(self, stage: Stage) -> StageCost:
-        """Return what a stage costs.
+        """Return the cost of a stage.
 
         Parameters
         ----------
-        stage : Stage; the samples of its layouts sum to a microbatch.
+        stage : a stage; the samples of its layouts sum to a microbatch.
         """
         return stage_cost(self.costs, stage)
 
     def _alone_s(self, layers: Sequence[int]) -> np.ndarray:
-        costs, found = self.costs, np.zeros(len(self.costs.profile.cluster.devices))
+        costs, seconds = self.costs, np.zeros(len(self.costs.profile.cluster.devices))
         for index in layers:
-            found = found + (1 + self._again) * costs.tables.rows(index, "replicated", "forward")[:, -1]
+            seconds = seconds + (1 + self._recomputes) * costs.tables.rows(index, "replicated", "forward")[:, -1]
             if costs.trains_before[index]:
-                found = found + costs.tables.rows(index, "replicated", "backward")[:, -1]
+                seconds = seconds + costs.tables.rows(index, "replicated", "backward")[:, -1]
             if costs.graph.owner(index) == index:
-                found = found + costs.tables.rows(index, "replicated", "update")[:, -1] / self.microbatches
-        return found
+                seconds = seconds + costs.tables.rows(index, "replicated", "update")[:, -1] / self.microbatches
+        return seconds
 
     def _split(self, layers: tuple[int, ...], devices: tuple[int, ...], form: str) -> list[Stage]:
         """Return the stage of a form, none where nothing would be split."""
@@ -149,7 +148,7 @@ class GroupStages:
         return _stage(layers, devices, layouts)
 
     def _arrangement(self, layers: tuple[int, ...], pairing: str) -> Arrangement:
-        """Return the layouts of a run of layers; what comes from elsewhere arrives whole."""
+        """Return the layouts of a run of layers, whose inputs from outside are not split."""
         if (layers, pairing) not in self._arrangements:
             graph = self.costs.graph
             elsewhere = frozenset(range(len(graph.layers))) - frozenset(layers)
@@ -162,7 +161,6 @@ def unsplit_stage(costs: Costs, layers: Sequence[int], device: int) -> Stage:
 
     Parameters
     ----------
-    costs : Costs of a profile.
     layers : their indices.
     device : index of the device.
     """
@@ -174,7 +172,6 @@ def with_samples(stage: Stage, samples: int) -> Stage:
 
     Parameters
     ----------
-    stage : Stage.
     samples : samples of a batch or of a microbatch.
     """
     layouts = [
@@ -184,12 +181,11 @@ def with_samples(stage: Stage, samples: int) -> Stage:
     return dataclasses.replace(stage, layouts=tuple(layouts))
 
 
-def dealt(stage: Stage, samples: tuple[int, ...]) -> Stage:
+def with_device_samples(stage: Stage, samples: tuple[int, ...]) -> Stage:
     """Return a stage with other samples wherever its batch is split.
 
     Parameters
     ----------
-    stage : Stage.
     samples : (devices,) samples of each device.
     """
     layouts = [dataclasses.replace(entry, samples=samples) if entry.samples else entry for entry in stage.layouts]

@@ -1,4 +1,4 @@
-"""How much of its work a stage does while other devices of its hosts work too, and what it then takes."""
+"""The part of a stage's work that overlaps with work of other devices on its hosts, and the seconds of the stage with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hetero_mtf.planning.schedule.simulator import Entry
 
 
 def overlaps(tasks: Sequence[Entry], hosts: Sequence[frozenset[str]]) -> np.ndarray:
-    """Return the (stages,) part of each stage's seconds in which another stage with a host in common works too; 1 where it takes none.
+    """Return the (stages,) part of each stage's seconds in which another stage with a host in common works too; 1 for a stage of 0 s.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def overlaps(tasks: Sequence[Entry], hosts: Sequence[frozenset[str]]) -> np.ndar
 
     Notes
     -----
-    Time is cut where a task starts or ends. O(tasks * stages).
+    Time is divided where a task starts or ends. O(tasks * stages).
 
     Examples
     --------
@@ -40,11 +40,11 @@ def overlaps(tasks: Sequence[Entry], hosts: Sequence[frozenset[str]]) -> np.ndar
 
 
 def blended(beside: StageCost, alone: StageCost, part: float) -> StageCost:
-    """Return what a stage costs if it does part of its work beside others and the rest alone.
+    """Return the cost of a stage that does part of its work beside others and the rest alone: alone + part * (beside - alone).
 
     Parameters
     ----------
-    beside, alone : what it costs if it does all of it so.
+    beside, alone : its cost if all of its work is done so.
     part : the part beside others, from 0 to 1.
     """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.records import Prediction
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
@@ -10,12 +12,11 @@ from hetero_mtf.planning.schedule.simulator import Simulation
 
 
 def predict_plan(costs: Costs, plan: Plan) -> Prediction | None:
-    """Return the predicted step of a plan; None for several stages of the schedule "synchronous", which nothing simulates.
+    """Return the predicted step of a plan; None for several stages of the schedule "synchronous", which has no simulation.
 
     Parameters
     ----------
-    costs : Costs of a profile of the plan's network, devices and batch size.
-    plan : Plan.
+    costs : costs of a profile of the plan's network, devices and batch size.
 
     Raises
     ------
@@ -28,12 +29,12 @@ def predict_plan(costs: Costs, plan: Plan) -> Prediction | None:
     """
     if not (plan.pipelined or plan.recompute):
         return predict(costs, plan.stages[0], plan.gradient_sync)
-    found = time_line(costs, plan)
-    return found[0] if found is not None else None
+    predicted = time_line(costs, plan)
+    return predicted[0] if predicted is not None else None
 
 
 def time_line(costs: Costs, plan: Plan) -> tuple[Prediction, Simulation] | None:
-    """Return the predicted step of a pipeline with its time line; None for a plan that is simulated by nothing.
+    """Return the predicted step of a pipeline with its time line; None for a plan that has no simulation.
 
     Parameters
     ----------
@@ -49,14 +50,9 @@ def time_line(costs: Costs, plan: Plan) -> tuple[Prediction, Simulation] | None:
 
 
 def pipeline_of(plan: Plan) -> Pipeline | None:
-    """Return a plan's stages and how its batches go through them; None for one stage that takes whole batches, and for several in turn.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
-    in_turn = plan.schedule == "synchronous" and len(plan.stages) > 1
-    if in_turn or not (plan.pipelined or plan.recompute):
+    """Return a plan's stages and their execution; None for one stage without microbatches, and for several one after another."""
+    one_by_one = plan.schedule == "synchronous" and len(plan.stages) > 1
+    if one_by_one or not (plan.pipelined or plan.recompute):
         return None
     schedule = "1f1b" if plan.schedule == "synchronous" else plan.schedule
-    return Pipeline(plan.stages, plan.microbatches, schedule, plan.recompute, plan.depths, plan.replicas)
+    return Pipeline(plan.stages, dataclasses.replace(plan.execution, schedule=schedule))

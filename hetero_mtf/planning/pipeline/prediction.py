@@ -1,4 +1,9 @@
-"""Predicted step of a pipeline: its stages, the transfers between them, and the simulated schedule."""
+"""Predicted step of a pipeline: its stages, the transfers between them, and the simulated schedule.
+
+For stages s and microbatches m of sizes n_m, the simulator has the seconds of a forward and a backward pass f_s(n_m) and b_s(n_m), of
+a transfer over each boundary x_s(n_m), and of the update u_s. The step is the last end of all tasks in the order of the
+schedule, plus the launch overhead.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +29,7 @@ from hetero_mtf.planning.pipeline.overlap import blended, overlaps
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.what_if import with_batch_size
 from hetero_mtf.planning.schedule.clock_table import clock_table
+from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.planning.schedule.pipeline_costs import PipelineCosts
 from hetero_mtf.planning.schedule.simulator import Simulation, simulate
@@ -35,55 +41,41 @@ class Pipeline:
 
     Parameters
     ----------
-    stages : their layers, devices and layouts; samples sum to the whole batch.
-    microbatches : M.
-    schedule : "fill_drain", "1f1b" or "interleaved".
-    recompute : whether backward passes compute activations again.
-    depths : (stages,) microbatches in flight of each stage of "1f1b"; empty for S - s.
-    replicas : samples of a batch that each replica takes; empty for one replica.
+    stages : their layers, devices and layouts; samples sum to the full batch.
+    execution : with a schedule that has a clock table.
     """
 
     stages: tuple[Stage, ...]
-    microbatches: int
-    schedule: str = "1f1b"
-    recompute: bool = False
-    depths: tuple[int, ...] = ()
-    replicas: tuple[int, ...] = ()
+    execution: Execution
 
 
 class MicrobatchCosts:
-    """Costs of one profile at the sizes that microbatches have, each made once.
+    """Costs of one profile at the sizes that microbatches have, each computed once.
 
     Parameters
     ----------
-    profile : Profile.
-    whole : Costs of the profile, where they are at hand.
+    full_batch : costs of the profile itself; None to compute them.
     """
 
-    def __init__(self, profile: Profile, whole: Costs | None = None) -> None:
+    def __init__(self, profile: Profile, full_batch: Costs | None = None) -> None:
         self.profile = profile
-        self.whole = whole or Costs(profile)
-        self._found: dict[int, Costs] = {profile.batch_size: self.whole}
+        self.full_batch = full_batch or Costs(profile)
+        self._by_samples: dict[int, Costs] = {profile.batch_size: self.full_batch}
 
     def at(self, samples: int) -> Costs:
-        """Return the costs at so many samples, from the curves over samples.
+        """Return the costs at a number of samples, from the curves over samples.
 
         Parameters
         ----------
         samples : samples of a microbatch.
         """
-        if samples not in self._found:
-            self._found[samples] = Costs(with_batch_size(self.profile, samples))
-        return self._found[samples]
+        if samples not in self._by_samples:
+            self._by_samples[samples] = Costs(with_batch_size(self.profile, samples))
+        return self._by_samples[samples]
 
 
 def predict_pipeline(costs: MicrobatchCosts, pipeline: Pipeline) -> tuple[Prediction, Simulation]:
     """Return the predicted step of a pipeline, and its time line.
-
-    Parameters
-    ----------
-    costs : MicrobatchCosts of the profile.
-    pipeline : Pipeline.
 
     Raises
     ------
@@ -92,29 +84,32 @@ def predict_pipeline(costs: MicrobatchCosts, pipeline: Pipeline) -> tuple[Predic
 
     Notes
     -----
-    A stage takes as long as its slowest processor, by the rules of `predict`, its own collectives included. A tensor that is made in
-    one stage and read in a later one is sent straight to it, and is charged to the boundary in front of the reader: latency and
-    the bytes that the busiest sender or receiver has, over the slowest of the links; so is its gradient. Where the profile knows what
-    a device takes while the others of its host rest, the part of a stage's work that overlaps with no other stage's, in the step as
-    simulated without this, takes so much. O(stages * microbatches).
+    A stage takes as long as its slowest processor, by the rules of `predict`, its own collectives included. A tensor that one stage
+    computes and a later one reads is sent directly to the reader. The boundary in front of the reader is charged with the latency and
+    with the bytes of the busiest sender or receiver over the slowest of the links, and with the same for the gradient. Where the
+    profile has the seconds of a device while the others of its host are idle, they hold for the part of a stage's work that overlaps
+    with no other stage's in a first simulation. O(stages * microbatches).
     """
-    sizes = microbatch_sizes(costs.profile.batch_size, pipeline.microbatches)
+    execution = pipeline.execution
+    sizes = microbatch_sizes(costs.profile.batch_size, execution.microbatches)
     parts = {size: [with_samples(stage, size) for stage in pipeline.stages] for size in set(sizes)}
     sent = {size: boundaries_s(costs.at(size), stages) for size, stages in parts.items()}
-    held = [stage_bytes(costs.at(max(sizes)).profile, stage, pipeline.recompute) for stage in parts[max(sizes)]]
+    held = [stage_bytes(costs.at(max(sizes)).profile, stage, execution.recompute) for stage in parts[max(sizes)]]
     placed = [stage.devices for stage in pipeline.stages]
-    table = clock_table(pipeline.schedule, placed, len(sizes), pipeline.depths or None)
+    table = clock_table(execution.schedule, placed, len(sizes), execution.depths or None)
     beside, alone = ({size: [stage_cost(costs.at(size), stage, b) for stage in p] for size, p in parts.items()} for b in (True, False))
-    found, line = beside, simulate(_costs(beside, sent, held, sizes, pipeline.recompute), table, placed)
+    stage_costs, line = beside, simulate(_costs(beside, sent, held, sizes, execution.recompute), table, placed)
     if beside != alone:
         shares = overlaps(line.tasks, [_hosts(costs.profile, stage) for stage in pipeline.stages])
-        found = {size: list(map(blended, beside[size], alone[size], shares.tolist())) for size in beside}
-        line = simulate(_costs(found, sent, held, sizes, pipeline.recompute), table, placed)
-    called_s = launch_s(costs.whole)
+        stage_costs = {size: list(map(blended, beside[size], alone[size], shares.tolist())) for size in beside}
+        line = simulate(_costs(stage_costs, sent, held, sizes, execution.recompute), table, placed)
+    overhead_s = launch_s(costs.full_batch)
     forward_s = max(entry.end_s for entry in line.tasks if entry.step_pass == "forward")
-    used = _parts(costs, pipeline, [found[size] for size in sizes], [sent[size] for size in sizes], held, line, called_s + line.step_s)
-    step_s = called_s + line.step_s
-    return Prediction(step_s, forward_s, line.passes_s - forward_s, line.step_s - line.passes_s, used, called_s), line
+    used = _parts(
+        costs, pipeline, [stage_costs[size] for size in sizes], [sent[size] for size in sizes], held, line, overhead_s + line.step_s
+    )
+    step_s = overhead_s + line.step_s
+    return Prediction(step_s, forward_s, line.passes_s - forward_s, line.step_s - line.passes_s, used, overhead_s), line
 
 
 def _hosts(profile: Profile, stage: Stage) -> frozenset[str]:
@@ -126,7 +121,7 @@ def boundaries_s(costs: Costs, stages: Sequence[Stage]) -> np.ndarray:
 
     Parameters
     ----------
-    costs : Costs at the microbatch's size.
+    costs : costs at the microbatch's size.
     stages : the stages of the pipeline, with the microbatch's samples.
 
     Raises
@@ -135,7 +130,7 @@ def boundaries_s(costs: Costs, stages: Sequence[Stage]) -> np.ndarray:
         If the link between two stages was not measured.
     """
     latency, per_byte = link_lines(costs.profile)
-    found = np.zeros(len(stages) - 1)
+    seconds = np.zeros(len(stages) - 1)
     for layer, source, reader in transfers(costs.graph, stages):
         here, there = stages[source], stages[reader]
         meeting, busiest = _pieces(costs.graph, layer, here, there)
@@ -144,14 +139,14 @@ def boundaries_s(costs: Costs, stages: Sequence[Stage]) -> np.ndarray:
         if np.isinf(slowest):
             names = [costs.profile.cluster.devices[stage.devices[0]].name for stage in (here, there)]
             raise ProfileError(f"the profile has no link between the stages of {names[0]} and {names[1]}; calibrate again")
-        found[reader - 1] += furthest + slowest * costs.profile.batch_size * output_bytes(costs.graph, layer) * busiest
-    return found
+        seconds[reader - 1] += furthest + slowest * costs.profile.batch_size * output_bytes(costs.graph, layer) * busiest
+    return seconds
 
 
 def _pieces(graph: LayerGraph, layer: int, here: Stage, there: Stage) -> tuple[np.ndarray, float]:
-    """Return which senders a reader has pieces from, and the part of the tensor that the busiest sender or reader handles.
+    """Return which senders send pieces to which readers, and the part of the tensor that the busiest sender or reader has.
 
-    A reader needs its samples with all channels; of what several senders hold alike, each sends as much.
+    A reader needs its samples with all channels. Senders that hold the same piece send equal parts of it.
 
     Returns
     -------
@@ -170,25 +165,25 @@ def _pieces(graph: LayerGraph, layer: int, here: Stage, there: Stage) -> tuple[n
 
 
 def _held(stage: Stage, parts: Sequence[int], axis: str) -> np.ndarray:
-    """Return the (processors, 2) begin and end of each processor's part along a mesh axis, of 1; all of it where nothing is split."""
+    """Return the (processors, 2) begin and end of each processor's part of 1 along a mesh axis; 0 and 1 where nothing is split."""
     if not parts:
         return np.tile([0.0, 1.0], (len(stage.devices), 1))
-    ends = np.concatenate([[0], np.cumsum(parts)]) / sum(parts)
+    bounds = np.concatenate([[0], np.cumsum(parts)]) / sum(parts)
     places = np.array(stage.places(axis))
-    return np.stack([ends[places], ends[places + 1]], axis=1)
+    return np.stack([bounds[places], bounds[places + 1]], axis=1)
 
 
 def _costs(
-    found: dict[int, list[StageCost]], sent: dict[int, np.ndarray], held: Sequence[StageBytes], sizes: Sequence[int], recompute: bool
+    stage_costs: dict[int, list[StageCost]], sent: dict[int, np.ndarray], held: Sequence[StageBytes], sizes: Sequence[int], recompute: bool
 ) -> PipelineCosts:
-    """Return what the simulator needs; bytes are left to `_parts`, which knows each processor's."""
+    """Return the costs for the simulator; without bytes, which `_parts` counts for each processor."""
     stages = range(len(held))
     return PipelineCosts(
-        forward_s=[[found[size][stage].forward.seconds for size in sizes] for stage in stages],
-        backward_s=[[found[size][stage].backward.seconds for size in sizes] for stage in stages],
+        forward_s=[[stage_costs[size][stage].forward.seconds for size in sizes] for stage in stages],
+        backward_s=[[stage_costs[size][stage].backward.seconds for size in sizes] for stage in stages],
         send_forward_s=[[sent[size][at] for size in sizes] for at in stages[:-1]],
         send_backward_s=[[sent[size][at] for size in sizes] for at in stages[:-1]],
-        update_s=[max(cost.finish.seconds for cost in costs) for costs in zip(*found.values())],
+        update_s=[max(cost.finish.seconds for cost in costs) for costs in zip(*stage_costs.values())],
         recompute=recompute,
     )
 
@@ -196,25 +191,30 @@ def _costs(
 def _parts(
     costs: MicrobatchCosts,
     pipeline: Pipeline,
-    found: Sequence[Sequence[StageCost]],
+    stage_costs: Sequence[Sequence[StageCost]],
     sent: Sequence[np.ndarray],
     held: Sequence[StageBytes],
     line: Simulation,
     step_s: float,
 ) -> tuple[DevicePart, ...]:
-    """Return what every device does in the step; one with several stages does what they do together."""
-    busy, sending, held_bytes = (dict.fromkeys(itertools.chain(*(s.devices for s in pipeline.stages)), 0.0) for _ in range(3))
+    """Return the compute, communication and idle seconds and the bytes of every device, summed over its stages."""
+    compute_s, communication_s, held_bytes = (dict.fromkeys(itertools.chain(*(s.devices for s in pipeline.stages)), 0.0) for _ in range(3))
     last = len(pipeline.stages) - 1
     for at, stage in enumerate(pipeline.stages):
         over = sum(float(row[at - 1]) if at else 0.0 for row in sent) + sum(float(row[at]) if at < last else 0.0 for row in sent)
         for place, device in enumerate(stage.devices):
-            spent = [part for m, costs_of in enumerate(found) for part in _passes(costs_of[at], (at, m) in line.again)]
-            spent.append(found[0][at].finish)
-            busy[device] += sum(part.compute_s[place] for part in spent)
-            sending[device] += over + sum(part.communication_s[place] for part in spent)
+            spent = [part for m, costs_of in enumerate(stage_costs) for part in _passes(costs_of[at], (at, m) in line.again)]
+            spent.append(stage_costs[0][at].finish)
+            compute_s[device] += sum(part.compute_s[place] for part in spent)
+            communication_s[device] += over + sum(part.communication_s[place] for part in spent)
             held_bytes[device] += held[at].peak(line.in_flight[at])[place]
     names = costs.profile.cluster.devices
-    return tuple(DevicePart(names[d].name, busy[d], sending[d], max(0.0, step_s - busy[d] - sending[d]), int(held_bytes[d])) for d in busy)
+    return tuple(
+        DevicePart(
+            names[d].name, compute_s[d], communication_s[d], max(0.0, step_s - compute_s[d] - communication_s[d]), int(held_bytes[d])
+        )
+        for d in compute_s
+    )
 
 
 def _passes(cost: StageCost, again: bool) -> list[Spent]:

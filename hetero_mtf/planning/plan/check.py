@@ -1,52 +1,28 @@
-"""What can be wrong with a plan: by itself, and beside the network it is for."""
+"""Faults of a plan: by itself, and for the network it is for."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.json_records import Fault
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import channels, split_units, splits_batch
-from hetero_mtf.planning.layout.records import GRADIENT_SYNCS, LAYOUTS, PROOFS, SCHEDULES, DevicePart, LayerLayout, Prediction, Proof, Stage
+from hetero_mtf.planning.layout.records import LAYOUTS, PROOFS, DevicePart, LayerLayout, Prediction, Proof, Stage
 from hetero_mtf.planning.plan.collective_rule import rule_faults
+from hetero_mtf.planning.plan.names import GRADIENT_SYNCS
 from hetero_mtf.planning.plan.record import PlanRecord
-
-
-@dataclasses.dataclass(frozen=True)
-class Way:
-    """How batches go through the stages; as it was typed, nothing of it is checked yet.
-
-    Parameters
-    ----------
-    batch_size : samples a step.
-    schedule : one of `SCHEDULES`.
-    microbatches : parts a batch is cut into.
-    replicas : samples of each replica; empty for one replica.
-    """
-
-    batch_size: Any
-    schedule: str
-    microbatches: Any
-    replicas: tuple[Any, ...]
-
-
-def execution_faults(way: Way) -> list[Fault]:
-    """Return what is wrong with how batches go through the stages."""
-    return [Fault(path, text) for wrong, path, text in _execution_entries(way) if wrong]
 
 
 def plan_faults(plan: PlanRecord) -> list[Fault]:
     """Return everything that is wrong with a plan whatever the network."""
     faults = [Fault(path, text) for wrong, path, text in _entries(plan) if wrong]
-    faults += execution_faults(Way(plan.batch_size, plan.schedule, plan.microbatches, plan.replicas))
+    faults += plan.execution.faults(plan.batch_size, len(plan.stages))
     for index, stage in enumerate(plan.stages):
         faults += _stage_faults(stage, f"stages[{index}]", plan)
-    faults += _turn_faults(plan)
+    faults += _repeated_devices(plan)
     order = [layer for stage in plan.stages for layer in stage.layers]
     if order != list(range(len(order))) or not order:
         faults.append(Fault("stages", f"hold the layers {order}, must hold every layer once, in order"))
@@ -61,7 +37,7 @@ def plan_faults(plan: PlanRecord) -> list[Fault]:
 def graph_faults(plan: PlanRecord, graph: LayerGraph) -> list[Fault]:
     """Return where the plan's layouts do not fit the layers of a network of the right structure."""
     counts = channels(graph)
-    faults = list(_cut_faults(plan, graph))
+    faults = list(_shared_layer_faults(plan, graph))
     held: dict[int, tuple[str, LayerLayout]] = {}
     for s, stage in enumerate(plan.stages):
         arriving: dict[int, LayerLayout] = {}
@@ -80,34 +56,6 @@ def _entries(plan: PlanRecord) -> Iterator[tuple[bool, str, str]]:
     yield not plan.strategy, "strategy", "is empty, must name how the plan was made"
     yield not plan.devices, "devices", "are none, must name at least one"
     yield from _gradient_sync(plan)
-    yield from _depths(plan)
-
-
-def _depths(plan: PlanRecord) -> Iterator[tuple[bool, str, str]]:
-    depths, stages = list(plan.depths), len(plan.stages)
-    yield bool(depths) and plan.schedule != "1f1b", "depths", f"are {depths}, must be empty for the schedule {plan.schedule}"
-    yield bool(depths) and len(depths) != stages, "depths", f"are {len(depths)}, there are {stages} stages"
-    falling = all(map(_is_integer, depths)) and min(depths, default=1) >= 1 and depths == sorted(depths, reverse=True)
-    yield not falling, "depths", f"are {depths}, must be whole, at least 1, and no more in a stage than in the one before"
-
-
-def _execution_entries(way: Way) -> Iterator[tuple[bool, str, str]]:
-    batch = way.batch_size if _is_integer(way.batch_size) else None
-    yield batch is None, "batch_size", f"is {way.batch_size!r}, must be a whole number"
-    yield batch is not None and batch < 1, "batch_size", f"is {batch}, must be at least 1"
-    yield way.schedule not in SCHEDULES, "schedule", f"is {way.schedule!r}, must be one of {', '.join(SCHEDULES)}"
-    parts = way.microbatches if _is_integer(way.microbatches) else None
-    yield parts is None, "microbatches", f"are {way.microbatches!r}, must be a whole number"
-    yield parts is not None and parts < 1, "microbatches", f"are {parts}, must be at least 1"
-    least = max(batch or 1, 1)
-    yield parts is not None and parts > least, "microbatches", f"are {parts}, a batch of {least} samples has {least} at most"
-    samples = list(way.replicas)
-    wrong = bool(samples) and not (all(map(_is_integer, samples)) and min(samples) >= 1 and sum(samples) == batch)
-    yield wrong, "replicas", f"take {samples} samples, must be 1 or more each and sum to the batch size {way.batch_size}"
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _gradient_sync(plan: PlanRecord) -> Iterator[tuple[bool, str, str]]:
@@ -121,17 +69,17 @@ def _gradient_sync(plan: PlanRecord) -> Iterator[tuple[bool, str, str]]:
 def _stage_faults(stage: Stage, path: str, plan: PlanRecord) -> list[Fault]:
     faults: list[Fault] = []
     devices = len(plan.devices)
-    strangers = [d for d in stage.devices if not 0 <= d < devices]
-    if strangers:
-        faults.append(Fault(f"{path}.devices", f"names device {strangers[0]}, the plan has {devices} devices"))
+    unknown = [d for d in stage.devices if not 0 <= d < devices]
+    if unknown:
+        faults.append(Fault(f"{path}.devices", f"names device {unknown[0]}, the plan has {devices} devices"))
     if not stage.devices or len(set(stage.devices)) < len(stage.devices):
         faults.append(Fault(f"{path}.devices", f"are {list(stage.devices)}, must be at least one and differ"))
     names = [name for name, _ in stage.axes]
     if len(set(names)) < len(names) or math.prod(size for _, size in stage.axes) != len(stage.devices):
         faults.append(Fault(f"{path}.axes", f"are {dict(stage.axes)}, must differ and multiply to {len(stage.devices)} devices"))
     if [layout.layer for layout in stage.layouts] != list(stage.layers):
-        where = [layout.layer for layout in stage.layouts]
-        faults.append(Fault(f"{path}.layouts", f"are for layers {where}, must be for {list(stage.layers)}"))
+        layers = [layout.layer for layout in stage.layouts]
+        faults.append(Fault(f"{path}.layouts", f"are for layers {layers}, must be for {list(stage.layers)}"))
     if not stage.layers:
         faults.append(Fault(f"{path}.layers", "are none, a stage must have at least one"))
     for index, layout in enumerate(stage.layouts):
@@ -140,37 +88,37 @@ def _stage_faults(stage: Stage, path: str, plan: PlanRecord) -> list[Fault]:
 
 
 def _replica_faults(stage: Stage, path: str, plan: PlanRecord) -> list[Fault]:
-    """Return where a stage deals samples out otherwise than to the replicas, one behind the other."""
+    """Return where the samples of a stage's devices do not sum to those of the replicas, one after another."""
     takes = f"the replicas take {list(plan.replicas)}"
     if not any(layout.samples for layout in stage.layouts):
         return [Fault(f"{path}.layouts", f"split no batch, {takes} samples of it; every stage must split the batch so")]
-    ends = set(itertools.accumulate(plan.replicas))
+    borders = set(itertools.accumulate(plan.replicas))
     return [
         Fault(f"{path}.layouts[{index}].samples", f"are {list(layout.samples)}, {takes}; no device may belong to two replicas")
         for index, layout in enumerate(stage.layouts)
-        if layout.samples and not ends <= set(itertools.accumulate(layout.samples))
+        if layout.samples and not borders <= set(itertools.accumulate(layout.samples))
     ]
 
 
-def _turn_faults(plan: PlanRecord) -> Iterator[Fault]:
-    """Yield a fault for each stage with a device of an earlier one, unless the schedule lets devices take turns."""
+def _repeated_devices(plan: PlanRecord) -> Iterator[Fault]:
+    """Yield a fault for each stage with a device of an earlier one, unless the schedule is interleaved."""
     first: dict[int, int] = {}
     for index, stage in enumerate(plan.stages if plan.schedule != "interleaved" else ()):
-        again = [device for device in stage.devices if first.setdefault(device, index) != index]
-        if again:
-            words = f"have device {again[0]}, which stage {first[again[0]]} has too; only the schedule interleaved lets devices take turns"
-            yield Fault(f"stages[{index}].devices", words)
+        repeated = [device for device in stage.devices if first.setdefault(device, index) != index]
+        if repeated:
+            words = f"have device {repeated[0]}, which stage {first[repeated[0]]} has too"
+            yield Fault(f"stages[{index}].devices", f"{words}; only the schedule interleaved allows a device in several stages")
 
 
-def _cut_faults(plan: PlanRecord, graph: LayerGraph) -> Iterator[Fault]:
-    """Yield a fault for each layer that is called in another stage than the one that holds its variables."""
-    where = {layer: at for at, stage in enumerate(plan.stages) for layer in stage.layers}
+def _shared_layer_faults(plan: PlanRecord, graph: LayerGraph) -> Iterator[Fault]:
+    """Yield a fault for each layer that is called in another stage than the one with its variables."""
+    stage_of = {layer: at for at, stage in enumerate(plan.stages) for layer in stage.layers}
     for index, layer in enumerate(graph.layers):
         owner = graph.owner(index)
-        if layer.variables and where[index] != where[owner]:
-            other = f"{graph.layers[owner].name} of stage {where[owner]}"
-            words = f"layer {layer.name} of stage {where[index]} shares its variables with {other}; put both into one stage"
-            yield Fault(f"stages[{where[index]}].layers", words)
+        if layer.variables and stage_of[index] != stage_of[owner]:
+            other = f"{graph.layers[owner].name} of stage {stage_of[owner]}"
+            words = f"layer {layer.name} of stage {stage_of[index]} shares its variables with {other}; put both into one stage"
+            yield Fault(f"stages[{stage_of[index]}].layers", words)
 
 
 def _layout_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_size: int) -> list[Fault]:
@@ -205,13 +153,13 @@ def _samples_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_
         words = f"are {list(layout.samples)}, must sum to the batch size {batch_size}"
         faults.append(Fault(f"{path}.samples", words))
     if layout.sizes and layout.batch_axis == layout.axis:
-        words = f"is {layout.batch_axis!r}, along which the sizes lie too; give samples and sizes different axes"
+        words = f"is {layout.batch_axis!r}, which is the axis of the sizes too; give samples and sizes different axes"
         faults.append(Fault(f"{path}.batch_axis", words))
     return faults
 
 
 def _proof_faults(proof: Proof) -> list[Fault]:
-    """Return what is wrong with what is proven of a plan."""
+    """Return what is wrong with the proof of a plan."""
     entries = [(proof.status not in PROOFS, "status", f"is {proof.status!r}, must be one of {', '.join(PROOFS)}")]
     for name in ("value_s", "bound_s", "gap"):
         entries.append((not _seconds(getattr(proof, name)), name, f"is {getattr(proof, name):g}, must be zero or more"))
@@ -223,28 +171,28 @@ def _proof_faults(proof: Proof) -> list[Fault]:
 def _prediction_faults(predicted: Prediction, devices: tuple[str, ...]) -> list[Fault]:
     named = {f"predicted.{name}": getattr(predicted, name) for name in ("step_s", "forward_s", "backward_s", "update_s", "launch_s")}
     parts = [_part_faults(part, f"predicted.parts[{index}]", devices) for index, part in enumerate(predicted.parts)]
-    return [*_time_faults(named), *(fault for found in parts for fault in found)]
+    return [*_time_faults(named), *itertools.chain(*parts)]
 
 
 def _considered_faults(plan: PlanRecord) -> list[Fault]:
-    """Return what is wrong with the alternatives and with what each device is worth."""
+    """Return what is wrong with the alternatives and with the contributions of devices."""
     faults: list[Fault] = []
     for index, other in enumerate(plan.alternatives):
         path = f"alternatives[{index}]"
         faults += _time_faults({f"{path}.step_s": other.step_s} if other.step_s is not None else {})
         faults += _part_faults(other.bottleneck, f"{path}.bottleneck", plan.devices) if other.bottleneck is not None else []
-    for index, contributions in enumerate(plan.contributions):
+    for index, contribution in enumerate(plan.contributions):
         path = f"contributions[{index}]"
-        faults += _time_faults({f"{path}.step_s": contributions.step_s} if contributions.step_s is not None else {})
-        if contributions.device not in plan.devices:
-            faults.append(Fault(f"{path}.device", f"is {contributions.device!r}, the plan has {', '.join(plan.devices)}"))
+        faults += _time_faults({f"{path}.step_s": contribution.step_s} if contribution.step_s is not None else {})
+        if contribution.device not in plan.devices:
+            faults.append(Fault(f"{path}.device", f"is {contribution.device!r}, the plan has {', '.join(plan.devices)}"))
     return faults
 
 
 def _part_faults(part: DevicePart, path: str, devices: tuple[str, ...]) -> list[Fault]:
     named = {f"{path}.{name}": getattr(part, name) for name in ("compute_s", "communication_s", "idle_s", "memory_bytes")}
-    strange = [Fault(f"{path}.device", f"is {part.device!r}, the plan has {', '.join(devices)}")] if part.device not in devices else []
-    return strange + _time_faults(named)
+    unknown = [Fault(f"{path}.device", f"is {part.device!r}, the plan has {', '.join(devices)}")] if part.device not in devices else []
+    return unknown + _time_faults(named)
 
 
 def _time_faults(named: Mapping[str, float]) -> list[Fault]:
@@ -282,13 +230,13 @@ def _layout_on_layer(
 
 
 def _layout_of_shared(layout: LayerLayout, graph: LayerGraph, held: dict[int, tuple[str, LayerLayout]], path: str) -> list[Fault]:
-    """Return a fault where a call of a layer lays its variables out otherwise than the call before it."""
+    """Return a fault where a call of a layer has another layout of its variables than the call before it."""
     layer = graph.layers[layout.layer]
     if not layer.variables:
         return []
-    lies = (layout.layout, layout.sizes, layout.axis) if layout.sizes else ()
+    axis_layout = (layout.layout, layout.sizes, layout.axis) if layout.sizes else ()
     name, first = held.setdefault(graph.owner(layout.layer), (layer.name, layout))
-    if lies == ((first.layout, first.sizes, first.axis) if first.sizes else ()):
+    if axis_layout == ((first.layout, first.sizes, first.axis) if first.sizes else ()):
         return []
     words = f"is {layout.layout} {list(layout.sizes)}, {layer.name} shares its variables with {name}, which is {first.layout}"
     return [Fault(f"{path}.layout", f"{words} {list(first.sizes)}; they must agree")]

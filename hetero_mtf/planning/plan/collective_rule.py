@@ -1,4 +1,4 @@
-"""Which rule of a plan a collective follows, and what can be wrong with the rules."""
+"""The rule of a plan that holds for a collective, and the faults of rules."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def _segments(rule: CollectiveRule, stages: Sequence[Stage]) -> Iterator[Wrong]:
     shown = f"[{', '.join(f'{part:g}' for part in parts)}]"
     yield rule.method != "ring", "segments", f"are {shown}, only a ring has segments; leave them empty"
     finite = all(math.isfinite(part) and part >= 0 for part in parts)
-    whole = finite and math.isclose(math.fsum(parts), 1.0, abs_tol=1e-6)
-    yield not whole, "segments", f"are {shown}, must be fractions of 0 or more that sum to 1"
+    complete = finite and math.isclose(math.fsum(parts), 1.0, abs_tol=1e-6)
+    yield not complete, "segments", f"are {shown}, must be fractions of 0 or more that sum to 1"
     for index, stage in enumerate(stages):
         split = [size for _, size in stage.axes if size > 1]
         words = f"are {len(parts)}, the ring over stage {index} has {len(stage.devices)} processors; give one each, or none"

@@ -1,4 +1,4 @@
-"""Reads a pipeline that a person typed: where stages begin, on which devices, in which shares."""
+"""Manual pipelines: the first layer, the devices and the shares of each stage, as a person gives them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hetero_mtf.planning.layout.blocks import leading_inputs, shared_spans
 from hetero_mtf.planning.layout.manual import device_index, numbers
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.layout.stages import SPLITS, Group, group_stage
-from hetero_mtf.planning.plan.check import Way, execution_faults
+from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.solvers.apportionment import check_shares
 
 
 @dataclasses.dataclass(frozen=True)
 class ManualPipeline:
-    """A pipeline as it was typed; nothing of it is checked yet.
+    """A manual pipeline, not checked yet.
 
     Parameters
     ----------
@@ -29,40 +29,41 @@ class ManualPipeline:
     devices : (stages, devices) name or index of each stage's devices, replica after replica.
     shares : (stages, members) relative shares inside each replica of a stage.
     split : "filters" or "batch".
-    way : batch size, schedule, microbatches and replicas.
+    batch_size : samples a step.
+    execution : schedule, microbatches and replicas.
     """
 
     starts: Sequence[int | str]
     devices: Sequence[Sequence[int | str]]
     shares: Sequence[Sequence[float]]
     split: str
-    way: Way
+    batch_size: Any
+    execution: Execution
 
 
-def pipeline_stages(graph: LayerGraph, names: Sequence[str], typed: ManualPipeline) -> tuple[Stage, ...]:
-    """Return the stages of a typed pipeline.
+def pipeline_stages(graph: LayerGraph, names: Sequence[str], pipeline: ManualPipeline) -> tuple[Stage, ...]:
+    """Return the stages of a manual pipeline.
 
     Parameters
     ----------
-    graph : LayerGraph.
     names : (devices,) names of the cluster's devices.
-    typed : ManualPipeline.
 
     Raises
     ------
     PlanError
         If anything is wrong with it; all faults are named at once, each with the nearest thing that is possible.
     """
-    faults = execution_faults(typed.way)
-    if typed.split not in SPLITS:
-        faults.append(Fault("split", f"is {typed.split!r}, must be one of {', '.join(SPLITS)}"))
-    starts = _Starts(graph, faults).read(typed.starts)
-    groups = _StageGroups(names, max(len(typed.way.replicas), 1), faults).read(typed, len(_listed(typed.starts)))
+    execution, starts = pipeline.execution, _listed(pipeline.starts)
+    faults = execution.faults(pipeline.batch_size, len(starts))
+    if pipeline.split not in SPLITS:
+        faults.append(Fault("split", f"is {pipeline.split!r}, must be one of {', '.join(SPLITS)}"))
+    firsts = _Starts(graph, faults).read(starts)
+    groups = _StageGroups(names, max(len(execution.replicas), 1), faults).read(pipeline, len(starts))
     if faults:
         raise PlanError(f"the pipeline has {listed(faults)}; correct them")
-    replicas = typed.way.replicas or (typed.way.batch_size,)
-    ends = [*starts[1:], len(graph.layers)]
-    return tuple(group_stage(graph, first, end, group, replicas) for first, end, group in zip(starts, ends, groups))
+    replicas = execution.replicas or (pipeline.batch_size,)
+    stops = [*firsts[1:], len(graph.layers)]
+    return tuple(group_stage(graph, first, end, group, replicas) for first, end, group in zip(firsts, stops, groups))
 
 
 def _listed(value: Any) -> list[Any]:
@@ -71,32 +72,25 @@ def _listed(value: Any) -> list[Any]:
 
 
 class _Starts:
-    """Reads where stages begin.
-
-    Parameters
-    ----------
-    graph : the network.
-    faults : the list that faults are added to.
-    """
+    """Reader of the first layers of stages, which adds faults to a list."""
 
     def __init__(self, graph: LayerGraph, faults: list[Fault]) -> None:
         self.graph, self.faults = graph, faults
         self._names = [layer.name for layer in graph.layers]
         self._inputs = leading_inputs(graph)
 
-    def read(self, starts: Any) -> list[int]:
-        """Return the first layer of each stage, inputs in front belonging to the first."""
-        given = _listed(starts)
+    def read(self, given: Sequence[Any]) -> list[int]:
+        """Return the first layer of each stage; inputs in front belong to the first stage."""
         computing = len(self._names) - self._inputs
         if not given:
             self._add("starts", f"are none, must name the layer that each stage begins with, the first {self._named(self._inputs)}")
         if len(given) > max(computing, 1):
-            words = f"are {len(given)} stages, the network has {computing} layers behind its inputs; give {max(computing, 1)} at most"
+            words = f"are {len(given)} stages, the network has {computing} layers after its inputs; give {max(computing, 1)} at most"
             self._add("starts", words)
-        found = [self._layer(at, value) for at, value in enumerate(given)]
-        if None in found or not found or self.faults_of("starts"):
+        indices = [self._layer(at, value) for at, value in enumerate(given)]
+        if None in indices or not indices or self.faults_of("starts"):
             return []
-        layers = [layer for layer in found if layer is not None]
+        layers = [layer for layer in indices if layer is not None]
         self._check_order(layers)
         self._check_first(layers)
         self._check_shared(layers)
@@ -125,7 +119,7 @@ class _Starts:
     def _check_order(self, layers: Sequence[int]) -> None:
         for at, (before, layer) in enumerate(itertools.pairwise(layers), 1):
             if layer <= before:
-                words = f"is {self._named(layer)}, not behind {self._named(before)}; stages run in the order of the layers"
+                words = f"is {self._named(layer)}, not after {self._named(before)}; stages run in the order of the layers"
                 in_order = ", ".join(repr(self._names[index]) for index in sorted(set(layers)))
                 self._add(f"starts[{at}]", f"{words}, such as {in_order}")
 
@@ -142,9 +136,9 @@ class _Starts:
         for (at, layer), (first, last) in itertools.product(enumerate(layers), shared_spans(self.graph)):
             if at and first < layer <= last:
                 calls = f"{self._named(first)} and {self._named(last)}, which share their variables"
-                behind = f" or behind {self._named(last)}" if last + 1 < len(self._names) else ""
-                words = f"is {self._named(layer)}, a cut between {calls}"
-                self._add(f"starts[{at}]", f"{words}; begin the stage at {self._named(first)}{behind}")
+                after = f" or after {self._named(last)}" if last + 1 < len(self._names) else ""
+                words = f"is {self._named(layer)}, which lies between {calls}"
+                self._add(f"starts[{at}]", f"{words}; begin the stage at {self._named(first)}{after}")
 
     def _named(self, layer: int) -> str:
         return f"{self._names[layer]!r} (layer {layer})" if layer < len(self._names) else f"layer {layer}"
@@ -154,36 +148,35 @@ class _Starts:
 
 
 class _StageGroups:
-    """Reads the devices and shares of each stage.
+    """Reader of the devices and shares of stages, which adds faults to a list.
 
     Parameters
     ----------
     names : (devices,) names of the cluster's devices.
-    replicas : how many replicas there are, at least 1.
-    faults : the list that faults are added to.
+    replicas : number of replicas, at least 1.
     """
 
     def __init__(self, names: Sequence[str], replicas: int, faults: list[Fault]) -> None:
         self.names, self.replicas, self.faults = names, replicas, faults
 
-    def read(self, typed: ManualPipeline, stages: int) -> list[Group]:
+    def read(self, pipeline: ManualPipeline, stages: int) -> list[Group]:
         """Return the group of each stage."""
-        devices, shares = _listed(typed.devices), _listed(typed.shares)
+        devices, shares = _listed(pipeline.devices), _listed(pipeline.shares)
         for path, given in (("devices", devices), ("shares", shares)):
             if len(given) != stages:
                 words = f"are for {len(given)} stages, starts begin {stages}; give one list a stage"
                 self.faults.append(Fault(path, words))
         members = [list(self._members(f"devices[{at}]", at, group)) for at, group in enumerate(devices)]
-        self._check_repeated_devices(members, typed.way.schedule)
+        self._check_repeated_devices(members, pipeline.execution.schedule)
         groups = []
         for at, (group, given) in enumerate(zip(members, shares)):
             count = len(_listed(devices[at])) // self.replicas
             rows = tuple(tuple(group[row * count : (row + 1) * count]) for row in range(self.replicas))
-            groups.append(Group(rows, tuple(self._shares(f"shares[{at}]", at, given, count)), typed.split))
+            groups.append(Group(rows, tuple(self._shares(f"shares[{at}]", at, given, count)), pipeline.split))
         return groups
 
     def _members(self, path: str, stage: int, group: Any) -> Iterator[int]:
-        """Yield the indices of a stage's devices that there are."""
+        """Yield the indices of those of a stage's devices that are in the cluster."""
         given = _listed(group)
         if not given:
             words = f"are a group of zero devices, stage {stage} needs one at least"
@@ -206,16 +199,16 @@ class _StageGroups:
 
     def _check_repeated_devices(self, members: Sequence[Sequence[int]], schedule: str) -> None:
         free = [at for at in range(len(self.names)) if not any(at in group for group in members)]
-        seats: dict[int, list[int]] = {}
+        stages_of: dict[int, list[int]] = {}
         for stage, group in enumerate(members):
             for device in dict.fromkeys(group):
-                seats.setdefault(device, []).append(stage)
-        for device, stages in seats.items():
+                stages_of.setdefault(device, []).append(stage)
+        for device, stages in stages_of.items():
             if len(stages) > 1 and schedule != "interleaved":
                 other = f", or use device {free[0]} ({self.names[free[0]]}), which is in none" if free else ""
                 words = f"have {self.names[device]} (device {device}) in stages {', '.join(map(str, stages))}"
                 remedy = f'use schedule="interleaved"{other}'
-                self.faults.append(Fault("devices", f"{words}, for which schedule {schedule} has no turns; {remedy}"))
+                self.faults.append(Fault("devices", f"{words}, which schedule {schedule} does not allow; {remedy}"))
 
     def _shares(self, path: str, stage: int, given: Any, count: int) -> list[float]:
         """Return the shares of a stage, equal ones where they are wrong."""

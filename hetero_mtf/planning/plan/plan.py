@@ -1,4 +1,4 @@
-"""The plan: which device computes which slice of which layer, for one network and one batch size."""
+"""The plan: the slice of every layer that each device computes, for one network and one batch size."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from hetero_mtf.json_records import Fault, listed, read_fields, unchecked, unles
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.layout import manual
 from hetero_mtf.planning.layout.arrangement import arrange
-from hetero_mtf.planning.plan.check import Way, graph_faults, plan_faults
+from hetero_mtf.planning.plan.check import graph_faults, plan_faults
 from hetero_mtf.planning.plan.manual_pipeline import ManualPipeline, pipeline_stages
+from hetero_mtf.planning.plan.names import PIPELINE
 from hetero_mtf.planning.plan.record import PlanRecord
 from hetero_mtf.planning.plan.text import plan_text
 from hetero_mtf.planning.plan.version1 import current_keys
+from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.solvers.apportionment import proportional
 
 VERSION, EARLIER = 2, 1
@@ -50,7 +52,7 @@ class Plan(PlanRecord):
 
         Parameters
         ----------
-        graph : LayerGraph of the network that is to train by this plan.
+        graph : the network that is to train by this plan.
 
         Raises
         ------
@@ -78,8 +80,8 @@ class Plan(PlanRecord):
 
         Parameters
         ----------
-        document : JSON object of schema version 1 or 2; entries that are not known are refused, never ignored.
-        source : what messages call it.
+        document : JSON object of schema version 1 or 2; unknown entries are refused, never ignored.
+        source : its name in messages.
 
         Raises
         ------
@@ -95,7 +97,7 @@ class Plan(PlanRecord):
         return cls(**values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the plan to a JSON file in one piece.
+        """Write the plan to a JSON file; an existing file is replaced at once.
 
         Parameters
         ----------
@@ -153,7 +155,7 @@ class Plan(PlanRecord):
 
     @classmethod
     def filters(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
-        """Return the plan that splits filters in proportion to typed shares.
+        """Return the plan that splits filters in proportion to manual shares.
 
         Parameters
         ----------
@@ -172,7 +174,7 @@ class Plan(PlanRecord):
 
     @classmethod
     def batch(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, gradient_sync: str = "all_reduce") -> Plan:
-        """Return the plan that splits the samples of every batch in proportion to typed shares.
+        """Return the plan that splits the samples of every batch in proportion to manual shares.
 
         Parameters
         ----------
@@ -191,19 +193,19 @@ class Plan(PlanRecord):
 
     @classmethod
     def hybrid(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, border: str = "all_gather") -> Plan:
-        """Return the plan that splits samples at the convolutions and hidden units in the dense layers behind them.
+        """Return the plan that splits samples at the convolutions and hidden units in the dense layers after them.
 
         Parameters
         ----------
         model, shares, cluster, batch_size : as for `filters`.
-        border : "all_gather" makes the first dense layer a column that reads the whole batch, "all_to_all" a row that reads its
-            input channels of the whole batch.
+        border : "all_gather" makes the first dense layer a column that reads the full batch, "all_to_all" a row that reads its
+            input channels of the full batch.
 
         Raises
         ------
         PlanError
             If the shares do not fit the devices, are negative or all zero, the batch size is less than 1, the border is unknown, or
-            the network has no dense layer behind its convolutions.
+            the network has no dense layer after its convolutions.
 
         References
         ----------
@@ -265,22 +267,22 @@ class Plan(PlanRecord):
         recompute: bool = False,
         replicas: Sequence[int] | None = None,
     ) -> Plan:
-        """Return the plan that cuts the network into stages, which work on microbatches one behind the other.
+        """Return the plan that divides the network into stages, which compute microbatches one after another.
 
         Parameters
         ----------
         model, cluster, batch_size : as for `single`.
         starts : (stages,) name or index of the layer that each stage begins with, in the order of the layers; the first stage has the
-            network's inputs too, so its start may be the first layer behind them. A stage may begin anywhere but between the calls of
+            network's inputs too, so its start may be the first layer after them. A stage may begin anywhere but between the calls of
             a layer with variables that is called more than once.
-        devices : (stages, devices) name or index of each stage's devices; with replicas, those of one replica behind those of another.
+        devices : (stages, devices) name or index of each stage's devices; with replicas, replica after replica.
         shares : (stages, members) relative shares of a stage's devices inside each replica; zero leaves a device out.
-        microbatches : parts that a batch is cut into (`microbatch_sizes`).
-        schedule : "1f1b" keeps few microbatches in memory, "fill_drain" all; "interleaved" is for devices that are in several stages,
+        microbatches : parts that a batch is divided into (`microbatch_sizes`).
+        schedule : "1f1b" keeps few microbatches in memory, "fill_drain" all; "interleaved" is for devices in several stages,
             "synchronous" takes one microbatch after another through all stages and back.
         split : what the devices of a stage share: "filters" (as in `filters`) or "batch".
-        recompute : whether the backward pass computes a stage's activations again instead of keeping them.
-        replicas : samples of each replica of the whole pipeline; None for one replica.
+        recompute : whether the backward pass recomputes a stage's activations instead of keeping them.
+        replicas : samples of each replica of the pipeline; None for one replica.
 
         Raises
         ------
@@ -288,11 +290,9 @@ class Plan(PlanRecord):
             If anything is wrong with it; all faults are named at once, each with the nearest thing that is possible.
         """
         graph, names = layer_graph(model), manual.device_names(cluster)
-        way = Way(batch_size, schedule, microbatches, tuple(replicas or ()))
-        stages = pipeline_stages(graph, names, ManualPipeline(starts, devices, shares, split, way))
-        return cls(
-            graph.digest, graph.dtype, batch_size, "pipeline", names, stages, schedule, microbatches, recompute, replicas=way.replicas
-        )
+        execution = Execution(schedule, microbatches, recompute, replicas=tuple(replicas or ()))
+        stages = pipeline_stages(graph, names, ManualPipeline(starts, devices, shares, split, batch_size, execution))
+        return cls(graph.digest, graph.dtype, batch_size, PIPELINE, names, stages, **dataclasses.asdict(execution))
 
 
 def _checked_batch(batch_size: int) -> int:

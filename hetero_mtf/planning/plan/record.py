@@ -1,40 +1,39 @@
-"""The plan as a record: its fields, not checked."""
+"""The plan as a record of fields that are not checked."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from hetero_mtf.planning.layout.records import Alternative, CollectiveRule, DeviceContribution, Prediction, Proof, Stage
+from hetero_mtf.planning.schedule.execution import Execution
 
 
 @dataclasses.dataclass(frozen=True)
 class PlanRecord:
     """How one network trains on the devices of one cluster.
 
+    The record is flat, as its JSON and its keyword arguments are: schedule, microbatches, recompute, depths and replicas repeat the
+    fields of `Execution`, in which `execution` returns them.
+
     Parameters
     ----------
     digest : digest of the LayerGraph it is for.
     dtype : "float32" or "float64".
     batch_size : samples a step.
-    strategy : what made it: "single", "equal", "filters", "batch", "hybrid", "grid", "layers", "pipeline".
+    strategy : one of `STRATEGY_NAMES`.
     devices : names of all devices of the cluster, also of those it leaves idle.
     stages : runs of layers on meshes of devices; together they hold every layer once, in order.
-    schedule : how microbatches move through the stages: "synchronous" (one after another through all stages and back),
-        "fill_drain", "1f1b" or "interleaved" (`clock_table`).
-    microbatches : parts a batch is cut into (`microbatch_sizes`).
-    recompute : whether activations are computed again in the backward pass.
+    schedule, microbatches, recompute, depths, replicas : as for `Execution`. Each replica is a slice of the batch axis of every
+        stage's mesh.
     collectives : rules for the method of all-reduces by size, tried in order; empty for the defaults (NCCL between GPUs of one
         process, else an exchange between two processors and a ring among more).
-    predicted : predicted seconds of a step; None for a plan typed by hand.
-    alternatives : what else was considered.
-    replicas : samples of a batch that each replica takes, a slice of the batch axis of every stage's mesh; empty for one replica.
-    gradient_sync : how weights that several devices hold stay alike: "all_reduce" of their gradients, or "butterfly_mixing",
+    predicted : predicted seconds of a step; None for a manual plan.
+    alternatives : alternatives considered.
+    gradient_sync : how the copies of weights on several devices stay equal: "all_reduce" of their gradients, or "butterfly_mixing",
         which averages weights with one partner a step, is not synchronous, and needs every layer to split the batch.
-    contributions : whether each device is worth using; empty if that was not asked.
-    depths : (stages,) most microbatches that each stage of the schedule "1f1b" has in flight; empty for as many as there are stages
-        from it on.
-    what_if : what the profile it was made from supposes instead of having measured it (`what_if`), a clause each.
-    proof : how far its layouts are proven best; None where that is not known.
+    contributions : contribution of each device; empty if they were not computed.
+    what_if : what-if changes of its profile, a clause each; empty where all of it was measured.
+    proof : bound and gap of its layouts; None where they are not known.
     """
 
     digest: str
@@ -55,6 +54,11 @@ class PlanRecord:
     what_if: tuple[str, ...] = ()
     proof: Proof | None = None
     depths: tuple[int, ...] = ()
+
+    @property
+    def execution(self) -> Execution:
+        """Schedule, microbatches, recomputation, depths and replicas."""
+        return Execution(self.schedule, self.microbatches, self.recompute, self.depths, self.replicas)
 
     @property
     def used(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from hetero_mtf.units import bytes_text, seconds_text
 
 
 def plan_text(plan: PlanRecord) -> str:
-    """Return the plan as text: a line a layer with its layout and what each device has of it, then what is predicted.
+    """Return the plan as text: a line a layer with its layout and each device's part of it, then the prediction.
 
     A device has units of a layer split by channels, samples of one split by the batch, "samples x units" of one split by both.
     """
@@ -31,22 +31,17 @@ def plan_text(plan: PlanRecord) -> str:
         lines.append(f"{proven(plan).capitalize()}: {proof_text(plan.proof)}")
     for other in plan.alternatives:
         lines.append(f"Alternative considered: {other.strategy}: {other.reason}")
-    lines += [f"Device {contributions.device}: {contributions.reason}" for contributions in plan.contributions]
+    lines += [f"Device {contribution.device}: {contribution.reason}" for contribution in plan.contributions]
     return "\n".join(lines)
 
 
 def proven(plan: PlanRecord) -> str:
-    """Return what the proof of a plan is of: its layouts, or the cuts of a pipeline.
-
-    Parameters
-    ----------
-    plan : PlanRecord.
-    """
-    return "cuts" if len(plan.stages) > 1 else "layouts"
+    """Return what the proof of a plan is about: its layouts, or the partition of a pipeline."""
+    return "partition" if len(plan.stages) > 1 else "layouts"
 
 
 def proof_text(proof: Proof) -> str:
-    """Return how far the layouts of a plan are proven best."""
+    """Return the status, value, gap and bound of a proof."""
     known = f"{seconds_text(proof.value_s)}, at most {proof.gap:.2%} above the least possible {seconds_text(proof.bound_s)}"
     return f"{proof.status}, {known} on {proof.space}"
 
@@ -59,7 +54,7 @@ def _rule_text(rule: CollectiveRule) -> str:
 
 
 def execution_text(plan: PlanRecord) -> str:
-    """Return how batches go through the stages: the schedule, or what makes it other than synchronous, microbatches and replicas."""
+    """Return the execution of a plan: its schedule or asynchronous gradient synchronization, microbatches, depths, replicas."""
     words = [plan.schedule if plan.gradient_sync == "all_reduce" else f"{plan.gradient_sync}, which is not synchronous"]
     if plan.microbatches > 1:
         sizes = dict.fromkeys(map(str, microbatch_sizes(plan.batch_size, plan.microbatches)))
@@ -69,7 +64,7 @@ def execution_text(plan: PlanRecord) -> str:
     if len(plan.replicas) > 1:
         words.append(f"replicas of {', '.join(map(str, plan.replicas[:-1]))} and {plan.replicas[-1]} samples")
     if plan.recompute:
-        words.append("activations computed again")
+        words.append("activations recomputed")
     return ", ".join(words)
 
 
@@ -78,7 +73,6 @@ def stage_rows(stage: Stage, devices: Sequence[str]) -> list[list[str]]:
 
     Parameters
     ----------
-    stage : Stage.
     devices : names of all devices of the plan.
     """
     names = [devices[d] for d in stage.devices]
@@ -103,7 +97,7 @@ def _name(entry: LayerLayout) -> str:
 
 
 def _cells(entry: LayerLayout, stage: Stage) -> list[str]:
-    """Return what each processor has of a layer: units, samples, samples x units, or all."""
+    """Return each processor's part of a layer: units, samples, samples x units, or all."""
     units = _parts(entry.sizes, stage.places(entry.axis), dict(stage.axes).get(entry.axis, 0))
     samples = _parts(entry.samples, stage.places(entry.batch_axis), dict(stage.axes).get(entry.batch_axis, 0))
     if units and samples:
@@ -112,19 +106,19 @@ def _cells(entry: LayerLayout, stage: Stage) -> list[str]:
 
 
 def _parts(parts: Sequence[int], places: Sequence[int], positions: int) -> list[str]:
-    """Return each processor's part; "?" where a plan is not as it should be, so that it can be looked at."""
+    """Return each processor's part; "?" in a plan with faults, which can be shown all the same."""
     if parts and len(parts) != positions:
         return ["?"] * len(places)
     return [str(parts[place]) for place in places] if parts else []
 
 
 def _prediction_lines(predicted: Prediction) -> list[str]:
-    whole, forward, backward, update = (
+    step, forward, backward, update = (
         seconds_text(value) for value in (predicted.step_s, predicted.forward_s, predicted.backward_s, predicted.update_s)
     )
     rows = [["device", "", "compute", "communication", "idle"]]
     for part in predicted.parts:
         rows.append([part.device, "", *(seconds_text(value) for value in (part.compute_s, part.communication_s, part.idle_s))])
-    called = f"call {seconds_text(predicted.launch_s)}, " if predicted.launch_s > 0 else ""
-    heading = f"Predicted: {whole} a step ({called}forward {forward}, backward {backward}, update {update})"
+    overhead = f"launch overhead {seconds_text(predicted.launch_s)}, " if predicted.launch_s > 0 else ""
+    heading = f"Predicted: {step}/step ({overhead}forward {forward}, backward {backward}, update {update})"
     return [heading, *(f"  {line}" for line in aligned(rows))]

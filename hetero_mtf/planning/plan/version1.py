@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.json_records import renamed
+from hetero_mtf.planning.plan.names import EARLIER_NAMES
 
 PART_NAMES = {"busy_s": "compute_s", "sending_s": "communication_s", "waiting_s": "idle_s"}
 _NAMES = {**PART_NAMES, "call_s": "launch_s", "binding": "bottleneck", "worth": "contributions", "supposed": "what_if"}
-_STRATEGIES = {"even": "equal"}
 
 
 def current_keys(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -31,4 +31,4 @@ def current_keys(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def current_strategy(name: str) -> str:
     """Return the present name of a strategy of version 1."""
-    return _STRATEGIES.get(name, name)
+    return EARLIER_NAMES.get(name, name)

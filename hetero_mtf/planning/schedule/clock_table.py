@@ -32,8 +32,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hetero_mtf.errors import PlanError
+from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES
 
-SCHEDULES = ("fill_drain", "1f1b", "interleaved")
 FORWARD, BACKWARD = "forward", "backward"
 
 
@@ -63,7 +63,7 @@ def clock_table(schedule: str, devices: Sequence[Sequence[int]], microbatches: i
 
     Parameters
     ----------
-    schedule : one of `SCHEDULES`.
+    schedule : one of `CLOCKED_SCHEDULES`.
     devices : (stages,) devices of each stage, in the order of the network; a device may be in several stages of "interleaved".
     microbatches : microbatches of a step.
     depths : (stages,) most microbatches in flight of each stage of "1f1b", never more than in the stage before; None for S - s.
@@ -209,8 +209,8 @@ def clock_text(table: Table) -> str:
 
 
 def _check(schedule: str, devices: Sequence[Sequence[int]], microbatches: int) -> None:
-    if schedule not in SCHEDULES:
-        raise PlanError(f"there is no schedule {schedule!r}; use one of {', '.join(SCHEDULES)}")
+    if schedule not in CLOCKED_SCHEDULES:
+        raise PlanError(f"there is no schedule {schedule!r}; use one of {', '.join(CLOCKED_SCHEDULES)}")
     if microbatches < 1:
         raise PlanError(f"a step of {microbatches} microbatches does nothing; use at least 1")
     if not devices:

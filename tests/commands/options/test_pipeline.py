@@ -7,14 +7,12 @@ import re
 
 import pytest
 
-from hetero_mtf.commands.options.pipeline import ALLOCATORS, SCHEDULES, PipelineAsked, Search
+from hetero_mtf.commands.options.pipeline import PipelineAsked, Search
 from hetero_mtf.commands.output.plan_report import plan_report
-from hetero_mtf.planning.allocation import allocate as allocation
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.pipeline.search import PipelineOptions
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.schedule import clock_table as schedule
 from hetero_mtf.planning.schedule.simulator import ideal_bubble
 from hetero_mtf.report import progress as bars
 from hetero_mtf.report.measured import Measured, MeasuredTask
@@ -39,10 +37,6 @@ def place(made, tmp_path):
     return tmp_path
 
 
-def test_the_options_name_every_allocator_and_the_schedules_that_can_be_planned():
-    assert ALLOCATORS == allocation.ALLOCATORS and set(SCHEDULES) < set(schedule.SCHEDULES)
-
-
 def test_the_plan_is_the_pipeline_asked_for(cli, made, place):
     options = ["--allocator", "genetic", "--schedule", "fill_drain", "--recompute", "--seed", "3"]
     said = cli("plan", place / "profile.json", *ASKED, *options, "-o", place / "out.json")
@@ -50,7 +44,7 @@ def test_the_plan_is_the_pipeline_asked_for(cli, made, place):
     wish = PipelineOptions("genetic", 4, 2, "fill_drain", True, 3)
     found = Plan.load(place / "out.json")
     assert found == plan(made[0], strategy="pipeline", pipeline=wish)
-    assert "fill_drain, 4 microbatches of 2 samples, activations computed again" in said.out and "\nCuts: " in said.out
+    assert "fill_drain, 4 microbatches of 2 samples, activations recomputed" in said.out and "\nPartition: " in said.out
     assert re.search(r"^stage +devices +layers +from +to$", said.out, re.MULTILINE)
     assert cli("plan", place / "profile.json", *ASKED, "-o", place / "out.json").code == 0
     assert Plan.load(place / "out.json") == made[1]
@@ -137,7 +131,7 @@ def test_a_pipeline_is_explained_with_its_time_line_and_what_was_measured(cli, m
     said = cli("explain", place / "plan.json", "--html", place / "page.html")
     assert (said.code, said.err) == (0, "")
     assert " is the bottleneck: it works for " in said.out and f"ideal {ideal_bubble(2, 4):.0%}\n" in said.out
-    assert re.search(r"^equal cut into 2 stages +\d", said.out, re.MULTILINE)
+    assert re.search(r"^equal partition into 2 stages +\d", said.out, re.MULTILINE)
     for title in ("Predicted time line", "Measured time line"):
         block = said.out.partition(f"{title}\n=")[2].partition("\n\n")[2].partition("\n\n")[0].splitlines()
         assert len(block) == 1 + len(found.used) and {len(row) for row in block} == {100}

@@ -8,9 +8,10 @@ import pytest
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.allocation import allocate as module
 from hetero_mtf.planning.allocation import dual_bound as chain_dual
-from hetero_mtf.planning.allocation.allocate import ALLOCATORS, allocate
+from hetero_mtf.planning.allocation.allocate import allocate
 from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.genetic_islands import Evolution
+from hetero_mtf.planning.allocation.names import ALLOCATORS
 from hetero_mtf.planning.allocation.problem import check_allocation
 from tests.planning.chains import plain
 from tools.generated.chains import drawn_chain

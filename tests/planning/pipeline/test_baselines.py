@@ -47,7 +47,7 @@ def test_replicas_with_unequal_numbers_of_devices_get_as_many_as_the_one_with_th
 def test_devices_with_two_stages_keep_both_places() -> None:
     made = Plan.pipeline(GRAPH, [1, 2, 3, 4], [[0], [1], [0], [1]], [[1]] * 4, CLUSTER, 8, microbatches=2, schedule="interleaved")
     assert equal_pipeline(GRAPH, made) == made
-    assert list(simpler_pipelines(GRAPH, made)) == ["equal cut into 4 stages", "same stages, no microbatches"]
+    assert list(simpler_pipelines(GRAPH, made)) == ["equal partition into 4 stages", "same stages, no microbatches"]
 
 
 def test_what_was_reckoned_of_a_plan_is_not_said_of_simpler_ones() -> None:
@@ -59,7 +59,7 @@ def test_what_was_reckoned_of_a_plan_is_not_said_of_simpler_ones() -> None:
 def test_plans_of_one_stage_or_without_microbatches_have_fewer_simpler_ones() -> None:
     assert simpler_pipelines(GRAPH, Plan.filters(GRAPH, [1] * 6, CLUSTER, 8)) == {}
     assert list(simpler_pipelines(GRAPH, dataclasses.replace(typed("conv1", [[0], [1]], [[1], [1]]), microbatches=1))) == [
-        "equal cut into 2 stages"
+        "equal partition into 2 stages"
     ]
 
 

@@ -29,7 +29,7 @@ def profile(*speeds: float, **options: float) -> Profile:
 
 def contributions(of: Profile, made: Plan) -> dict[str, DeviceContribution]:
     costs = MicrobatchCosts(of)
-    made = made if made.predicted is not None else dataclasses.replace(made, predicted=predict_plan(costs.whole, made))
+    made = made if made.predicted is not None else dataclasses.replace(made, predicted=predict_plan(costs.full_batch, made))
     return {each.device: each for each in pipeline_contributions(costs, made)}
 
 
@@ -40,7 +40,7 @@ def best_s(of: Profile, **options: object) -> float:
 def test_without_one_of_two_devices_the_other_is_alone() -> None:
     of = profile(2e6, 1e6)
     made = plan(of, strategy="pipeline", pipeline=PipelineOptions(microbatches=4))
-    found, costs = contributions(of, made), MicrobatchCosts(of).whole
+    found, costs = contributions(of, made), MicrobatchCosts(of).full_batch
     alone = [predict(costs, single_stage(of.graph, device)).step_s for device in range(2)]
     assert [found[f"worker:{device}"].step_s for device in range(2)] == [alone[1], alone[0]]
     assert made.predicted is not None
@@ -90,7 +90,7 @@ def test_layers_of_a_device_that_was_alone_go_to_a_neighbour() -> None:
         of.graph, [1, 3, 5], [[0, 1], [2], [3, 4, 5]], [[1] * 2, [1], [1] * 3], of.cluster, 8, microbatches=4, split="batch"
     )
     merged = [Plan.pipeline(of.graph, [1, at], [[0, 1], [3, 4, 5]], [[1] * 2, [1] * 3], of.cluster, 8, 4, split="batch") for at in (3, 5)]
-    steps = [predict_plan(MicrobatchCosts(of).whole, other) for other in merged]
+    steps = [predict_plan(MicrobatchCosts(of).full_batch, other) for other in merged]
     found = contributions(of, made)["worker:2"].step_s
     assert found is not None and found <= min(step.step_s for step in steps if step is not None) * (1 + 1e-9)
 

@@ -42,9 +42,9 @@ def test_among_four_devices_any_may_share_a_stage_and_among_more_neighbours_in_s
 
 
 def test_devices_are_dealt_so_that_a_stage_or_a_replica_has_those_that_are_alike(costs: MicrobatchCosts) -> None:
-    devices = distinct(costs.whole)
+    devices = distinct(costs.full_batch)
     assert devices == list(range(8))
-    alike, apart = replicated_groups(costs.whole, devices, 2)
+    alike, apart = replicated_groups(costs.full_batch, devices, 2)
     assert alike.groups == ((0, 1), (2, 3), (4, 5), (6, 7)) and apart.groups == ((0, 4), (1, 5), (2, 6), (3, 7))
     assert sum(alike.replicas) == sum(apart.replicas) == BATCH
     assert apart.replicas[0] > alike.replicas[0] > alike.replicas[1] > apart.replicas[1]
@@ -55,13 +55,13 @@ def test_a_replica_may_be_a_host_of_its_own(costs: MicrobatchCosts) -> None:
     hosts = ["a", "b", "b", "a", "a", "b", "b", "a"]
     devices = tuple(dataclasses.replace(device, host=host) for device, host in zip(profile.cluster.devices, hosts))
     spread = dataclasses.replace(profile, cluster=dataclasses.replace(profile.cluster, devices=devices))
-    dealt = [device_groups.groups for device_groups in replicated_groups(MicrobatchCosts(spread).whole, range(8), 2)]
+    dealt = [device_groups.groups for device_groups in replicated_groups(MicrobatchCosts(spread).full_batch, range(8), 2)]
     assert ((0, 1), (3, 2), (4, 5), (7, 6)) in dealt
 
 
 def test_too_few_devices_make_no_replicas_of_two_stages(costs: MicrobatchCosts) -> None:
-    assert replicated_groups(costs.whole, [0, 1, 2], 2) == []
-    assert {device_groups.groups for device_groups in replicated_groups(costs.whole, [0, 1, 2, 3], 2)} == {
+    assert replicated_groups(costs.full_batch, [0, 1, 2], 2) == []
+    assert {device_groups.groups for device_groups in replicated_groups(costs.full_batch, [0, 1, 2, 3], 2)} == {
         tuple(itertools.permutations(range(4), 2))
     }
 
@@ -77,9 +77,9 @@ def test_samples_are_dealt_again_by_the_slowest_stage_of_each_replica(costs: Mic
 
 def test_a_block_that_mixes_samples_is_not_replicated(costs: MicrobatchCosts, monkeypatch: pytest.MonkeyPatch) -> None:
     chain = blocks(costs.profile.graph)
-    assert can_replicate(costs.whole, chain)
+    assert can_replicate(costs.full_batch, chain)
     monkeypatch.setattr(type(kind_of(costs.profile.graph.layers[chain[-1][-1]])), "mixes_samples", True, raising=False)
-    assert not can_replicate(costs.whole, chain)
+    assert not can_replicate(costs.full_batch, chain)
 
 
 def test_a_replicated_pipeline_is_the_best_of_its_teams_and_a_plan(costs: MicrobatchCosts) -> None:
@@ -124,16 +124,16 @@ def test_replicas_send_to_their_own_only(costs: MicrobatchCosts) -> None:
 def test_replicas_whose_better_samples_do_not_fit_keep_those_that_do(costs: MicrobatchCosts, monkeypatch: pytest.MonkeyPatch) -> None:
     real, asked = pipeline.chain_problem, []
 
-    def first_only(stages: GroupStages, device_groups: DeviceGroups, wish: PipelineOptions) -> ChainProblem:
+    def first_only(stages: GroupStages, device_groups: DeviceGroups, options: PipelineOptions) -> ChainProblem:
         asked.append(device_groups.replicas)
         if len(asked) == 2:
             raise PlanError("no allocation fits; add memory")
-        return real(stages, device_groups, wish)
+        return real(stages, device_groups, options)
 
     monkeypatch.setattr(pipeline, "chain_problem", first_only)
     monkeypatch.setattr(pipeline, "replicated_groups", lambda *given: [DeviceGroups(((0, 7), (1, 6)), (8, 8))])
     found = best_pipeline(costs, PipelineOptions(replicas=2, microbatches=2))
-    assert found.pipeline.replicas == (8, 8) and len(asked) == 2 and asked[1] != (8, 8)
+    assert found.pipeline.execution.replicas == (8, 8) and len(asked) == 2 and asked[1] != (8, 8)
 
 
 def test_alike_devices_in_plenty_are_better_replicated() -> None:
@@ -145,7 +145,7 @@ def test_alike_devices_in_plenty_are_better_replicated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "wish", "text"),
+    ("devices", "options", "text"),
     [
         (3, PipelineOptions(replicas=2), "2 replicas of a pipeline of 2 stages or more cannot be made of 3 devices; ask for one replica"),
         (8, PipelineOptions(replicas=5), "5 replicas of a pipeline of 2 stages or more cannot be made of 8 devices; ask for 4 at most"),
@@ -155,7 +155,7 @@ def test_alike_devices_in_plenty_are_better_replicated() -> None:
         (8, PipelineOptions(replicas=4, microbatches=16), "16 microbatches .* leave some of 4 replicas none; ask for 4 at most"),
     ],
 )
-def test_replicas_that_cannot_be_are_refused(devices: int, wish: PipelineOptions, text: str) -> None:
+def test_replicas_that_cannot_be_are_refused(devices: int, options: PipelineOptions, text: str) -> None:
     profile = profile_of(residual_net(8), [1e6] * devices, batch_size=BATCH)
     with pytest.raises(PlanError, match=text):
-        hm.plan(profile, strategy="pipeline", pipeline=wish)
+        hm.plan(profile, strategy="pipeline", pipeline=options)

@@ -12,6 +12,7 @@ from hetero_mtf.planning.pipeline.group_stages import unsplit_stage
 from hetero_mtf.planning.pipeline.overlap import blended, overlaps
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.schedule.simulator import Entry
 from tests.planning.networks import profile_of, residual_net
 
@@ -61,7 +62,9 @@ def test_a_step_is_faster_by_what_its_stages_work_alone(microbatches: int) -> No
     undisturbed = MicrobatchCosts(dataclasses.replace(_disturbed(), curves=tuple(c for c in _disturbed().curves if c.dimension != "alone")))
     half = len(disturbed.profile.graph.layers) // 2
     runs = (range(half), range(half, len(disturbed.profile.graph.layers)))
-    pipeline = Pipeline(tuple(unsplit_stage(disturbed.whole, run, device) for device, run in enumerate(runs)), microbatches)
+    pipeline = Pipeline(
+        tuple(unsplit_stage(disturbed.full_batch, run, device) for device, run in enumerate(runs)), Execution("1f1b", microbatches)
+    )
     (found, line), (before, _) = predict_pipeline(disturbed, pipeline), predict_pipeline(undisturbed, pipeline)
     passes_s, before_s = (p.forward_s + p.backward_s for p in (found, before))
     if microbatches == 1:

@@ -8,6 +8,7 @@ from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan, time_line
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.schedule.execution import Execution
 from tests.planning.networks import pair_net, profile_of
 
 GRAPH = pair_net(24, 24, 24)
@@ -30,7 +31,7 @@ def test_a_typed_pipeline_is_simulated_with_one_part_a_device_in_order(schedule:
     costs, plan = Costs(PROFILE), typed(schedule)
     found = predict_plan(costs, plan)
     assert found is not None and [part.device for part in found.parts] == [plan.devices[d] for d in plan.used]
-    assert found == predict_pipeline(MicrobatchCosts(PROFILE, costs), Pipeline(plan.stages, 4, schedule))[0]
+    assert found == predict_pipeline(MicrobatchCosts(PROFILE, costs), Pipeline(plan.stages, Execution(schedule, 4)))[0]
 
 
 def test_one_stage_in_microbatches_takes_as_long_by_any_schedule() -> None:

@@ -22,6 +22,7 @@ from hetero_mtf.planning.pipeline.search import PipelineOptions, _depths, best_p
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.clock_table import least_depths
+from hetero_mtf.planning.schedule.execution import Execution
 from tests.planning.networks import Net, profile_of, residual_net
 
 BATCH = 8
@@ -33,11 +34,11 @@ def profile() -> Profile:
 
 
 def test_the_pipeline_found_is_the_best_cut_of_all(profile: Profile) -> None:
-    costs, wish = MicrobatchCosts(profile), PipelineOptions(microbatches=4, stages=2)
-    found = best_pipeline(costs, wish)
+    costs, options = MicrobatchCosts(profile), PipelineOptions(microbatches=4, stages=2)
+    found = best_pipeline(costs, options)
     stages, chain = GroupStages(costs.at(2), 4), blocks(profile.graph)
     groups = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
-    problem = chain_problem(stages, DeviceGroups(tuple(groups)), wish)
+    problem = chain_problem(stages, DeviceGroups(tuple(groups)), options)
     pairs = [(a, b) for a, b in itertools.permutations(range(6), 2) if set(groups[a]).isdisjoint(groups[b])]
     every = [problem.value(Allocation((0, cut), pair)) for cut in range(1, len(chain)) for pair in pairs]
     assert found.allocated.value == pytest.approx(min(every)) and found.allocated.status == "optimal"
@@ -89,7 +90,7 @@ def test_parts_of_the_predicted_step_add_up_on_every_device(profile: Profile) ->
     assert {part.device for part in found.prediction.parts} == {f"worker:{d}" for s in found.pipeline.stages for d in s.devices}
     for part in found.prediction.parts:
         assert part.compute_s + part.communication_s + part.idle_s >= found.prediction.step_s - 1e-9 and part.memory_bytes > 0
-    again = dataclasses.replace(found.pipeline, recompute=True)
+    again = dataclasses.replace(found.pipeline, execution=dataclasses.replace(found.pipeline.execution, recompute=True))
     slower, _ = predict_pipeline(MicrobatchCosts(profile), again)
     assert slower.step_s > found.prediction.step_s
 
@@ -97,14 +98,14 @@ def test_parts_of_the_predicted_step_add_up_on_every_device(profile: Profile) ->
 def test_what_crosses_a_border_is_charged_for_its_bytes_and_each_reader() -> None:
     graph = residual_net(8)
     profile = profile_of(graph, [1e6, 5e5, 3e5], batch_size=BATCH)
-    costs = MicrobatchCosts(profile).whole
+    costs = MicrobatchCosts(profile).full_batch
     ends = (0, 3, 5, len(graph.layers))
     stages = [unsplit_stage(costs, range(a, b), d) for d, (a, b) in enumerate(itertools.pairwise(ends))]
     found = boundaries_s(costs, stages)
     assert found.shape == (2,) and (found > 0).all()
     lonely = dataclasses.replace(profile, links=())
     with pytest.raises(ProfileError, match="no link between the stages of worker:. and worker:.; calibrate again"):
-        boundaries_s(MicrobatchCosts(lonely).whole, stages)
+        boundaries_s(MicrobatchCosts(lonely).full_batch, stages)
 
 
 def test_a_plan_by_strategy_pipeline_says_how_good_its_cut_is_and_goes_through_a_file(profile: Profile, tmp_path: object) -> None:
@@ -117,9 +118,9 @@ def test_a_plan_by_strategy_pipeline_says_how_good_its_cut_is_and_goes_through_a
 
 @pytest.mark.parametrize("allocator", ["equal", "proportional", "genetic", "exact"])
 def test_no_allocator_is_below_the_exact_one(profile: Profile, allocator: str) -> None:
-    wish = PipelineOptions(allocator=allocator, microbatches=4, time_limit_s=5.0)
+    options = PipelineOptions(allocator=allocator, microbatches=4, time_limit_s=5.0)
     exact = best_pipeline(MicrobatchCosts(profile), PipelineOptions(allocator="exact", microbatches=4))
-    assert best_pipeline(MicrobatchCosts(profile), wish).allocated.value >= exact.allocated.value * (1 - 1e-9)
+    assert best_pipeline(MicrobatchCosts(profile), options).allocated.value >= exact.allocated.value * (1 - 1e-9)
 
 
 def test_auto_says_why_a_pipeline_lost_or_takes_it(profile: Profile) -> None:
@@ -130,7 +131,7 @@ def test_auto_says_why_a_pipeline_lost_or_takes_it(profile: Profile) -> None:
     assert made.predicted is not None and made.predicted.step_s <= best * (1 + 1e-9)
     if "pipeline" in names:
         lost = made.alternatives[names.index("pipeline")]
-        assert "microbatches leave even stages idle for" in lost.reason and lost.bottleneck is not None
+        assert "microbatches leave equal stages idle for" in lost.reason and lost.bottleneck is not None
 
 
 def deep_net(norm: str) -> LayerGraph:
@@ -176,8 +177,8 @@ def test_a_pipeline_that_does_not_fit_says_by_how_much(profile: Profile) -> None
 
 def test_deeper_stages_are_taken_only_where_memory_allows(profile: Profile) -> None:
     found = best_pipeline(MicrobatchCosts(profile), PipelineOptions(microbatches=8, stages=2))
-    assert len(found.pipeline.depths) == 2 and found.pipeline.depths[0] >= found.pipeline.depths[1] >= 1
-    shallow = Pipeline(found.pipeline.stages, 8, "1f1b", depths=(2, 1))
+    assert len(found.pipeline.execution.depths) == 2 and found.pipeline.execution.depths[0] >= found.pipeline.execution.depths[1] >= 1
+    shallow = Pipeline(found.pipeline.stages, Execution("1f1b", 8, depths=(2, 1)))
     deep, _ = predict_pipeline(MicrobatchCosts(profile), found.pipeline)
     flat, _ = predict_pipeline(MicrobatchCosts(profile), shallow)
     assert deep.step_s <= flat.step_s + 1e-9
@@ -187,26 +188,26 @@ def test_deeper_stages_are_taken_only_where_memory_allows(profile: Profile) -> N
 def test_whoever_asks_hears_every_generation_and_every_answer(profile: Profile) -> None:
     bars: list[tuple[int, int]] = []
     heard: list[tuple[int, float]] = []
-    wish = PipelineOptions(
+    options = PipelineOptions(
         allocator="genetic",
         stages=2,
         progress=lambda generation, generations, best_s: bars.append((generation, generations)),
         on_allocated=lambda problem, found: heard.append((problem.microbatches, found.value)),
     )
-    found = best_pipeline(MicrobatchCosts(profile), wish)
-    assert sorted(count for count, _ in heard) == [2, 4, 8] and (found.pipeline.microbatches, found.allocated.value) in heard
+    found = best_pipeline(MicrobatchCosts(profile), options)
+    assert sorted(count for count, _ in heard) == [2, 4, 8] and (found.pipeline.execution.microbatches, found.allocated.value) in heard
     assert bars[0][0] == 1 and [generation for generation, _ in bars].count(1) == 3
-    assert wish == PipelineOptions(allocator="genetic", stages=2)
+    assert options == PipelineOptions(allocator="genetic", stages=2)
 
 
 def test_stages_are_as_deep_as_slow_links_ask_if_memory_allows() -> None:
     slow = profile_of(residual_net(8), [1e6, 1e6], latency_s=0.3, batch_size=BATCH)
     heard: list[tuple[ChainProblem, Allocated]] = []
-    wish = PipelineOptions(microbatches=8, stages=2, groups=False, on_allocated=lambda *both: heard.append(both))
-    found = best_pipeline(MicrobatchCosts(slow), wish)
+    options = PipelineOptions(microbatches=8, stages=2, groups=False, on_allocated=lambda *both: heard.append(both))
+    found = best_pipeline(MicrobatchCosts(slow), options)
     ((problem, chosen),) = heard
     stages, transfers = problem.spent_s(chosen.allocation)
-    assert found.pipeline.depths == least_depths(stages.tolist(), transfers.tolist()) and found.pipeline.depths > (2, 1)
+    assert found.pipeline.execution.depths == least_depths(stages.tolist(), transfers.tolist()) and found.pipeline.execution.depths > (2, 1)
     held = [float(problem.needed_bytes(group, first, end, 2 - at)[0]) for at, (group, first, end) in enumerate(_runs(problem, chosen))]
     tight = np.zeros(2)
     tight[[problem.groups[group][0] for group in chosen.allocation.groups]] = held

@@ -94,7 +94,7 @@ def test_whatever_is_spoilt_in_a_file_is_one_sentence(data: st.DataObject, plan:
         ({"layout": "replicated"}, "[1].samples: are [4, 2, 1, 1], must be empty for a replicated layer"),
         (
             {"layout": "column", "sizes": (9, 1, 1, 1)},
-            "[1].batch_axis: is 'devices', along which the sizes lie too; give samples and sizes",
+            "[1].batch_axis: is 'devices', which is the axis of the sizes too; give samples and sizes",
         ),
     ],
 )

@@ -47,14 +47,14 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no stage": ({"starts": []}, "starts: are none, must name the layer that each stage begins with, the first 'first' (layer 1)"),
     "more stages than layers": (
         {"starts": range(1, 7), "devices": [[0]] * 6, "shares": [[1]] * 6},
-        "starts: are 6 stages, the network has 4 layers behind its inputs; give 4 at most",
+        "starts: are 6 stages, the network has 4 layers after its inputs; give 4 at most",
     ),
     "no such name": ({"starts": ["first", "secnd"]}, "starts[1]: is 'secnd', the network has no such layer; the nearest is 'second'"),
     "no such index": ({"starts": [1, 5]}, "starts[1]: is 5, the network has the layers 0 to 4"),
     "no name": ({"starts": ["first", 2.0]}, "starts[1]: is 2.0, must be a layer's name or index"),
     "no order": (
         {"starts": ["first", "head", "second"]},
-        "starts[2]: is 'second' (layer 2), not behind 'head' (layer 4); stages run in the order of the layers, such as 'first', 'second', ",
+        "starts[2]: is 'second' (layer 2), not after 'head' (layer 4); stages run in the order of the layers, such as 'first', 'second', ",
     ),
     "begins late": (
         {"starts": ["second", "head"]},
@@ -72,9 +72,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no such device": ({"devices": [[0, 1], [9]]}, "devices[1]: there is no device 9, the cluster has 5 "),
     "a device twice": ({"devices": [[0, 0], [2]]}, "devices[0]: name worker:0 (device 0) twice; name each once"),
-    "no turns": (
+    "several stages": (
         {"devices": [[0, 2], [2]]},
-        f"devices: have worker:2 (device 2) in stages 0, 1, for which schedule 1f1b has no turns; {TURNS}",
+        f"devices: have worker:2 (device 2) in stages 0, 1, which schedule 1f1b does not allow; {TURNS}",
     ),
     "share missing": ({"shares": [[5], [1]]}, "shares[0]: are 1, stage 0 has 2 devices; give one share a device"),
     "zero shares": ({"shares": [[5, 2], [0]]}, "shares[1]: shares are [0], at least one must be above zero"),
@@ -114,8 +114,8 @@ def test_all_faults_are_named_at_once() -> None:
 
 def test_calls_of_one_layer_are_not_cut_apart() -> None:
     message = (
-        "starts[1]: is 'between' (layer 3), a cut between 'both' (layer 2) and 'both:2' (layer 4), which share their variables; "
-        "begin the stage at 'both' (layer 2) or behind 'both:2' (layer 4)"
+        "starts[1]: is 'between' (layer 3), which lies between 'both' (layer 2) and 'both:2' (layer 4), which share their variables; "
+        "begin the stage at 'both' (layer 2) or after 'both:2' (layer 4)"
     )
     with pytest.raises(PlanError, match=re.escape(message)):
         Plan.pipeline(shared_net(), ["enter", "between"], [[0], [1]], [[1], [1]], FIVE, 8)
@@ -129,7 +129,7 @@ def test_a_network_of_inputs_has_one_stage() -> None:
 
 def test_printing_shows_the_way_of_the_batches_and_every_stage() -> None:
     text = str(typed(microbatches=3, recompute=True))
-    assert "batch size 8, 1f1b, 3 microbatches of 3 or 2 samples, activations computed again\n" in text
+    assert "batch size 8, 1f1b, 3 microbatches of 3 or 2 samples, activations recomputed\n" in text
     assert "\nStage 0 on worker:0, worker:1\n" in text and "\nStage 1 on worker:2\n" in text
     assert "of 2 samples, in flight by stage 3-1\n" in str(dataclasses.replace(typed(), depths=(3, 1)))
     assert "1f1b, replicas of 5 and 3 samples\n" in str(typed(shares=[[1], [1]], devices=[[0, 1], [2, 3]], replicas=[5, 3], microbatches=1))

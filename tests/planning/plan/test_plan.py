@@ -284,7 +284,7 @@ def test_printing_names_layers_layouts_sizes_and_what_is_predicted() -> None:
     text = str(filters_plan(predicted=predicted, alternatives=(Alternative("equal", 0.02, "20.0 ms a step"),)))
     assert re.search(r"^  first +column +7 +4 +1$", text, re.MULTILINE)
     assert re.search(r"^  flatten +replicated +all +all +all$", text, re.MULTILINE)
-    assert "Predicted: 12.3 ms a step (forward 4.00 ms, backward 8.00 ms, update 300 us)" in text
+    assert "Predicted: 12.3 ms/step (forward 4.00 ms, backward 8.00 ms, update 300 us)" in text
     assert "Alternative considered: equal: 20.0 ms a step" in text
 
 

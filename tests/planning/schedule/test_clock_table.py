@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, SCHEDULES, Table, Task, clock_table, in_flight, kept, least_depths
+from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, Table, Task, clock_table, in_flight, kept, least_depths
+from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES
 
 groups = st.lists(st.integers(0, 4), min_size=1, max_size=3, unique=True)
 anywhere = st.lists(groups, min_size=1, max_size=9)
@@ -36,7 +37,7 @@ def check_legal(table: Table, devices: Sequence[Sequence[int]], microbatches: in
             assert tick[Task(stage - 1, microbatch, BACKWARD)] > backward
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", CLOCKED_SCHEDULES)
 @given(st.integers(1, 9), counts)
 def test_stages_on_devices_of_their_own_have_a_legal_table_of_the_fewest_ticks(schedule: str, stages: int, microbatches: int) -> None:
     devices = [[2 * stage, 2 * stage + 1] for stage in range(stages)]
@@ -100,7 +101,7 @@ def test_counting_transfers_as_stages_costs_no_ticks(stages: int, microbatches: 
     assert len(table) == 2 * (microbatches + stages - 1)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", CLOCKED_SCHEDULES)
 @given(counts)
 def test_activations_are_kept_where_the_backward_pass_is_the_next_task_of_every_device(schedule: str, microbatches: int) -> None:
     devices = [[0, 1], [2], [0, 3], [2]] if schedule == "interleaved" else apart(3)
@@ -114,7 +115,7 @@ def test_activations_are_kept_where_the_backward_pass_is_the_next_task_of_every_
     assert kept(tasks, devices) == expected and {(len(devices) - 1, microbatches - 1)} <= expected
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", CLOCKED_SCHEDULES)
 @given(st.permutations(range(5)), st.integers(1, 8))
 def test_the_names_of_devices_do_not_matter(schedule: str, names: list[int], microbatches: int) -> None:
     devices = [[0, 3], [1], [2, 4]] if schedule != "interleaved" else [[0, 3], [1], [0, 2], [1, 3], [4]]

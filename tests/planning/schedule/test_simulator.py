@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, SCHEDULES, Table, Task, clock_table, in_flight, kept, least_depths
+from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, Table, Task, clock_table, in_flight, kept, least_depths
+from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES
 from hetero_mtf.planning.schedule.simulator import Entry, PipelineCosts, Simulation, chain_s, ideal_bubble, passes_s, simulate
 
 seeds, counts = st.integers(0, 10**6), st.integers(1, 10)
@@ -129,7 +130,7 @@ def test_too_few_in_flight_wait_for_transfers_and_enough_do_not() -> None:
     assert few > 1.1 * enough
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", CLOCKED_SCHEDULES)
 @given(st.integers(1, 8), st.integers(1, 12))
 def test_the_bubble_of_even_stages_is_the_ideal_one(schedule: str, stages: int, microbatches: int) -> None:
     costs = PipelineCosts([1.0] * stages, [2.0] * stages)

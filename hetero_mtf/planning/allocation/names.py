@@ -1,0 +1,6 @@
+"""Names of allocators. Imports nothing, so that the command line starts quickly."""
+
+from __future__ import annotations
+
+YARDSTICKS = ("equal", "proportional")  # not searched for; they are what others are compared with
+ALLOCATORS = ("auto", "exact", "genetic", *YARDSTICKS)

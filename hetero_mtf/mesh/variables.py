@@ -49,7 +49,7 @@ class SliceVariables:
             raise LayoutError(f"variable {name} exists as {known} and is asked for as {shape} in other slices; use one layout for it")
         return self._handles[name]
 
-    def renew(self) -> None:
+    def recreate_handles(self) -> None:
         """Create the handles of all variables in the present TensorFlow graph; they name the same slices as before."""
         for name, (shape, impl, dtype) in self._laid_out.items():
             self._handles[name] = [self._handle(name, shape, dtype, impl, pnum) for pnum in range(impl.size)]
@@ -121,7 +121,6 @@ class Update(mtf.Operation):  # type: ignore[misc]
     inputs : (inputs,) mtf.Tensor that the writes use, laid out as the parameters.
     write : (handles, snapshots, inputs) -> list of tf.Operation, called once per processor with its
         slices of the parameters and inputs, under control dependencies on the snapshots.
-    name : operation name.
     """
 
     def __init__(

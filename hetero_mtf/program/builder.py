@@ -63,7 +63,7 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
     def for_recomputation(self) -> Builder:
         """Return a builder of the same microbatch with the inputs that were transferred, which updates no variables."""
         other = copy.copy(self)
-        other.renews = False
+        other.updates_state = False
         other._resharded = {
             (source, required): value for (source, required), value in self._resharded.items() if source not in self._layouts
         }

@@ -45,8 +45,6 @@ class Engine:
 
     Parameters
     ----------
-    graph : the network.
-    plan : a plan for it.
     cluster : live cluster (`hetero_mtf.runtime.Cluster`).
     objective : the loss of each output.
     rule : update rule of the optimizer.
@@ -204,7 +202,7 @@ class Engine:
         if key not in self._programs:
             known = {other[:-1] for other in self._programs}
             if len(known) >= PROGRAMS and key[:-1] not in known:
-                self._renew()
+                self._begin_graph()
             with self._tf_graph.as_default():
                 program = build_program(self._context, mode, batch, targets, phase)
                 self._opened()
@@ -222,7 +220,7 @@ class Engine:
             self._kept = {}
         return self._session
 
-    def _renew(self) -> None:
+    def _begin_graph(self) -> None:
         """Drop all programs: begin a new graph and session around the same variables.
 
         Servers keep variables by their names when a session closes; those of a session in this process end with it, so their values
@@ -235,7 +233,7 @@ class Engine:
         session.close()
         graph = tf.Graph()
         with graph.as_default():
-            self._variables.renew()
+            self._variables.recreate_handles()
         self._tf_graph, self._access, self._programs = graph, SliceAccess(self._variables, self._context.mixing), {}
         del session
         return_memory()

@@ -22,7 +22,6 @@ def compute(name: str, function: Function, inputs: Sequence[Tensor], output: Any
 
     Parameters
     ----------
-    name : operation name.
     function : slices -> slice of the output; where an input dimension is laid out and not in the output, the sum of the
         function's values of the slices must be its value of the whole tensor.
     inputs : (inputs,) mtf.Tensor.

@@ -133,7 +133,6 @@ def bilinear(name: str, rule: Rule, x: Tensor, kernel: Tensor, output: Any, unsp
 
     Parameters
     ----------
-    name : operation name.
     rule : the function and its gradients on one processor.
     x, kernel : mtf.Tensor.
     output : mtf.Shape of the result.

@@ -39,7 +39,6 @@ class Local(mtf.Operation):  # type: ignore[misc]
 
     Parameters
     ----------
-    name : operation name.
     function : (processor, *slices) -> slice, or a tuple of slices for several outputs.
     inputs : (inputs,) mtf.Tensor.
     outputs : (outputs,) pairs of mtf.Shape and tf.DType.

@@ -21,7 +21,6 @@ class LayerContext:
 
     Parameters
     ----------
-    graph : the network.
     stage : the plan's layouts and mesh.
     mesh : mtf.Mesh to build on.
     variables : the slices of the weights.
@@ -38,7 +37,7 @@ class LayerContext:
     x : index of an input layer -> its batch.
     batch_size : samples in the batch, or in the microbatch that is built.
     microbatch : number of the microbatch, from 0; part of the masks' key.
-    renews : whether this pass updates the variables that no optimizer updates.
+    updates_state : whether this pass updates the variables that no optimizer updates.
     parameters : (layer index, variable name) -> Parameter.
     """
 
@@ -60,9 +59,9 @@ class LayerContext:
         self.sizes: dict[str, tuple[int, ...]] = {}
         self.axes: dict[str, str] = {}
         self.parameters: dict[tuple[int, str], Parameter] = {}
-        self._renewed: dict[tuple[int, str], Any] = {}
+        self._new_values: dict[tuple[int, str], Any] = {}
         self.batch_size = int(x[0].shape[0])
-        self.microbatch, self.renews = 0, True
+        self.microbatch, self.updates_state = 0, True
         self.x = dict(zip(graph.inputs, x))
         self._averaged: Sequence[int] = () if training else mixing
         self._layouts = {layout.layer: layout for layout in stage.layouts}
@@ -137,7 +136,7 @@ class LayerContext:
             value = average(value, self._averaged, self.batch_dimension())
         return value if value.shape == shape else mtf.reshape(value, shape)
 
-    def renew(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:
+    def set_after_step(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:
         """Give the present layer's variable `name` the value `new(old)` after the step; later calls and microbatches start from it.
 
         Parameters
@@ -146,18 +145,18 @@ class LayerContext:
         old : its snapshot, from `parameter`.
         new : mtf.Tensor -> mtf.Tensor of the same shape.
         """
-        if not self.renews:
+        if not self.updates_state:
             return
         key = self.graph.owner(self.index), name
-        before = self._renewed.get(key)
+        before = self._new_values.get(key)
         start = old if before is None else before if before.shape == old.shape else mtf.reshape(before, old.shape)
-        self._renewed[key] = new(start)
+        self._new_values[key] = new(start)
 
     @property
     def updates(self) -> list[Any]:
         """Operations that training must run besides the optimizer's."""
         operations = []
-        for key, value in self._renewed.items():
+        for key, value in self._new_values.items():
             parameter = self.parameters[key]
             shape = parameter.value.shape
             operations.append(assign(parameter, value if value.shape == shape else mtf.reshape(value, shape)))

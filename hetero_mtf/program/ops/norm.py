@@ -27,7 +27,7 @@ class NormOps(LayerContext):
             return dataclasses.replace(x, tensor=y, logits=None)
         y, *statistics = self._by_own_statistics(x, scale, offset, epsilon)
         for name, old, new in zip(("moving_mean", "moving_variance"), moving, statistics):
-            self.renew(name, old, functools.partial(norm.moving_average, value=new, momentum=momentum))
+            self.set_after_step(name, old, functools.partial(norm.moving_average, value=new, momentum=momentum))
         return dataclasses.replace(x, tensor=y, logits=None)
 
     def _by_own_statistics(self, x: Value, scale: Any, offset: Any, epsilon: float) -> tuple[Any, Any, Any]:

@@ -14,15 +14,15 @@ import tensorflow as tf
 
 from hetero_mtf.calibration.points import Point
 from hetero_mtf.graph.records import Layer, LayerGraph
+from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.variables import Parameter, SliceVariables
 from hetero_mtf.planning.layout.records import AXIS, LayerLayout, Stage
-from hetero_mtf.program.builder import Builder, variable_key
+from hetero_mtf.program.builder import Builder
+from hetero_mtf.program.ops.value import Value
 from hetero_mtf.program.optimizers import UpdateRule, updates
-from hetero_mtf.program.program import slot_key
-from hetero_mtf.program.value import Value
 
 _Work = Callable[["_Network"], list[Any]]
 

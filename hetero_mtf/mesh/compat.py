@@ -1,8 +1,8 @@
-"""The only place that imports Mesh-TensorFlow: lends it the names that today's TensorFlow lacks.
+"""The only import of Mesh-TensorFlow, with the names that today's TensorFlow lacks defined meanwhile.
 
-Mesh-TensorFlow 0.1.21 asks, while it is being imported, for three names that left TensorFlow:
+Mesh-TensorFlow 0.1.21 needs, while it is imported, three names that TensorFlow no longer has:
 `tensorflow.compat.v1.estimator` (two classes of it), and two functions of
-`tensorflow.python.framework.ops`. They are lent for the duration of the import and taken back,
+`tensorflow.python.framework.ops`. They are defined for the duration of the import and removed after it,
 so neither the installed files nor the user's TensorFlow are changed.
 """
 
@@ -21,7 +21,7 @@ SUPPORTED_VERSIONS = ("0.1.21",)
 
 
 def check_version(version: str | None) -> None:
-    """Check that an installed version of Mesh-TensorFlow is one this project can serve.
+    """Check that an installed version of Mesh-TensorFlow is supported.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ def check_version(version: str | None) -> None:
         If it is missing or another version.
     """
     if version not in SUPPORTED_VERSIONS:
-        found = f"mesh-tensorflow {version} is installed" if version else "mesh-tensorflow is not installed"
-        raise HeteroError(f"{found}, this project needs {SUPPORTED_VERSIONS[0]}; pip install mesh-tensorflow=={SUPPORTED_VERSIONS[0]}")
+        installed = f"mesh-tensorflow {version} is installed" if version else "mesh-tensorflow is not installed"
+        raise HeteroError(f"{installed}, this project needs {SUPPORTED_VERSIONS[0]}; pip install mesh-tensorflow=={SUPPORTED_VERSIONS[0]}")
 
 
 def _installed_version() -> str | None:
@@ -45,8 +45,8 @@ def _installed_version() -> str | None:
 
 
 @contextlib.contextmanager
-def _lent_names() -> Iterator[None]:
-    """Lend TensorFlow's modules the names that Mesh-TensorFlow's import looks up."""
+def _missing_names() -> Iterator[None]:
+    """Define the names that Mesh-TensorFlow's import looks up in TensorFlow's modules; remove them at the end."""
     import tensorflow.compat.v1 as tf1
     from tensorflow.python.framework import ops, tensor_conversion_registry
 
@@ -58,21 +58,21 @@ def _lent_names() -> Iterator[None]:
         (ops, "register_tensor_conversion_function", tensor_conversion_registry.register_tensor_conversion_function),
         (ops, "register_dense_tensor_like_type", lambda tensor_type: None),
     )
-    lent = [(module, name) for module, name, _ in wanted if not hasattr(module, name)]
+    defined = [(module, name) for module, name, _ in wanted if not hasattr(module, name)]
     for module, name, value in wanted:
-        if (module, name) in lent:
+        if (module, name) in defined:
             setattr(module, name, value)
     try:
         yield
     finally:
-        for module, name in lent:
+        for module, name in defined:
             delattr(module, name)
 
 
 def _import_mesh_tensorflow() -> tuple[types.ModuleType, types.ModuleType]:
     check_version(_installed_version())
     try:
-        with _lent_names(), warnings.catch_warnings():
+        with _missing_names(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return importlib.import_module("mesh_tensorflow"), importlib.import_module("mesh_tensorflow.placement_mesh_impl")
     except (ImportError, AttributeError) as fault:

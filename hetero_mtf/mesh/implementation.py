@@ -1,8 +1,9 @@
-"""A Mesh-TensorFlow mesh on which a dimension may lie in unequal slices."""
+"""A Mesh-TensorFlow mesh on which a dimension may be split into unequal slices."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,8 +25,8 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
     devices : (processors,) TensorFlow device strings, last mesh axis fastest.
     sizes : dimension name -> units of each processor along its mesh axis, zero allowed; or several
         such lists, where dimensions of one name differ in size. A laid-out dimension without sizes
-        is cut evenly and must be divisible.
-    collectives : how all-reduces are made; None for the defaults.
+        is split equally and must be divisible.
+    collectives : methods of the all-reduces; None for the defaults.
 
     Raises
     ------
@@ -34,8 +35,8 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
 
     Notes
     -----
-    Two tensor dimensions of one tensor cannot lie on the same mesh axis. Anything that asks for
-    *the* slice shape of an unequal tensor raises: `processor_shape` says each processor's.
+    Two dimensions of one tensor cannot lie on the same mesh axis. Anything that asks for a single
+    slice shape of an unequal tensor raises; `processor_shape` returns each processor's.
     """
 
     def __init__(
@@ -139,12 +140,12 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         return self._coordinates.index(tuple(coordinates))
 
     def slice_shape(self, tensor_shape: Any) -> list[int]:
-        """Return the one slice shape of an evenly cut tensor.
+        """Return the single slice shape of an equally split tensor.
 
         Raises
         ------
         LayoutError
-            If it is cut unevenly.
+            If it is split unequally.
         """
         if self.is_uneven(tensor_shape):
             raise LayoutError(f"{tensor_shape} is cut unevenly and has no single slice shape; use an operation that takes unequal slices")
@@ -152,14 +153,14 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
 
     def slice_size(self, tensor_shape: Any) -> int:
         """Return the elements of the largest slice."""
-        return max(_product(self.processor_shape(tensor_shape, pnum)) for pnum in range(self.size))
+        return max(math.prod(self.processor_shape(tensor_shape, pnum)) for pnum in range(self.size))
 
     def laid_out_size(self, tensor_shape: Any) -> int:
         """Return the elements of all slices together."""
-        return sum(_product(self.processor_shape(tensor_shape, pnum)) for pnum in range(self.size))
+        return sum(math.prod(self.processor_shape(tensor_shape, pnum)) for pnum in range(self.size))
 
     def on_processors(self, function: Callable[[int], Any]) -> Any:
-        """Return the laid-out tensor whose slice p is `function(p)`, made on processor p's device."""
+        """Return the laid-out tensor whose slice p is `function(p)`, computed on processor p's device."""
         slices = []
         for pnum, device in enumerate(self.devices):
             with tf.device(device):
@@ -175,8 +176,8 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         Parameters
         ----------
         fn : slices -> slice, or a tuple of slices.
-        inputs : laid-out tensors, or what all processors have alike.
-        nothing : the elements of that constant where it has any: what a sum, or another reduction, of no elements is.
+        inputs : laid-out tensors, or values that are the same on all processors.
+        nothing : the elements of that constant where it has any: the value of a sum, or another reduction, of no elements.
         """
         laid_out = mtf.convert_args_to_laid_out_tensors(inputs)
         lists = [x.tensor_list for x in laid_out if isinstance(x, self.LaidOutTensor)]
@@ -192,7 +193,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         return tuple(map(without, results)) if isinstance(results, tuple) else without(results)
 
     def make_slices(self, tf_tensor: tf.Tensor, tensor_shape: Any) -> list[tf.Tensor]:
-        """Return every processor's slice of a whole tensor, cut on the tensor's own device."""
+        """Return every processor's slice of a whole tensor, sliced on the tensor's own device."""
         if not tf_tensor.shape.is_fully_defined():
             tf_tensor = tf.ensure_shape(tf_tensor, tensor_shape.to_integer_list)
         if self.tensor_layout(tensor_shape).is_fully_replicated:
@@ -214,12 +215,12 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         return self.on_processors(widen)
 
     def allreduce(self, x: Any, mesh_axes: Sequence[int], reduction_fn_string: str) -> Any:
-        """Return on every processor the combination of the slices over mesh axes, by the method the collectives say.
+        """Return on every processor the combination of the slices over mesh axes, by the method of the collectives.
 
         Raises
         ------
         LayoutError
-            If that method cannot be made among the processors of a group.
+            If that method cannot be used among the processors of a group.
         """
         if not mesh_axes:
             return x
@@ -242,36 +243,36 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
 
         Parameters
         ----------
-        x : laid-out tensor, or a sum whose all-reduce over `mesh_axis` is still owed: that becomes
+        x : laid-out tensor, or a sum whose all-reduce over `mesh_axis` is pending, which becomes
             a reduce-scatter.
-        sizes : extents of the pieces along the mesh axis; None cuts evenly.
+        sizes : extents of the pieces along the mesh axis; None for equal pieces.
 
         Raises
         ------
         LayoutError
-            If `which` is given, or pieces without sizes would not be even.
+            If `which` is given, or pieces without sizes would not be equal.
         """
         if which is not None:
             raise LayoutError("allsplit by a computed coordinate is not supported on unequal slices; leave `which` out")
         count = self.shape[mesh_axis].size
-        if isinstance(x, mtf.LazyAllreduceSum) and list(x.mesh_axes) == [mesh_axis] and x._reduced is None:
+        if is_pending_sum(x) and list(x.mesh_axes) == [mesh_axis]:
             pieces = tuple(sizes or self._even_sizes(x.laid_out_input.tensor_list[0], split_axis, count))
             return self._collective_with_groups(
                 x.laid_out_input, [mesh_axis], lambda xs, devices: reduce_scatter(xs, devices, split_axis, pieces)
             )
-        whole = x.to_laid_out_tensor().tensor_list
-        pieces = tuple(sizes or self._even_sizes(whole[0], split_axis, count))
+        unsplit = x.to_laid_out_tensor().tensor_list
+        pieces = tuple(sizes or self._even_sizes(unsplit[0], split_axis, count))
 
         def cut(pnum: int) -> tf.Tensor:
             place = self._coordinates[pnum][mesh_axis]
-            begin, extent = [0] * whole[pnum].shape.rank, whole[pnum].shape.as_list()
+            begin, extent = [0] * unsplit[pnum].shape.rank, unsplit[pnum].shape.as_list()
             begin[split_axis], extent[split_axis] = sum(pieces[:place]), pieces[place]
-            return tf.slice(whole[pnum], begin, extent)
+            return tf.slice(unsplit[pnum], begin, extent)
 
         return self.on_processors(cut)
 
     def exchange(self, x: Any, mesh_axis: int, *, split_axis: int, concat_axis: int, sizes: Sequence[int]) -> Any:
-        """Return slices that lie along `split_axis` by `sizes` where they lay along `concat_axis`, which becomes whole: an all-to-all.
+        """Return the all-to-all of slices split along `concat_axis`, which becomes whole: slices split along `split_axis` by `sizes`.
 
         Parameters
         ----------
@@ -285,8 +286,8 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         )
 
     @staticmethod
-    def _even_sizes(whole: tf.Tensor, axis: int, count: int) -> list[int]:
-        extent = whole.shape[axis]
+    def _even_sizes(tensor: tf.Tensor, axis: int, count: int) -> list[int]:
+        extent = tensor.shape[axis]
         if extent % count:
             raise LayoutError(f"an extent of {extent} is not divisible by {count} processors; give sizes")
         return [extent // count] * count
@@ -300,8 +301,8 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
     def random(self, shape: Any, tf_fn: Any, kwargs: Mapping[str, Any]) -> Any:
         """Return slices of one random tensor that does not depend on the layout.
 
-        One processor draws a seed a step, every processor draws the whole tensor from it and keeps its
-        slice. A function without a stateless counterpart is drawn whole on one processor, and cut.
+        One processor draws a seed per step. Every processor draws the whole tensor from it and keeps its
+        slice. A function without a stateless counterpart is drawn on one processor, and sliced.
 
         Parameters
         ----------
@@ -314,19 +315,19 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         stateless = next((drawn for own, drawn in _STATELESS if own is tf_fn), None)
         if stateless is None:
             with tf.device(self.devices[0]):
-                whole = tf_fn(shape.to_integer_list, seed=seed, **kwargs)
-            return self.LaidOutTensor(self.make_slices(whole, shape))
+                full_tensor = tf_fn(shape.to_integer_list, seed=seed, **kwargs)
+            return self.LaidOutTensor(self.make_slices(full_tensor, shape))
         with tf.device(self.devices[0]):
             key = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32, seed=seed)
 
         def draw(pnum: int) -> tf.Tensor:
-            whole = stateless(shape.to_integer_list, seed=key, **kwargs)
-            return tf.slice(whole, self.slice_begin(shape, pnum), self.processor_shape(shape, pnum))
+            full_tensor = stateless(shape.to_integer_list, seed=key, **kwargs)
+            return tf.slice(full_tensor, self.slice_begin(shape, pnum), self.processor_shape(shape, pnum))
 
         return self.on_processors(draw)
 
     def Print(self, x: Any, data: Sequence[Any], message: str, **kwargs: Any) -> Any:  # noqa: N802 - Mesh-TensorFlow's name
-        """Return `x`, no slice of which is there before the slices of `data` are printed, on the first processor."""
+        """Return `x`, whose slices wait until the slices of `data` are printed on the first processor."""
         slices = x.to_laid_out_tensor().tensor_list
         with tf.device(self.devices[0]):
             printed = tf.compat.v1.Print(slices[0], [piece for d in data for piece in d.tensor_list], message, **kwargs)
@@ -334,7 +335,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
             return self.on_processors(lambda pnum: tf.identity(slices[pnum]))
 
 
-# What draws from a seed of its own, and what draws the same from a seed it is given.
+# (random function with a seed of its own, the same function with a given seed).
 _STATELESS: tuple[tuple[Callable[..., tf.Tensor], Callable[..., tf.Tensor]], ...] = (
     (tf.random.uniform, tf.random.stateless_uniform),
     (tf.random.normal, tf.random.stateless_normal),
@@ -353,14 +354,12 @@ def is_empty(piece: tf.Tensor) -> bool:
     return piece.shape.is_fully_defined() and 0 in piece.shape.as_list()
 
 
+def is_pending_sum(x: Any) -> bool:
+    """Return whether a lowered tensor is a sum whose all-reduce is pending."""
+    return isinstance(x, mtf.LazyAllreduceSum) and x._reduced is None
+
+
 def _constant(like: tf.Tensor, value: float) -> tf.Tensor:
     """Return a constant in the shape and dtype of a slice."""
     shape, dtype = like.shape.as_list(), like.dtype
     return tf.fill(shape, tf.constant(value, dtype)) if value else tf.zeros(shape, dtype)
-
-
-def _product(extents: Sequence[int]) -> int:
-    product = 1
-    for extent in extents:
-        product *= extent
-    return product

@@ -2,14 +2,15 @@
 
 Every operation is dispatched by its class. The operations listed in `AS_THEY_ARE` are stock
 Mesh-TensorFlow and correct on unequal slices; other stock operations have their lowering here or in
-`stock/`, this project's own beside their class. An operation that is none of these raises, by name:
-it can be forgotten, but never be wrong.
+`stock/`, this project's own beside their class. Every other operation raises a LayoutError
+with its name, so a missing lowering cannot give wrong values.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -49,13 +50,13 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
     ----------
     graph : mtf.Graph.
     mesh_to_impl : mesh -> `UnevenMeshImpl`.
-    wanted : mtf.Tensor and mtf.Operation to be had; operations that none of them needs are left out. None for all.
+    wanted : mtf.Tensor and mtf.Operation to compute; operations that none of them needs are left out. None for all.
     task_order : the order in which devices work on tasks; None for any.
 
     Raises
     ------
     LayoutError
-        If an operation cannot be laid out so, or a slice has not the shape its processor should hold.
+        If an operation is not supported in this layout, or a slice has not the shape that its processor should hold.
     """
 
     def __init__(
@@ -71,8 +72,8 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         self.operations: dict[Any, Any] = {}
         self.variables: dict[Any, Any] = {}
         self._counters: list[tuple[str, int]] = []
-        self.writes: dict[Any, list[Any]] = {}  # by update, every processor's writes
-        self.last_late: dict[Any, list[Any]] = {}  # by mesh, the last operation that was put off for others
+        self.writes: dict[Any, list[Any]] = {}  # Update -> (processors,) write operations
+        self.last_late: dict[Any, list[Any]] = {}  # mesh -> the last operations that were delayed by `after`
         self._task_order = task_order
         lowered = graph.operations if wanted is None else _needed(wanted)
         self._read = _read(lowered, wanted or ())
@@ -81,13 +82,13 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
             if task_order is not None:
                 task_order.reach(index, mesh_to_impl)
             if wanted is None or operation in lowered:
-                task = task_order.name if task_order is not None and getattr(operation, "waits_for_its_turn", False) else ""
+                task = task_order.name if task_order is not None and getattr(operation, "keeps_task_order", False) else ""
                 with tf.name_scope(task + operation.name):
                     lower_operation(operation, self)
 
     @functools.cached_property
     def initializer(self) -> Any:
-        """The operation that gives every variable, master and slices, its initial value."""
+        """The operation that sets every variable, master and slices, to its initial value."""
         masters = [master for variable in self.variables.values() for master in variable.masters()]
         with tf.control_dependencies([master.initializer for master in masters]):
             return tf.group(*(variable.copy_from(variable.variable.get_master()) for variable in self.variables.values()))
@@ -97,20 +98,30 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         return tf.group(*(variable.copy_master_to_slices for variable in self.variables.values()))
 
     def set_tensor_lowering(self, tensor: Any, laid_out_tensor: Any) -> None:
-        """Keep the slices of a tensor, an empty one as a constant.
+        """Record the slices of a tensor, an empty one as a constant.
 
-        Nothing empty is computed on: TensorFlow divides by zero, and ends the process, where an empty tensor that is no constant
-        is reshaped, transposed and summed. `UnevenMeshImpl.slicewise` sees to the same within an operation.
+        Nothing is computed from empty tensors: TensorFlow divides by zero, and ends the process, where an empty tensor that is no
+        constant is reshaped, transposed and summed. `UnevenMeshImpl.slicewise` does the same within an operation.
         """
         impl = self.mesh_impl(tensor)
         lazy = isinstance(laid_out_tensor, mtf.LazyAllreduceSum)
-        slices = (laid_out_tensor.laid_out_input if lazy else laid_out_tensor.to_laid_out_tensor()).tensor_list
+        slices = _own_slices(laid_out_tensor)
         if any(_is_computed_and_empty(piece) for piece in slices):
             known = impl.on_processors(
                 lambda p: tf.zeros(slices[p].shape, slices[p].dtype) if _is_computed_and_empty(slices[p]) else slices[p]
             )
             laid_out_tensor = mtf.LazyAllreduceSum(impl, known, laid_out_tensor.mesh_axes) if lazy else known
         super().set_tensor_lowering(tensor, laid_out_tensor)
+
+    def set_partial_sums(self, tensor: Any, laid_out_tensor: Any, mesh_axes: Sequence[int]) -> None:
+        """Record slices that are partial sums, their all-reduce pending; without mesh axes they are the tensor's slices.
+
+        Parameters
+        ----------
+        mesh_axes : the mesh axes to sum over.
+        """
+        pending = mtf.LazyAllreduceSum(self.mesh_impl(tensor), laid_out_tensor, mesh_axes) if mesh_axes else laid_out_tensor
+        self.set_tensor_lowering(tensor, pending)
 
     def verify_slice_shapes(self, tensor: Any, laid_out_tensor: Any) -> None:
         """Check every processor's slice, not only the first one's.
@@ -121,27 +132,26 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
             If one has not the shape its processor should hold.
         """
         impl = self.mesh_impl(tensor)
-        laid_out = laid_out_tensor.laid_out_input if isinstance(laid_out_tensor, mtf.LazyAllreduceSum) else laid_out_tensor
-        for pnum, piece in enumerate(laid_out.to_laid_out_tensor().tensor_list):
+        for pnum, piece in enumerate(_own_slices(laid_out_tensor)):
             expected = impl.processor_shape(tensor.shape, pnum)
             if not piece.shape.is_compatible_with(expected):
-                made = f"{tensor.operation.name} made a slice of {piece.shape.as_list()} on processor {pnum}"
-                raise LayoutError(f"{made}, expected {expected}; correct its output shape")
+                fault = f"{tensor.operation.name} made a slice of {piece.shape.as_list()} on processor {pnum}"
+                raise LayoutError(f"{fault}, expected {expected}; correct its output shape")
 
     def is_read(self, operation: Any) -> bool:
         """Return whether another operation reads an output of `operation`."""
         return any(tensor in self._read for tensor in operation.outputs)
 
-    def turn(self, operation: Any, pnum: int) -> Any:
-        """Return the context in which processor `pnum` computes its part of an operation: when it is its task's turn."""
+    def task_gate(self, operation: Any, pnum: int) -> Any:
+        """Return the context in which processor `pnum` computes its part of an operation, after the task before on its device."""
         return self._task_order.gate(operation.mesh, pnum) if self._task_order else contextlib.nullcontext()
 
-    def made(self, operation: Any, pnum: int, slices: Sequence[tf.Tensor]) -> None:
-        """Have the processor's next task wait for what it made in an operation, as far as every step needs it.
+    def record_computed(self, operation: Any, pnum: int, slices: Sequence[tf.Tensor]) -> None:
+        """Make the next task of a processor's device wait for the slices of an operation that every step needs.
 
         Parameters
         ----------
-        slices : one an output of the operation.
+        slices : (outputs,) slices of the operation's outputs.
         """
         if self._task_order:
             self._task_order.add(
@@ -149,27 +159,34 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
             )
 
     def slices(self, tensor: Any) -> list[tf.Tensor]:
-        """Return every processor's slice of a tensor, all sums complete."""
-        found: list[tf.Tensor] = self.tensors[tensor].to_laid_out_tensor().tensor_list
-        return found
+        """Return every processor's slice of a tensor, with all pending all-reduces done."""
+        slices: list[tf.Tensor] = self.tensors[tensor].to_laid_out_tensor().tensor_list
+        return slices
 
 
 def _needed(wanted: Sequence[Any]) -> set[Any]:
-    """Return the operations that tensors and operations need, themselves included."""
-    found: set[Any] = set()
+    """Return the operations that tensors and operations depend on, their own included."""
+    needed: set[Any] = set()
     waiting = [item if isinstance(item, mtf.Operation) else item.operation for item in wanted]
     while waiting:
         operation = waiting.pop()
-        if operation not in found:
-            found.add(operation)
+        if operation not in needed:
+            needed.add(operation)
             beside = getattr(operation, "needs", None)
             waiting += [*(tensor.operation for tensor in operation.inputs), *([beside] if beside is not None else [])]
-    return found
+    return needed
 
 
 def _read(operations: Iterable[Any], wanted: Sequence[Any]) -> set[Any]:
     """Return the tensors that are read by operations or wanted themselves."""
     return {tensor for operation in operations for tensor in operation.inputs} | {t for t in wanted if isinstance(t, mtf.Tensor)}
+
+
+def _own_slices(lowered: Any) -> list[tf.Tensor]:
+    """Return the slices of a lowered tensor; of a pending sum each processor's partial sums."""
+    laid_out = lowered.laid_out_input if isinstance(lowered, mtf.LazyAllreduceSum) else lowered
+    slices: list[tf.Tensor] = laid_out.to_laid_out_tensor().tensor_list
+    return slices
 
 
 def _is_computed_and_empty(piece: tf.Tensor) -> bool:
@@ -187,14 +204,14 @@ def lower(graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl]) -> Lowering:
     Returns
     -------
     Lowering
-        `export_to_tf_tensor(tensor)` and `lowered_operation(operation)` give what a
+        `export_to_tf_tensor(tensor)` and `lowered_operation(operation)` return what a
         `tf.compat.v1.Session` runs, `initializer` what it runs first.
 
     Raises
     ------
     LayoutError
         If there is no `tf.Graph` to lower into, a mesh has no `UnevenMeshImpl`, or an operation
-        cannot be laid out so.
+        is not supported in this layout.
     """
     if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
         where = "eagerly" if tf.executing_eagerly() else "in a tf.function"
@@ -209,7 +226,7 @@ def lower(graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl]) -> Lowering:
 
 @functools.singledispatch
 def lower_operation(operation: Any, lowering: Lowering) -> None:
-    """Lower one operation; the default serves stock operations known to be right on unequal slices.
+    """Lower one operation; the default serves stock operations known to be correct on unequal slices.
 
     Raises
     ------
@@ -225,11 +242,11 @@ def lower_operation(operation: Any, lowering: Lowering) -> None:
 
 @lower_operation.register(mtf.Constant)
 def _lower_constant(operation: Any, lowering: Lowering) -> None:
-    """Fill every slice with the one value, or cut an array, which Mesh-TensorFlow takes too."""
+    """Fill every slice with the value, or slice an array, which Mesh-TensorFlow accepts too."""
     impl, output = lowering.mesh_impl(operation), operation.outputs[0]
     if np.ndim(operation._value):
-        whole = tf.constant(operation._value, output.dtype, output.shape.to_integer_list)
-        lowering.set_tensor_lowering(output, impl.LaidOutTensor(impl.make_slices(whole, output.shape)))
+        full_tensor = tf.constant(operation._value, output.dtype, output.shape.to_integer_list)
+        lowering.set_tensor_lowering(output, impl.LaidOutTensor(impl.make_slices(full_tensor, output.shape)))
         return
     lowering.set_tensor_lowering(
         output,
@@ -239,7 +256,7 @@ def _lower_constant(operation: Any, lowering: Lowering) -> None:
 
 @lower_operation.register(mtf.ReshapeOperation)
 def _lower_reshape(operation: Any, lowering: Lowering) -> None:
-    """Reshape or rename: keep what stays in place on each mesh axis, gather and cut again what does not."""
+    """Reshape or rename: keep slices that stay in place on each mesh axis; gather and split again the others."""
     impl = lowering.mesh_impl(operation)
     old, new = operation.inputs[0].shape, operation.outputs[0].shape
     slices = lowering.tensors[operation.inputs[0]]
@@ -264,27 +281,26 @@ def _lower_reshape(operation: Any, lowering: Lowering) -> None:
 
 
 def _exchanges(impl: UnevenMeshImpl, old: Any, new: Any, kept: set[int]) -> list[tuple[int, int, int]]:
-    """Return (mesh axis, old tensor axis, new tensor axis) of the moves from one tensor dimension to another that an all-to-all serves.
+    """Return (mesh axis, old tensor axis, new tensor axis) of each resharding from one tensor dimension to another that an all-to-all does.
 
-    The shape must stay as it is, and no other mesh axis may hold either dimension, before or after.
+    The shape must be unchanged, and neither dimension may lie on another mesh axis, before or after.
     """
     if old.to_integer_list != new.to_integer_list:
         return []
     before, after = (impl.tensor_layout(shape).tensor_axis_to_mesh_axis for shape in (old, new))
-    found = []
+    exchanges = []
     for axis in range(impl.ndims):
         if axis in kept or axis not in before or axis not in after:
             continue
         source, target = before.index(axis), after.index(axis)
         if source != target and before[target] is None and after[source] is None:
-            found.append((axis, source, target))
-    return found
+            exchanges.append((axis, source, target))
+    return exchanges
 
 
 def _reshape_slices(impl: UnevenMeshImpl, slices: Any, new: Any, cuts: Mapping[int, int]) -> Any:
-    """Reshape every slice to its part of `new`, whole along the dimensions that are cut afterwards."""
-    lazy = isinstance(slices, mtf.LazyAllreduceSum)
-    pieces = (slices.laid_out_input if lazy else slices.to_laid_out_tensor()).tensor_list
+    """Reshape every slice to its part of `new`, unsplit along the dimensions that are split afterwards."""
+    lazy, pieces = isinstance(slices, mtf.LazyAllreduceSum), _own_slices(slices)
 
     def local(pnum: int) -> tf.Tensor:
         target = impl.processor_shape(new, pnum)
@@ -301,16 +317,13 @@ def _stays(impl: UnevenMeshImpl, old: Any, new: Any, axis: int) -> bool:
     before, after = (impl.tensor_layout(shape).mesh_axis_to_tensor_axis(impl.ndims)[axis] for shape in (old, new))
     if before is None or after is None:
         return before is after
-    left = [_extent(shape.dims[:place]) for shape, place in ((old, before), (new, after))]
+    left = [_size(shape.dims[:place]) for shape, place in ((old, before), (new, after))]
     boundaries = []
     for shape, place in ((old, before), (new, after)):
-        inner = _extent(shape.dims[place + 1 :])
+        inner = _size(shape.dims[place + 1 :])
         boundaries.append([n * inner for n in impl.sizes_of(shape.dims[place])])
     return left[0] == left[1] and boundaries[0] == boundaries[1]
 
 
-def _extent(dimensions: Any) -> int:
-    size = 1
-    for dimension in dimensions:
-        size *= dimension.size
-    return size
+def _size(dimensions: Any) -> int:
+    return math.prod(dimension.size for dimension in dimensions)

@@ -1,7 +1,7 @@
 """Variables held as slices, read once a step, and written only after they were read.
 
-Stock Mesh-TensorFlow lets every consumer of a variable read it anew, unordered with the assign, so
-that a gradient may see the updated weights. Here one `ReadVariableOp` a slice and lowering serves
+In stock Mesh-TensorFlow every consumer of a variable reads it again, unordered with the assign, so
+that a gradient may use the updated weights. Here one `ReadVariableOp` per slice and lowering serves
 all consumers, and every write waits for it.
 """
 
@@ -14,18 +14,18 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.implementation import UnevenMeshImpl, is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 Tensor = Any
 
 
 class SliceVariables:
-    """The resource handles of all slices of named variables, shared by every graph part that names them.
+    """The resource handles of all slices of named variables, shared by all programs that name them.
 
     Parameters
     ----------
-    container : resource container on every server, so that several trainers do not see each other.
+    container : resource container on every server, so that several trainers do not share variables.
     """
 
     def __init__(self, container: str) -> None:
@@ -34,7 +34,7 @@ class SliceVariables:
         self._laid_out: dict[str, tuple[Any, UnevenMeshImpl, tf.DType]] = {}
 
     def handles(self, name: str, shape: Any, dtype: tf.DType, impl: UnevenMeshImpl) -> list[tf.Tensor]:
-        """Return the (processors,) handles of a variable's slices, made when first asked for.
+        """Return the (processors,) handles of a variable's slices, created on first use.
 
         Raises
         ------
@@ -49,8 +49,8 @@ class SliceVariables:
             raise LayoutError(f"variable {name} exists as {known} and is asked for as {shape} in other slices; use one layout for it")
         return self._handles[name]
 
-    def renew(self) -> None:
-        """Make the handles of all variables again, in the present TensorFlow graph; they name the same slices as before."""
+    def recreate_handles(self) -> None:
+        """Create the handles of all variables in the present TensorFlow graph; they name the same slices as before."""
         for name, (shape, impl, dtype) in self._laid_out.items():
             self._handles[name] = [self._handle(name, shape, dtype, impl, pnum) for pnum in range(impl.size)]
 
@@ -65,7 +65,7 @@ class SliceVariables:
             )
 
     def names(self) -> list[str]:
-        """Return the names of all variables, in the order they were made."""
+        """Return the names of all variables, in the order of creation."""
         return list(self._handles)
 
     def layout(self, name: str) -> tuple[Any, UnevenMeshImpl, tf.DType, list[tf.Tensor]]:
@@ -79,8 +79,9 @@ class Parameter(mtf.Operation):  # type: ignore[misc]
     Parameters
     ----------
     mesh : mtf.Mesh.
+    variables : the handles of its slices.
     name : name of the variable in `variables`.
-    shape : mtf.Shape, whole.
+    shape : mtf.Shape of the whole variable.
     """
 
     def __init__(self, mesh: Any, variables: SliceVariables, name: str, shape: Any, dtype: tf.DType) -> None:
@@ -118,9 +119,8 @@ class Update(mtf.Operation):  # type: ignore[misc]
     ----------
     parameters : (parameters,) `Parameter`, the variables that are written.
     inputs : (inputs,) mtf.Tensor that the writes use, laid out as the parameters.
-    write : (handles, snapshots, inputs) -> list of tf.Operation, called once a processor with one
-        slice a parameter and a slice an input, under control dependencies on the snapshots.
-    name : operation name.
+    write : (handles, snapshots, inputs) -> list of tf.Operation, called once per processor with its
+        slices of the parameters and inputs, under control dependencies on the snapshots.
     """
 
     def __init__(
@@ -149,8 +149,7 @@ def _lower_update(operation: Update, lowering: Lowering) -> None:
     for pnum, device in enumerate(impl.devices):
         own = [pieces[pnum] for pieces in slices]
         with tf.device(device), tf.control_dependencies(own[:count]):
-            empty = 0 in own[0].shape.as_list()
-            writes.append([] if empty else operation.write([group[pnum] for group in handles], own[:count], own[count:]))
+            writes.append([] if is_empty(own[0]) else operation.write([group[pnum] for group in handles], own[:count], own[count:]))
     lowering.writes[operation] = writes
     lowering.operations[operation] = [write for group in writes for write in group]
 

@@ -1,4 +1,4 @@
-"""BatchArrays: one batch as programs take it, with the factors that make its losses."""
+"""BatchArrays: one batch in the form that programs take, with the factors of its losses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BatchArrays:
     x : (inputs,) arrays (batch, ...) in the model's dtype.
     y : (outputs,) arrays (batch, ...) of targets, None for an output that has none.
     weight : (outputs,) arrays (batch,) of sample weights in the model's dtype.
-    scale : (outputs,) factors that make the weighted sum of losses the output's loss.
+    scale : (outputs,) factors; the weighted sum of losses times the factor is the output's loss.
     """
 
     x: tuple[np.ndarray, ...]
@@ -39,13 +39,13 @@ class BatchArrays:
 
 
 class Result(NamedTuple):
-    """What a step or a test gives.
+    """The losses and predictions of a step or a test.
 
     Parameters
     ----------
     loss : weighted sum of the outputs' losses, regularization included.
     parts : the loss of each output that has one, unweighted.
-    outputs : (outputs,) predictions, None where they were not wanted.
+    outputs : (outputs,) predictions, None where they were not asked for.
     """
 
     loss: float

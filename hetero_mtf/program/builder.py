@@ -1,4 +1,4 @@
-"""The builder: the words in which layers say their Mesh-TensorFlow form, honouring a plan's layouts."""
+"""The builder: operations by which layers are built in Mesh-TensorFlow, in the layouts of a plan."""
 
 from __future__ import annotations
 
@@ -13,28 +13,25 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.layers import kind_of
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.transfer import transfer
-from hetero_mtf.program.layer_context import variable_key
-from hetero_mtf.program.value import Value
-from hetero_mtf.program.words.activation import ActivationOps
-from hetero_mtf.program.words.attention import AttentionOps
-from hetero_mtf.program.words.merge import MergeOps
-from hetero_mtf.program.words.mixing import MixingOps
-from hetero_mtf.program.words.norm import NormOps
-from hetero_mtf.program.words.sample_norm import SampleNormOps
-from hetero_mtf.program.words.scaling import ScalingOps
-from hetero_mtf.program.words.space import SpaceOps
-
-__all__ = ["Builder", "variable_key"]
+from hetero_mtf.program.ops.activation import ActivationOps
+from hetero_mtf.program.ops.attention import AttentionOps
+from hetero_mtf.program.ops.kernel import KernelOps
+from hetero_mtf.program.ops.merge import MergeOps
+from hetero_mtf.program.ops.norm import NormOps
+from hetero_mtf.program.ops.sample_norm import SampleNormOps
+from hetero_mtf.program.ops.scaling import ScalingOps
+from hetero_mtf.program.ops.space import SpaceOps
+from hetero_mtf.program.ops.value import Value
 
 
 @dataclasses.dataclass(frozen=True)
-class Border:
-    """How a layer wants an input to lie.
+class InputLayout:
+    """The layout that a layer requires of its inputs.
 
     Parameters
     ----------
-    sizes : (processors,) units of the channels; None for whole.
-    axis : mesh axis of the channels; None for whole.
+    sizes : (processors,) units of the channels; None for unsplit channels.
+    axis : mesh axis of the channels; None for unsplit channels.
     batch : mtf.Dimension of the batch, whole or split.
     """
 
@@ -43,15 +40,15 @@ class Border:
     batch: Any
 
 
-class Builder(MixingOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, ActivationOps, MergeOps, AttentionOps):
+class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, ActivationOps, MergeOps, AttentionOps):
     """Builds one stage of a network on one mesh; parameters and attributes are those of `LayerContext`."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._borders: dict[tuple[int, Border], Value] = {}
+        self._resharded: dict[tuple[int, InputLayout], Value] = {}
 
     def part(self, x: Sequence[tf.Tensor], microbatch: int) -> Builder:
-        """Return a builder of the same stage for a microbatch: parameters, dimensions and what is renewed are one.
+        """Return a builder of the same stage for a microbatch: it shares parameters, dimensions and updated variables.
 
         Parameters
         ----------
@@ -60,18 +57,20 @@ class Builder(MixingOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         """
         other = copy.copy(self)
         other.x, other.batch_size, other.microbatch = dict(zip(self.graph.inputs, x)), int(x[0].shape[0]), microbatch
-        other._borders = {}
+        other._resharded = {}
         return other
 
-    def again(self) -> Builder:
-        """Return a builder of the same microbatch that has what arrived, and renews nothing."""
+    def for_recomputation(self) -> Builder:
+        """Return a builder of the same microbatch with the inputs that were transferred, which updates no variables."""
         other = copy.copy(self)
-        other.renews = False
-        other._borders = {(source, border): value for (source, border), value in self._borders.items() if source not in self._layouts}
+        other.updates_state = False
+        other._resharded = {
+            (source, required): value for (source, required), value in self._resharded.items() if source not in self._layouts
+        }
         return other
 
     def receive(self, values: Mapping[int, Value]) -> frozenset[int]:
-        """Bring to this mesh what the stage's layers read of other stages, as they want it; return the layers it comes from.
+        """Transfer the stage's inputs from other stages to this mesh, in the layouts required; return the layers they come from.
 
         Parameters
         ----------
@@ -80,11 +79,11 @@ class Builder(MixingOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         sources = set()
         for index in self._layouts:
             self.index = index
-            border = self._border()
+            required = self._required_layout()
             for source in self.layer.inputs:
                 if source not in self._layouts:
                     sources.add(source)
-                    self._at_border(source, values[source], border)
+                    self._in_layout(source, values[source], required)
         return frozenset(sources)
 
     def build(self, values: dict[int, Value]) -> None:
@@ -92,13 +91,13 @@ class Builder(MixingOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
 
         Parameters
         ----------
-        values : layer index -> its output; what is there already is not built again.
+        values : layer index -> its output; layers that have one are not built again.
         """
         for index in self._layouts:
             if index not in values:
                 self.index = index
-                border = self._border()
-                values[index] = self.build_layer(index, [self._at_border(source, values[source], border) for source in self.layer.inputs])
+                required = self._required_layout()
+                values[index] = self.build_layer(index, [self._in_layout(source, values[source], required) for source in self.layer.inputs])
 
     def build_layer(self, index: int, inputs: Sequence[Value]) -> Value:
         """Return the output of one layer.
@@ -106,7 +105,7 @@ class Builder(MixingOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         Parameters
         ----------
         index : index of the layer.
-        inputs : its inputs, as its layout wants them.
+        inputs : its inputs, in the layout that it requires.
 
         Raises
         ------
@@ -119,44 +118,45 @@ class Builder(MixingOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         except LayoutError as fault:
             raise LayoutError(f"layer {self.layer.name} with layout {self.layout.layout} {list(self.layout.sizes)}: {fault}") from fault
 
-    # Borders: bringing inputs into the layout that a layer wants.
+    # Resharding of inputs into the layout that a layer requires.
 
-    def _border(self) -> Border:
-        """Return how the present layer wants its inputs."""
+    def _required_layout(self) -> InputLayout:
+        """Return the layout that the present layer requires of its inputs."""
         layout = self.layout
         sizes = layout.sizes if layout.layout in ("row", "split") else None
-        return Border(sizes, layout.axis if sizes is not None else None, self.batch_dimension())
+        return InputLayout(sizes, layout.axis if sizes is not None else None, self.batch_dimension())
 
-    def _at_border(self, source: int, value: Value, border: Border) -> Value:
-        """Return `value` as a border wants it, moved at most once for all its readers."""
-        if self._fits(value, border):
+    def _in_layout(self, source: int, value: Value, required: InputLayout) -> Value:
+        """Return `value` in a required layout, resharded at most once for all its readers."""
+        if self._fits(value, required):
             return value
-        key = source, border
-        if key not in self._borders:
-            self._borders[key] = self._moved(source, value, border)
-        return self._borders[key]
+        key = source, required
+        if key not in self._resharded:
+            self._resharded[key] = self._reshard(source, value, required)
+        return self._resharded[key]
 
-    def _fits(self, value: Value, border: Border) -> bool:
-        split = value.sizes is None or self.axis_of(value.channels) == border.axis
-        return value.sizes == border.sizes and split and value.batch == border.batch and self._is_here(value)
+    def _fits(self, value: Value, required: InputLayout) -> bool:
+        split = value.sizes is None or self.axis_of(value.channels) == required.axis
+        return value.sizes == required.sizes and split and value.batch == required.batch and self._is_here(value)
 
     def _is_here(self, value: Value) -> bool:
         return value.tensor.mesh is self.mesh
 
-    def _moved(self, source: int, value: Value, border: Border) -> Value:
-        """Return `value` in the layout of a border, by one change of layout where no whole channels are wanted in between."""
+    def _reshard(self, source: int, value: Value, required: InputLayout) -> Value:
+        """Return `value` resharded into a required layout, in one step where channels need not be gathered in between."""
         here = self._is_here(value)
         if not here and not self.graph.layers[source].inputs:
-            return self._at_border(source, self._batch_of(source, border.batch), border)  # handed over here too, not by another stage
-        cut = value.sizes is not None and border.sizes is not None
-        if here and cut and not self._fits(value, dataclasses.replace(border, batch=value.batch)):
-            value = self._at_border(source, value, Border(None, None, value.batch))
-        if value.sizes is not None and border.sizes is None:
-            return self._gather(source, value, border.batch)
-        if border.sizes is not None and (value.sizes is None or not here):
-            return self._cut(source, value, border)
-        moved = self._laid_out(value.tensor, [border.batch, *value.tensor.shape.dims[1:]])
-        return dataclasses.replace(value, tensor=moved, logits=None)
+            batch = self._batch_of(source, required.batch)  # the batch is fed to this stage too, not transferred from another
+            return self._in_layout(source, batch, required)
+        cut = value.sizes is not None and required.sizes is not None
+        if here and cut and not self._fits(value, dataclasses.replace(required, batch=value.batch)):
+            value = self._in_layout(source, value, InputLayout(None, None, value.batch))
+        if value.sizes is not None and required.sizes is None:
+            return self._gather(source, value, required.batch)
+        if required.sizes is not None and (value.sizes is None or not here):
+            return self._cut(source, value, required)
+        resharded = self._laid_out(value.tensor, [required.batch, *value.tensor.shape.dims[1:]])
+        return dataclasses.replace(value, tensor=resharded, logits=None)
 
     def _laid_out(self, tensor: Any, dimensions: Sequence[Any]) -> Any:
         """Return a tensor of this mesh or another one on this mesh, with these dimensions of the same extents."""
@@ -164,7 +164,7 @@ class Builder(MixingOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         return mtf.reshape(tensor, shape) if tensor.mesh is self.mesh else transfer(tensor, self.mesh, shape)
 
     def output(self, source: int, value: Value) -> Value:
-        """Return an output with whole channels; a sigmoid is gathered before it is applied, so that the loss sees what went in.
+        """Return an output with whole channels; a sigmoid is gathered before it is applied, so that the loss gets the logits.
 
         Parameters
         ----------
@@ -172,23 +172,23 @@ class Builder(MixingOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         value : its output.
         """
         self.index = source
-        whole = Border(None, None, value.batch)
+        unsplit = InputLayout(None, None, value.batch)
         if value.sizes is None or value.logits is None or value.logits[1] != "sigmoid":
-            return self._at_border(source, value, whole)
+            return self._in_layout(source, value, unsplit)
         logits, name = value.logits
         return self.activate(self._gather(source, dataclasses.replace(value, tensor=logits, logits=None), value.batch), name)
 
     def _gather(self, source: int, value: Value, batch: Any) -> Value:
         _, *outer, channels = value.tensor.shape.dims
-        whole = self._laid_out(value.tensor, [batch, *outer, mtf.Dimension(f"layer{source}", channels.size)])
+        gathered = self._laid_out(value.tensor, [batch, *outer, mtf.Dimension(f"layer{source}", channels.size)])
         if value.features == 1:
-            return Value(whole)
-        shape = tuple(whole.shape.to_integer_list[1:])
-        flat = mtf.Dimension(f"layer{source}", whole.size // batch.size)
-        return Value(mtf.reshape(whole, mtf.Shape([batch, flat])), unflat=shape)
+            return Value(gathered)
+        shape = tuple(gathered.shape.to_integer_list[1:])
+        flat = mtf.Dimension(f"layer{source}", gathered.size // batch.size)
+        return Value(mtf.reshape(gathered, mtf.Shape([batch, flat])), unflat=shape)
 
-    def _cut(self, source: int, value: Value, border: Border) -> Value:
-        features, sizes = value.features, border.sizes
+    def _cut(self, source: int, value: Value, required: InputLayout) -> Value:
+        features, sizes = value.features, required.sizes
         assert sizes is not None
         if sum(sizes) != value.channels.size and value.unflat and sum(sizes) == value.unflat[-1]:
             value, features = self._unflatten(value), len(value.unflat)
@@ -198,7 +198,7 @@ class Builder(MixingOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
                 f"layer {self.layer.name} has the sizes {list(sizes)} for an input of {channels.size} channels; make them sum to it"
             )
         split = self.split_dimension(f"layer{source}:cut{self.index}", channels.size, sizes)
-        return Value(self._laid_out(value.tensor, [border.batch, *outer, split]), sizes, features)
+        return Value(self._laid_out(value.tensor, [required.batch, *outer, split]), sizes, features)
 
     def _unflatten(self, value: Value) -> Value:
         space = [mtf.Dimension(f"space{i}", n) for i, n in enumerate(value.unflat[:-1])]

@@ -12,13 +12,13 @@ import tensorflow as tf
 
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.graph.variable_keys import variable_key
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.operations.mixing import rounds as mixing_rounds
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.batch_arrays import BatchArrays, Result, Target
-from hetero_mtf.program.builder import variable_key
 from hetero_mtf.program.context import PlacedStage, ProgramContext
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
@@ -30,23 +30,21 @@ from hetero_mtf.runtime.step_trace import StepTrace, traced
 
 Targets = tuple[Target | None, ...]
 PROGRAMS = 12
-"""Most programs that are kept, those of a size's phases counted as one. A fit with validation, an evaluation and a prediction, each
-with a batch size and a shorter last batch, has eight at most."""
+"""Most programs that are kept; the phases of a size count as one. A fit with validation, an evaluation and a prediction, each
+with a batch size and a shorter last batch, have eight at most."""
 
 
 class Engine:
     """Runs steps of one network under one plan.
 
-    Programs are built when a batch of their size first comes; variables are written when the first
+    A program is built for the first batch of its size; variables are written when the first
     program that uses them is built. Until then values are held on the host. A closed engine holds nothing.
 
-    At most `PROGRAMS` of them are kept. A TensorFlow graph cannot shrink: the program that would be one more begins a new graph
-    and session, around the same variables, and the others are built again when their batches come.
+    At most `PROGRAMS` of them are kept. A TensorFlow graph cannot shrink: a program beyond these begins a new graph
+    and session, around the same variables, and the others are built again for their next batches.
 
     Parameters
     ----------
-    graph : the network.
-    plan : a plan for it.
     cluster : live cluster (`hetero_mtf.runtime.Cluster`).
     objective : the loss of each output.
     rule : update rule of the optimizer.
@@ -56,7 +54,7 @@ class Engine:
     Raises
     ------
     PlanError
-        If the plan is for another network or cluster, or asks for what training does not do yet.
+        If the plan is for another network or cluster, or asks for what training does not support yet.
     ClusterError
         If the cluster is not a live one.
     """
@@ -90,39 +88,39 @@ class Engine:
         self._written: set[str] = set()
         self._closed = False
 
-    def build(self, feed: BatchArrays) -> None:
+    def build(self, batch: BatchArrays) -> None:
         """Build the training program for batches like this one."""
-        self._program("train", feed.size, self._targets(feed))
+        self._program("train", batch.size, self._targets(batch))
 
-    def train(self, feed: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool) -> Result:
-        """Take one step; return the losses before it, and the predictions if they are wanted.
+    def train(self, batch: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool) -> Result:
+        """Take one step; return the losses before it, and the predictions if `want_outputs`.
 
         Parameters
         ----------
-        feed : the batch.
+        batch : the batch.
         step : number of the step, from 0.
-        scalars : the optimizer's numbers for this step.
+        scalars : the optimizer's scalars for this step.
         want_outputs : whether the predictions are fetched.
         """
-        program, feeds = self._training(feed, step, scalars)
+        program, feeds = self._training(batch, step, scalars)
         return self._result(program, feeds, want_outputs, {"train": program.train})
 
-    def trace(self, feed: BatchArrays, step: int, scalars: Mapping[str, float]) -> StepTrace:
-        """Take one step and return what each device did meanwhile.
+    def trace(self, batch: BatchArrays, step: int, scalars: Mapping[str, float]) -> StepTrace:
+        """Take one step and return its trace.
 
         Parameters
         ----------
-        feed, step, scalars : as for `train`.
+        batch, step, scalars : as for `train`.
         """
-        program, feeds = self._training(feed, step, scalars)
+        program, feeds = self._training(batch, step, scalars)
         fetches = {"loss": program.loss, "train": program.train}
         _, trace = self._guarded(lambda: traced(functools.partial(self._opened().run, fetches, feeds), self._devices))
         return trace
 
-    def test(self, feed: BatchArrays, want_outputs: bool) -> Result:
-        """Return the losses of a batch, and the predictions if they are wanted, changing nothing."""
-        program = self._program("test", feed.size, self._targets(feed))
-        return self._result(program, self._feeds(program, feed, 0), want_outputs, {})
+    def test(self, batch: BatchArrays, want_outputs: bool) -> Result:
+        """Return the losses of a batch, and the predictions if `want_outputs`, without a change of state."""
+        program = self._program("test", batch.size, self._targets(batch))
+        return self._result(program, self._feeds(program, batch, 0), want_outputs, {})
 
     def predict(self, x: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """Return the network's outputs for a batch.
@@ -145,13 +143,13 @@ class Engine:
         """Return {layer: {variable: [(device, slice shape), ...]}}, read off the TensorFlow graph."""
         if not self._programs:
             self._program("predict", self.plan.batch_size, ())
-        found: dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]] = {}
+        slices_of: dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]] = {}
         for index, layer in enumerate(self.graph.layers):
             for variable in layer.variables if layer.shared_with is None else ():
                 _, _, _, handles = self._variables.layout(variable_key(index, variable.name))
                 slices = [self._slice(handle, len(variable.shape)) for handle in handles]
-                found.setdefault(layer.name, {})[variable.name] = [entry for entry in slices if 0 not in entry[1]]
-        return found
+                slices_of.setdefault(layer.name, {})[variable.name] = [entry for entry in slices if 0 not in entry[1]]
+        return slices_of
 
     @property
     def nodes(self) -> int:
@@ -185,7 +183,7 @@ class Engine:
         self.close()
 
     def _slice(self, handle: tf.Tensor, rank: int) -> tuple[str, tuple[int, ...]]:
-        """Return the device and Keras-shaped slice of a handle: what is flattened in Keras is flattened here."""
+        """Return the device of a handle and the shape of its slice, with the dimensions flattened that Keras flattens."""
         extents = [int(d.size) for d in handle.op.get_attr("shape").dim]
         flat = int(np.prod(extents[: len(extents) - rank + 1], dtype=np.int64))
         device = tf.DeviceSpec.from_string(handle.op.device)
@@ -203,7 +201,7 @@ class Engine:
         if key not in self._programs:
             known = {other[:-1] for other in self._programs}
             if len(known) >= PROGRAMS and key[:-1] not in known:
-                self._renew()
+                self._begin_graph()
             with self._tf_graph.as_default():
                 program = build_program(self._context, mode, batch, targets, phase)
                 self._opened()
@@ -221,11 +219,11 @@ class Engine:
             self._kept = {}
         return self._session
 
-    def _renew(self) -> None:
+    def _begin_graph(self) -> None:
         """Drop all programs: begin a new graph and session around the same variables.
 
-        Servers keep variables by their names when a session closes; a session in this process takes its own with it, so their values
-        wait on the host meanwhile.
+        Servers keep variables by their names when a session closes; those of a session in this process end with it, so their values
+        are held on the host meanwhile.
         """
         if not self.cluster.target:
             with self._tf_graph.as_default():
@@ -234,13 +232,13 @@ class Engine:
         session.close()
         graph = tf.Graph()
         with graph.as_default():
-            self._variables.renew()
+            self._variables.recreate_handles()
         self._tf_graph, self._access, self._programs = graph, SliceAccess(self._variables, self._context.mixing), {}
         del session
         return_memory()
 
     def _initialize(self) -> None:
-        """Write the values of variables that programs made since the last time."""
+        """Write the values of variables that were created since the last call."""
         fresh = [name for name in self._variables.names() if name not in self._written]
         shapes = {name: self._variables.layout(name)[0].to_integer_list for name in fresh if name not in self._pending}
         zeros = {name: np.zeros(shape, self.graph.dtype) for name, shape in shapes.items()}
@@ -250,27 +248,27 @@ class Engine:
         for name in values:
             del self._pending[name]
 
-    def _training(self, feed: BatchArrays, step: int, scalars: Mapping[str, float]) -> tuple[Program, dict[Any, Any]]:
-        """Return the training program for a batch and what it is fed."""
-        program = self._program("train", feed.size, self._targets(feed), step)
-        return program, {**self._feeds(program, feed, step), **{program.scalars[name]: value for name, value in scalars.items()}}
+    def _training(self, batch: BatchArrays, step: int, scalars: Mapping[str, float]) -> tuple[Program, dict[Any, Any]]:
+        """Return the training program for a batch and its feed dictionary."""
+        program = self._program("train", batch.size, self._targets(batch), step)
+        return program, {**self._feeds(program, batch, step), **{program.scalars[name]: value for name, value in scalars.items()}}
 
     @staticmethod
-    def _feeds(program: Program, feed: BatchArrays, step: int) -> dict[Any, Any]:
-        feeds: dict[Any, Any] = {**dict(zip(program.x, feed.x)), program.step: step}
-        for end, y, weight, scale in zip(program.ends, feed.y, feed.weight, feed.scale):
-            if end is not None:
-                feeds.update({end.y: y, end.weight: weight, end.scale: scale})
+    def _feeds(program: Program, batch: BatchArrays, step: int) -> dict[Any, Any]:
+        feeds: dict[Any, Any] = {**dict(zip(program.x, batch.x)), program.step: step}
+        for output_inputs, y, weight, scale in zip(program.loss_inputs, batch.y, batch.weight, batch.scale):
+            if output_inputs is not None:
+                feeds.update({output_inputs.y: y, output_inputs.weight: weight, output_inputs.scale: scale})
         return feeds
 
-    def _targets(self, feed: BatchArrays) -> Targets:
+    def _targets(self, batch: BatchArrays) -> Targets:
         """Return the form of the targets of the outputs that have a loss."""
-        return tuple(None if part is None else target for part, target in zip(self._context.objective, feed.targets))
+        return tuple(None if part is None else target for part, target in zip(self._context.objective, batch.targets))
 
     def _result(self, program: Program, feeds: Mapping[Any, Any], want_outputs: bool, besides: Mapping[str, Any]) -> Result:
         fetches = {"loss": program.loss, "parts": program.parts, **({"outputs": program.outputs} if want_outputs else {}), **besides}
-        found = self._run(fetches, feeds)
-        return Result(float(found["loss"]), tuple(map(float, found["parts"])), found.get("outputs"))
+        fetched = self._run(fetches, feeds)
+        return Result(float(fetched["loss"]), tuple(map(float, fetched["parts"])), fetched.get("outputs"))
 
     def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:
         return self._guarded(lambda: self._opened().run(fetches, feeds))
@@ -283,12 +281,12 @@ class Engine:
 
 
 def check_plan(plan: Plan, graph: LayerGraph) -> None:
-    """Raise unless a plan is one for this network, all of which can be honoured.
+    """Raise unless a plan is for this network and can be honoured completely.
 
     Raises
     ------
     PlanError
-        If it is no plan, is for another network, or asks for what training does not do.
+        If it is no plan, is for another network, or asks for what training does not support.
     """
     if not isinstance(plan, Plan):
         raise PlanError(f"the plan is {plan!r:.60}, not a Plan; make one with hm.plan(profile) or hm.Plan.single")

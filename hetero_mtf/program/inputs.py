@@ -1,4 +1,4 @@
-"""What a program is fed with, and its parts for microbatches."""
+"""Placeholders that a program is fed through, and their parts for microbatches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetero_mtf.program.context import ProgramContext
 
 @dataclasses.dataclass(frozen=True)
 class LossInputs:
-    """What the loss of one output is fed with.
+    """The inputs of the loss of one output.
 
     Parameters
     ----------
@@ -28,19 +28,19 @@ class LossInputs:
 
 @dataclasses.dataclass(frozen=True)
 class ProgramInputs:
-    """What one batch, or a microbatch of it, comes in.
+    """The inputs of one batch, or of a microbatch of it.
 
     Parameters
     ----------
     x : (inputs,) samples (batch, ...).
-    ends : (outputs,) targets, sample weights and scale; None for an output without a loss, and to predict.
+    loss_inputs : (outputs,) targets, sample weights and scale; None for an output without a loss, and to predict.
     """
 
     x: tuple[tf.Tensor, ...]
-    ends: tuple[LossInputs | None, ...]
+    loss_inputs: tuple[LossInputs | None, ...]
 
     def microbatches(self, sizes: Sequence[int]) -> list[ProgramInputs]:
-        """Return the parts of the batch, one behind the other.
+        """Return the parts of the batch, in order.
 
         Parameters
         ----------
@@ -49,14 +49,16 @@ class ProgramInputs:
         if len(sizes) == 1:
             return [self]
         x = zip(*(_cut(tensor, sizes) for tensor in self.x))
-        ends = zip(*(_split(end, sizes) for end in self.ends))
-        return [ProgramInputs(*part) for part in zip(x, ends)]
+        loss_inputs = zip(*(_split(output_inputs, sizes) for output_inputs in self.loss_inputs))
+        return [ProgramInputs(*part) for part in zip(x, loss_inputs)]
 
 
-def _split(end: LossInputs | None, sizes: Sequence[int]) -> Sequence[LossInputs | None]:
-    if end is None:
+def _split(output_inputs: LossInputs | None, sizes: Sequence[int]) -> Sequence[LossInputs | None]:
+    if output_inputs is None:
         return [None] * len(sizes)
-    return [LossInputs(y, weight, end.scale) for y, weight in zip(_cut(end.y, sizes), _cut(end.weight, sizes))]
+    return [
+        LossInputs(y, weight, output_inputs.scale) for y, weight in zip(_cut(output_inputs.y, sizes), _cut(output_inputs.weight, sizes))
+    ]
 
 
 def _cut(tensor: tf.Tensor, sizes: Sequence[int]) -> list[tf.Tensor]:
@@ -73,23 +75,23 @@ def placeholders(context: ProgramContext, batch: int, targets: Sequence[Target |
     batch : samples in the batch.
     targets : (outputs,) form of each output's targets, None for one without; empty to predict.
     """
-    dtype, graph, x, ends = tf.as_dtype(context.graph.dtype), context.graph, [], []
+    dtype, graph, x, loss_inputs = tf.as_dtype(context.graph.dtype), context.graph, [], []
     for index in graph.inputs:
         with tf.device(_host(context, index)):
             x.append(placeholder(dtype, (batch, *graph.layers[index].output_shape)))
     for index, part, target in zip(graph.outputs, context.objective, targets or [None] * len(graph.outputs)):
         with tf.device(_host(context, index)):
-            ends.append(None if part is None or target is None else _end(dtype, batch, target))
-    return ProgramInputs(tuple(x), tuple(ends))
+            loss_inputs.append(None if part is None or target is None else _loss_inputs(dtype, batch, target))
+    return ProgramInputs(tuple(x), tuple(loss_inputs))
 
 
 def _host(context: ProgramContext, layer: int) -> str:
-    """Return the CPU beside the first device of the stage that holds a layer."""
+    """Return the CPU of the host of the first device of the stage that holds a layer."""
     device = next(placed.devices[0] for placed in context.stages if layer in placed.stage.layers)
     return str(tf.DeviceSpec.from_string(device).replace(device_type="CPU", device_index=0).to_string())
 
 
-def _end(dtype: tf.DType, batch: int, target: Target) -> LossInputs:
+def _loss_inputs(dtype: tf.DType, batch: int, target: Target) -> LossInputs:
     shape, kind = target
     return LossInputs(placeholder(tf.as_dtype(kind), (batch, *shape)), placeholder(dtype, (batch,)), placeholder(dtype, ()))
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations import mixing
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.variables import Parameter
-from hetero_mtf.program.builder import Builder, variable_key
+from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
-from hetero_mtf.program.layer_context import slot_key
 from hetero_mtf.program.optimizers import updates
 from hetero_mtf.program.passes import Key, Passes
 
@@ -23,14 +23,14 @@ Tensor = Any
 
 
 def penalties(passes: Passes) -> list[Tensor]:
-    """Return the L2 penalties of the stages that have any, each added up.
+    """Return the sum of the L2 penalties of each stage that has any.
 
     Parameters
     ----------
     passes : forward passes of all stages.
     """
-    found = [_penalty(passes.context, builder) for builder in passes.builders]
-    return [penalty for penalty in found if penalty is not None]
+    stage_penalties = [_penalty(passes.context, builder) for builder in passes.builders]
+    return [penalty for penalty in stage_penalties if penalty is not None]
 
 
 def _penalty(context: ProgramContext, builder: Builder) -> Tensor | None:
@@ -50,41 +50,41 @@ def _square_penalty(value: Any, factor: float) -> Any:
 
 
 def learning(passes: Passes, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int) -> list[Any]:
-    """Return the operations that end a step: the updates of all variables, and what mixes them.
+    """Return the operations that end a step: the updates of all variables, and their mixing.
 
     Parameters
     ----------
     passes : forward and backward passes of all tasks.
     terms : the penalties.
     scalars : the optimizer's scalars.
-    phase : which partners mix, from 0; of butterfly mixing only.
+    phase : phase of butterfly mixing, from 0, which determines the partners.
     """
     context = passes.context
     trained = {key: p for b in passes.builders for key, p in b.parameters.items() if context.is_trainable(*key)}
-    found = _gradients(passes, terms, trained)
-    parameters = [trained[key] for key in found]
-    slots = [[_slot(context, key, trained[key], slot) for slot in context.rule.slots] for key in found]
-    made = updates(context.rule, parameters, list(found.values()), slots, scalars)
-    mixed = [mixing.Mix(p, update, context.mixing, phase) for p, update in zip(parameters, made)] if context.mixing else []
-    return [*(update for builder in passes.builders for update in builder.updates), *made, *mixed]
+    gradient_of = _gradients(passes, terms, trained)
+    parameters = [trained[key] for key in gradient_of]
+    slots = [[_slot(context, key, trained[key], slot) for slot in context.rule.slots] for key in gradient_of]
+    update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars)
+    mixed = [mixing.Mix(p, update, context.mixing, phase) for p, update in zip(parameters, update_operations)] if context.mixing else []
+    return [*(update for builder in passes.builders for update in builder.updates), *update_operations, *mixed]
 
 
 def _gradients(passes: Passes, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
     """Return the gradients of the whole loss, in butterfly mixing of each processor's own mean loss.
 
-    As in Keras, a variable that no loss depends on has none: it stays as it is, weight decay or not.
+    As in Keras, a variable that no loss depends on has none: it is not updated, not even by weight decay.
     """
     ones = [mtf.Constant(term.mesh, 1.0, term.shape, term.dtype).outputs[0] for term in terms]
     added = gradients(terms, ones, [p.value for p in trained.values()], tuple(passes.graph.operations))
-    found = {}
+    gradient_of = {}
     for key, extra in zip(trained, added):
-        both = [term for term in (_of_data(passes, key), extra) if term is not None]
+        both = [term for term in (_data_gradient(passes, key), extra) if term is not None]
         if both:
-            found[key] = functools.reduce(mtf.add, both)
-    return found
+            gradient_of[key] = functools.reduce(mtf.add, both)
+    return gradient_of
 
 
-def _of_data(passes: Passes, key: Key) -> Tensor | None:
+def _data_gradient(passes: Passes, key: Key) -> Tensor | None:
     """Return the gradient of a variable without penalties."""
     gradient = passes.gradients.get(key)
     if gradient is None or not passes.context.mixing:

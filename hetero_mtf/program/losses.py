@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,14 +11,14 @@ import tensorflow as tf
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
-from hetero_mtf.program.value import Value
+from hetero_mtf.program.ops.value import Value
 
 SUPPORTED_LOSSES = ("SparseCategoricalCrossentropy", "CategoricalCrossentropy", "BinaryCrossentropy", "MeanSquaredError")
 REDUCTIONS = ("sum_over_batch_size", "sum", "mean_with_sample_weight")
 
 
 def read_loss(loss: Any) -> Any:
-    """Return the Keras loss that `loss` names or is.
+    """Return the Keras loss object for a loss or its name.
 
     Parameters
     ----------
@@ -31,21 +32,21 @@ def read_loss(loss: Any) -> Any:
     import keras
 
     try:
-        found = keras.losses.get(loss) if isinstance(loss, str) else loss
+        keras_loss = keras.losses.get(loss) if isinstance(loss, str) else loss
     except ValueError as fault:
         raise UnsupportedError(f"the loss {loss!r} is unknown to Keras; supported are {', '.join(SUPPORTED_LOSSES)}") from fault
-    if isinstance(loss, str) and not isinstance(found, keras.losses.Loss):
-        found = _loss_of_function(found)
-    name = type(found).__name__
-    if getattr(keras.losses, name, None) is not type(found) or name not in SUPPORTED_LOSSES:
+    if isinstance(loss, str) and not isinstance(keras_loss, keras.losses.Loss):
+        keras_loss = _loss_of_function(keras_loss)
+    name = type(keras_loss).__name__
+    if getattr(keras.losses, name, None) is not type(keras_loss) or name not in SUPPORTED_LOSSES:
         raise UnsupportedError(f"the loss {loss!r} is not supported; supported are {', '.join(SUPPORTED_LOSSES)} of keras.losses")
-    if found.reduction not in REDUCTIONS:
-        raise UnsupportedError(f"the loss {name} has reduction={found.reduction!r}; supported are {', '.join(REDUCTIONS)}")
-    config = found.get_config()
+    if keras_loss.reduction not in REDUCTIONS:
+        raise UnsupportedError(f"the loss {name} has reduction={keras_loss.reduction!r}; supported are {', '.join(REDUCTIONS)}")
+    config = keras_loss.get_config()
     for option, only in (("axis", -1), ("ignore_class", None)):
         if config.get(option, only) != only:
             raise UnsupportedError(f"the loss {name} has {option}={config[option]!r}; only {only!r} is supported")
-    return found
+    return keras_loss
 
 
 def _loss_of_function(function: Callable[..., Any]) -> Any:
@@ -65,8 +66,8 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
     Parameters
     ----------
     loss : keras.losses.Loss.
-    output : the network's output, channels whole; where a softmax or sigmoid made it, the loss
-        is computed from what went in, as Keras does.
+    output : the network's output, channels whole; where it is the output of a softmax or sigmoid, the
+        loss is computed from the logits, as in Keras.
     y : (batch, ...) targets.
     weight : (batch,) weights.
     scale : () factor, such as one over the batch size.
@@ -88,11 +89,11 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
 
     def gradient(_: Local, dy: Any) -> Sequence[Any]:
         inputs = [source, targets, weights, factor, dy]
-        found = Local("loss_gradient", backward, inputs, [(source.shape, source.dtype)], whole=features)
-        return [found.outputs[0], None, None, None]
+        to_source = Local("loss_gradient", backward, inputs, [(source.shape, source.dtype)], unsplit=features)
+        return [to_source.outputs[0], None, None, None]
 
     inputs = [source, targets, weights, factor]
-    operation = Local("loss", forward, inputs, [(mtf.Shape([]), source.dtype)], summed=[batch], whole=features, gradient=gradient)
+    operation = Local("loss", forward, inputs, [(mtf.Shape([]), source.dtype)], summed=[batch], unsplit=features, gradient=gradient)
     return operation.outputs[0]
 
 
@@ -106,13 +107,10 @@ def _per_sample(loss: Any, activation: str, truth: tf.Tensor, value: tf.Tensor) 
 
 
 def loss_elements(loss: Any, output_shape: Sequence[int]) -> int:
-    """Return how many loss values a sample has: all but the last dimension of the output, which the loss sums or averages.
+    """Return the number of loss values of a sample: all but the last dimension of the output, which the loss sums or averages.
 
     Parameters
     ----------
     output_shape : shape of one sample of the network's output.
     """
-    count = 1
-    for extent in output_shape[:-1]:
-        count *= extent
-    return count
+    return math.prod(output_shape[:-1])

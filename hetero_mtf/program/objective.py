@@ -1,4 +1,4 @@
-"""Objective: which output has which loss, with which weight and name."""
+"""Objective: the loss of each output, with its weight and name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OutputLoss:
     ----------
     loss : keras.losses.Loss.
     weight : factor in the sum over outputs.
-    name : what its figure is called in logs, such as "left_loss".
+    name : its name in logs, such as "left_loss".
     """
 
     loss: Any
@@ -38,7 +38,7 @@ def read_objective(loss: Any, loss_weights: Any, outputs: Structure) -> Objectiv
     ----------
     loss : one loss for all outputs, or losses packed as the outputs or as a dict by their names; None for an output without.
     loss_weights : None for 1.0 each, one number, or numbers packed likewise.
-    outputs : how the model packs its outputs.
+    outputs : structure of the model's outputs.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def _of_outputs(value: Any, what: str, outputs: Structure) -> tuple[Any, ...]:
 
 
 def _name(path: tuple[str | int, ...], name: str) -> str:
-    """Return what Keras calls an output: the keys that lead to it, and its layer's name where a list holds it."""
+    """Return Keras's name of an output: the keys of its path, and its layer's name where a list holds it."""
     keys = path if path and isinstance(path[-1], str) else (*path[:-1], name)
     return "/".join(map(str, keys))
 

@@ -1,7 +1,7 @@
 """Keras's optimizers as update rules on slices, with Keras's exact arithmetic.
 
-A rule says which slots a variable has, which scalars a step needs, and which TensorFlow
-operations update one slice. TensorFlow's fused kernels are used where they compute what Keras does.
+A rule defines the slots of a variable, the scalars of a step, and the TensorFlow operations that
+update one slice. TensorFlow's fused kernels are used where they compute the same as Keras.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REFUSED_OPTIONS = {"use_ema": False, "loss_scale_factor": None, "gradient_accum
 
 
 class UpdateRule(abc.ABC):
-    """How one variable is updated from its gradient.
+    """The update of one variable from its gradient.
 
     Parameters
     ----------
@@ -44,10 +44,10 @@ class UpdateRule(abc.ABC):
     @property
     @abc.abstractmethod
     def slots(self) -> tuple[str, ...]:
-        """Names of the tensors kept beside each variable, all of its shape and zero at the start."""
+        """Names of the tensors kept for each variable, all of its shape and zero at the start."""
 
     def scalars(self, step: int, learning_rate: float) -> dict[str, float]:
-        """Return the numbers that step `step` (from 0) needs, by name."""
+        """Return the scalars of step `step` (from 0), by name."""
         return {"learning_rate": learning_rate}
 
     @abc.abstractmethod
@@ -118,7 +118,7 @@ class Adam(UpdateRule):
 
 
 def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
-    """Return the update rule of a Keras optimizer, and a copy of the optimizer that tells learning rates.
+    """Return the update rule of a Keras optimizer, and a copy of the optimizer for its learning rates.
 
     Parameters
     ----------
@@ -133,20 +133,22 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     import keras
 
     try:
-        found = keras.optimizers.get(optimizer)
+        keras_optimizer = keras.optimizers.get(optimizer)
     except (ValueError, TypeError) as fault:
         known = ", ".join(SUPPORTED_OPTIMIZERS)
         raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras; supported are {known}") from fault
-    name = type(found).__name__
-    if getattr(keras.optimizers, name, None) is not type(found) or name not in SUPPORTED_OPTIMIZERS:
+    name = type(keras_optimizer).__name__
+    if getattr(keras.optimizers, name, None) is not type(keras_optimizer) or name not in SUPPORTED_OPTIMIZERS:
         raise UnsupportedError(
             f"the optimizer {name} is not supported; supported are {', '.join(SUPPORTED_OPTIMIZERS)} of keras.optimizers"
         )
-    config, copied = _copied(found)
+    config, copied = _copied(keras_optimizer)
     for option, only in _REFUSED_OPTIONS.items():
         if (config.get(option) or None) != (only or None):
             raise UnsupportedError(f"the optimizer {name} has {option}={config[option]!r}, which is not supported; leave it out")
-    excluded = getattr(found, "_exclude_from_weight_decay", None) or getattr(found, "_exclude_from_weight_decay_pattern", None)
+    excluded = getattr(keras_optimizer, "_exclude_from_weight_decay", None) or getattr(
+        keras_optimizer, "_exclude_from_weight_decay_pattern", None
+    )
     if excluded:
         raise UnsupportedError(f"the optimizer {name} excludes variables from weight decay, which is not supported; decay all or none")
     numbers = {key: value for key, value in config.items() if key in _CAST_OPTIONS and value is not None}
@@ -156,7 +158,7 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
 
 
 def _copied(optimizer: Any) -> tuple[dict[str, Any], Any]:
-    """Return a Keras optimizer's configuration and a copy made from it, which shares nothing with it."""
+    """Return a Keras optimizer's configuration and an independent copy made from it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about lambdas, which are refused below
@@ -182,9 +184,9 @@ def updates(
     ----------
     parameters, gradients : (variables,) the variables' snapshots and their gradients.
     slots : (variables, slots) the slots' parameters.
-    scalars : what `rule.scalars` names, as () tensors of the variables' dtype.
+    scalars : those of `rule.scalars`, as () tensors of the variables' dtype.
     """
-    found = []
+    operations = []
     for parameter, gradient, kept in zip(parameters, _clip(rule.config, gradients), slots):
 
         def write(handles: Sequence[tf.Tensor], snapshots: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]) -> Sequence[Any]:
@@ -192,12 +194,12 @@ def updates(
             with tf.control_dependencies(decayed):
                 return [rule.write(handles, inputs[0], scalars)]
 
-        found.append(Update([parameter, *kept], [gradient], write, f"{parameter.name}_update"))
-    return found
+        operations.append(Update([parameter, *kept], [gradient], write, f"{parameter.name}_update"))
+    return operations
 
 
 def _clip(config: Mapping[str, Any], gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Return the gradients clipped as the optimizer's options say; norms span all slices."""
+    """Return the gradients clipped by the optimizer's options; norms are those of whole tensors."""
     if config.get("clipnorm"):
         return [_clip_by_norms(gradient, [_square_sum(gradient)], float(config["clipnorm"])) for gradient in gradients]
     if config.get("global_clipnorm"):
@@ -220,7 +222,7 @@ def _square_sum(gradient: Tensor) -> Tensor:
 
 
 def _on_every_mesh(terms: Sequence[Tensor]) -> dict[Any, list[Tensor]]:
-    """Return what makes the sum of scalars on each mesh: its own ones, and the sums of the others'."""
+    """Return the terms of the sum of scalars on each mesh: its own ones, and the sums of the other meshes."""
     own: dict[Any, list[Tensor]] = {}
     for term in terms:
         own.setdefault(term.mesh, []).append(term)

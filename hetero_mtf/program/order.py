@@ -1,4 +1,4 @@
-"""The order in which a program's passes are built, and taken by every device."""
+"""The order in which a program's passes are built, and computed on every device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hetero_mtf.program.context import ProgramContext
 
 
 def task_order(context: ProgramContext, microbatches: int, training: bool) -> list[Task]:
-    """Return the tasks of a step, each behind those it needs.
+    """Return the tasks of a step, each after those it needs.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def task_order(context: ProgramContext, microbatches: int, training: bool) -> li
     return [task for tick in clock_table(execution.schedule, devices, microbatches, execution.depths or None) for task in tick]
 
 
-def computed_again(context: ProgramContext, order: Sequence[Task]) -> frozenset[tuple[int, int]]:
-    """Return the (stage, microbatch) whose backward passes compute activations again; none where all activations are kept.
+def recomputed_passes(context: ProgramContext, order: Sequence[Task]) -> frozenset[tuple[int, int]]:
+    """Return the (stage, microbatch) whose backward passes recompute activations; none where all activations are kept.
 
     Parameters
     ----------
-    context : stages, and whether activations are computed again.
+    context : stages, and whether activations are recomputed.
     order : the tasks of a step.
     """
     if not context.execution.recompute:

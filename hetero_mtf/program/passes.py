@@ -1,8 +1,8 @@
 """Passes: the forward and backward passes of all stages over all microbatches, built in the order of a schedule.
 
-One stage has one mesh, one builder and one snapshot of its weights a step. Its forward pass over a microbatch takes what it reads of
-earlier stages to its own mesh. Its backward pass begins with the gradients that later stages sent back, and sends on those of what
-it had read; the gradients of its weights are added up over the microbatches.
+One stage has one mesh, one builder and one snapshot of its weights a step. Its forward pass over a microbatch transfers its inputs from
+earlier stages to its own mesh. Its backward pass begins with the gradients from later stages, and sends the gradients of its inputs
+to earlier ones; the gradients of its weights are added up over the microbatches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hetero_mtf.program import losses
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.inputs import ProgramInputs
-from hetero_mtf.program.value import Value
+from hetero_mtf.program.ops.value import Value
 
 Tensor = Any
 Key = tuple[int, str]
@@ -30,16 +30,16 @@ Key = tuple[int, str]
 
 @dataclasses.dataclass(frozen=True)
 class _Pass:
-    """What the forward pass of a stage over a microbatch leaves for its backward pass.
+    """A forward pass of a stage over a microbatch, as its backward pass needs it.
 
     Parameters
     ----------
     builder : its builder.
     values : layer index -> output, of this stage and earlier ones.
     sources : layers of other stages that it read.
-    received : operations that brought what it read.
+    received : operations that transferred what it read.
     operations : its other operations.
-    losses : output number -> its loss, of the network's outputs that are made here.
+    losses : output number -> its loss, of the network's outputs in this stage.
     """
 
     builder: Builder
@@ -51,21 +51,21 @@ class _Pass:
 
 
 class Passes:
-    """Builds passes and keeps what they leave behind.
+    """Builds passes and records their values, gradients and losses.
 
     Parameters
     ----------
     context : network, stages and losses.
-    parts : (microbatches,) what each microbatch comes in.
+    parts : (microbatches,) inputs of each microbatch.
     training : whether batch statistics and dropout are in force.
     step : () int32 tf.Tensor, number of the step.
-    again : the (stage, microbatch) whose backward passes compute activations again.
+    recomputed : the (stage, microbatch) whose backward passes recompute activations.
 
     Attributes
     ----------
     graph : the mtf.Graph.
     builders : (stages,) Builder.
-    turns : where in the graph which task begins.
+    task_order : the tasks, with the place in the graph where each begins.
     gradients : (layer index, variable name) -> gradient of the whole loss without penalties, of variables that it depends on.
     """
 
@@ -75,12 +75,12 @@ class Passes:
         parts: Sequence[ProgramInputs],
         training: bool,
         step: tf.Tensor,
-        again: frozenset[tuple[int, int]] = frozenset(),
+        recomputed: frozenset[tuple[int, int]] = frozenset(),
     ) -> None:
-        self.context, self.parts, self._again = context, parts, again
+        self.context, self.parts, self._to_recompute = context, parts, recomputed
         self.graph = mtf.Graph()
         self.builders = [self._builder(number, training, step) for number in range(len(context.stages))]
-        self.turns: list[OrderedTask] = []
+        self.task_order: list[OrderedTask] = []
         self.gradients: dict[Key, Tensor] = {}
         self._values: list[dict[int, Value]] = [{} for _ in parts]
         self._outputs: dict[tuple[int, int], Tensor] = {}
@@ -105,8 +105,8 @@ class Passes:
         return [[self._outputs[number, m] for m in range(len(self.parts))] for number in range(len(self.context.graph.outputs))]
 
     def begin(self, name: str, stage: int) -> None:
-        """Begin a task of a stage: what is built from now on belongs to it."""
-        self.turns.append(OrderedTask(name, self.builders[stage].mesh, len(self.graph.operations)))
+        """Begin a task of a stage: operations built from now on belong to it."""
+        self.task_order.append(OrderedTask(name, self.builders[stage].mesh, len(self.graph.operations)))
 
     def run(self, task: Task) -> None:
         """Build a task.
@@ -126,55 +126,59 @@ class Passes:
         values, start = self._values[microbatch], len(self.graph.operations)
         sources = builder.receive(values)
         received = tuple(self.graph.operations[start:])
-        made = self._made(builder, microbatch, values, sources, received)
-        self._passes[stage, microbatch] = made
-        for number, loss in made.losses.items():
+        forward = self._layers_built(builder, microbatch, values, sources, received)
+        self._passes[stage, microbatch] = forward
+        for number, loss in forward.losses.items():
             self._losses[number] = accumulate(self._losses[number], loss) if number in self._losses else loss
 
-    def _made(
+    def _layers_built(
         self, builder: Builder, microbatch: int, values: dict[int, Value], sources: frozenset[int], received: tuple[Any, ...]
     ) -> _Pass:
         """Build the layers of a stage, and the losses of its outputs."""
-        start, found = len(self.graph.operations), {}
+        start, output_losses = len(self.graph.operations), {}
         builder.build(values)
         for number, index in enumerate(self.context.graph.outputs):
             if index not in builder.layers:
                 continue
-            output, part, end = builder.output(index, values[index]), self.context.objective[number], self.parts[microbatch].ends[number]
+            output, part, loss_input = (
+                builder.output(index, values[index]),
+                self.context.objective[number],
+                self.parts[microbatch].loss_inputs[number],
+            )
             self._outputs.setdefault((number, microbatch), output.tensor)
-            if part is not None and end is not None:
-                found[number] = losses.weighted_loss(part.loss, output, end.y, end.weight, end.scale)
-        return _Pass(builder, values, sources, received, tuple(self.graph.operations[start:]), found)
+            if part is not None and loss_input is not None:
+                output_losses[number] = losses.weighted_loss(part.loss, output, loss_input.y, loss_input.weight, loss_input.scale)
+        return _Pass(builder, values, sources, received, tuple(self.graph.operations[start:]), output_losses)
 
     def _backward(self, stage: int, microbatch: int) -> None:
         first = self._passes.pop((stage, microbatch))
-        made = self._recomputed(first, microbatch) if (stage, microbatch) in self._again else first
-        ys, grad_ys = self._seeds(made, {first.values[i].tensor: made.values[i].tensor for i in first.builder.layers})
+        forward = self._recomputed(first, microbatch) if (stage, microbatch) in self._to_recompute else first
+        ys, grad_ys = self._seeds(forward, {first.values[i].tensor: forward.values[i].tensor for i in first.builder.layers})
         sources = list(dict.fromkeys(first.values[i].tensor for i in sorted(first.sources) if self.context.graph.layers[i].inputs))
-        trained = {key: p.value for key, p in made.builder.parameters.items() if self.context.is_trainable(*key)}
-        found = gradients(ys, grad_ys, [*sources, *trained.values()], [*made.received, *made.operations])
-        for tensor, gradient in zip(sources, found):
+        trained = {key: p.value for key, p in forward.builder.parameters.items() if self.context.is_trainable(*key)}
+        all_gradients = gradients(ys, grad_ys, [*sources, *trained.values()], [*forward.received, *forward.operations])
+        for tensor, gradient in zip(sources, all_gradients):
             if gradient is not None:
                 self._sent_back.setdefault(tensor, []).append(gradient)
-        for key, gradient in zip(trained, found[len(sources) :]):
+        for key, gradient in zip(trained, all_gradients[len(sources) :]):
             if gradient is not None:
                 self.gradients[key] = accumulate(self.gradients[key], gradient) if key in self.gradients else gradient
 
     def _recomputed(self, first: _Pass, microbatch: int) -> _Pass:
-        """Build a forward pass once more, from what had arrived."""
+        """Build a forward pass once more, from the inputs that were transferred."""
         layers = self.context.graph.layers
         kept = {i: value for i, value in first.values.items() if i not in first.builder.layers or not layers[i].inputs}
-        return self._made(first.builder.again(), microbatch, kept, first.sources, first.received)
+        return self._layers_built(first.builder.for_recomputation(), microbatch, kept, first.sources, first.received)
 
-    def _seeds(self, made: _Pass, present: dict[Tensor, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    def _seeds(self, forward: _Pass, present: dict[Tensor, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Return the tensors that a backward pass begins at, and their gradients.
 
         Parameters
         ----------
-        present : tensor of the forward pass -> the same where it was computed again.
+        present : tensor of the forward pass -> the recomputed tensor, or itself.
         """
         ys, grad_ys = [], []
-        for number, loss in made.losses.items():
+        for number, loss in forward.losses.items():
             part = self.context.objective[number]
             assert part is not None
             ys.append(loss)
@@ -187,7 +191,7 @@ class Passes:
 
 
 def task_name(task: Task) -> str:
-    """Return what the names of a task's operations begin with.
+    """Return the prefix of the names of a task's operations.
 
     >>> task_name(Task(1, 3, "forward"))
     'stage1_forward3'

@@ -16,12 +16,9 @@ from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.inputs import LossInputs, placeholder, placeholders
-from hetero_mtf.program.layer_context import slot_key
 from hetero_mtf.program.learning import learning, penalties
-from hetero_mtf.program.order import computed_again, task_order
+from hetero_mtf.program.order import recomputed_passes, task_order
 from hetero_mtf.program.passes import Passes
-
-__all__ = ["Program", "build_program", "slot_key"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +28,7 @@ class Program:
     Parameters
     ----------
     x : (inputs,) placeholders of the batch.
-    ends : (outputs,) placeholders of targets, sample weights and scale; None for an output without a loss, and to predict.
+    loss_inputs : (outputs,) placeholders of targets, sample weights and scale; None for an output without a loss, and to predict.
     step : placeholder of the step's number.
     scalars : placeholders of the optimizer's scalars.
     loss : () the loss, regularization included.
@@ -42,7 +39,7 @@ class Program:
     """
 
     x: tuple[tf.Tensor, ...]
-    ends: tuple[LossInputs | None, ...]
+    loss_inputs: tuple[LossInputs | None, ...]
     step: tf.Tensor
     scalars: Mapping[str, tf.Tensor]
     loss: tf.Tensor | None
@@ -55,45 +52,45 @@ class Program:
 def build_program(context: ProgramContext, mode: str, batch: int, targets: Sequence[Target | None], phase: int = 0) -> Program:
     """Return the program of a mode, added to the current TensorFlow graph.
 
-    A batch is trained on in microbatches, as the schedule says; it is tested and predicted whole.
+    A batch is trained on in microbatches, by the schedule; tests and predictions take it whole.
 
     Parameters
     ----------
     mode : "train", "test" or "predict".
     batch : samples in the batch.
     targets : (outputs,) form of each output's targets, None for one without; empty to predict.
-    phase : which partners mix in this program, from 0; of butterfly mixing only.
+    phase : phase of butterfly mixing, from 0, which determines the partners.
     """
     before = len(tf.compat.v1.get_default_graph().get_operations())
     training = mode == "train"
     with tf.name_scope(f"{mode}_{batch}"):
-        fed, step = placeholders(context, batch, targets), placeholder(tf.int32, ())
+        inputs, step = placeholders(context, batch, targets), placeholder(tf.int32, ())
         sizes = microbatch_sizes(batch, context.execution.microbatches) if training else (batch,)
         order = task_order(context, len(sizes), training)
-        passes = Passes(context, fed.microbatches(sizes), training, step, computed_again(context, order))
+        passes = Passes(context, inputs.microbatches(sizes), training, step, recomputed_passes(context, order))
         for task in order:
             passes.run(task)
         for stage in range(len(context.stages)):
             passes.begin("update", stage)
         terms = penalties(passes) if mode != "predict" else []
         scalars = {name: placeholder(tf.as_dtype(context.graph.dtype), ()) for name in context.rule.scalars(0, 0.0)} if training else {}
-        ends = learning(passes, terms, scalars, phase) if training else []
-        lowering = _lowered(passes, [*passes.losses, *terms, *ends], training)
+        step_operations = learning(passes, terms, scalars, phase) if training else []
+        lowering = _lowered(passes, [*passes.losses, *terms, *step_operations], training)
         outputs = tuple(_joined(lowering, pieces) for pieces in passes.outputs)
         parts = tuple(_first_slice(lowering, part) for part in passes.losses)
-        weights = [part.weight for part, end in zip(context.objective, fed.ends) if part is not None and end is not None]
+        weights = [part.weight for part, loss_input in zip(context.objective, inputs.loss_inputs) if part and loss_input]
         loss = _total(parts, weights, [_first_slice(lowering, term) for term in terms]) if parts else None
-        train = tf.group(*(write for end in ends for write in lowering.operations[end])) if training else None
+        train = tf.group(*(write for operation in step_operations for write in lowering.operations[operation])) if training else None
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
-    return Program(fed.x, fed.ends, step, scalars, loss, parts, outputs, train, nodes)
+    return Program(inputs.x, inputs.loss_inputs, step, scalars, loss, parts, outputs, train, nodes)
 
 
 def _lowered(passes: Passes, wanted: Sequence[Any], training: bool) -> Lowering:
-    """Return the TensorFlow graph of passes; where there are several to train by, every device takes them in turn.
+    """Return the passes lowered to TensorFlow; where a training step has several, every device computes them in order.
 
     Parameters
     ----------
-    wanted : what every step computes.
+    wanted : tensors and operations that every step computes.
     """
     context = passes.context
     impls, devices = {}, {}
@@ -102,9 +99,9 @@ def _lowered(passes: Passes, wanted: Sequence[Any], training: bool) -> Lowering:
         impls[builder.mesh] = UnevenMeshImpl(stage.axes, builder.axes, placed.devices, builder.sizes, placed.collectives)
         devices[builder.mesh] = stage.devices
     several = len(context.stages) > 1 or len(passes.parts) > 1 or context.execution.recompute
-    turns = TaskOrder(passes.turns, devices, wanted) if training and several else None
+    order = TaskOrder(passes.task_order, devices, wanted) if training and several else None
     outputs = [tensor for pieces in passes.outputs for tensor in pieces]
-    return Lowering(passes.graph, impls, [*wanted, *outputs], turns)
+    return Lowering(passes.graph, impls, [*wanted, *outputs], order)
 
 
 def _first_slice(lowering: Lowering, tensor: Any) -> tf.Tensor:
@@ -116,9 +113,9 @@ def _first_slice(lowering: Lowering, tensor: Any) -> tf.Tensor:
 
 def _joined(lowering: Lowering, pieces: Sequence[Any]) -> tf.Tensor:
     """Return the whole batch's output from those of microbatches."""
-    found = [_first_slice(lowering, piece) for piece in pieces]
-    with tf.device(found[0].device):
-        return tf.concat(found, 0) if len(found) > 1 else found[0]
+    microbatch_outputs = [_first_slice(lowering, piece) for piece in pieces]
+    with tf.device(microbatch_outputs[0].device):
+        return tf.concat(microbatch_outputs, 0) if len(microbatch_outputs) > 1 else microbatch_outputs[0]
 
 
 def _total(parts: Sequence[tf.Tensor], weights: Sequence[float], terms: Sequence[tf.Tensor]) -> tf.Tensor:

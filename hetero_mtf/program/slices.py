@@ -1,4 +1,4 @@
-"""Whole tensors in and out of sliced variables: what makes state independent of any plan."""
+"""Reads and writes of sliced variables as whole tensors, which make the state independent of the plan."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hetero_mtf.planning.memory.worker_memory import TRANSFER_BYTES
 class SliceAccess:
     """Reads and writes whole values of sliced variables through a session.
 
-    A call makes all its operations before its first message: a session looks through its whole graph each time that has grown.
+    A call creates all its operations before it runs any: a session goes through its whole graph each time the graph has grown.
 
     Parameters
     ----------
-    variables : the variables; those made later are seen too.
+    variables : the variables, including those created later.
     mixing : (processors,) weights of the processors' copies where these differ (butterfly mixing): a value is then their
         weighted average. Empty where all copies are the same.
     """
@@ -32,7 +32,7 @@ class SliceAccess:
         self._writes: dict[tuple[str, int], tuple[tf.Tensor, tf.Operation]] = {}
 
     def read(self, session: Any, names: Sequence[str], copies: bool = False) -> dict[str, np.ndarray]:
-        """Return whole values by name, each in the shape its slices make up.
+        """Return whole values by name, each in the shape of the joined slices.
 
         Parameters
         ----------
@@ -41,11 +41,11 @@ class SliceAccess:
         copies : whether all processors' copies, (processors, ...), are returned where these differ, not their average.
         """
         fetches = {name: [self._read(name, p) for p in self._holders(name)] for name in names}
-        found: dict[str, np.ndarray] = {}
+        values: dict[str, np.ndarray] = {}
         for group in self._groups(names):
             for name, pieces in session.run({name: fetches[name] for name in group}).items():
-                found[name] = np.stack(pieces) if copies and self.mixing else self._join(name, pieces)
-        return found
+                values[name] = np.stack(pieces) if copies and self.mixing else self._join(name, pieces)
+        return values
 
     def write(self, session: Any, values: Mapping[str, np.ndarray], copies: bool = False) -> None:
         """Assign whole values by name, each slice to its processor.
@@ -54,21 +54,21 @@ class SliceAccess:
         ----------
         session : tf.compat.v1.Session on the variables' graph.
         values : name -> array with as many elements as the variable, in its order.
-        copies : whether they are what `read` returned with `copies`.
+        copies : whether the values are those that `read` returned with `copies`.
         """
-        made = {name: [self._write(name, p) for p in range(len(self.variables.layout(name)[3]))] for name in values}
+        writes = {name: [self._write(name, p) for p in range(len(self.variables.layout(name)[3]))] for name in values}
         for group in self._groups(list(values)):
             feeds: dict[tf.Tensor, np.ndarray] = {}
             for name in group:
-                placeholders = [placeholder for placeholder, _ in made[name]]
+                placeholders = [placeholder for placeholder, _ in writes[name]]
                 apart = copies and bool(self.mixing)
                 feeds.update(zip(placeholders, values[name]) if apart else self._feeds(name, values[name], placeholders))
-            session.run([write for name in group for _, write in made[name]], feeds)
+            session.run([write for name in group for _, write in writes[name]], feeds)
 
     def _feeds(self, name: str, value: np.ndarray, placeholders: Sequence[tf.Tensor]) -> dict[tf.Tensor, np.ndarray]:
         shape, impl, _, _ = self.variables.layout(name)
-        whole = np.reshape(value, shape.to_integer_list)
-        return {placeholder: whole[_window(impl, shape, pnum)] for pnum, placeholder in enumerate(placeholders)}
+        full_value = np.reshape(value, shape.to_integer_list)
+        return {placeholder: full_value[_window(impl, shape, pnum)] for pnum, placeholder in enumerate(placeholders)}
 
     def _groups(self, names: Sequence[str]) -> Iterator[list[str]]:
         group: list[str] = []
@@ -85,7 +85,7 @@ class SliceAccess:
             yield group
 
     def _holders(self, name: str) -> list[int]:
-        """Return one processor for every different slice; all of them where their copies differ."""
+        """Return one processor for each distinct slice; all of them where their copies differ."""
         if self.mixing:
             return list(range(len(self.mixing)))
         shape, impl, _, handles = self.variables.layout(name)
@@ -100,10 +100,10 @@ class SliceAccess:
         shape, impl, dtype, _ = self.variables.layout(name)
         if self.mixing:
             return np.average(np.stack(pieces), axis=0, weights=self.mixing).astype(dtype.as_numpy_dtype)
-        whole = np.zeros(shape.to_integer_list, dtype.as_numpy_dtype)
+        full_value = np.zeros(shape.to_integer_list, dtype.as_numpy_dtype)
         for pnum, piece in zip(self._holders(name), pieces):
-            whole[_window(impl, shape, pnum)] = piece
-        return whole
+            full_value[_window(impl, shape, pnum)] = piece
+        return full_value
 
     def _read(self, name: str, pnum: int) -> tf.Tensor:
         key = name, pnum

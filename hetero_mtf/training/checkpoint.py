@@ -18,10 +18,9 @@ import numpy as np
 
 from hetero_mtf.errors import CheckpointError, HeteroError
 from hetero_mtf.graph.records import LayerGraph, Variable
+from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.json_file import replace_file
-from hetero_mtf.program.builder import variable_key
 from hetero_mtf.program.optimizers import SUPPORTED_OPTIMIZERS
-from hetero_mtf.program.program import slot_key
 from hetero_mtf.training.array_archive import DAMAGED, read_arrays, write_arrays
 from hetero_mtf.training.finite import is_finite
 from hetero_mtf.units import value_text

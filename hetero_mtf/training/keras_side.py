@@ -11,8 +11,7 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
-from hetero_mtf.program.builder import variable_key
-from hetero_mtf.program.program import slot_key
+from hetero_mtf.graph.variable_keys import slot_key, variable_key
 
 _SLOT_LISTS = {"momentums": "momentum", "_momentums": "momentum", "_velocities": "velocity", "_velocity_hats": "velocity_hat"}
 

@@ -35,7 +35,7 @@ def _built(devices: tuple[tuple[int, ...], tuple[int, ...]]) -> dict[str, tf.Ope
 
 def test_a_task_waits_for_the_task_before_on_the_same_device() -> None:
     found = _built(((0,), (1,)))
-    (end,) = (operation for name, operation in found.items() if "turn_end" in name)
+    (end,) = (operation for name, operation in found.items() if "task_end" in name)
     assert [operation.name for operation in end.control_inputs] == ["task0/relu/Relu"]
     assert found["task1/relu_1/Relu"].control_inputs == [end]
     assert found["task2/relu_2/Relu"].control_inputs == [], "another device, its first task"

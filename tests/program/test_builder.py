@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.program.builder import variable_key
 from tests.program.oracle import planned
 
 X = np.abs(np.random.default_rng(0).normal(size=(8, 6, 6, 2))) + 0.5
@@ -109,7 +108,3 @@ def test_masks_repeat_after_saving_and_restoring(cluster: Any, tmp_path: pathlib
         trainer.restore(tmp_path / "state")
         trainer.replan(plans["gather"])
         assert trainer.train_on_batch(X, Y) == pytest.approx(expected, rel=1e-5)
-
-
-def test_variables_are_named_by_layer_and_name() -> None:
-    assert variable_key(12, "moving_mean") == "012/moving_mean"

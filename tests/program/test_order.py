@@ -18,7 +18,7 @@ from hetero_mtf.planning.schedule.clock_table import clock_table
 from hetero_mtf.planning.schedule.pipeline_costs import PipelineCosts
 from hetero_mtf.planning.schedule.simulator import simulate
 from hetero_mtf.program.context import PlacedStage
-from hetero_mtf.program.order import computed_again, task_order
+from hetero_mtf.program.order import recomputed_passes, task_order
 from hetero_mtf.program.passes import task_name
 from hetero_mtf.runtime import step_trace
 from tests.program import small_nets as nets
@@ -120,7 +120,7 @@ def test_what_no_step_needs_is_neither_built_nor_waited_for(cluster: Any) -> Non
 
 
 @pytest.mark.parametrize("recompute", [False, True])
-def test_forward_passes_run_once_more_where_activations_are_computed_again(
+def test_forward_passes_run_once_more_where_activations_are_recomputed_passes(
     recompute: bool, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keras.config.set_floatx("float64")
@@ -143,14 +143,14 @@ def test_what_the_simulator_says_is_computed_again_is_what_the_program_computes_
     plan = Pipe(starts, devices, ((1,),) * 3, schedule=schedule, recompute=True).plan(nets.convs(), cluster)
     stages = tuple(PlacedStage(stage, ("/cpu:0",)) for stage in plan.stages)
     context: Any = types.SimpleNamespace(stages=stages, execution=plan.execution)
-    found = computed_again(context, task_order(context, 4, True))
+    found = recomputed_passes(context, task_order(context, 4, True))
     if schedule == "synchronous":
         assert found == frozenset()
         return
     costs = PipelineCosts([1.0] * 3, [2.0] * 3, recompute=True)
     assert found == simulate(costs, clock_table(schedule, devices, 4), devices).again and (0, 0) in found and (2, 3) not in found
     context.execution = dataclasses.replace(plan.execution, recompute=False)
-    assert computed_again(context, task_order(context, 4, True)) == frozenset()
+    assert recomputed_passes(context, task_order(context, 4, True)) == frozenset()
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Collectives among processors whose slices may be unequal.
 
-Every function takes one tensor a processor and the processors' device strings, and returns one
-tensor a processor. Reductions give every processor the same bits.
+Every function takes one tensor per processor and the processors' device strings, and returns one
+tensor per processor. Reductions give bitwise equal results on all processors.
 """
 
 from hetero_mtf.mesh.collectives.choice import Collectives, all_reduce

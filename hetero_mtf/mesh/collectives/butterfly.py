@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.collectives.placement import Combine, on
+from hetero_mtf.mesh.collectives.placement import AllReduce, Combine, on
 from hetero_mtf.planning.cost.rounds import folded
-
-Inner = Callable[[Sequence[tf.Tensor], Sequence[str], Combine], list[tf.Tensor]]
 
 
 def butterfly(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine) -> list[tf.Tensor]:
@@ -24,17 +22,17 @@ def butterfly(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Com
     ----------
     tensors : (processors,) tensors of one static shape.
     devices : (processors,) device strings.
-    combine : associative and commutative function of two tensors; both partners put the lower one first, so all get the same bits.
+    combine : associative and commutative function of two tensors; both partners put the lower one first, so results are bitwise equal.
 
     Notes
     -----
-    Every processor adds for itself: the bits are the same on devices that add alike, as IEEE 754 has it.
+    Every processor adds by itself: results are bitwise equal on devices that add as IEEE 754 prescribes.
     """
     return fold(tensors, devices, combine, _doubling)
 
 
-def fold(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine, inner: Inner) -> list[tf.Tensor]:
-    """Return what `inner` gives among a power of two of processors, to which the odd ones give their tensors first.
+def fold(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine, inner: AllReduce) -> list[tf.Tensor]:
+    """Return the all-reduce of `inner` among a power of two of processors, to which the odd ones send their tensors first.
 
     Parameters
     ----------

@@ -1,24 +1,24 @@
-"""All-reduce by any method: by name, by the rules of a plan, or by default."""
+"""Choice of the method of an all-reduce: by the rules of a plan, or by default."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
-from hetero_mtf.mesh.collectives.butterfly import Inner, butterfly
+from hetero_mtf.mesh.collectives.butterfly import butterfly
 from hetero_mtf.mesh.collectives.exchange import exchange
 from hetero_mtf.mesh.collectives.halving import halving_doubling
 from hetero_mtf.mesh.collectives.nccl import nccl, nccl_lack
-from hetero_mtf.mesh.collectives.placement import Combine, elements_of
+from hetero_mtf.mesh.collectives.placement import AllReduce, Combine, elements_of
 from hetero_mtf.mesh.collectives.ring import ring
 from hetero_mtf.mesh.collectives.two_level import two_level
 from hetero_mtf.planning.layout.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
 from hetero_mtf.planning.plan.collective_rule import rule_for
 
-_METHODS: dict[str, Inner] = {
+_METHODS: dict[str, AllReduce] = {
     "ring": ring,
     "butterfly": butterfly,
     "halving_doubling": halving_doubling,
@@ -29,12 +29,12 @@ _METHODS: dict[str, Inner] = {
 
 @dataclasses.dataclass(frozen=True)
 class Collectives:
-    """How the collectives of a mesh are made.
+    """Methods of the collectives of a mesh.
 
     Parameters
     ----------
     rules : rules of the plan; empty for the defaults.
-    hosts : (processors of the mesh,) name of each one's host, which two_level needs; empty if not known.
+    hosts : (processors of the mesh,) name of each one's host, which two_level needs; empty if unknown.
     """
 
     rules: tuple[CollectiveRule, ...] = ()
@@ -53,7 +53,7 @@ class Collectives:
         Raises
         ------
         LayoutError
-            If the rule's method cannot be made among these processors.
+            If the rule's method cannot be used among these processors.
         """
         rule = rule_for(self.rules, "all_reduce", elements_of(tensors[0]) * tensors[0].dtype.size)
         return all_reduce(tensors, devices, combine, rule, [self.hosts[p] for p in members] if self.hosts else ())
@@ -66,7 +66,7 @@ def all_reduce(
     rule: CollectiveRule | None = None,
     hosts: Sequence[str] = (),
 ) -> list[tf.Tensor]:
-    """Return the combination of all tensors, on every processor, with the same bits.
+    """Return the combination of all tensors, bitwise equal on every processor.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def all_reduce(
     Raises
     ------
     LayoutError
-        If the method cannot be made among these processors.
+        If the method cannot be used among these processors.
     """
     if len(tensors) == 1 or not elements_of(tensors[0]):
         return list(tensors)
@@ -89,7 +89,7 @@ def all_reduce(
 
 def _method(
     tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine, rule: CollectiveRule | None, hosts: Sequence[str]
-) -> Callable[[Sequence[tf.Tensor], Sequence[str], Combine], list[tf.Tensor]]:
+) -> AllReduce:
     if rule is None:
         return _default(tensors, devices, combine)
     if rule.method == "ring" and rule.segments:
@@ -99,7 +99,7 @@ def _method(
         return lambda xs, on, by: ring(xs, on, by, rule.segments)
     if rule.method == "two_level":
         if len(hosts) != len(tensors):
-            fault = f"a two_level all-reduce among {len(tensors)} processors knows the hosts of {len(hosts)}"
+            fault = f"a two_level all-reduce among {len(tensors)} processors has the hosts of {len(hosts)}"
             raise LayoutError(f"{fault}; give the host of each processor, or choose another method")
         return lambda xs, on, by: two_level(xs, on, by, hosts, _METHODS[rule.leaders or "ring"])
     if rule.method not in _METHODS:
@@ -107,7 +107,7 @@ def _method(
     return _METHODS[rule.method]
 
 
-def _default(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine) -> Inner:
+def _default(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine) -> AllReduce:
     if not nccl_lack(devices, combine, tensors[0].dtype):
         return nccl
     if len(tensors) == 2:

@@ -1,4 +1,4 @@
-"""Gathering, scattering and exchanging slices, each in one round: pieces go straight from where they are to where they belong."""
+"""Gathering, scattering and exchanging slices, each in one round: pieces go directly from their owner to their destination."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hetero_mtf.mesh.collectives.placement import on
 
 
 def reduce_scatter(tensors: Sequence[tf.Tensor], devices: Sequence[str], axis: int, sizes: Sequence[int]) -> list[tf.Tensor]:
-    """Return on processor p the sum of everybody's p-th piece along `axis`; empty pieces are not sent.
+    """Return on processor p the sum of all processors' p-th pieces along `axis`; empty pieces are not sent.
 
     Parameters
     ----------
     tensors : (processors,) tensors of one static shape.
-    axis : the axis that is cut.
+    axis : the axis that is split.
     sizes : (processors,) extents of the pieces; they sum to the extent of `axis`.
     """
     pieces = [on(device, tf.split, tensor, list(sizes), axis) for tensor, device in zip(tensors, devices)]
@@ -39,7 +39,7 @@ def all_gather(tensors: Sequence[tf.Tensor], devices: Sequence[str], axis: int) 
 def all_to_all(
     tensors: Sequence[tf.Tensor], devices: Sequence[str], split_axis: int, concat_axis: int, sizes: Sequence[int]
 ) -> list[tf.Tensor]:
-    """Return on processor p everybody's p-th piece along `split_axis`, joined along `concat_axis`; empty pieces are not sent.
+    """Return on processor p all processors' p-th pieces along `split_axis`, joined along `concat_axis`; empty pieces are not sent.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ def all_to_all(
     sent = [piece for tensor, piece in zip(tensors, pieces) if tensor.shape[concat_axis] != 0]
     if not sent:
         return [piece[p] for p, piece in enumerate(pieces)]
-    whole = tensors[0].shape.as_list()
-    whole[concat_axis], whole[split_axis] = sum(tensor.shape[concat_axis] for tensor in tensors), 0
-    nothing = functools.partial(tf.zeros, whole, tensors[0].dtype)
+    empty_shape = tensors[0].shape.as_list()
+    empty_shape[concat_axis], empty_shape[split_axis] = sum(tensor.shape[concat_axis] for tensor in tensors), 0
+    nothing = functools.partial(tf.zeros, empty_shape, tensors[0].dtype)
     return [
         on(device, _concat, [piece[p] for piece in sent], concat_axis) if sizes[p] else on(device, nothing)
         for p, device in enumerate(devices)

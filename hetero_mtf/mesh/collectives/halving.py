@@ -1,4 +1,4 @@
-"""All-reduce by recursive halving, which leaves each processor one chunk of the result, and doubling, which spreads the chunks."""
+"""All-reduce by recursive halving, which leaves each processor one chunk of the result, and doubling, which distributes the chunks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def halving_doubling(tensors: Sequence[tf.Tensor], devices: Sequence[str], combi
     ----------
     tensors : (processors,) tensors of one static shape.
     devices : (processors,) device strings.
-    combine : associative and commutative function of two tensors. A chunk is combined on one processor and copied: all get the same bits.
+    combine : associative and commutative function of two tensors; each chunk is combined on one processor and copied, so results
+        are bitwise equal.
     """
     return fold(tensors, devices, combine, _among_power_of_two)
 
@@ -34,7 +35,7 @@ def _among_power_of_two(tensors: Sequence[tf.Tensor], devices: Sequence[str], co
         held, sizes = _halve(held, sizes, devices, combine, distance)
     for distance in reversed(distances):
         held = [on(device, _joined, held[p & ~distance], held[p | distance], held[p]) for p, device in enumerate(devices)]
-    return [on(device, tf.reshape, whole, shape) for whole, device in zip(held, devices)]
+    return [on(device, tf.reshape, total, shape) for total, device in zip(held, devices)]
 
 
 def _halve(

@@ -1,4 +1,4 @@
-"""All-reduce by NVIDIA's NCCL, which TensorFlow has between GPUs of one process."""
+"""All-reduce by NVIDIA's NCCL, which TensorFlow supports between GPUs of one process."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def nccl(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine)
     Raises
     ------
     LayoutError
-        If NCCL cannot serve these processors.
+        If NCCL cannot be used among these processors.
 
     Notes
     -----
-    An NCCL call hangs unless all processors make it, so every result waits for all calls: fetching one runs all.
+    An NCCL call blocks until all processors make it, so every result waits for all calls: fetching one runs all.
     """
     lack = nccl_lack(devices, combine, tensors[0].dtype)
     if lack:

@@ -1,4 +1,4 @@
-"""Puts pieces of a collective on the devices they belong to."""
+"""Placement of the operations of a collective on devices, and chunks of tensors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import tensorflow as tf
 
 Combine = Callable[[Any, Any], Any]
 """An associative and commutative function of two tensors of one shape: tf.add, tf.maximum, ..."""
+AllReduce = Callable[[Sequence[tf.Tensor], Sequence[str], Combine], list[tf.Tensor]]
+"""(tensors, devices, combine) -> the combination, once per processor."""
 
 
 def on(device: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return `function(*arguments)` made on a device."""
+    """Return `function(*arguments)`, placed on a device."""
     with tf.device(device):
         return function(*arguments)
 

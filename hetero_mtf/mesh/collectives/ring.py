@@ -38,7 +38,7 @@ def ring(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine,
 
 
 def chain(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine, first: int) -> list[tf.Tensor]:
-    """Return what a ring gives that has a single chunk: combined from processor `first` round, then copied round.
+    """Return the all-reduce of a ring with a single chunk: combined from processor `first` on round the ring, then copied round.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""All-reduce on two levels: inside each host, and between the hosts' leaders."""
+"""All-reduce on two levels: inside each host, and between the leaders of the hosts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.collectives.butterfly import Inner
-from hetero_mtf.mesh.collectives.placement import Combine, on
+from hetero_mtf.mesh.collectives.placement import AllReduce, Combine, on
 from hetero_mtf.planning.cost.rounds import hosted, tree
 
 
 def two_level(
-    tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine, hosts: Sequence[str], among_leaders: Inner
+    tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine, hosts: Sequence[str], among_leaders: AllReduce
 ) -> list[tf.Tensor]:
     """Return the combination of all tensors, on every processor; only the hosts' leaders send between hosts.
 
@@ -25,7 +24,7 @@ def two_level(
     devices : (processors,) device strings.
     combine : associative and commutative function of two tensors.
     hosts : (processors,) name of each processor's host.
-    among_leaders : all-reduce for the leaders; all processors get the same bits if the leaders do.
+    among_leaders : all-reduce for the leaders; results are bitwise equal if those of the leaders are.
     """
     held = list(tensors)
     groups = hosted(hosts)

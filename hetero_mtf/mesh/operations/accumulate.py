@@ -1,4 +1,4 @@
-"""Sums of gradients over microbatches: what is owed of them stays owed until the last is there."""
+"""Sums of gradients over microbatches: their all-reduces stay pending until the last microbatch."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.implementation import is_pending_sum
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 Tensor = Any
 
 
 def accumulate(total: Tensor, term: Tensor) -> Tensor:
-    """Return `total` + `term`; where the all-reduces of both are owed, one all-reduce of the sum is owed.
+    """Return `total` + `term`; where the all-reduces of both are pending, one all-reduce of the sum is pending.
 
-    Where another operation had a term added up over the processors already, the sum is of what is added up.
+    A term whose all-reduce was done for another operation is added as it is.
 
     Parameters
     ----------
@@ -39,11 +40,6 @@ class Accumulate(mtf.Operation):  # type: ignore[misc]
 @lower_operation.register(Accumulate)
 def _lower_accumulate(operation: Accumulate, lowering: Lowering) -> None:
     impl = lowering.mesh_impl(operation)
-    terms = [_as_far_as_reduced(lowering.tensors[tensor]) for tensor in operation.inputs]
+    lowered = [lowering.tensors[tensor] for tensor in operation.inputs]
+    terms = [term if is_pending_sum(term) else term.to_laid_out_tensor() for term in lowered]
     lowering.set_tensor_lowering(operation.outputs[0], impl.slicewise_delay_allreduce(tf.add, *terms))
-
-
-def _as_far_as_reduced(term: Any) -> Any:
-    """Return a sum that is owed no longer as what it is."""
-    owed = isinstance(term, mtf.LazyAllreduceSum) and term._reduced is None
-    return term if owed else term.to_laid_out_tensor()

@@ -1,7 +1,8 @@
-"""Convolutions and matrix products on slices: columns, rows, or whole, with any sizes."""
+"""Convolutions and matrix products on slices: column, row or replicated, with any sizes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -23,7 +24,7 @@ def convolve(
 ) -> Tensor:
     """Return the 2-D or 3-D convolution of `x` with `kernel`, [batch, *extents, output channels].
 
-    Laid-out input channels give partial sums (rows), laid-out output channels slices (columns); groups need both whole.
+    Laid-out input channels give partial sums (row), laid-out output channels slices (column); groups need both whole.
 
     Parameters
     ----------
@@ -33,22 +34,24 @@ def convolve(
     strides : (space,).
     padding : "SAME" (output extent ceil(n / stride)) or "VALID".
     dilation : (space,) distances of the taps; empty for 1.
-    groups : groups of channels that are kept apart.
+    groups : number of groups of channels.
     """
     batch, *space, channels_in = x.shape.dims
     *taps, _, channels_out = kernel.shape.dims
     output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels_out])
-    whole = [*space, *taps]
+    unsplit = [*space, *taps]
     name = f"conv{len(space)}d"
     if groups == 1 and set(dilation) <= {1}:
-        return bilinear(name, _Direct(len(space), strides, padding), x, kernel, output, whole)
+        return bilinear(name, _Direct(len(space), strides, padding), x, kernel, output, unsplit)
 
     def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         pairs = zip(tf.split(value, groups, -1), tf.split(weights, groups, -1)) if groups > 1 else [(value, weights)]
         pieces = [tf.nn.convolution(v, w, list(strides), padding, dilations=list(dilation) or None) for v, w in pairs]
         return tf.concat(pieces, -1) if groups > 1 else pieces[0]
 
-    return bilinear(name, _Derived(function), x, kernel, output, [*whole, *([channels_in, *kernel.shape.dims[-2:]] if groups > 1 else [])])
+    return bilinear(
+        name, _Derived(function), x, kernel, output, [*unsplit, *([channels_in, *kernel.shape.dims[-2:]] if groups > 1 else [])]
+    )
 
 
 def convolve_transposed(
@@ -62,8 +65,8 @@ def convolve_transposed(
     kernel : [*taps, output channels, input channels].
     extents : (space,) of the output.
     strides : (space,).
-    padding : "same" or "valid", as Keras has it.
-    output_padding : (space,) as Keras has it, or None.
+    padding : "same" or "valid", as in Keras.
+    output_padding : (space,) as in Keras, or None.
     """
     batch, *space, _ = x.shape.dims
     *taps, channels_out, _ = kernel.shape.dims
@@ -106,7 +109,7 @@ class _Direct:
 
 
 class _Derived:
-    """A function whose gradients TensorFlow derives; as it is bilinear, neither needs the value that it is the gradient of."""
+    """A bilinear function whose gradients TensorFlow derives; neither gradient needs the value of its own argument."""
 
     def __init__(self, function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> None:
         self._function = function
@@ -123,33 +126,32 @@ class _Derived:
         return tf.ensure_shape(tf.gradients(self._function(value, nothing), nothing, dy)[0], p.shapes[0])
 
 
-def bilinear(name: str, rule: Rule, x: Tensor, kernel: Tensor, output: Any, whole: Sequence[Any]) -> Tensor:
-    """Return `rule` of `x` and `kernel`: the gradient of the input goes first, those of kernels one at a time.
+def bilinear(name: str, rule: Rule, x: Tensor, kernel: Tensor, output: Any, unsplit: Sequence[Any]) -> Tensor:
+    """Return `rule` of `x` and `kernel`: the gradient of the input is computed first, those of kernels one at a time.
 
-    Each owes the sums over the dimensions that its result lacks.
+    Each is a pending sum over the laid-out dimensions that its result lacks.
 
     Parameters
     ----------
-    name : operation name.
     rule : the function and its gradients on one processor.
     x, kernel : mtf.Tensor.
     output : mtf.Shape of the result.
-    whole : dimensions that the function needs whole.
+    unsplit : dimensions that the function needs whole.
     """
     everything = {d.name: d for shape in (x.shape, kernel.shape, output) for d in shape.dims}
     lacking = lambda shape: [d for n, d in everything.items() if n not in shape.dimension_names]  # noqa: E731
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
         to_input = Local(
-            f"{name}_input_gradient", rule.input_gradient, [kernel, dy], [(x.shape, x.dtype)], summed=lacking(x.shape), whole=whole
+            f"{name}_input_gradient", rule.input_gradient, [kernel, dy], [(x.shape, x.dtype)], summed=lacking(x.shape), unsplit=unsplit
         )
         outputs = [(kernel.shape, kernel.dtype)]
         summed = lacking(kernel.shape)
-        to_kernel = Local(f"{name}_kernel_gradient", rule.kernel_gradient, [x, dy], outputs, summed=summed, whole=whole, after=to_input)
+        to_kernel = Local(f"{name}_kernel_gradient", rule.kernel_gradient, [x, dy], outputs, summed=summed, unsplit=unsplit, after=to_input)
         return [to_input.outputs[0], to_kernel.outputs[0]]
 
     summed = lacking(output)
-    operation = Local(name, rule.forward, [x, kernel], [(output, x.dtype)], summed=summed, whole=whole, gradient=gradient)
+    operation = Local(name, rule.forward, [x, kernel], [(output, x.dtype)], summed=summed, unsplit=unsplit, gradient=gradient)
     return operation.outputs[0]
 
 
@@ -185,10 +187,7 @@ def multiply_matrix(x: Tensor, kernel: Tensor) -> Tensor:
 def _rows(value: tf.Tensor, features: int) -> tf.Tensor:
     """Return `value` as a matrix whose columns are its last `features` dimensions."""
     extents = value.shape.as_list()
-    inner = 1
-    for extent in extents[len(extents) - features :]:
-        inner *= extent
-    return tf.reshape(value, [-1, inner])
+    return tf.reshape(value, [-1, math.prod(extents[len(extents) - features :])])
 
 
 def add_bias(x: Tensor, bias: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Convolution that keeps the channels apart, on slices of the channels or the batch."""
+"""Depthwise convolution, on slices of the channels or the batch."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def convolve_depthwise(
 
         return keras.ops.depthwise_conv(value, weights, tuple(strides), padding, "channels_last", tuple(dilation))
 
-    whole = [*space, *kernel.shape.dims[:2], *([channels] if multiplier.size > 1 else [])]
-    return compute("depthwise", function, [x, kernel], shape, whole=whole)
+    unsplit = [*space, *kernel.shape.dims[:2], *([channels] if multiplier.size > 1 else [])]
+    return compute("depthwise", function, [x, kernel], shape, unsplit=unsplit)

@@ -1,4 +1,4 @@
-"""Elementwise functions, bias-free and shape-keeping."""
+"""Elementwise functions, softmax and dropout; all keep the shape."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def softmax(x: Tensor, beside: Sequence[Tensor] = ()) -> Tensor:
 
     Parameters
     ----------
-    beside : tensors that the softmax is of use with only: a processor that has nothing of one of them has zeros instead, which it
-        must not read.
+    beside : tensors that the result is used with: a processor whose slice of one of them is empty gets zeros, which it must not
+        read.
     """
     last = x.shape.dims[-1:]
 
@@ -79,16 +79,16 @@ def softmax(x: Tensor, beside: Sequence[Tensor] = ()) -> Tensor:
 
     def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor | None]:
         read = [operation.outputs[0], dy, *beside]
-        return [*Local("softmax_gradient", backward, read, [(x.shape, x.dtype)], whole=last).outputs, *(None for _ in beside)]
+        return [*Local("softmax_gradient", backward, read, [(x.shape, x.dtype)], unsplit=last).outputs, *(None for _ in beside)]
 
-    return Local("softmax", forward, [x, *beside], [(x.shape, x.dtype)], whole=last, gradient=gradient).outputs[0]
+    return Local("softmax", forward, [x, *beside], [(x.shape, x.dtype)], unsplit=last, gradient=gradient).outputs[0]
 
 
 def drop(x: Tensor, rate: float, seed: tf.Tensor, shared: Sequence[Any] = ()) -> Tensor:
     """Return `x` with each element zeroed with probability `rate` and the rest scaled by 1 / (1 - rate).
 
     The mask is drawn for the whole tensor from `seed` alone and then sliced, so it is the same
-    under every layout, and the same again when the gradient draws it anew.
+    under every layout, and the gradient draws the same mask again.
 
     Parameters
     ----------

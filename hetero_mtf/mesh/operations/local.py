@@ -1,4 +1,4 @@
-"""The operation all of this project's own operations are: a TensorFlow function of each processor's slices."""
+"""Local: the operation on which this project's operations are built, a TensorFlow function of each processor's slices."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.implementation import is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 Shape = Any
@@ -19,7 +20,7 @@ Gradient = Callable[..., Sequence[Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Processor:
-    """Where a local function runs.
+    """The processor on which a local function runs.
 
     Parameters
     ----------
@@ -34,32 +35,31 @@ class Processor:
 
 
 class Local(mtf.Operation):  # type: ignore[misc]
-    """A function applied to every processor's slices, with sums over laid-out dimensions owed.
+    """A function applied to every processor's slices, with the sums over laid-out dimensions pending.
 
     Parameters
     ----------
-    name : operation name.
     function : (processor, *slices) -> slice, or a tuple of slices for several outputs.
     inputs : (inputs,) mtf.Tensor.
     outputs : (outputs,) pairs of mtf.Shape and tf.DType.
     summed : dimensions the function sums over: where one is laid out, the slices are partial sums
-        and the all-reduce is owed (lazily) to whoever reads them.
-    whole : dimensions that the function needs whole; laid out, they raise.
-    gradient : (operation, *output gradients) -> one gradient (or None) an input. None: no gradient.
+        and their all-reduce is pending until they are read.
+    unsplit : dimensions that the function needs whole; they raise if they are laid out.
+    gradient : (operation, *output gradients) -> one gradient (or None) per input. None: no gradient.
     mesh : mesh, needed where there are no inputs.
-    after : an operation that each processor is to finish first, if anybody reads its result: what is
-        sent on goes first, and is on its way while the rest is computed. On a mesh of several
-        processors such late operations run one at a time on each, so that a thread is left to what
-        other processors wait for.
-    needs : an operation whose function leaves something for this one's besides its outputs.
+    after : an operation that each processor finishes first, if its result is read: a result that is
+        sent to other processors is computed first, and sent while the rest is computed. On a mesh of
+        several processors such late operations run one at a time on each, so that a thread is free
+        for results that other processors wait for.
+    needs : an operation whose function stores values for this one's function besides its outputs.
 
     Notes
     -----
-    A processor with an empty slice on any side does no work: its outputs are zeros. Kernels of
+    A processor with an empty input or output slice computes nothing: its outputs are zeros. Kernels of
     TensorFlow raise, or even crash, on empty slices.
     """
 
-    waits_for_its_turn = True  # it computes, so it takes its processor's time
+    keeps_task_order = True  # its compute is ordered by task
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Local(mtf.Operation):  # type: ignore[misc]
         outputs: Sequence[tuple[Shape, tf.DType]],
         *,
         summed: Iterable[Any] = (),
-        whole: Iterable[Any] = (),
+        unsplit: Iterable[Any] = (),
         gradient: Gradient | None = None,
         mesh: Any = None,
         after: Local | None = None,
@@ -80,7 +80,7 @@ class Local(mtf.Operation):  # type: ignore[misc]
         self.needs = needs
         self.function = function
         self.summed = frozenset(dimension.name for dimension in summed)
-        self.whole = frozenset(dimension.name for dimension in whole)
+        self.unsplit = frozenset(dimension.name for dimension in unsplit)
         self._gradient = gradient
         self._outputs = [mtf.Tensor(self, shape, dtype, index=i) for i, (shape, dtype) in enumerate(outputs)]
 
@@ -96,7 +96,7 @@ class Local(mtf.Operation):  # type: ignore[misc]
 @lower_operation.register(Local)
 def _lower_local(operation: Local, lowering: Lowering) -> None:
     impl = lowering.mesh_impl(operation)
-    for name in operation.whole:
+    for name in operation.unsplit:
         if impl.axis_of(name) is not None:
             raise LayoutError(
                 f"operation {operation.name} needs dimension {name} whole, it lies on a mesh axis; leave it out of the layout"
@@ -107,20 +107,19 @@ def _lower_local(operation: Local, lowering: Lowering) -> None:
         slices = [pieces[pnum] for pieces in inputs]
         shapes = tuple(impl.processor_shape(tensor.shape, pnum) for tensor in operation.outputs)
         begins = tuple(impl.slice_begin(tensor.shape, pnum) for tensor in operation.outputs)
-        with tf.device(device), tf.control_dependencies(_first(operation, lowering, pnum)), lowering.turn(operation, pnum):
+        with tf.device(device), tf.control_dependencies(_first(operation, lowering, pnum)), lowering.task_gate(operation, pnum):
             results.append(_apply(operation, Processor(pnum, shapes, begins), slices))
-        lowering.made(operation, pnum, results[-1])
+        lowering.record_computed(operation, pnum, results[-1])
     lowering.operations[operation] = results
     if operation.after is not None and lowering.is_read(operation):
         lowering.last_late[operation.mesh] = [operation]
     axes = sorted({axis for name in operation.summed if (axis := impl.axis_of(name)) is not None})
     for index, tensor in enumerate(operation.outputs):
-        laid_out = impl.LaidOutTensor([result[index] for result in results])
-        lowering.set_tensor_lowering(tensor, mtf.LazyAllreduceSum(impl, laid_out, axes) if axes else laid_out)
+        lowering.set_partial_sums(tensor, impl.LaidOutTensor([result[index] for result in results]), axes)
 
 
 def _first(operation: Local, lowering: Lowering, pnum: int) -> Sequence[tf.Tensor]:
-    """Return what processor `pnum` has to finish before an operation."""
+    """Return the tensors that processor `pnum` computes before an operation."""
     if operation.after is None or not lowering.is_read(operation):
         return []
     earlier = [operation.after] if lowering.is_read(operation.after) else []
@@ -130,8 +129,7 @@ def _first(operation: Local, lowering: Lowering, pnum: int) -> Sequence[tf.Tenso
 
 
 def _apply(operation: Local, processor: Processor, slices: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-    extents = [piece.shape.as_list() for piece in slices] + list(processor.shapes)
-    if any(0 in extent for extent in extents):
+    if any(map(is_empty, slices)) or any(0 in shape for shape in processor.shapes):
         return [tf.zeros(shape, tensor.dtype) for shape, tensor in zip(processor.shapes, operation.outputs)]
     result = operation.function(processor, *slices)
     return result if isinstance(result, (tuple, list)) else [result]

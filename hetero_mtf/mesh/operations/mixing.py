@@ -1,11 +1,11 @@
 """Butterfly mixing: every processor trains its own copy of the weights, and pairs of copies are averaged after each step.
 
-Not synchronous: the copies differ, so the numbers are not those of one device. In step t processor i updates its copy by the
-gradient of its own samples' mean loss, then takes the average of its new weights and those of processor i XOR 2^(t mod k),
-each weighted by its samples, k = ceil(log2(processors)). A processor without such a partner keeps its own. After k steps what
-one processor learnt has reached all. Each processor sends its weights once a step, where an all-reduce of
-gradients sends them about twice. Slots, such as velocities, stay with their copy; batch statistics are taken over the whole
-batch as ever. Whoever reads the weights gets the average of all copies, weighted by samples.
+Not synchronous: the copies differ, so training is not numerically equivalent to one device. In step t processor i updates its copy by the
+gradient of its own samples' mean loss, then sets it to the average of its new weights and those of processor i XOR 2^(t mod k),
+each weighted by its samples, k = ceil(log2(processors)). A processor without such a partner keeps its own. After k steps the
+updates of each processor have reached all. Each processor sends its weights once per step, where an all-reduce of
+gradients sends about twice as much. Slots, such as velocities, stay with their copy; batch statistics are taken over the whole
+batch. Weights that are read are the average of all copies, weighted by samples.
 
 References
 ----------
@@ -30,7 +30,7 @@ Tensor = Any
 
 
 def rounds(processors: int) -> int:
-    """Return after how many steps everybody has been mixed with everybody: ceil(log2(processors)), at least 1.
+    """Return the number of steps after which all processors are mixed with each other: ceil(log2(processors)), at least 1.
 
     >>> [rounds(p) for p in (1, 2, 3, 4, 5, 8)]
     [1, 1, 2, 2, 3, 3]
@@ -39,7 +39,7 @@ def rounds(processors: int) -> int:
 
 
 def partner(processor: int, processors: int, phase: int) -> int | None:
-    """Return whom a processor mixes with in a phase, None if nobody.
+    """Return the partner of a processor in a phase, None if it has none.
 
     >>> [partner(i, 3, 1) for i in range(3)]
     [2, None, 0]
@@ -49,11 +49,11 @@ def partner(processor: int, processors: int, phase: int) -> int | None:
 
 
 class OwnPart(mtf.Operation):  # type: ignore[misc]
-    """Each processor's own part of a sum over the batch, times a factor of its own; the parts are not added up.
+    """Each processor's partial sum over the batch, times a factor of its own, without the all-reduce.
 
     Parameters
     ----------
-    total : a sum over a laid-out batch whose all-reduce is still owed.
+    total : a sum over a laid-out batch whose all-reduce is pending.
     factors : (processors,) factors.
     """
 
@@ -69,13 +69,13 @@ class OwnPart(mtf.Operation):  # type: ignore[misc]
 
 @lower_operation.register(OwnPart)
 def _lower_own_part(operation: OwnPart, lowering: Lowering) -> None:
-    impl, owed = lowering.mesh_impl(operation), lowering.tensors[operation.inputs[0]]
-    if not isinstance(owed, mtf.LazyAllreduceSum):
+    impl, total = lowering.mesh_impl(operation), lowering.tensors[operation.inputs[0]]
+    if not isinstance(total, mtf.LazyAllreduceSum):
         raise LayoutError(
             f"{operation.inputs[0].name} is no sum over the batch alone, so butterfly mixing cannot leave out its all-reduce; "
             "use gradient_sync=all_reduce"
         )
-    pieces = owed.laid_out_input.tensor_list
+    pieces = total.laid_out_input.tensor_list
     scaled = impl.on_processors(lambda p: pieces[p] * tf.constant(operation.factors[p], pieces[p].dtype))
     lowering.set_tensor_lowering(operation.outputs[0], scaled)
 
@@ -88,7 +88,7 @@ class Mix(mtf.Operation):  # type: ignore[misc]
     parameter : the variable, whole on every processor.
     update : the operation that updates the copies first.
     samples : (processors,) weights of the copies.
-    phase : which partners, from 0.
+    phase : number of the phase, from 0, which determines the partners.
     """
 
     def __init__(self, parameter: Parameter, update: Update, samples: Sequence[int], phase: int) -> None:

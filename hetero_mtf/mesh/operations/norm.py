@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +18,8 @@ Tensor = Any
 def normalize_batch(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
     """Return (y, mean, variance): `x` normalised by its batch's statistics, and these.
 
-    y = gamma (x - mean) / sqrt(variance + epsilon) + beta; the variance is the biased one, as Keras 3
-    has it in the moving average too. Statistics are taken over all dimensions that `gamma` lacks.
+    y = gamma (x - mean) / sqrt(variance + epsilon) + beta; the variance is the biased one, as in Keras 3,
+    also in the moving average. Statistics are taken over all dimensions that `gamma` lacks.
 
     Parameters
     ----------
@@ -32,10 +33,10 @@ def normalize_batch(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> t
 
     def gradient(operation: Local, dy: Tensor, *others: Tensor) -> Sequence[Tensor]:
         outputs = [(tensor.shape, tensor.dtype) for tensor in (x, gamma, beta)]
-        return Local("batch_norm_gradient", rule.backward, [x, gamma, dy], outputs, whole=reduced, needs=operation).outputs
+        return Local("batch_norm_gradient", rule.backward, [x, gamma, dy], outputs, unsplit=reduced, needs=operation).outputs
 
     outputs = [(tensor.shape, tensor.dtype) for tensor in (x, gamma, gamma)]
-    operation = Local("batch_norm", rule.forward, [x, gamma, beta], outputs, whole=reduced, gradient=gradient)
+    operation = Local("batch_norm", rule.forward, [x, gamma, beta], outputs, unsplit=reduced, gradient=gradient)
     y, mean, variance = operation.outputs
     return y, mean, variance
 
@@ -43,13 +44,13 @@ def normalize_batch(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> t
 def normalize_split_batch(
     x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, parts: Any, samples: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (y, mean, variance) as `normalize_batch` does, for a batch that is split over processors, unevenly or not.
+    """Return (y, mean, variance) as `normalize_batch` does, for a batch that is split over processors, in any sizes.
 
-    Each processor takes the mean m_i and the sum of squared deviations M_i of its n_i values a channel; these are gathered, and
+    Each processor computes the mean m_i and the sum of squared deviations M_i of its n_i values per channel; these are gathered, and
 
         mean = sum_i n_i m_i / n,   variance = (sum_i M_i + n_i (m_i - mean)^2) / n,   n = sum_i n_i,
 
-    which loses nothing to cancellation. The backward pass adds up two sums a channel over the processors.
+    which avoids cancellation. The backward pass adds up two sums per channel over the processors.
 
     Parameters
     ----------
@@ -73,8 +74,8 @@ def normalize_split_batch(
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
         both = [(mtf.Shape([two, *channels]), x.dtype)]
-        owed = Local("batch_norm_sums", rule.sums, [x, gamma, mean, variance, dy], both, summed=x.shape.dims[:1]).outputs[0]
-        sums = Parts(owed).outputs
+        pending = Local("batch_norm_sums", rule.sums, [x, gamma, mean, variance, dy], both, summed=x.shape.dims[:1]).outputs[0]
+        sums = Parts(pending).outputs
         inputs = [x, gamma, mean, variance, dy, *sums]
         dx = Local("batch_norm_gradient", rule.backward, inputs, [(x.shape, x.dtype)]).outputs[0]
         return [dx, *sums, None, None]
@@ -122,7 +123,7 @@ def moving_average(moving: Tensor, value: Tensor, momentum: float) -> Tensor:
 
 
 def _is_fused(x: Tensor, gamma: Tensor) -> bool:
-    """Return whether TensorFlow has a fused kernel for it."""
+    """Return whether TensorFlow has a fused kernel for this dtype and rank."""
     return x.dtype == tf.float32 and x.shape.ndims == 4 and gamma.shape.ndims == 1
 
 
@@ -189,10 +190,8 @@ class _Spread:
         self.epsilon = epsilon
         reduced = x.shape.dims[: -len(gamma.shape.dims)]
         self.axes = list(range(len(reduced)))
-        self.places = 1
-        for dimension in reduced[1:]:
-            self.places *= dimension.size
-        self.counts = [float(n * self.places) for n in samples]
+        positions = math.prod(dimension.size for dimension in reduced[1:])
+        self.counts = [float(n * positions) for n in samples]
 
     def own(self, _: Processor, x: tf.Tensor) -> tf.Tensor:
         mean = tf.reduce_mean(x, self.axes)
@@ -233,7 +232,7 @@ class _Spread:
 class _FusedSpread(_Spread):
     """The same by TensorFlow's fused kernels, one pass each: in inference form they normalise by given statistics.
 
-    The kernel that takes the backward pass's sums gives dy gamma / sqrt(variance + epsilon) along with them, which is kept for dx.
+    The kernel of the backward pass's sums returns dy gamma / sqrt(variance + epsilon) with them, which is kept for dx.
     """
 
     def __init__(self, epsilon: float, x: Tensor, gamma: Tensor, samples: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""Parts of a sum that is still owed: one all-reduce for all of them."""
+"""Parts of a sum whose all-reduce is pending: one all-reduce for all of them."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 
 class Parts(mtf.Operation):  # type: ignore[misc]
-    """The slices of a tensor along its first dimension, each a tensor of its own; what is owed of it stays owed.
+    """The slices of a tensor along its first dimension, each a tensor of its own; a pending all-reduce stays pending.
 
     Parameters
     ----------
-    whole : mtf.Tensor [parts, ...], the first dimension whole. It has no gradient.
+    tensor : mtf.Tensor [parts, ...], the first dimension whole. It has no gradient.
     """
 
-    def __init__(self, whole: Any) -> None:
-        super().__init__([whole], name=f"{whole.operation.name}_parts")
-        first, *rest = whole.shape.dims
-        self._outputs = [mtf.Tensor(self, mtf.Shape(rest), whole.dtype, index=i) for i in range(first.size)]
+    def __init__(self, tensor: Any) -> None:
+        super().__init__([tensor], name=f"{tensor.operation.name}_parts")
+        first, *rest = tensor.shape.dims
+        self._outputs = [mtf.Tensor(self, mtf.Shape(rest), tensor.dtype, index=i) for i in range(first.size)]
 
     @property
     def has_gradient(self) -> bool:
         return False
 
 
-class _OwedPart(mtf.LazyAllreduceSum):  # type: ignore[misc]
-    """One part of an owed sum: reduced when any part is asked for, together with the others.
+class _PendingPart(mtf.LazyAllreduceSum):  # type: ignore[misc]
+    """One part of a pending sum: all parts are reduced together when any of them is read.
 
     Parameters
     ----------
-    own : the part of what each processor has, not yet reduced.
+    own : this part of each processor's partial sums.
     all_reduced : () -> all parts, reduced.
-    index : which part it is.
+    index : index of the part.
     """
 
     def __init__(self, impl: Any, own: Any, mesh_axes: Any, all_reduced: Any, index: int) -> None:
@@ -58,12 +58,12 @@ def _apart(impl: Any, laid_out: Any) -> list[Any]:
 
 @lower_operation.register(Parts)
 def _lower_parts(operation: Parts, lowering: Lowering) -> None:
-    impl, whole = lowering.mesh_impl(operation), lowering.tensors[operation.inputs[0]]
-    if isinstance(whole, mtf.LazyAllreduceSum):
-        all_reduced = functools.cache(lambda: _apart(impl, whole.to_laid_out_tensor()))
-        own = _apart(impl, whole.laid_out_input)
-        parts = [_OwedPart(impl, part, whole.mesh_axes, all_reduced, index) for index, part in enumerate(own)]
+    impl, lowered = lowering.mesh_impl(operation), lowering.tensors[operation.inputs[0]]
+    if isinstance(lowered, mtf.LazyAllreduceSum):
+        all_reduced = functools.cache(lambda: _apart(impl, lowered.to_laid_out_tensor()))
+        own = _apart(impl, lowered.laid_out_input)
+        parts = [_PendingPart(impl, part, lowered.mesh_axes, all_reduced, index) for index, part in enumerate(own)]
     else:
-        parts = _apart(impl, whole.to_laid_out_tensor())
+        parts = _apart(impl, lowered.to_laid_out_tensor())
     for tensor, part in zip(operation.outputs, parts):
         lowering.set_tensor_lowering(tensor, part)

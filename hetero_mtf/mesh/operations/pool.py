@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,8 +18,8 @@ Tensor = Any
 def pool(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
     """Return the maxima or means of windows of `x`.
 
-    Ties of a maximum and padded means are TensorFlow's: the first maximum takes the gradient, padded
-    elements do not count.
+    Ties and padding are TensorFlow's: the first maximum gets the gradient, padded elements do not
+    count in a mean.
 
     Parameters
     ----------
@@ -29,20 +30,20 @@ def pool(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], pa
 
     Notes
     -----
-    TensorFlow has no 3-D kernels for float64: there the windows of height and width are taken first, those of depth after.
+    TensorFlow has no 3-D kernels for float64: there height and width are pooled first, depth after.
     """
     batch, *space, channels = x.shape.dims
     extents = [-(-n.size // s) if padding == "SAME" else -(-(n.size - k + 1) // s) for n, k, s in zip(space, window, strides)]
     output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels])
     if len(space) == 3 and x.dtype == tf.float64:
-        return compute(f"{mode}_pool", _in_two(mode, window, strides, padding, extents), [x], output, whole=space)
+        return compute(f"{mode}_pool", _in_two(mode, window, strides, padding, extents), [x], output, unsplit=space)
     rule = _Pool(mode, len(space), window, strides, padding)
 
     def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor]:
         function, inputs = (rule.max_gradient, [x, operation.outputs[0], dy]) if mode == "max" else (rule.average_gradient, [dy])
-        return Local(f"{mode}_pool_gradient", function, inputs, [(x.shape, x.dtype)], whole=space).outputs
+        return Local(f"{mode}_pool_gradient", function, inputs, [(x.shape, x.dtype)], unsplit=space).outputs
 
-    return Local(f"{mode}_pool", rule.forward, [x], [(output, x.dtype)], whole=space, gradient=gradient).outputs[0]
+    return Local(f"{mode}_pool", rule.forward, [x], [(output, x.dtype)], unsplit=space, gradient=gradient).outputs[0]
 
 
 _MAX = {2: (tf.raw_ops.MaxPool, tf.raw_ops.MaxPoolGrad), 3: (tf.raw_ops.MaxPool3D, tf.raw_ops.MaxPool3DGrad)}
@@ -71,7 +72,7 @@ class _Pool:
 def _in_two(
     mode: str, window: Sequence[int], strides: Sequence[int], padding: str, extents: Sequence[int]
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Return a 3-D pool in terms of two 2-D ones: of height and width, depth being samples, and of depth, with all positions in a row."""
+    """Return a 3-D pool as two 2-D pools: of height and width, with depth as samples, and of depth, with all positions in one row."""
     kernel = tf.nn.max_pool2d if mode == "max" else tf.nn.avg_pool2d
 
     def function(value: tf.Tensor) -> tf.Tensor:
@@ -87,9 +88,7 @@ def mean_over_space(x: Tensor) -> Tensor:
     """Return the means of `x` [batch, *space, channels] over its spatial dimensions, [batch, channels]."""
     batch, *space, channels = x.shape.dims
     axes = list(range(1, 1 + len(space)))
-    count = 1
-    for dimension in space:
-        count *= dimension.size
+    count = math.prod(dimension.size for dimension in space)
 
     def forward(_: Processor, value: tf.Tensor) -> tf.Tensor:
         return tf.reduce_mean(value, axes)
@@ -99,10 +98,10 @@ def mean_over_space(x: Tensor) -> Tensor:
         return tf.broadcast_to(tf.reshape(dy / count, narrow), p.shapes[0])
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
-        return Local("mean_over_space_gradient", backward, [dy], [(x.shape, x.dtype)], whole=space).outputs
+        return Local("mean_over_space_gradient", backward, [dy], [(x.shape, x.dtype)], unsplit=space).outputs
 
     output = mtf.Shape([batch, channels])
-    return Local("mean_over_space", forward, [x], [(output, x.dtype)], whole=space, gradient=gradient).outputs[0]
+    return Local("mean_over_space", forward, [x], [(output, x.dtype)], unsplit=space, gradient=gradient).outputs[0]
 
 
 def pad_space(x: Tensor, padding: Sequence[Sequence[int]]) -> Tensor:
@@ -123,10 +122,10 @@ def pad_space(x: Tensor, padding: Sequence[Sequence[int]]) -> Tensor:
         return tf.slice(dy, [before for before, _ in paddings], p.shapes[0])
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
-        return Local("pad_gradient", backward, [dy], [(x.shape, x.dtype)], whole=space).outputs
+        return Local("pad_gradient", backward, [dy], [(x.shape, x.dtype)], unsplit=space).outputs
 
     output = mtf.Shape([batch, *wider, channels])
-    return Local("pad", forward, [x], [(output, x.dtype)], whole=space, gradient=gradient).outputs[0]
+    return Local("pad", forward, [x], [(output, x.dtype)], unsplit=space, gradient=gradient).outputs[0]
 
 
 def repeated(size: Sequence[int]) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -166,7 +165,7 @@ def concatenate(inputs: Sequence[Tensor], dimension: Any) -> Tensor:
         return tf.split(dy, [d.size for d in last], -1)
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
-        return Local("concatenate_gradient", backward, [dy], [(x.shape, x.dtype) for x in inputs], whole=[*last, dimension]).outputs
+        return Local("concatenate_gradient", backward, [dy], [(x.shape, x.dtype) for x in inputs], unsplit=[*last, dimension]).outputs
 
-    operation = Local("concatenate", forward, inputs, [(output, inputs[0].dtype)], whole=[*last, dimension], gradient=gradient)
+    operation = Local("concatenate", forward, inputs, [(output, inputs[0].dtype)], unsplit=[*last, dimension], gradient=gradient)
     return operation.outputs[0]

@@ -1,13 +1,14 @@
-"""A tensor handed from one mesh to another: only the pieces that a processor needs are sent to it.
+"""Transfer of a tensor from one mesh to another: only the pieces that a processor needs are sent to it.
 
 Each processor of either mesh holds a box of the tensor: an interval of every dimension. The distinct boxes of the source mesh
-tile the tensor. A destination processor takes from each of them what lies in its own box, straight from a processor that holds
+tile the tensor. A destination processor takes from each of them the part in its own box, directly from a processor that holds
 it, and joins the pieces.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,23 +26,23 @@ Box = tuple[Interval, ...]
 
 
 def transfer(x: Tensor, mesh: Any, shape: Any = None) -> Tensor:
-    """Return the same values on another mesh, laid out as that mesh lays out its dimensions.
+    """Return the same values on another mesh, in the layout of that mesh.
 
     Parameters
     ----------
-    x : mtf.Tensor; what is still owed of it as a sum is added up before it is sent.
-    mesh : mtf.Mesh of the same graph; it may be the tensor's own.
+    x : mtf.Tensor; a pending all-reduce of it is done before it is sent.
+    mesh : mtf.Mesh of the same graph, possibly the tensor's own.
     shape : mtf.Shape of the same extents, which names the dimensions on `mesh`; None keeps their names.
 
     Raises
     ------
     LayoutError
-        If the extents of `shape` are others.
+        If the extents of `shape` differ.
 
     Notes
     -----
-    Its gradient is the transfer back. A piece is taken from a processor on the same TensorFlow device where one holds it, else from
-    the holder whose device has sent least so far; it goes to a device once, however many processors there need it. O(processors of the
+    Its gradient is the reverse transfer. A piece is taken from a processor on the same TensorFlow device where one holds it, else from
+    the holder whose device has sent least so far. It is sent to a device once, however many processors there need it. O(processors of the
     destination * boxes of the source).
     """
     return Transfer(x, mesh, shape).outputs[0]
@@ -98,7 +99,7 @@ def _is_empty(box: Box) -> bool:
 
 
 class _Pieces:
-    """Hands out pieces of a laid-out tensor.
+    """Pieces of a laid-out tensor, each computed once and sent to a device once.
 
     Parameters
     ----------
@@ -110,11 +111,11 @@ class _Pieces:
     def __init__(self, slices: Sequence[tf.Tensor], devices: Sequence[str], holders: Mapping[Box, Sequence[int]]) -> None:
         self.slices, self.devices, self.holders = slices, devices, holders
         self._cut: dict[tuple[int, Box], tf.Tensor] = {}
-        self._sent: dict[tuple[str, Box], int] = {}  # (device, piece) -> the processor it was taken from
+        self._sent: dict[tuple[str, Box], int] = {}  # (device, piece) -> the processor that it is taken from
         self._load = dict.fromkeys(devices, 0)  # elements that each device has sent to others
 
     def join(self, box: Box, device: str) -> tf.Tensor:
-        """Return the tensor's values in a box, made on `device`, which is the present one."""
+        """Return the tensor's values in a box, computed on `device`, which is the present one."""
         if _is_empty(box):
             return tf.zeros([end - begin for begin, end in box], self.slices[0].dtype)
         needed = {}
@@ -157,15 +158,12 @@ def _join(taken: Mapping[Box, tuple[tf.Tensor, str]]) -> tf.Tensor:
         joined = {}
         for _, group in itertools.groupby(sorted(pieces, key=lambda box: (others(box), box[axis])), key=others):
             row = list(group)
-            whole = row[0][:axis] + ((row[0][axis][0], row[-1][axis][1]),) + row[0][axis + 1 :]
-            joined[whole] = tf.concat([pieces[box] for box in row], axis) if len(row) > 1 else pieces[row[0]]
+            joined_box = row[0][:axis] + ((row[0][axis][0], row[-1][axis][1]),) + row[0][axis + 1 :]
+            joined[joined_box] = tf.concat([pieces[box] for box in row], axis) if len(row) > 1 else pieces[row[0]]
         pieces = joined
-    (whole_tensor,) = pieces.values()
-    return whole_tensor
+    (tensor,) = pieces.values()
+    return tensor
 
 
 def _elements(box: Box) -> int:
-    count = 1
-    for begin, end in box:
-        count *= end - begin
-    return count
+    return math.prod(end - begin for begin, end in box)

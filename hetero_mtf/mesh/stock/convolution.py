@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.implementation import is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 Tensor = Any
@@ -24,7 +25,7 @@ def _convolve(operation: Any, rank: int, image: Tensor, weights: Tensor) -> Tens
 
 
 def _spread(operation: Any, rank: int, shape: Sequence[int], weights: Tensor, image: Tensor) -> Tensor:
-    """Return the gradient of a convolution by an input of `shape`, which a transposed convolution is."""
+    """Return the gradient of a convolution by an input of `shape`, which is a transposed convolution."""
     options = {"strides": operation._strides, "padding": operation._padding}
     if rank == 2:
         return tf.raw_ops.Conv2DBackpropInput(input_sizes=shape, filter=weights, out_backprop=image, **options)
@@ -40,7 +41,7 @@ def _correlate(operation: Any, rank: int, image: Tensor, shape: Sequence[int], d
 
 
 def _check_space(operation: Any, lowering: Lowering, rank: int) -> None:
-    """Refuse a layout of what the window runs over."""
+    """Refuse a layout of the dimensions that the window moves over."""
     impl = lowering.mesh_impl(operation)
     for tensor in (*operation.inputs, *operation.outputs):
         dims = tensor.shape.dims
@@ -58,7 +59,7 @@ def _is_filter(operation: Any, tensor: Any) -> bool:
 
 
 def _lower(operation: Any, lowering: Lowering, rank: int, summed: Sequence[Any], local: Callable[..., Tensor]) -> None:
-    """Run `local` on every processor that has something to do, and owe the sum over `summed` dimensions.
+    """Run `local` on every processor without empty slices; the sum over `summed` dimensions is pending.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def _lower(operation: Any, lowering: Lowering, rank: int, summed: Sequence[Any],
     def work(pnum: int) -> Tensor:
         own = [pieces[pnum] for pieces in inputs]
         shape = impl.processor_shape(output.shape, pnum)
-        if 0 in shape or any(0 in piece.shape.as_list() for piece in own):
+        if 0 in shape or any(map(is_empty, own)):
             return tf.zeros(shape, output.dtype)
         flat = [piece if _is_filter(operation, t) else _flattened(piece, rank) for piece, t in zip(own, operation.inputs)]
         if _is_filter(operation, output):
@@ -81,7 +82,7 @@ def _lower(operation: Any, lowering: Lowering, rank: int, summed: Sequence[Any],
 
     result = impl.on_processors(work)
     axes = sorted({axis for dimension in summed if (axis := impl.axis_of(dimension.name)) is not None})
-    lowering.set_tensor_lowering(output, mtf.LazyAllreduceSum(impl, result, axes) if axes else result)
+    lowering.set_partial_sums(output, result, axes)
 
 
 def _flat(shape: Sequence[int], rank: int) -> list[int]:

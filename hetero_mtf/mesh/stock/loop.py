@@ -1,4 +1,4 @@
-"""While loops, whose inner operations are lowered as outer ones are."""
+"""While loops, whose inner operations are lowered by the same dispatch."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _lower_loop(operation: Any, lowering: Lowering) -> None:
             raise LayoutError(f"{fault}, variables are read once a step; make it a loop variable (leave num_loop_vars out)")
     for tensor in dict.fromkeys(tensor for inner in inside for tensor in _read_by(inner)):
         if tensor in lowering.tensors:
-            lowering.slices(tensor)  # completes what is owed outside of the loop, where others may use it too
+            lowering.slices(tensor)  # does pending all-reduces outside the loop, where other operations may use them too
     carried = len(operation.inputs)
-    owed: list[Any] = [None] * len(operation.outputs)
+    sum_axes: list[Any] = [()] * len(operation.outputs)
 
     def condition(*values: Slices) -> tf.Tensor:
         _lower_inside(operation._cond_ops, operation._cond_inputs, values, lowering)
@@ -41,17 +41,16 @@ def _lower_loop(operation: Any, lowering: Lowering) -> None:
                 following.append(lowering.slices(tensor))
                 continue
             if isinstance(lowered, mtf.LazyAllreduceSum):
-                owed[index], lowered = lowered.mesh_axes, lowered.laid_out_input
+                sum_axes[index], lowered = lowered.mesh_axes, lowered.laid_out_input
             pieces = lowered.to_laid_out_tensor().tensor_list
             following.append(impl.on_processors(lambda p, new=pieces, old=values[index]: old[p] + new[p]).tensor_list)
         return following
 
     start = [lowering.slices(tensor) for tensor in operation.inputs]
     start += [_zeros(tensor, lowering) for tensor in operation._body_outputs[carried:]]
-    ends = tf.compat.v1.while_loop(condition, body, start, back_prop=False, **operation._tf_kwargs)
-    for tensor, slices, axes in zip(operation.outputs, ends, owed):
-        laid_out = impl.LaidOutTensor(list(slices))
-        lowering.set_tensor_lowering(tensor, mtf.LazyAllreduceSum(impl, laid_out, axes) if axes else laid_out)
+    final_values = tf.compat.v1.while_loop(condition, body, start, back_prop=False, **operation._tf_kwargs)
+    for tensor, slices, axes in zip(operation.outputs, final_values, sum_axes):
+        lowering.set_partial_sums(tensor, impl.LaidOutTensor(list(slices)), axes)
 
 
 def _inner(operation: Any) -> Iterator[Any]:

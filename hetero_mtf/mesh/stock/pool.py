@@ -1,21 +1,22 @@
-"""Pooling whose windows lie side by side, as Mesh-TensorFlow has it."""
+"""Pooling with adjacent windows, as in Mesh-TensorFlow."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.implementation import UnevenMeshImpl, is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 
 @lower_operation.register(mtf.PoolOperation)
 @lower_operation.register(mtf.PoolBackPropOperation)
 def _lower_pool(operation: Any, lowering: Lowering) -> None:
-    """Pool each slice; a slice that is empty has an empty result."""
+    """Pool each slice; the pool of an empty slice is empty."""
     impl = lowering.mesh_impl(operation)
     backward = isinstance(operation, mtf.PoolBackPropOperation)
     image, pooled = operation.inputs[0].shape, (operation.inputs[1] if backward else operation.outputs[0]).shape
@@ -25,7 +26,7 @@ def _lower_pool(operation: Any, lowering: Lowering) -> None:
 
     def pool(pnum: int) -> tf.Tensor:
         own = [pieces[pnum] for pieces in inputs]
-        if any(0 in piece.shape.as_list() for piece in own):
+        if any(map(is_empty, own)):
             return tf.zeros(impl.processor_shape(output.shape, pnum), output.dtype)
         return _backward(operation, *own) if backward else _forward(operation, *own)
 
@@ -33,16 +34,16 @@ def _lower_pool(operation: Any, lowering: Lowering) -> None:
 
 
 def _check_windows(operation: Any, impl: UnevenMeshImpl, image: Any, pooled: Any) -> None:
-    """Refuse windows that would reach over the edge of a slice."""
-    for window, whole, part in zip(
+    """Refuse windows that would cross the edge of a slice."""
+    for window, dimension, pooled_dimension in zip(
         operation._ksize, image.dims[-1 - len(operation._ksize) : -1], pooled.dims[-1 - len(operation._ksize) : -1]
     ):
-        if impl.axis_of(whole.name) is None:
+        if impl.axis_of(dimension.name) is None:
             continue
-        extents = impl.sizes_of(whole)
-        if [n * window for n in impl.sizes_of(part)] != list(extents):
+        extents = impl.sizes_of(dimension)
+        if [n * window for n in impl.sizes_of(pooled_dimension)] != list(extents):
             kind = type(operation).__name__
-            fault = f"operation {operation.name} ({kind}) pools {window} along dimension {whole.name}, whose sizes are {list(extents)}"
+            fault = f"operation {operation.name} ({kind}) pools {window} along dimension {dimension.name}, whose sizes are {list(extents)}"
             raise LayoutError(f"{fault}; leave it out of the layout, or give sizes that the window divides")
 
 
@@ -55,9 +56,6 @@ def _backward(operation: Any, image: tf.Tensor, pooled: tf.Tensor, dy: tf.Tensor
     windows = operation._ksize
     spread = mtf.ops._tf_upscale(dy, -1 - len(windows), -1, operation._strides)
     if operation._pool_fn_string.startswith("AVG"):
-        count = 1
-        for window in windows:
-            count *= window
-        return spread / tf.constant(count, dtype=image.dtype)
+        return spread / tf.constant(math.prod(windows), dtype=image.dtype)
     maxima = mtf.ops._tf_upscale(pooled, -1 - len(windows), -1, operation._strides)
     return tf.cast(tf.equal(image, maxima), image.dtype) * spread

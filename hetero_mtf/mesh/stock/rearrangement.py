@@ -1,4 +1,4 @@
-"""Concat, split, stack, unstack, slice and pad: right on any slices along dimensions that are whole."""
+"""Concat, split, stack, unstack, slice and pad: correct on any slices, along dimensions that are whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
-# The attribute that holds the name, or the dimension, that each works along.
+# Operation -> its attribute with the dimension, or the name of the dimension, that it works along.
 _ALONG = {
     mtf.ConcatOperation: "_concat_dim_name",
     mtf.SplitOperation: "_split_dim",

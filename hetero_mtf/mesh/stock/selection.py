@@ -1,4 +1,4 @@
-"""One-hot vectors and the largest elements, along dimensions that may lie in unequal slices."""
+"""One-hot vectors and the largest elements, along dimensions that may be split into unequal slices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 @lower_operation.register(mtf.OneHotOperation)
 def _lower_one_hot(operation: Any, lowering: Lowering) -> None:
-    """Mark the indices that fall into each processor's part of the output dimension."""
+    """Mark the indices in each processor's part of the output dimension."""
     impl, output = lowering.mesh_impl(operation), operation.outputs[0]
     indices = lowering.slices(operation.inputs[0])
     on, off = operation._on_value, operation._off_value
@@ -30,9 +30,9 @@ def _lower_one_hot(operation: Any, lowering: Lowering) -> None:
 
 @lower_operation.register(mtf.TopKOperation)
 def _lower_top_k(operation: Any, lowering: Lowering) -> None:
-    """Take the largest of each slice, send these with their places, and take the largest of them.
+    """Take the largest elements of each slice, send them with their positions, and take the largest of these.
 
-    Equal elements keep their order: that of their places.
+    Equal elements keep the order of their positions.
     """
     impl, x = lowering.mesh_impl(operation), operation.inputs[0]
     reduced, count = operation._reduced_dim, operation._k_dim.size
@@ -51,11 +51,11 @@ def _lower_top_k(operation: Any, lowering: Lowering) -> None:
     candidates = list(zip(values.tensor_list, indices.tensor_list))
 
     def largest_of_all(pnum: int) -> tuple[tf.Tensor, tf.Tensor]:
-        found, where = _top_k(candidates[pnum][0], count)
+        largest_values, where = _top_k(candidates[pnum][0], count)
         places = tf.gather(candidates[pnum][1], where, batch_dims=x.shape.ndims - 1)
         window = impl.slice_begin(operation.outputs[0].shape, pnum)[-1], impl.processor_shape(operation.outputs[0].shape, pnum)[-1]
         begin, extent = [0] * (x.shape.ndims - 1) + [window[0]], [-1] * (x.shape.ndims - 1) + [window[1]]
-        return tf.slice(found, begin, extent), tf.slice(places, begin, extent)
+        return tf.slice(largest_values, begin, extent), tf.slice(places, begin, extent)
 
     for tensor, laid_out in zip(operation.outputs, _unzipped(impl, impl.on_processors(largest_of_all))):
         lowering.set_tensor_lowering(tensor, laid_out)

@@ -1,4 +1,4 @@
-"""Shifts along a dimension that may lie in unequal slices; halo exchanges are made of them."""
+"""Shifts along a dimension that may be split into unequal slices; halo exchanges consist of them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
-# A run of elements that come from one place: (owner, begin in its slice, length); no owner means zeros.
+# A run of elements of one slice: (owner, begin in its slice, length); no owner means zeros.
 Run = tuple[int | None, int, int]
 
 
 def runs(begin: int, length: int, offset: int, sizes: Sequence[int], wrap: bool) -> list[Run]:
-    """Return where the elements [begin, begin + length) come from when everything moves right by `offset`.
+    """Return the runs of which [begin, begin + length) consists after all elements move right by `offset`.
 
     Parameters
     ----------
     sizes : (owners,) elements of each owner, side by side.
-    wrap : whether what leaves at one end enters at the other; else zeros enter.
+    wrap : whether elements that leave at one end enter at the other; else zeros enter.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def runs(begin: int, length: int, offset: int, sizes: Sequence[int], wrap: bool)
     """
     starts = [sum(sizes[:owner]) for owner in range(len(sizes))]
     total = sum(sizes)
-    found: list[Run] = []
+    pieces: list[Run] = []
     place, end = begin, begin + length
     while place < end:
         source = place - offset
@@ -39,18 +39,18 @@ def runs(begin: int, length: int, offset: int, sizes: Sequence[int], wrap: bool)
             source %= total
         if not 0 <= source < total:
             extent = min(end - place, -source if source < 0 else end - place)
-            found.append((None, 0, extent))
+            pieces.append((None, 0, extent))
         else:
             owner = next(o for o, start in enumerate(starts) if start <= source < start + sizes[o])
             extent = min(end - place, starts[owner] + sizes[owner] - source)
-            found.append((owner, source - starts[owner], extent))
+            pieces.append((owner, source - starts[owner], extent))
         place += extent
-    return found
+    return pieces
 
 
 @lower_operation.register(mtf.ShiftOperation)
 def _lower_shift(operation: Any, lowering: Lowering) -> None:
-    """Cut what each processor's slice is made of where it lies, and join it there."""
+    """Slice the runs of each processor's new slice on their owners, and join them on the processor."""
     impl, x = lowering.mesh_impl(operation), operation.inputs[0]
     slices, place, dimension = lowering.slices(x), operation._axis, operation._dim
     axis = impl.axis_of(dimension.name)

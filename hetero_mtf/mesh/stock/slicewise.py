@@ -15,7 +15,7 @@ from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 @lower_operation.register(mtf.SlicewiseOperation)
 def _lower_slicewise(operation: Any, lowering: Lowering) -> None:
-    """Apply the function where the processor has something to compute; empty outputs are zeros."""
+    """Apply the function where any output slice has elements; empty outputs are zeros."""
     impl = lowering.mesh_impl(operation)
     for tensor in operation.inputs + operation.outputs:
         for dimension in tensor.shape.dims:
@@ -29,8 +29,8 @@ def _lower_slicewise(operation: Any, lowering: Lowering) -> None:
         if all(0 in shape for shape in shapes):
             return [tf.zeros(shape, tensor.dtype) for shape, tensor in zip(shapes, operation.outputs)]
         result = operation._tf_fn(*(pieces[pnum] for pieces in inputs))
-        made = result if isinstance(result, (tuple, list)) else [result]
-        return [piece if piece.shape.is_fully_defined() else tf.ensure_shape(piece, shape) for piece, shape in zip(made, shapes)]
+        outputs = result if isinstance(result, (tuple, list)) else [result]
+        return [piece if piece.shape.is_fully_defined() else tf.ensure_shape(piece, shape) for piece, shape in zip(outputs, shapes)]
 
     results = impl.on_processors(apply).tensor_list
     for index, tensor in enumerate(operation.outputs):
@@ -41,23 +41,23 @@ def _lower_slicewise(operation: Any, lowering: Lowering) -> None:
 def _lower_generic_gradient(operation: Any, lowering: Lowering) -> None:
     """Differentiate each processor's slices of the outputs by its slices of the inputs.
 
-    The inputs are held apart: what one of them does to another is the business of that other's own
-    operation, and a tensor that is given twice gets its gradient once. Nothing empty is differentiated, or differentiated by.
+    The inputs are treated as independent: the gradient through one input to another belongs to that input's own
+    operation, and a tensor that is given twice gets its gradient once. Empty slices have no part in it.
     """
     impl = lowering.mesh_impl(operation)
     count = len(operation.outputs)
     slices = [lowering.slices(tensor) for tensor in operation.inputs]
-    ends = count + len(operation._forward_op.outputs)
+    outputs_end = count + len(operation._forward_op.outputs)
 
     def differentiate(pnum: int) -> Sequence[tf.Tensor]:
         own = [pieces[pnum] for pieces in slices]
-        xs, outputs = own[:count], [(y, dy) for y, dy in zip(own[count:ends], own[ends:]) if not is_empty(y)]
+        xs, outputs = own[:count], [(y, dy) for y, dy in zip(own[count:outputs_end], own[outputs_end:]) if not is_empty(y)]
         first = [place for place, x in enumerate(xs) if not is_empty(x) and not any(x is other for other in xs[:place])]
         if not first or not outputs:
             return [tf.zeros(x.shape, x.dtype) for x in xs]
         sources, (ys, dys) = [xs[place] for place in first], zip(*outputs)
-        found = tf.gradients(ys, sources, dys, stop_gradients=sources, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        gradients = dict(zip(first, found))
+        source_gradients = tf.gradients(ys, sources, dys, stop_gradients=sources, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        gradients = dict(zip(first, source_gradients))
         return [gradients[place] if place in gradients else tf.zeros_like(x) for place, x in enumerate(xs)]
 
     results = impl.on_processors(differentiate).tensor_list

@@ -1,8 +1,8 @@
-"""Mesh-TensorFlow's variables as slices that are read once a step and written after that.
+"""Mesh-TensorFlow's variables as slices that are read once per step and written after that.
 
-A variable is a master, a whole TensorFlow variable that initializers and checkpoints see, and a
-slice on every processor, which training uses. Because masters are whole, initial values do not
-depend on the layout.
+A variable consists of a master, a whole TensorFlow variable that initializers and checkpoints use,
+and a slice on every processor, which training uses. Because masters are whole, initial values do
+not depend on the layout.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.implementation import UnevenMeshImpl, is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 tf1 = tf.compat.v1
 
 
 class LaidOutVariable:
-    """The slices of one variable: one snapshot a slice and step, and copies from and to the master.
+    """The slices of one variable: one snapshot per slice and step, and copies from and to the master.
 
     Parameters
     ----------
     variable : mtf.Variable.
-    impl : where its slices lie.
+    impl : implementation of the mesh that holds its slices.
     """
 
     def __init__(self, variable: Any, impl: UnevenMeshImpl) -> None:
@@ -49,9 +49,9 @@ class LaidOutVariable:
             use_resource=True,
         )
 
-    def copy_from(self, whole: tf.Tensor) -> Any:
+    def copy_from(self, full_value: tf.Tensor) -> Any:
         """Return the operation that sets the slices from a whole value."""
-        pieces = self.impl.make_slices(tf.convert_to_tensor(whole), self.variable.shape)
+        pieces = self.impl.make_slices(tf.convert_to_tensor(full_value), self.variable.shape)
         return tf.group(*(tf1.assign(piece, tf.cast(value, self.variable.slice_dtype)).op for piece, value in zip(self.slices, pieces)))
 
     def _copy_to_master(self) -> Any:
@@ -76,7 +76,7 @@ def _lower_variable(operation: Any, lowering: Lowering) -> None:
 
 @lower_operation.register(mtf.ReadVariable)
 def _lower_read(operation: Any, lowering: Lowering) -> None:
-    """Give the value of the start of the step, which is read once for all."""
+    """Set the value to that of the start of the step, which is read once for all operations."""
     _set_value(operation.outputs[0], lowering.variables[operation._var], lowering)
 
 
@@ -88,7 +88,7 @@ def _set_value(tensor: Any, variable: LaidOutVariable, lowering: Lowering) -> No
 
 @lower_operation.register(mtf.Assign)
 def _lower_assign(operation: Any, lowering: Lowering) -> None:
-    """Write every slice after all of its snapshots were taken."""
+    """Write every slice after its snapshot is taken."""
     impl = lowering.mesh_impl(operation)
     writes = []
     for variable, value in zip(operation.variables, operation.inputs):
@@ -98,7 +98,7 @@ def _lower_assign(operation: Any, lowering: Lowering) -> None:
         laid_out, pieces = lowering.variables[variable], lowering.slices(value)
         for pnum, device in enumerate(impl.devices):
             snapshot = laid_out.laid_out_tensor.tensor_list[pnum]
-            if 0 in snapshot.shape.as_list():
+            if is_empty(snapshot):
                 continue
             with tf.device(device), tf.control_dependencies([snapshot]):
                 writes.append(operation.assign_fn(variable, laid_out.slices[pnum], pieces[pnum]))

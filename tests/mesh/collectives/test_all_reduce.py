@@ -250,7 +250,7 @@ def test_the_rule_for_the_size_is_followed() -> None:
             "there is no all-reduce by 'pigeon'; choose one of ring, butterfly, halving_doubling, exchange, nccl, two_level",
         ),
         (rule_of("ring", segments=(0.5, 0.5)), "a ring of 2 segments, this all-reduce is among 3 processors; leave the segments"),
-        (rule_of("two_level"), "a two_level all-reduce among 3 processors knows the hosts of 0; give the host of each"),
+        (rule_of("two_level"), "a two_level all-reduce among 3 processors has the hosts of 0; give the host of each"),
         (rule_of("nccl"), "an all-reduce cannot be made by nccl, of .*CPU.* not all are GPUs; choose ring, butterfly or"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Words for layers that join branches."""
+"""Operations for layers that join branches."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import pool
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.program.layer_context import LayerContext
-from hetero_mtf.program.value import Value
+from hetero_mtf.program.ops.layer_context import LayerContext
+from hetero_mtf.program.ops.value import Value
 
 _MERGES: Mapping[str, Callable[..., tf.Tensor]] = {
     "add": lambda *values: functools.reduce(tf.add, values),
@@ -30,7 +30,7 @@ class MergeOps(LayerContext):
     def merge(self, inputs: Sequence[Value], name: str) -> Value:
         """Return the sum, product ("multiply"), difference, mean, maximum or minimum of values, broadcast to one shape.
 
-        Values of fewer dimensions get ones behind the batch; split values must be split alike.
+        Values of fewer dimensions get dimensions of 1 after the batch; split values must be split alike.
         """
         rank = max(len(x.tensor.shape.dims) for x in inputs)
         channels = next(x for x in inputs if x.channels.size == max(y.channels.size for y in inputs))
@@ -40,11 +40,11 @@ class MergeOps(LayerContext):
         unflat = inputs[0].unflat if inputs[0].channels.size == channels.channels.size else ()
         if name == "add" and all(t.shape == shape for t in tensors):
             return Value(functools.reduce(mtf.add, tensors), channels.sizes, features, unflat)
-        whole = shape.dims[1:-1] if channels.sizes is not None else shape.dims[1:]
-        return Value(compute(name, _MERGES[name], tensors, shape, whole=whole), channels.sizes, features, unflat)
+        unsplit = shape.dims[1:-1] if channels.sizes is not None else shape.dims[1:]
+        return Value(compute(name, _MERGES[name], tensors, shape, unsplit=unsplit), channels.sizes, features, unflat)
 
     def _of_rank(self, x: Value, rank: int, like: Value) -> Any:
-        """Return the tensor of `x` with ones behind the batch, its channels named as those of `like` where there are as many."""
+        """Return the tensor of `x` with dimensions of 1 after the batch, its channels named as those of `like` where there are as many."""
         batch, *outer, last = x.tensor.shape.dims
         ones = [mtf.Dimension(f"one{i}", 1) for i in range(rank - len(x.tensor.shape.dims))]
         space = [mtf.Dimension(f"space{i}", d.size) for i, d in enumerate([*ones, *outer])]
@@ -52,7 +52,7 @@ class MergeOps(LayerContext):
         return x.tensor if x.tensor.shape == shape else mtf.reshape(x.tensor, shape)
 
     def concatenate(self, inputs: Sequence[Value]) -> Value:
-        """Return whole values joined along the channels."""
+        """Return unsplit values joined along the channels."""
         first = inputs[0].tensor.shape.dims
         aligned = [
             x.tensor if x.tensor.shape.dims[:-1] == first[:-1] else mtf.reshape(x.tensor, mtf.Shape([*first[:-1], x.channels]))

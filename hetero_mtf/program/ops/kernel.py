@@ -1,4 +1,4 @@
-"""Words for layers with kernels."""
+"""Operations for layers with kernels."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import conv, depthwise
-from hetero_mtf.program.layer_context import LayerContext
-from hetero_mtf.program.value import Value
+from hetero_mtf.program.ops.layer_context import LayerContext
+from hetero_mtf.program.ops.value import Value
 
 
-class MixingOps(LayerContext):
+class KernelOps(LayerContext):
     """Convolutions, matrix product and bias."""
 
     def convolve(

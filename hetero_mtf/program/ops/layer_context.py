@@ -1,4 +1,4 @@
-"""The site: where one layer after another is built, with its layout, variables and dimensions."""
+"""The layer context: the layer that is being built, with its layout, variables and dimensions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.graph.records import Layer, LayerGraph
+from hetero_mtf.graph.variable_keys import variable_key
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.mixing import average
 from hetero_mtf.mesh.variables import Parameter, SliceVariables, assign
@@ -16,15 +17,14 @@ from hetero_mtf.planning.solvers.apportionment import proportional
 
 
 class LayerContext:
-    """What all words of the builder stand on.
+    """The layer that is being built, as all operations of the builder use it.
 
     Parameters
     ----------
-    graph : the network.
     stage : the plan's layouts and mesh.
     mesh : mtf.Mesh to build on.
-    variables : where the slices of the weights are held.
-    x : (inputs,) tf.Tensor (batch, ...), the batch, one a model input in the order of the input layers.
+    variables : the slices of the weights.
+    x : (inputs,) tf.Tensor (batch, ...), the batch, one per model input in the order of the input layers.
     training : whether batch statistics and dropout are in force.
     seed : seed of the dropout masks.
     step : () int32 tf.Tensor, number of the step; part of the masks' key.
@@ -32,12 +32,12 @@ class LayerContext:
 
     Attributes
     ----------
-    sizes : dimension name -> (processors,) units, of every laid-out dimension made while building.
-    axes : dimension name -> mesh axis name, likewise.
+    sizes : dimension name -> (processors,) units, of every laid-out dimension.
+    axes : dimension name -> mesh axis name, of the same dimensions.
     x : index of an input layer -> its batch.
     batch_size : samples in the batch, or in the microbatch that is built.
-    microbatch : its number, from 0; part of the masks' key.
-    renews : whether variables that no optimizer updates get their new values from this batch.
+    microbatch : number of the microbatch, from 0; part of the masks' key.
+    updates_state : whether this pass updates the variables that no optimizer updates.
     parameters : (layer index, variable name) -> Parameter.
     """
 
@@ -59,9 +59,9 @@ class LayerContext:
         self.sizes: dict[str, tuple[int, ...]] = {}
         self.axes: dict[str, str] = {}
         self.parameters: dict[tuple[int, str], Parameter] = {}
-        self._renewed: dict[tuple[int, str], Any] = {}
+        self._new_values: dict[tuple[int, str], Any] = {}
         self.batch_size = int(x[0].shape[0])
-        self.microbatch, self.renews = 0, True
+        self.microbatch, self.updates_state = 0, True
         self.x = dict(zip(graph.inputs, x))
         self._averaged: Sequence[int] = () if training else mixing
         self._layouts = {layout.layer: layout for layout in stage.layouts}
@@ -93,7 +93,7 @@ class LayerContext:
         return self.axes.get(dimension.name)
 
     def batch_dimension(self) -> Any:
-        """Return the batch dimension as the present layer's layout has it: whole, or split by its samples.
+        """Return the batch dimension in the present layer's layout: unsplit, or split by its samples.
 
         A batch of another size than the plan's is split in proportion.
         """
@@ -126,7 +126,7 @@ class LayerContext:
     def parameter(self, name: str, dimensions: Sequence[Any]) -> Any:
         """Return the snapshot of the present layer's variable `name`, laid out by its dimensions.
 
-        A layer that is called more than once has one snapshot; its later calls see it under their own dimensions.
+        A layer that is called more than once has one snapshot; later calls reshape it to their own dimensions.
         """
         key, shape = (self.graph.owner(self.index), name), mtf.Shape(list(dimensions))
         if key not in self.parameters:
@@ -136,8 +136,8 @@ class LayerContext:
             value = average(value, self._averaged, self.batch_dimension())
         return value if value.shape == shape else mtf.reshape(value, shape)
 
-    def renew(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:
-        """Give the present layer's variable `name` the value `new(old)` after the step; later calls and microbatches go on from there.
+    def set_after_step(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:
+        """Give the present layer's variable `name` the value `new(old)` after the step; later calls and microbatches start from it.
 
         Parameters
         ----------
@@ -145,33 +145,19 @@ class LayerContext:
         old : its snapshot, from `parameter`.
         new : mtf.Tensor -> mtf.Tensor of the same shape.
         """
-        if not self.renews:
+        if not self.updates_state:
             return
         key = self.graph.owner(self.index), name
-        before = self._renewed.get(key)
+        before = self._new_values.get(key)
         start = old if before is None else before if before.shape == old.shape else mtf.reshape(before, old.shape)
-        self._renewed[key] = new(start)
+        self._new_values[key] = new(start)
 
     @property
     def updates(self) -> list[Any]:
         """Operations that training must run besides the optimizer's."""
-        found = []
-        for key, value in self._renewed.items():
+        operations = []
+        for key, value in self._new_values.items():
             parameter = self.parameters[key]
             shape = parameter.value.shape
-            found.append(assign(parameter, value if value.shape == shape else mtf.reshape(value, shape)))
-        return found
-
-
-def variable_key(layer: int, name: str) -> str:
-    """Return the name under which a layer's variable is held; free of the user's layer names.
-
-    >>> variable_key(7, "kernel")
-    '007/kernel'
-    """
-    return f"{layer:03d}/{name}"
-
-
-def slot_key(variable: str, slot: str) -> str:
-    """Return the name under which an optimizer's slot of a variable is held."""
-    return f"{variable}/{slot}"
+            operations.append(assign(parameter, value if value.shape == shape else mtf.reshape(value, shape)))
+        return operations

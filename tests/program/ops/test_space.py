@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.program.value import Value
-from hetero_mtf.program.words.space import SpaceOps
+from hetero_mtf.program.ops.space import SpaceOps
+from hetero_mtf.program.ops.value import Value
 from tests.mesh.running import shape
 
 

@@ -1,4 +1,4 @@
-"""Words for the spatial dimensions: pooling, padding, flattening."""
+"""Operations for the spatial dimensions: pooling, padding, flattening."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import pool
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.program.layer_context import LayerContext
-from hetero_mtf.program.value import Value
+from hetero_mtf.program.ops.layer_context import LayerContext
+from hetero_mtf.program.ops.value import Value
 
 
 class SpaceOps(LayerContext):
@@ -41,11 +41,11 @@ class SpaceOps(LayerContext):
         """Return the maxima over all positions; equal maxima share the gradient."""
         batch, *space, channels = x.tensor.shape.dims
         axes = list(range(1, 1 + len(space)))
-        y = compute("maximum_over_space", lambda value: tf.reduce_max(value, axes), [x.tensor], mtf.Shape([batch, channels]), whole=space)
+        y = compute("maximum_over_space", lambda value: tf.reduce_max(value, axes), [x.tensor], mtf.Shape([batch, channels]), unsplit=space)
         return self._spaced(x, y, keepdims)
 
     def _spaced(self, x: Value, tensor: Any, keepdims: bool) -> Value:
-        """Return what was taken over all positions, with ones in their place if `keepdims`."""
+        """Return a reduction over all positions, with spatial dimensions of 1 if `keepdims`."""
         batch, *space, channels = x.tensor.shape.dims
         ones = [mtf.Dimension(d.name, 1) for d in space] if keepdims else []
         return dataclasses.replace(x, tensor=mtf.reshape(tensor, mtf.Shape([batch, *ones, channels])) if ones else tensor, logits=None)
@@ -68,14 +68,14 @@ class SpaceOps(LayerContext):
 
         Parameters
         ----------
-        size : (space,) whole factors.
+        size : (space,) integer factors.
         interpolation : "nearest", or in two dimensions "bilinear".
         """
         batch, *space, channels = x.tensor.shape.dims
         extents = [d.size * n for d, n in zip(space, size)]
         shape = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels])
         function = pool.repeated(size) if interpolation == "nearest" else pool.resized(extents, interpolation)
-        return dataclasses.replace(x, tensor=compute("enlarge", function, [x.tensor], shape, whole=space), logits=None)
+        return dataclasses.replace(x, tensor=compute("enlarge", function, [x.tensor], shape, unsplit=space), logits=None)
 
     def permute(self, x: Value, dims: Sequence[int]) -> Value:
         """Return `x` with its dimensions in the order `dims`, the batch being 0; a split channel dimension stays the last."""
@@ -85,12 +85,12 @@ class SpaceOps(LayerContext):
         *outer, last = self.layer.output_shape
         own = channels if dims[-1] == len(dims) else mtf.Dimension(f"layer{self.index}", last)
         shape = mtf.Shape([batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)), own])
-        whole = [*x.tensor.shape.dims[1:-1], *([] if own == channels else [channels])]
-        y = compute("permute", lambda value: tf.transpose(value, order), [x.tensor], shape, whole=whole)
+        unsplit = [*x.tensor.shape.dims[1:-1], *([] if own == channels else [channels])]
+        y = compute("permute", lambda value: tf.transpose(value, order), [x.tensor], shape, unsplit=unsplit)
         return Value(y, x.sizes)
 
     def flatten(self, x: Value) -> Value:
-        """Return `x` with all dimensions but the batch made one; a split value keeps them apart."""
+        """Return `x` with all dimensions but the batch joined; a split value keeps them."""
         dimensions = x.tensor.shape.dims
         if len(dimensions) <= 2 or x.features > 1:
             return dataclasses.replace(x, logits=None)
@@ -100,7 +100,7 @@ class SpaceOps(LayerContext):
         return Value(mtf.reshape(x.tensor, mtf.Shape([dimensions[0], flat])), unflat=tuple(d.size for d in dimensions[1:]))
 
 
-def _check_apart(x: Value, word: str, keeps: bool) -> None:
+def _check_apart(x: Value, operation: str, keeps: bool) -> None:
     """Raise if a split value would lose the order of its channels."""
     if x.features > 1 or (x.sizes is not None and not keeps):
-        raise LayoutError(f"{word} moves the channels of an input that is split {list(x.sizes or ())}; give the layer whole channels")
+        raise LayoutError(f"{operation} moves the channels of an input that is split {list(x.sizes or ())}; give the layer whole channels")

@@ -1,4 +1,4 @@
-"""Words for normalisation."""
+"""Operations for batch normalisation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import norm
-from hetero_mtf.program.layer_context import LayerContext
-from hetero_mtf.program.value import Value
+from hetero_mtf.program.ops.layer_context import LayerContext
+from hetero_mtf.program.ops.value import Value
 
 
 class NormOps(LayerContext):
@@ -27,11 +27,11 @@ class NormOps(LayerContext):
             return dataclasses.replace(x, tensor=y, logits=None)
         y, *statistics = self._by_own_statistics(x, scale, offset, epsilon)
         for name, old, new in zip(("moving_mean", "moving_variance"), moving, statistics):
-            self.renew(name, old, functools.partial(norm.moving_average, value=new, momentum=momentum))
+            self.set_after_step(name, old, functools.partial(norm.moving_average, value=new, momentum=momentum))
         return dataclasses.replace(x, tensor=y, logits=None)
 
     def _by_own_statistics(self, x: Value, scale: Any, offset: Any, epsilon: float) -> tuple[Any, Any, Any]:
-        """Return `x` normalised by the statistics of the whole batch, wherever its samples are, and these."""
+        """Return `x` normalised by the statistics of the whole batch, in any layout of its samples, and these."""
         axis = self.axis_of(x.batch)
         if axis is None:
             return norm.normalize_batch(x.tensor, scale, offset, epsilon)

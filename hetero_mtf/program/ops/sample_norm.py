@@ -1,4 +1,4 @@
-"""Words for normalisation of each sample by its own statistics."""
+"""Operations for normalisation of each sample by its own statistics."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.program.layer_context import LayerContext
-from hetero_mtf.program.value import Value
+from hetero_mtf.program.ops.layer_context import LayerContext
+from hetero_mtf.program.ops.value import Value
 
 
 class SampleNormOps(LayerContext):
@@ -41,7 +41,7 @@ class SampleNormOps(LayerContext):
         dimensions = x.tensor.shape.dims
         scales = [self.parameter(variable.name, dimensions[-count:]) for variable in self.layer.variables]
         return dataclasses.replace(
-            x, tensor=compute(name, function, [x.tensor, *scales], x.tensor.shape, whole=dimensions[1:]), logits=None
+            x, tensor=compute(name, function, [x.tensor, *scales], x.tensor.shape, unsplit=dimensions[1:]), logits=None
         )
 
 

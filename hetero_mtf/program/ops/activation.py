@@ -1,4 +1,4 @@
-"""Words for elementwise functions and softmax."""
+"""Operations for elementwise functions, softmax and dropout."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from hetero_mtf.mesh.operations import elementwise
-from hetero_mtf.program.value import Value
-from hetero_mtf.program.words.general import GeneralOps
+from hetero_mtf.program.ops.general import GeneralOps
+from hetero_mtf.program.ops.value import Value
 
 
 class ActivationOps(GeneralOps):
@@ -27,11 +27,11 @@ class ActivationOps(GeneralOps):
         """Return max(x, 0) with Keras's optional ceiling, slope below the threshold, and threshold."""
         if max_value is None and not negative_slope and not threshold:
             return dataclasses.replace(x, tensor=elementwise.activate(x.tensor, "relu"), logits=None)
-        # Keras's own, also where the slope jumps
+        # Keras's own function, also at its kinks
         return self.activate_by(x, "relu", negative_slope=negative_slope, max_value=max_value, threshold=threshold)
 
     def activate_by(self, x: Value, name: str, **options: float | None) -> Value:
-        """Return the function `name` of `keras.activations` with its options, each element for itself."""
+        """Return the function `name` of `keras.activations` with its options, elementwise."""
 
         def function(value: tf.Tensor) -> tf.Tensor:
             import keras
@@ -49,7 +49,7 @@ class ActivationOps(GeneralOps):
 
         Parameters
         ----------
-        noise_shape : (1 + rank,) extents of the mask, the batch's first; 1 where it is shared, None for the extent of `x`.
+        noise_shape : (1 + rank,) extents of the mask, that of the batch first; 1 where it is shared, None for the extent of `x`.
         """
         if not self.training or not rate:
             return x
@@ -58,6 +58,6 @@ class ActivationOps(GeneralOps):
         mask_seed = tf.stack([tf.constant(key, tf.int32), self.step])
         dimensions = x.tensor.shape.dims
         noise = list(noise_shape or [None]) + [None] * (0 if noise_shape else len(dimensions) - 1)
-        noise += [noise[-1]] * (len(dimensions) - len(noise))  # the dimensions that a split Flatten keeps apart
+        noise += [noise[-1]] * (len(dimensions) - len(noise))  # the dimensions that a split Flatten keeps
         shared = [dimension for dimension, n in zip(dimensions, noise) if n == 1]
         return dataclasses.replace(x, tensor=elementwise.drop(x.tensor, rate, mask_seed, shared), logits=None)

@@ -1,4 +1,4 @@
-"""A tensor on its way through the network, and how it lies on the mesh."""
+"""The output of a layer, with its layout on the mesh."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Value:
     Parameters
     ----------
     tensor : mtf.Tensor [batch, ..., channels].
-    sizes : (processors,) units of each processor of the last dimension; None where it is whole.
-    features : how many last dimensions Flatten made one; they stay apart while split.
-    unflat : for a whole flattened value, the shape it had before Flatten.
-    logits : for the output of a last activation, what went into it, and its name.
+    sizes : (processors,) units of each processor of the last dimension; None where it is unsplit.
+    features : number of last dimensions that Flatten joins; they are kept while split.
+    unflat : for an unsplit flattened value, its shape before Flatten.
+    logits : for the output of an activation, its input and its name.
     """
 
     tensor: Any
@@ -37,5 +37,5 @@ class Value:
 
     @property
     def feature_dims(self) -> list[Any]:
-        """The dimensions that make up the channels: one, or more behind a split Flatten."""
+        """The dimensions of the channels: one, or more after a split Flatten."""
         return list(self.tensor.shape.dims[-self.features :])

@@ -1,4 +1,4 @@
-"""The general words: any TensorFlow function of values and variables, for layers that have no word of their own."""
+"""General operations: any TensorFlow function of values and variables, for layers without an operation of their own."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import elementwise
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.program.layer_context import LayerContext
-from hetero_mtf.program.value import Value
+from hetero_mtf.program.ops.layer_context import LayerContext
+from hetero_mtf.program.ops.value import Value
 
 
 class GeneralOps(LayerContext):
     """Functions whose gradients TensorFlow derives on each processor."""
 
     def elementwise(self, x: Value, function: Callable[[tf.Tensor], tf.Tensor]) -> Value:
-        """Return a function of `x` that takes each element for itself; any layout.
+        """Return an elementwise function of `x`; any layout.
 
         Parameters
         ----------
-        function : tf.Tensor -> tf.Tensor of the same shape and dtype, made of differentiable TensorFlow operations.
+        function : tf.Tensor -> tf.Tensor of the same shape and dtype, composed of differentiable TensorFlow operations.
         """
         return dataclasses.replace(x, tensor=elementwise.elementwise(x.tensor, self._operation_name, function), logits=None)
 
     def compute(self, function: Callable[..., tf.Tensor], inputs: Sequence[Value], variables: Sequence[str] = ()) -> Value:
         """Return a function of `inputs` and variables, in the shape of the layer's output.
 
-        On each processor the function gets the samples and, in a "split" layer, the channels that lie there; so it must take every
-        sample for itself, and in a "split" layer every channel too. The gradients of the variables are summed over processors.
+        On each processor the function gets its samples and, in a "split" layer, its channels. So it must be independent for each
+        sample, and in a "split" layer for each channel too. The gradients of the variables are summed over processors.
 
         Parameters
         ----------
-        function : (*inputs, *variables) -> tf.Tensor, all tf.Tensor with the batch first, made of differentiable TensorFlow operations.
+        function : (*inputs, *variables) -> tf.Tensor, all tf.Tensor with the batch first, composed of differentiable TensorFlow operations.
         inputs : values with as many channels as the output, in a "split" layer.
-        variables : names of the layer's variables; their dimensions stand for the last ones of the first input, as in NumPy broadcasting.
+        variables : names of the layer's variables; their dimensions are the last ones of the first input, as in NumPy broadcasting.
         """
         first = inputs[0]
         shape = first.tensor.shape if first.features > 1 else self._output_shape(first)
         tensors = [first.tensor, *(self._channels_as(x, first) for x in inputs[1:]), *(self._variable(name, first) for name in variables)]
         split = [] if first.sizes is None else [first.channels.name]
-        whole = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*split, first.batch.name)}
-        y = compute(self._operation_name, function, tensors, shape, whole=whole.values())
+        unsplit = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*split, first.batch.name)}
+        y = compute(self._operation_name, function, tensors, shape, unsplit=unsplit.values())
         return Value(y, first.sizes, first.features, first.unflat if shape == first.tensor.shape else ())
 
     @property

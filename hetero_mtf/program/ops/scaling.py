@@ -1,4 +1,4 @@
-"""Words for scaling and shifting by numbers that no optimizer moves."""
+"""Operations for scaling and shifting by numbers that no optimizer updates."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.program.layer_context import LayerContext
-from hetero_mtf.program.value import Value
+from hetero_mtf.program.ops.layer_context import LayerContext
+from hetero_mtf.program.ops.value import Value
 
 
 class ScalingOps(LayerContext):
     """Rescaling and normalisation by fixed numbers."""
 
     def rescale(self, x: Value, scale: float | Sequence[float], offset: float | Sequence[float]) -> Value:
-        """Return `x * scale + offset`, by one number or one a channel."""
+        """Return `x * scale + offset`, by one number or one per channel."""
         factors, shifts = (self._per_channel(x, value) for value in (scale, offset))
         tensors = [x.tensor, *(t for t in (factors, shifts) if t is not None)]
 
         def function(value: tf.Tensor, *numbers: tf.Tensor) -> tf.Tensor:
-            found = iter(numbers)
-            factor = tf.constant(scale, value.dtype) if factors is None else next(found)
-            return value * factor + (tf.constant(offset, value.dtype) if shifts is None else next(found))
+            remaining = iter(numbers)
+            factor = tf.constant(scale, value.dtype) if factors is None else next(remaining)
+            return value * factor + (tf.constant(offset, value.dtype) if shifts is None else next(remaining))
 
         return dataclasses.replace(x, tensor=compute("rescale", function, tensors, x.tensor.shape), logits=None)
 

@@ -1,0 +1,1 @@
+"""Operations by which layers are built in Mesh-TensorFlow, one family per file."""

@@ -252,7 +252,7 @@ def chain_problem(stages: GroupStages, device_groups: DeviceGroups, wish: Pipeli
         microbatches=stages.microbatches,
         schedule=wish.schedule,
         shares=(device_groups.replicas,) * len(groups) if device_groups.replicas else (),
-        integer_weights=tuple(len(group) > 1 and any(_splits_batch(found[group, at][0]) for at in first_of) for group in groups),
+        replicated_weights=tuple(len(group) > 1 and any(_splits_batch(found[group, at][0]) for at in first_of) for group in groups),
         replicas=max(len(device_groups.replicas), 1),
     )
 
@@ -304,7 +304,7 @@ def _allocated(problem: ChainProblem, wish: PipelineOptions) -> Allocated:
         return allocate(problem, wish.allocator, stages=stages, seed=wish.seed, time_limit_s=limit_s, progress=progress)
 
     found = with_stages(wish.stages)
-    if wish.stages is None and len(found.allocation.cuts) < 2:
+    if wish.stages is None and len(found.allocation.boundaries) < 2:
         found = with_stages(2)
     if wish.on_allocated is not None:
         wish.on_allocated(problem, found)

@@ -135,7 +135,7 @@ def minimise_maximum(
     t_d decreases, this takes the smallest of all values that can be taken; any other sizes take as many, so their largest is no
     smaller, and what the least sizes cost nobody can avoid. With a remainder this is done for every device that can take it. Exact
     in O(devices * units) to tabulate and to choose, the second times the devices where there is a remainder. A tie goes to the
-    earlier device. Tables with measurement noise are made non-decreasing by `non_decreasing` first.
+    earlier device. `scipy.optimize.isotonic_regression` makes tables with measurement noise non-decreasing.
 
     Examples
     --------
@@ -172,35 +172,6 @@ def _dealt(tables: np.ndarray, units: int, least: Sequence[int], most: Sequence[
             sizes[d] += multiple * (count + alike)
             left -= alike
     return float(tables[np.arange(len(sizes)), sizes].max()), tuple(sizes)
-
-
-def non_decreasing(seconds: Sequence[float]) -> tuple[float, ...]:
-    """Return the nearest table that never decreases.
-
-    Minimises sum_i (out_i - seconds_i)^2 subject to out_i <= out_{i+1} (isotonic regression).
-
-    Parameters
-    ----------
-    seconds : (points,) measured seconds in order of the units.
-
-    Notes
-    -----
-    Pool adjacent violators: neighbours that fall are replaced by their mean, so that one slow sample does not raise every
-    larger size as a running maximum would. Exact, O(points).
-
-    Examples
-    --------
-    >>> non_decreasing([1.0, 3.0, 2.0, 4.0])
-    (1.0, 2.5, 2.5, 4.0)
-    """
-    pools: list[tuple[float, int]] = []
-    for value in seconds:
-        mean, count = float(value), 1
-        while pools and pools[-1][0] > mean:
-            other, weight = pools.pop()
-            mean, count = (mean * count + other * weight) / (count + weight), count + weight
-        pools.append((mean, count))
-    return tuple(mean for mean, count in pools for _ in range(count))
 
 
 def equal_sizes(units: int, devices: int) -> Apportionment:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import os
 import pathlib
 import sys
@@ -63,7 +64,7 @@ def measure(question: BatchCase) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(question.batch, *model.input_shape[1:])).astype("float32"), rng.integers(0, 10, question.batch)
     settings = {"optimizer": optimizer, "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
-    count, weights = len(question.shares), sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+    count, weights = len(question.shares), sum(math.prod(variable.shape) for variable in model.trainable_variables)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(hm.Cluster.emulate(question.shares))
         runs = Baselines("resnet18", weights, question.shares, question.batch, question.torch_python).start(stack)

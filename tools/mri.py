@@ -4,7 +4,7 @@
 A cohort is drawn (tools/make_cohort.py: a stand-in, no patient's scans), the devices are measured once, and 3D-ResAttNet-18 with few
 filters is trained by the plan of strategy layers and on the faster device alone, with several seeds; then once more with the diagnoses
 shuffled, which must teach it nothing. (Strategy auto may take the faster device alone for so narrow a network.) Each network
-is judged on the participants held out, and beside linear models of voxels. Every step is a command that can be typed by hand, and is
+is judged on the participants held out, and beside linear models of voxels. Every step is a command that can be run by hand, and is
 shown; all that is made is in runs/mri, report.md among it.
 
     python tools/mri.py [--folder runs/mri] [--subjects 200] [--seeds 3] [--epochs 15]
@@ -86,7 +86,7 @@ class Demonstration:
 
 
 def demonstrate(shown: Demonstration) -> str:
-    """Return the report; all of it is made anew but a cohort that is there already.
+    """Return the report; all of it is recomputed except a cohort that exists already.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def report(shown: Demonstration, runs: Sequence[dict[str, Any]], linear: Sequenc
     suffix = {"true": "", "permuted": ", diagnoses shuffled"}
     rows += [[case["model"] + suffix[case["labels"]], str(case["seed"]), *scored(case), ""] for case in linear]
     plans = {strategy: Plan.load(shown.plan(strategy)) for strategy in (SPLIT, "single")}
-    steps = [f"{WORDS[name]} ({made.strategy}) {1e3 * made.predicted.step_s:.0f} ms" for name, made in plans.items() if made.predicted]
+    steps = [f"{WORDS[name]} ({plan.strategy}) {1e3 * plan.predicted.step_s:.0f} ms" for name, plan in plans.items() if plan.predicted]
     lines = [
         f"# {shown.subjects} subjects, 3D-ResAttNet-18 on {shown.cluster}",
         "",
@@ -205,16 +205,16 @@ def report(shown: Demonstration, runs: Sequence[dict[str, Any]], linear: Sequenc
 @click.option("--width", default=8, help="Filters of the network's first stage.")
 @click.option("--seeds", default=3, help="Seeds to train with.")
 @click.option("--epochs", default=15, help="Epochs of each training.")
-@click.option("--batch", default=4, help="Volumes a step.")
+@click.option("--batch", default=4, help="Volumes per step.")
 @click.option("--learning-rate", default=0.002, help="Of Adam, at the start; it falls by a cosine.")
 @click.option("--cluster", default="emulate:1.0,0.5", help="The unequal devices.")
 def main(**options: Any) -> None:
     """Run the demonstration, and print and save its report."""
     shown = Demonstration(**options)
     shown.folder.mkdir(parents=True, exist_ok=True)
-    found = demonstrate(shown)
-    (shown.folder / "report.md").write_text(found + "\n", encoding="utf-8")
-    click.echo(f"\n{found}\n\nsaved {shown.folder / 'report.md'}")
+    text = demonstrate(shown)
+    (shown.folder / "report.md").write_text(text + "\n", encoding="utf-8")
+    click.echo(f"\n{text}\n\nsaved {shown.folder / 'report.md'}")
 
 
 if __name__ == "__main__":

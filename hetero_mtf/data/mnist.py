@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import pathlib
 import struct
 import zlib
@@ -115,7 +116,7 @@ def _read(file: BinaryIO, path: pathlib.Path, dimensions: int) -> Array:
     magic, *shape = struct.unpack(f">{1 + dimensions}I", header)
     if magic != expected:
         raise DataError(f"{path} is not the IDX file of its name: expected magic number {expected}, found {magic}; {REMEDY}")
-    length = int(np.prod(shape, dtype=object))
+    length = math.prod(shape)
     body = _at_most(file, length + 1)
     if len(body) != length or not length:
         length_text = f"more than {length}" if len(body) > length else str(len(body))

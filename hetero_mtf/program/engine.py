@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -185,7 +186,7 @@ class Engine:
     def _slice(self, handle: tf.Tensor, rank: int) -> tuple[str, tuple[int, ...]]:
         """Return the device of a handle and the shape of its slice, with the dimensions flattened that Keras flattens."""
         extents = [int(d.size) for d in handle.op.get_attr("shape").dim]
-        flat = int(np.prod(extents[: len(extents) - rank + 1], dtype=np.int64))
+        flat = math.prod(extents[: len(extents) - rank + 1])
         device = tf.DeviceSpec.from_string(handle.op.device)
         name = next(d.name for d in self._devices if tf.DeviceSpec.from_string(d.tf_device) == device)
         return name, (flat, *extents[len(extents) - rank + 1 :]) if rank else ()

@@ -47,7 +47,7 @@ def grouped(problem: ChainProblem, rng: np.random.Generator) -> ChainProblem:
     groups = (*problem.groups, *more)
     seconds = np.array([*problem.seconds, *together])
     whole = tuple(bool(rng.random() < 0.5) for _ in groups)
-    return dataclasses.replace(problem, seconds=seconds, groups=groups, shares=tuple(shares), integer_weights=whole)
+    return dataclasses.replace(problem, seconds=seconds, groups=groups, shares=tuple(shares), replicated_weights=whole)
 
 
 def allocations(problem: ChainProblem) -> Iterator[Allocation]:
@@ -57,11 +57,11 @@ def allocations(problem: ChainProblem) -> Iterator[Allocation]:
         for chosen in itertools.permutations(groups, stages):
             devices = [d for g in chosen for d in problem.groups[g]]
             if len(set(devices)) == len(devices):
-                for cuts in itertools.combinations(range(1, problem.blocks), stages - 1):
-                    yield Allocation((0, *cuts), chosen)
+                for boundaries in itertools.combinations(range(1, problem.blocks), stages - 1):
+                    yield Allocation((0, *boundaries), chosen)
 
 
 def least(problem: ChainProblem, stages: int | None = None) -> float:
     """Return the least J of all allocations that fit; infinite if none does."""
-    fitting = (a for a in allocations(problem) if stages in (None, len(a.cuts)) and not problem.shortfall_bytes(a))
+    fitting = (a for a in allocations(problem) if stages in (None, len(a.boundaries)) and not problem.shortfall_bytes(a))
     return min((problem.value(a) for a in fitting), default=math.inf)

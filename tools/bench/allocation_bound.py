@@ -40,21 +40,21 @@ def bounded(index: int, kind: str) -> dict[str, Any]:
     bound = dual_bound(problem, None, REACHED * best)
     cpu_s = time.process_time() - cpu_s
     size = {"blocks": problem.blocks, "devices": problem.devices, "microbatches": problem.microbatches}
-    found = {"optimum_s": best, "fluid": fluid_bound(problem) / best, "bound": bound / best, "cpu_s": cpu_s}
-    return {"index": BOUND_TO_BIND * index, "kind": kind, **size, **found}
+    figures = {"optimum_s": best, "fluid": fluid_bound(problem) / best, "bound": bound / best, "cpu_s": cpu_s}
+    return {"index": BOUND_TO_BIND * index, "kind": kind, **size, **figures}
 
 
-def row(kind: str, found: list[dict[str, Any]]) -> list[str]:
+def row(kind: str, records: list[dict[str, Any]]) -> list[str]:
     """Return the row of some chains."""
-    cells = [kind, str(len(found))]
+    cells = [kind, str(len(records))]
     for name in ("fluid", "bound"):
-        cells += [f"{statistics.median(e[name] for e in found):.3f}", f"{min(e[name] for e in found):.3f}"]
-    return [*cells, f"{statistics.median(e['cpu_s'] for e in found):.1f}", f"{max(e['cpu_s'] for e in found):.1f}"]
+        cells += [f"{statistics.median(e[name] for e in records):.3f}", f"{min(e[name] for e in records):.3f}"]
+    return [*cells, f"{statistics.median(e['cpu_s'] for e in records):.1f}", f"{max(e['cpu_s'] for e in records):.1f}"]
 
 
-def verdict(found: list[dict[str, Any]]) -> str:
+def verdict(records: list[dict[str, Any]]) -> str:
     """Return what of the claim holds."""
-    median, above = statistics.median(e["bound"] for e in found), [e["index"] for e in found if e["bound"] > 1 + 1e-9]
+    median, above = statistics.median(e["bound"] for e in records), [e["index"] for e in records if e["bound"] > 1 + 1e-9]
     holds = "holds" if median >= WANTED and not above else "does NOT hold"
     return f"median bound / optimum {median:.3f} (at least {WANTED:g}), above the optimum: {above or 'never'}: the claim {holds}"
 
@@ -64,10 +64,10 @@ def verdict(found: list[dict[str, Any]]) -> str:
 @click.option("--json", "path", help="File to write the figures to.")
 def main(instances: int, path: str | None) -> None:
     """Compare the lower bound with the optimum on drawn chains whose memory binds."""
-    found = {kind: [bounded(index, kind) for index in range(instances)] for kind in KINDS}
-    click.echo(markdown(COLUMNS, [row(kind, each) for kind, each in found.items()]))
-    click.echo("\n" + verdict(found["operations"]))
-    record(path, " ".join(["python", *sys.argv]), {"chains": [entry for each in found.values() for entry in each]})
+    records = {kind: [bounded(index, kind) for index in range(instances)] for kind in KINDS}
+    click.echo(markdown(COLUMNS, [row(kind, each) for kind, each in records.items()]))
+    click.echo("\n" + verdict(records["operations"]))
+    record(path, " ".join(["python", *sys.argv]), {"chains": [entry for each in records.values() for entry in each]})
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Efficiency: each of five networks on emulated devices; every device alone and the plan that auto takes are open side by side and take
 turns, and a figure is the median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of
-device d alone. What is missing to 1 is work beyond the ideal, sending and waiting: predicted, and measured by tracing steps.
+device d alone. What is missing to 1 is compute beyond the ideal, communication and idle time: predicted, and measured by tracing steps.
 
 Comparison: six convolutions of 64 to 512 filters with pools, 32x32 images, a dense layer of 256; PyTorch's DistributedDataParallel over
 gloo, where a Python with torch is named, and tf.distribute.MultiWorkerMirroredStrategy, with equal batches on the same cores under the
@@ -46,7 +46,7 @@ class AutoCase:
     ----------
     network : key in `NETWORKS`.
     shares : (devices,) share of a core of each.
-    batch : samples a step.
+    batch : samples per step.
     pace : how long to measure.
     equal : what equal splits of this project take part: EQUAL, EQUAL_FILTERS or both.
     compared : whether equal batches of other libraries take part.
@@ -113,34 +113,34 @@ def _conclusions(times: dict[str, Any], predicted: Any, devices: list[str]) -> d
 def efficiency_table(cases: list[dict[str, Any]]) -> str:
     """Return a row a network: times, efficiency, what is lost where, and the parts of a step of each device."""
     rows = []
-    for found in cases:
-        alone = [f"{1e3 * entry['measured_s']:.0f}" for name, entry in found["times"].items() if name.startswith("alone")]
-        seconds = [found["ideal_s"], found["predicted_s"], found["times"]["auto"]["measured_s"]]
+    for case in cases:
+        alone = [f"{1e3 * entry['measured_s']:.0f}" for name, entry in case["times"].items() if name.startswith("alone")]
+        seconds = [case["ideal_s"], case["predicted_s"], case["times"]["auto"]["measured_s"]]
         rows.append(
             [
-                f"{NETWORKS[found['network']].title}, batch {found['batch']}",
+                f"{NETWORKS[case['network']].title}, batch {case['batch']}",
                 " / ".join(alone),
                 *(f"{1e3 * value:.0f}" for value in seconds),
-                found["automatic"],
-                f"{found['efficiency']:.2f}",
-                " / ".join(f"{100 * found['lost'][name]:.0f} %" for name in PARTS),
-                parts_text(found["predicted_parts"]),
-                parts_text(found["measured_parts"]),
+                case["automatic"],
+                f"{case['efficiency']:.2f}",
+                " / ".join(f"{100 * case['lost'][name]:.0f} %" for name in PARTS),
+                parts_text(case["predicted_parts"]),
+                parts_text(case["measured_parts"]),
             ]
         )
     columns = ["network", "each alone ms", "ideal ms", "predicted ms", "auto ms", "auto takes", f"efficiency ({EFFICIENCY:.2f})"]
-    return markdown([*columns, "lost: work / sending / waiting", "predicted parts ms", "measured parts ms"], rows)
+    return markdown([*columns, "lost: compute / communication / idle", "predicted parts ms", "measured parts ms"], rows)
 
 
-def comparison_table(found: dict[str, Any]) -> str:
-    """Return a row an arrangement: milliseconds a step, and how many times as fast auto's plan is."""
-    step_s = found["times"]["auto"]["measured_s"]
-    seconds = {name: entry["measured_s"] for name, entry in found["times"].items()}
+def comparison_table(case: dict[str, Any]) -> str:
+    """Return a row an arrangement: milliseconds per step, and how many times as fast auto's plan is."""
+    step_s = case["times"]["auto"]["measured_s"]
+    seconds = {name: entry["measured_s"] for name, entry in case["times"].items()}
     rows = []
-    for name, value in {**seconds, "auto, predicted": found["predicted_s"], "ideal": found["ideal_s"]}.items():
+    for name, value in {**seconds, "auto, predicted": case["predicted_s"], "ideal": case["ideal_s"]}.items():
         wanted = f" ({TIMES_AS_FAST})" if name in (MIRRORED, DDP) else ""
         rows.append([name, f"{1e3 * value:.0f}", f"{value / step_s:.2f}{wanted}"])
-    return markdown(["arrangement", "ms a step", "auto is x times as fast (wanted)"], rows)
+    return markdown(["arrangement", "ms/step", "auto is x times as fast (wanted)"], rows)
 
 
 def _shares(text: str) -> list[float]:
@@ -151,7 +151,7 @@ def _shares(text: str) -> list[float]:
 @click.option("--part", type=click.Choice(["all", "efficiency", "comparison"]), default="all", show_default=True, help="What to measure.")
 @click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
-@click.option("--batch", type=click.IntRange(1), help="Samples a step, for efficiency.  [default: as each network is usually trained]")
+@click.option("--batch", type=click.IntRange(1), help="Samples per step, for efficiency.  [default: as each network is usually trained]")
 @click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
@@ -169,19 +169,19 @@ def main(
     path: str | None,
 ) -> None:
     """Measure, and print the tables."""
-    pace, found = Pace(rounds, steps, budget), dict[str, Any]()
+    pace, document = Pace(rounds, steps, budget), dict[str, Any]()
     command = " ".join(["python", *sys.argv])
     if part != "comparison":
         cases: list[dict[str, Any]] = []
         for network in models or FIVE:
             cases.append(run(AutoCase(network, _shares(shares), batch or NETWORKS[network].usual, pace)))
-            record(path, command, found | {"efficiency": cases})
+            record(path, command, document | {"efficiency": cases})
         print(efficiency_table(cases))
-        print("\nParts are busy+sending+waiting of each device; what is lost is a part of the step and sums to 1 - efficiency.\n")
-        found["efficiency"] = cases
+        print("\nParts are compute+communication+idle of each device; what is lost is a part of the step and sums to 1 - efficiency.\n")
+        document["efficiency"] = cases
     if part != "efficiency":
         compared = run(AutoCase(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, (EQUAL,), True, torch_python))
-        record(path, command, found | {"comparison": compared})
+        record(path, command, document | {"comparison": compared})
         print(comparison_table(compared))
         print(f"\nauto takes {compared['automatic']}; efficiency {compared['efficiency']:.2f}.")
         if torch_python is None:

@@ -56,7 +56,7 @@ def held(cluster_text: str, mode: str) -> dict[str, Any]:
     sizes = [int(size) for size in rng.permutation(np.arange(1, LARGEST + 1))[:MANY]]
     model = small_net()
     settings = {"optimizer": keras.optimizers.Adam(), "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
-    found: dict[str, Any] = {"cluster": cluster_text, "mode": mode}
+    figures: dict[str, Any] = {"cluster": cluster_text, "mode": mode}
     with hm.Cluster.parse(cluster_text) as cluster:
         plan = hm.Plan.filters(model, [2, 1], cluster, LARGEST)
         with hm.Trainer(model, plan, cluster, **settings) as trainer:
@@ -65,8 +65,8 @@ def held(cluster_text: str, mode: str) -> dict[str, Any]:
                 for _ in range(2):
                     trainer.train_on_batch(x, y) if mode == "train" else trainer.predict(x, batch_size=size)
                 if number in (FEW, MANY):
-                    found[f"nodes_{number}"], found[f"mb_{number}"] = trainer.nodes, resident_mb(cluster)
-    return {**found, "ratio": found[f"mb_{MANY}"] / found[f"mb_{FEW}"]}
+                    figures[f"nodes_{number}"], figures[f"mb_{number}"] = trainer.nodes, resident_mb(cluster)
+    return {**figures, "ratio": figures[f"mb_{MANY}"] / figures[f"mb_{FEW}"]}
 
 
 def held_apart(cluster_text: str, mode: str) -> dict[str, Any]:

@@ -54,11 +54,11 @@ def measure(cluster: Any, tensor_bytes: int, windows: Any) -> dict[str, float]:
     try:
         with graph.as_default():
             values, setup = _values([device.tf_device for device in cluster.devices], tensor_bytes, container.name)
-            ends = {method: _chain(values, [device.tf_device for device in cluster.devices], method, chained) for method in METHODS}
+            reductions = {method: _chain(values, [device.tf_device for device in cluster.devices], method, chained) for method in METHODS}
         with cluster.session(graph) as session:
             session.run(setup)
-            runs = {method: functools.partial(_repeat, session.make_callable(operations)) for method, operations in ends.items()}
-            return {method: found.seconds / chained for method, found in windows.measure(runs).items()}
+            runs = {method: functools.partial(_repeat, session.make_callable(operations)) for method, operations in reductions.items()}
+            return {method: window.seconds / chained for method, window in windows.measure(runs).items()}
     finally:
         container.release()
 
@@ -123,11 +123,11 @@ def rows(predicted: dict[int, dict[str, float]], measured: dict[int, dict[str, f
     """Return a row a size: predicted and measured milliseconds of each method, and the cheapest."""
     from hetero_mtf.units import bytes_text
 
-    made = []
+    table = []
     for size in SIZES:
         times = [f"{1e3 * predicted[size][m]:.3g} / {1e3 * measured[size][m]:.3g}" for m in METHODS]
-        made.append([bytes_text(size), *times, *(min(METHODS, key=found[size].__getitem__) for found in (predicted, measured))])
-    return made
+        table.append([bytes_text(size), *times, *(min(METHODS, key=seconds[size].__getitem__) for seconds in (predicted, measured))])
+    return table
 
 
 @click.command(help=__doc__)
@@ -136,12 +136,11 @@ def rows(predicted: dict[int, dict[str, float]], measured: dict[int, dict[str, f
 @click.option("--json", "path", help="File to write the figures to.")
 def main(shares: str, count: int, path: str | None) -> None:
     """Measure links and all-reduces, and print the tables."""
-    from measured import markdown, record
-
     import hetero_mtf as hm
     from hetero_mtf.calibration.windows import Windows
     from hetero_mtf.planning.cost.all_reduce import priced
     from hetero_mtf.planning.layout.records import CollectiveRule
+    from tools.bench.comparison.measured import markdown, record
 
     windows = Windows(WINDOW_S, count)
     with hm.Cluster.emulate([float(share) for share in shares.split(",")]) as cluster:

@@ -3,11 +3,11 @@
 Chains of 10 to 60 blocks on 2 to 10 unequal devices (`tools.generated.chains`): activations shrink and weights grow,
 speeds are 1:1 to 1:10, links unequal, and in a third memory binds: the optimum without a limit does not fit. The exact optimum is
 computed apart and never shown to the genetic allocator. J is what both minimise: the sum of all stages and transfers, and M - 1
-times the largest, M microbatches. Before polish is what evolved; after it the cuts are the best for the order found. A cut that
+times the largest, M microbatches. The local search makes the boundaries optimal for the order of groups that evolved. A partition that
 does not fit into memory counts as such. At most 2 s of CPU time each.
 
 Then chains of 60 to 430 single operations on 3 to 8 devices of speeds up to 1:30, where transfers take as long as stages and vary
-by orders of magnitude from cut to cut: at most 5 s of CPU time each. Their indices begin at 0; the allocator was adjusted on those
+by orders of magnitude between boundaries: at most 5 s of CPU time each. Their indices begin at 0; the allocator was adjusted on those
 from 10,000 on. Last, a chain of 1,000 blocks on 128 devices (at most 60 s), with its gap to a lower bound.
 
     python tools/bench/genetic.py [--instances 201] [--operations 45] [--large/--no-large] [--json genetic.json]
@@ -38,9 +38,9 @@ BOUND_TO_BIND = 3  # one chain in so many has memory that binds
 NEAR, FAR, PART = 0.01, 0.05, 0.95
 LIMIT_S, OPERATIONS_LIMIT_S, LARGE_LIMIT_S = 2.0, 5.0, 60.0
 DEVICES = ((2, 4), (5, 7), (8, 10))
-COLUMNS = ["devices", "memory", "chains", "within 1 %: before polish", "after", "worst: before", "after"]
+COLUMNS = ["devices", "memory", "chains", "within 1 %: before local search", "after", "worst: before", "after"]
 COLUMNS += ["proportional: median", "not fitting", "equal: median", "not fitting", "genetic, s: median", "most", "exact, s: median", "most"]
-LARGE_COLUMNS = ["blocks", "devices", "J, s: before polish", "after", "lower bound", "gap", "proportional", "equal", "s (at most)"]
+LARGE_COLUMNS = ["blocks", "devices", "J, s: before local search", "after", "lower bound", "gap", "proportional", "equal", "s (at most)"]
 
 
 def chain(index: int, operations: bool = False) -> ChainProblem:
@@ -58,22 +58,22 @@ def chain(index: int, operations: bool = False) -> ChainProblem:
     return chain(index + 3000, operations)
 
 
-def over(problem: ChainProblem, cut: Allocation, best_s: float) -> float | None:
+def over(problem: ChainProblem, allocation: Allocation, best_s: float) -> float | None:
     """Return by what part an allocation is above the optimum; None if it does not fit."""
-    return None if problem.shortfall_bytes(cut) else problem.value(cut) / best_s - 1
+    return None if problem.shortfall_bytes(allocation) else problem.value(allocation) / best_s - 1
 
 
 def compared(index: int, operations: bool = False) -> dict[str, Any]:
     """Return how far each allocator is above the optimum of a chain, and what it took."""
     problem = chain(index, operations)
     cpu_s, wall_s = time.process_time(), time.perf_counter()
-    found = genetic_allocation(problem, seed=0)
+    evolved = genetic_allocation(problem, seed=0)
     genetic_s, genetic_wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
     cpu_s = time.process_time()
     exact = exact_allocation(problem)
     exact_s = time.process_time() - cpu_s
     equal, proportional = over(problem, equal_partition(problem), exact.value), over(problem, proportional_partition(problem), exact.value)
-    fits = not found.broken and not problem.shortfall_bytes(found.allocation)
+    fits = not evolved.broken and not problem.shortfall_bytes(evolved.allocation)
     return {
         "index": index,
         "blocks": problem.blocks,
@@ -81,52 +81,54 @@ def compared(index: int, operations: bool = False) -> dict[str, Any]:
         "microbatches": problem.microbatches,
         "binds": index % BOUND_TO_BIND == 0,
         "optimum_s": exact.value,
-        "before": found.value_before_local_search / exact.value - 1 if fits else None,
-        "after": found.value / exact.value - 1 if fits else None,
+        "before": evolved.value_before_local_search / exact.value - 1 if fits else None,
+        "after": evolved.value / exact.value - 1 if fits else None,
         "equal": equal,
         "proportional": proportional,
-        "generations": found.generations,
+        "generations": evolved.generations,
         "genetic_cpu_s": genetic_s,
         "genetic_wall_s": genetic_wall_s,
         "exact_cpu_s": exact_s,
     }
 
 
-def row(devices: str, memory: str, found: list[dict[str, Any]]) -> list[str]:
+def row(devices: str, memory: str, records: list[dict[str, Any]]) -> list[str]:
     """Return the row of some chains."""
-    cells = [devices, memory, str(len(found))]
-    ways = ("before", "after")
-    cells += [f"{sum(entry[way] is not None and entry[way] <= NEAR for entry in found) / len(found):.1%}" for way in ways]
-    cells += ["none fits" if any(e[way] is None for e in found) else f"{max(e[way] for e in found):.2%}" for way in ways]
-    for cut in ("proportional", "equal"):
-        fitting = [entry[cut] for entry in found if entry[cut] is not None]
-        cells += [f"{statistics.median(fitting):.0%}" if fitting else "-", str(len(found) - len(fitting))]
-    for way in ("genetic_cpu_s", "exact_cpu_s"):
-        cells += [f"{statistics.median(e[way] for e in found):.2f}", f"{max(e[way] for e in found):.2f}"]
+    cells = [devices, memory, str(len(records))]
+    keys = ("before", "after")
+    cells += [f"{sum(entry[name] is not None and entry[name] <= NEAR for entry in records) / len(records):.1%}" for name in keys]
+    cells += ["none fits" if any(e[name] is None for e in records) else f"{max(e[name] for e in records):.2%}" for name in keys]
+    for name in ("proportional", "equal"):
+        fitting = [entry[name] for entry in records if entry[name] is not None]
+        cells += [f"{statistics.median(fitting):.0%}" if fitting else "-", str(len(records) - len(fitting))]
+    for name in ("genetic_cpu_s", "exact_cpu_s"):
+        cells += [f"{statistics.median(e[name] for e in records):.2f}", f"{max(e[name] for e in records):.2f}"]
     return cells
 
 
-def rows(found: list[dict[str, Any]]) -> list[list[str]]:
+def rows(records: list[dict[str, Any]]) -> list[list[str]]:
     """Return the rows of the table: by number of devices and memory, and all."""
-    made = []
+    table = []
     for least, most in DEVICES:
         for binds in (False, True):
-            here = [entry for entry in found if least <= entry["devices"] <= most and entry["binds"] == binds]
-            made += [row(f"{least}-{most}", "binds" if binds else "free", here)] if here else []
-    return [*made, row("all", "all", found)]
+            here = [entry for entry in records if least <= entry["devices"] <= most and entry["binds"] == binds]
+            table += [row(f"{least}-{most}", "binds" if binds else "free", here)] if here else []
+    return [*table, row("all", "all", records)]
 
 
-def verdicts(found: list[dict[str, Any]], limit_s: float = LIMIT_S) -> list[str]:
+def verdicts(records: list[dict[str, Any]], limit_s: float = LIMIT_S) -> list[str]:
     """Return what of the claim holds."""
     said = []
-    for way, name in (("before", "before polish"), ("after", "after polish")):
-        near = sum(e[way] is not None and e[way] <= NEAR for e in found) / len(found)
-        far = all(e[way] is not None and e[way] <= FAR for e in found)
-        said.append(f"{name}: within 1 % on {near:.1%} (at least 95 %), within 5 % on {'all' if far else 'NOT ALL'}")
-    above = [e["index"] for e in found for cut in ("equal", "proportional") if e[cut] is not None and e["before"] > e[cut] + 1e-9]
-    said.append(f"above the equal or the proportional cut: {above or 'never'}")
-    most = max(found, key=lambda e: float(e["genetic_cpu_s"]))
-    said.append(f"most seconds: {most['genetic_cpu_s']:.2f} CPU, {max(e['genetic_wall_s'] for e in found):.2f} wall (at most {limit_s:g})")
+    for key, title in (("before", "before local search"), ("after", "after local search")):
+        near = sum(e[key] is not None and e[key] <= NEAR for e in records) / len(records)
+        far = all(e[key] is not None and e[key] <= FAR for e in records)
+        said.append(f"{title}: within 1 % on {near:.1%} (at least 95 %), within 5 % on {'all' if far else 'NOT ALL'}")
+    above = [e["index"] for e in records for key in ("equal", "proportional") if e[key] is not None and e["before"] > e[key] + 1e-9]
+    said.append(f"above the equal or the proportional partition: {above or 'never'}")
+    most = max(records, key=lambda e: float(e["genetic_cpu_s"]))
+    said.append(
+        f"most seconds: {most['genetic_cpu_s']:.2f} CPU, {max(e['genetic_wall_s'] for e in records):.2f} wall (at most {limit_s:g})"
+    )
     return said
 
 
@@ -134,30 +136,30 @@ def large(blocks: int = 1000, devices: int = 128, microbatches: int = 256) -> di
     """Return what the genetic allocator makes of a large chain, and its gap to the lower bound."""
     problem = drawn_chain(0, blocks, devices, microbatches)
     cpu_s, wall_s = time.process_time(), time.perf_counter()
-    found = allocate(problem, "genetic", seed=0)
+    allocated = allocate(problem, "genetic", seed=0)
     cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
     return {
         "blocks": blocks,
         "devices": devices,
         "microbatches": microbatches,
-        "value_before_local_search": found.value_before_local_search,
-        "value": found.value,
-        "bound": found.bound,
-        "gap": found.gap,
+        "value_before_local_search": allocated.value_before_local_search,
+        "value": allocated.value,
+        "bound": allocated.bound,
+        "gap": allocated.gap,
         "proportional": problem.value(proportional_partition(problem)),
         "equal": problem.value(equal_partition(problem)),
         "cpu_s": cpu_s,
         "wall_s": wall_s,
-        "generations": len(found.history),
+        "generations": len(allocated.history),
     }
 
 
-def large_row(found: dict[str, Any]) -> list[str]:
+def large_row(case: dict[str, Any]) -> list[str]:
     """Return the row of a large chain."""
-    figures = [f"{found[name]:.3f}" for name in ("value_before_local_search", "value", "bound")]
-    cuts = [f"{found[name]:.3f}" for name in ("proportional", "equal")]
-    taken = f"{found['cpu_s']:.0f} CPU, {found['wall_s']:.0f} wall ({LARGE_LIMIT_S:.0f})"
-    return [str(found["blocks"]), str(found["devices"]), *figures, f"{found['gap']:.1%}", *cuts, taken]
+    figures = [f"{case[name]:.3f}" for name in ("value_before_local_search", "value", "bound")]
+    partitions = [f"{case[name]:.3f}" for name in ("proportional", "equal")]
+    taken = f"{case['cpu_s']:.0f} CPU, {case['wall_s']:.0f} wall ({LARGE_LIMIT_S:.0f})"
+    return [str(case["blocks"]), str(case["devices"]), *figures, f"{case['gap']:.1%}", *partitions, taken]
 
 
 @click.command(help=__doc__)
@@ -169,9 +171,9 @@ def main(instances: int, operations: int, with_large: bool, path: str | None) ->
     """Compare the genetic allocator with the optimum on drawn chains."""
     document: dict[str, Any] = {}
     for name, count, limit_s in (("chains", instances, LIMIT_S), ("operations", operations, OPERATIONS_LIMIT_S)):
-        document[name] = found = [compared(index, name == "operations") for index in range(count)]
-        if found:
-            click.echo(f"{name}:\n\n{markdown(COLUMNS, rows(found))}\n\n" + "\n".join(verdicts(found, limit_s)) + "\n")
+        document[name] = records = [compared(index, name == "operations") for index in range(count)]
+        if records:
+            click.echo(f"{name}:\n\n{markdown(COLUMNS, rows(records))}\n\n" + "\n".join(verdicts(records, limit_s)) + "\n")
     if with_large:
         document["large"] = large()
         click.echo(markdown(LARGE_COLUMNS, [large_row(document["large"])]))

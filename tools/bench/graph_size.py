@@ -65,10 +65,10 @@ def pipelined(model: Any, name: str, groups: list[list[int]], split: str) -> dic
 def main(path: str | None) -> None:
     """Build each network once under each plan, take two steps, and print what they took."""
     import keras
-    from measured import markdown, record
 
     import hetero_mtf as hm
     from models.residual import residual
+    from tools.bench.comparison.measured import markdown, record
 
     plain = residual(50)
     resnet = keras.applications.ResNet50(weights=None, input_shape=(32, 32, 3), classes=10, classifier_activation=None)

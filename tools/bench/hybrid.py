@@ -35,7 +35,7 @@ class HybridCase:
     Parameters
     ----------
     shares : (devices,) share of a core of each.
-    batch : samples a step.
+    batch : samples per step.
     rounds, steps : rounds that count, and steps of each arrangement in one.
     budget_s : seconds for the calibration.
     """
@@ -95,20 +95,20 @@ def _joined(numbers: tuple[int, ...]) -> list[str]:
     return [":".join(str(n) for n in numbers)] if numbers else []
 
 
-def rows(found: dict[str, Any]) -> list[list[Any]]:
+def rows(figures: dict[str, Any]) -> list[list[Any]]:
     """Return a row an arrangement: milliseconds predicted and measured, and how many times as fast the hybrid is."""
-    seconds, predicted = found["seconds"], found["predicted_s"]
+    seconds, predicted = figures["seconds"], figures["predicted_s"]
     table = []
-    for name, value in [*seconds.items(), ("ideal", found["ideal_s"])]:
+    for name, value in [*seconds.items(), ("ideal", figures["ideal_s"])]:
         guess = f"{1e3 * predicted[name]:.0f}" if name in predicted else "-"
         wanted = " (above 1)" if name in ("batch", "filters") else ""
-        table.append([name, guess, f"{1e3 * value:.0f}", f"{found['ideal_s'] / value:.2f}", f"{value / seconds['hybrid']:.2f}{wanted}"])
+        table.append([name, guess, f"{1e3 * value:.0f}", f"{figures['ideal_s'] / value:.2f}", f"{value / seconds['hybrid']:.2f}{wanted}"])
     return table
 
 
 @click.command(help=__doc__)
 @click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
-@click.option("--batch", default=64, show_default=True, help="Samples a step.")
+@click.option("--batch", default=64, show_default=True, help="Samples per step.")
 @click.option("--size", default=64, show_default=True, help="Height and width of an image, pixels.")
 @click.option("--hidden", default=4096, show_default=True, help="Units of each hidden dense layer.")
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
@@ -117,17 +117,16 @@ def rows(found: dict[str, Any]) -> list[list[Any]]:
 @click.option("--json", "path", help="File to write the figures to.")
 def main(shares: str, batch: int, size: int, hidden: int, rounds: int, steps: int, budget: float, path: str | None) -> None:
     """Run the comparison and print its table."""
-    from measured import markdown, record
-
     from models.alexnet import alexnet
+    from tools.bench.comparison.measured import markdown, record
 
     question = HybridCase([float(s) for s in shares.split(",")], batch, rounds, steps, budget)
-    found = measure(alexnet(size, hidden=hidden), question)
-    print(markdown(["arrangement", "predicted ms", "measured ms", "efficiency", "hybrid is x times as fast"], rows(found)))
-    print(f"\n{found['weights']} weights, batch {batch}; auto takes {found['automatic']}.")
-    for name, layouts in found["layouts"].items():
+    figures = measure(alexnet(size, hidden=hidden), question)
+    print(markdown(["arrangement", "predicted ms", "measured ms", "efficiency", "hybrid is x times as fast"], rows(figures)))
+    print(f"\n{figures['weights']} weights, batch {batch}; auto takes {figures['automatic']}.")
+    for name, layouts in figures["layouts"].items():
         print(f"{name}: {', '.join(f'{layer} {layout}' for layer, layout in layouts.items())}")
-    record(path, " ".join(["python", *sys.argv]), found)
+    record(path, " ".join(["python", *sys.argv]), figures)
 
 
 if __name__ == "__main__":

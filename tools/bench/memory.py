@@ -2,7 +2,7 @@
 
 Every network trains a few steps on emulated devices, in workers of its own for each strategy. Measured is the high-water mark of a worker's
 resident memory (VmHWM) after them, less what it was when the worker had connected, before there was a graph. Predicted is what
-`planning.memory` reckons from the network's structure and the plan: nothing is calibrated, and time does not matter.
+computed by `planning.memory` from the network's structure and the plan: nothing is calibrated, and time does not matter.
 
     python tools/bench/memory.py [--shares 1.0,0.5] [--network vgg11 --network ...] [--strategy single ...] [--steps 4]
 
@@ -35,7 +35,7 @@ class MemoryCase:
     Parameters
     ----------
     make : returns the keras.Model.
-    batch : samples a step.
+    batch : samples per step.
     """
 
     make: Callable[[], Any]
@@ -91,7 +91,7 @@ def measure(network: MemoryCase, strategy: str, shares: list[float], steps: int)
         connect(cluster)
         processes = cluster._backend.process_ids()
         before = [peak_bytes(process) for process in processes]
-        plan = typed(model, strategy, shares, cluster, batch)
+        plan = manual_plan(model, strategy, shares, cluster, batch)
         with hm.Trainer(model, plan, cluster, **settings) as trainer:
             for _ in range(steps):
                 trainer.train_on_batch(x, y)
@@ -115,7 +115,7 @@ def connect(cluster: Any) -> None:
         session.run(sums)
 
 
-def typed(model: Any, strategy: str, shares: list[float], cluster: Any, batch: int) -> Any:
+def manual_plan(model: Any, strategy: str, shares: list[float], cluster: Any, batch: int) -> Any:
     """Return the plan of a strategy with the devices' shares."""
     import hetero_mtf as hm
 
@@ -133,10 +133,10 @@ def predict(graph: Any, plan: Any, cluster: Any) -> tuple[int, ...]:
     return stage_memory_bytes(profile, plan.stages[0])
 
 
-def rows(found: list[dict[str, Any]]) -> list[list[Any]]:
+def rows(cases: list[dict[str, Any]]) -> list[list[Any]]:
     """Return a row a device: megabytes predicted and measured, and by how much the prediction is off."""
     table = []
-    for case in found:
+    for case in cases:
         for part in case["devices"]:
             guess, real = part["predicted_bytes"], part["measured_bytes"]
             counts = "yes" if real >= CLAIMED_FROM else ""
@@ -162,28 +162,28 @@ def rows(found: list[dict[str, Any]]) -> list[list[Any]]:
 @click.option("--json", "path", help="File to write the figures to.")
 def main(shares: str, chosen: tuple[str, ...], strategies: tuple[str, ...], steps: int, path: str | None) -> None:
     """Run the comparison and print its table."""
-    from measured import markdown, record
+    from tools.bench.comparison.measured import markdown, record
 
-    found = []
+    cases = []
     for name, network in networks().items():
         if chosen and not name.startswith(chosen):
             continue
         for strategy in strategies:
             parts = measure(network, strategy, [float(s) for s in shares.split(",")], steps)
-            found.append({"network": name, "strategy": strategy, "devices": parts})
-            record(path, " ".join(["python", *sys.argv]), {"cases": found})
+            cases.append({"network": name, "strategy": strategy, "devices": parts})
+            record(path, " ".join(["python", *sys.argv]), {"cases": cases})
     columns = ["network", "strategy", "device", "predicted MB", "measured MB", "above 500 MB", "predicted is off by"]
-    print(markdown(columns, rows(found)))
-    errors = off(found)
+    print(markdown(columns, rows(cases)))
+    errors = relative_errors(cases)
     if errors:
         print(
             f"\n{len(errors)} devices above 500 MB: off by {np.median(errors):.0%} in the median, {max(errors):.0%} at most (20 % claimed)."
         )
 
 
-def off(found: list[dict[str, Any]]) -> list[float]:
+def relative_errors(cases: list[dict[str, Any]]) -> list[float]:
     """Return by how much predictions are off where the claim holds, as fractions of what was measured."""
-    parts = [part for case in found for part in case["devices"] if part["measured_bytes"] >= CLAIMED_FROM]
+    parts = [part for case in cases for part in case["devices"] if part["measured_bytes"] >= CLAIMED_FROM]
     return [abs(part["predicted_bytes"] / part["measured_bytes"] - 1) for part in parts]
 
 

@@ -50,8 +50,9 @@ def trained(devices: int, gradient_sync: str, epochs: int, seed: int, data: tupl
 @click.option("--json", "path", help="File to write the figures to.")
 def main(epochs: int, path: str | None) -> None:
     """Train each way from each seed and print the accuracies."""
-    from measured import markdown, record
     from sklearn.datasets import load_digits
+
+    from tools.bench.comparison.measured import markdown, record
 
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(labels))
@@ -59,8 +60,8 @@ def main(epochs: int, path: str | None) -> None:
     data = (x[:1437], y[:1437], x[1437:], y[1437:])
     rows, results = [], []
     for devices, gradient_sync in ((2, "all_reduce"), *((count, "butterfly_mixing") for count in SHARES)):
-        found = [trained(devices, gradient_sync, epochs, seed, data) for seed in range(3)]
-        losses, accuracies = zip(*found)
+        scores = [trained(devices, gradient_sync, epochs, seed, data) for seed in range(3)]
+        losses, accuracies = zip(*scores)
         results.append({"devices": devices, "gradient_sync": gradient_sync, "losses": losses, "accuracies": accuracies})
         each = ", ".join(f"{accuracy:.4f}" for accuracy in accuracies)
         rows.append([devices, gradient_sync, float(np.mean(losses)), f"{np.mean(accuracies):.4f}", each])

@@ -35,7 +35,7 @@ def networks() -> dict[str, Any]:
 
 
 def compare(make: Any, rounds: int) -> dict[str, float]:
-    """Return the median seconds a step of Keras's fit, by default and without jit, and of the Trainer's."""
+    """Return the median seconds per step of Keras's fit, by default and without jit, and of the Trainer's."""
     import keras
 
     import hetero_mtf as hm
@@ -67,24 +67,24 @@ def compare(make: Any, rounds: int) -> dict[str, float]:
 @click.option("--json", "path", help="File to write the figures to.")
 def main(rounds: int, path: str | None) -> None:
     """Compare on each network and print the table."""
-    from measured import markdown, record
+    from tools.bench.comparison.measured import markdown, record
 
-    found = {name: compare(make, rounds) for name, make in networks().items()}
+    seconds_by_network = {name: compare(make, rounds) for name, make in networks().items()}
     rows = []
-    for name, seconds in found.items():
+    for name, seconds in seconds_by_network.items():
         by_default, plain, ours = seconds.values()
         times = [f"{1e3 * value:.1f}" for value in seconds.values()]
         rows.append([name, *times, f"{ours / by_default:.2f} (1.05)", f"{ours / plain:.2f} (1.05)"])
     columns = [
         "network",
-        "Keras fit ms a step",
+        "Keras fit ms/step",
         "Keras fit, no jit",
         "Trainer",
         "Trainer / Keras (at most)",
         "Trainer / Keras, no jit (at most)",
     ]
     print(markdown(columns, rows))
-    record(path, " ".join(["python", *sys.argv]), {"seconds": found})
+    record(path, " ".join(["python", *sys.argv]), {"seconds": seconds_by_network})
 
 
 if __name__ == "__main__":

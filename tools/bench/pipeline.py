@@ -1,11 +1,11 @@
-"""Claim: on unequal devices a planned pipeline is at least 1.25 times as fast as the equal cut, its step within 1/0.90 of J.
+"""Claim: on unequal devices a planned pipeline is at least 1.25 times as fast as the equal partition, its step within 1/0.90 of J.
 
-Two stages on emulated devices: (planned) the exact cut for 8 microbatches, (equal) as many blocks each, (cut, one batch) the planned
-cut without microbatches, (naive) the best cut without microbatches, and every device alone are open side by side and take turns; a
-figure is the median over rounds. The planned pipeline is also to be at least 1.2 times as fast as naive model parallelism, and predicted
-steps within 15 % of the measured ones (median over all pipelines). J = sum of stages and transfers + (M - 1) * the largest of them:
-from the profile, and from the stages' seconds in traced steps, with the profile's transfers. The bubble is the idle part of the passes:
-predicted, measured in traced steps, and the ideal (S - 1) / (M + S - 1).
+Two stages on emulated devices: (planned) the optimal partition for 8 microbatches, (equal) equal numbers of blocks, (partition, one
+batch) the planned partition without microbatches, (naive) the optimal partition without microbatches, and every device alone are open
+side by side and take turns; a figure is the median over rounds. The planned pipeline is also to be at least 1.2 times as fast as naive
+model parallelism, and predicted steps within 15 % of the measured ones (median over all pipelines).
+J = sum of stages and transfers + (M - 1) * the largest of them: from the profile, and from the stages' seconds in traced steps, with the
+profile's transfers. The bubble is the idle part of the passes: predicted, measured in traced steps, and the ideal (S - 1) / (M + S - 1).
 
     python tools/bench/pipeline.py [--json pipeline.json [--resume]]
     python tools/bench/pipeline.py --model vgg11 --cluster 1.0,0.5
@@ -35,22 +35,22 @@ from tools.bench.comparison.task_times import bubble, measured_j, stage_passes_s
 from tools.bench.prediction import PredictionCase
 
 TIMES_EQUAL, TIMES_NAIVE, PART_OF_J, MEDIAN_ERROR = 1.25, 1.2, 0.90, 0.15  # of the claim
-PLANNED, EQUAL, SAME_CUT, NAIVE = "planned", "equal", "cut, one batch", "naive"
-PIPELINES = (PLANNED, EQUAL, SAME_CUT, NAIVE)
+PLANNED, EQUAL, SAME_PARTITION, NAIVE = "planned", "equal", "partition, one batch", "naive"
+PIPELINES = (PLANNED, EQUAL, SAME_PARTITION, NAIVE)
 DEEP = ("vgg11", "resnet50")
 CLUSTERS = ("1.0,1.0", "1.0,0.5")
 COLUMNS = ("network", "cluster", "arrangement", "layers", "predicted ms", "measured ms", "error", "J ms", "J of measured stages ms")
-BUBBLES = ("bubble predicted / measured / ideal", "stages' passes predicted ms", "measured ms", "busy+sending+waiting ms")
+BUBBLES = ("bubble predicted / measured / ideal", "stages' passes predicted ms", "measured ms", "compute+communication+idle ms")
 
 
 @dataclasses.dataclass(frozen=True)
-class Case(PredictionCase):
+class PipelineCase(PredictionCase):
     """A network on a cluster, and M microbatches of its pipelines."""
 
     microbatches: int
 
 
-def run(case: Case, pace: Pace, folder: pathlib.Path | None) -> dict[str, Any]:
+def run(case: PipelineCase, pace: Pace, folder: pathlib.Path | None) -> dict[str, Any]:
     """Return what was predicted and measured of one case; the profile and the plans are left in the folder, if there is one."""
     import hetero_mtf as hm
 
@@ -63,14 +63,14 @@ def run(case: Case, pace: Pace, folder: pathlib.Path | None) -> dict[str, Any]:
         alone = {f"alone {d}": hm.Plan.single(task.model, d, cluster, case.batch) for d in range(len(cluster.devices))}
         times = measure(task, {**plans, **alone}, cluster, pace, {})
         method = cluster.method
-    found = {name: {**predicted.get(name, {}), **entry} for name, entry in times.items()}
+    arrangements = {name: {**predicted.get(name, {}), **entry} for name, entry in times.items()}
     for name in plans:
-        steps = found[name].pop("traced_tasks")
-        found[name]["measured_bubble"] = statistics.median(map(bubble, steps))
-        found[name]["measured_passes_s"] = stage_passes_s(steps[0])
-        found[name]["measured_j_s"] = measured_j(steps, found[name]["transfer_s"], plans[name].microbatches)
-        found[name]["tasks"] = steps[0]
-    return {**dataclasses.asdict(case), "limited_by": method, "arrangements": found, "conclusions": conclusions(found)}
+        steps = arrangements[name].pop("traced_tasks")
+        arrangements[name]["measured_bubble"] = statistics.median(map(bubble, steps))
+        arrangements[name]["measured_passes_s"] = stage_passes_s(steps[0])
+        arrangements[name]["measured_j_s"] = measured_j(steps, arrangements[name]["transfer_s"], plans[name].microbatches)
+        arrangements[name]["tasks"] = steps[0]
+    return {**dataclasses.asdict(case), "limited_by": method, "arrangements": arrangements, "conclusions": conclusions(arrangements)}
 
 
 def pipelines(profile: Any, microbatches: int) -> dict[str, Any]:
@@ -87,8 +87,8 @@ def pipelines(profile: Any, microbatches: int) -> dict[str, Any]:
         return hm.plan(profile, strategy="pipeline", pipeline=hm.PipelineOptions(allocator=allocator, microbatches=parts, stages=2))
 
     planned = best("exact", microbatches)
-    whole = dataclasses.replace(planned, microbatches=1, depths=(), predicted=None, proof=None)
-    return {PLANNED: planned, EQUAL: best("equal", microbatches), SAME_CUT: whole, NAIVE: best("exact", 1)}
+    unsplit = dataclasses.replace(planned, microbatches=1, depths=(), predicted=None, proof=None)
+    return {PLANNED: planned, EQUAL: best("equal", microbatches), SAME_PARTITION: unsplit, NAIVE: best("exact", 1)}
 
 
 def prediction(profile: Any, plan: Any) -> dict[str, Any]:
@@ -108,35 +108,35 @@ def prediction(profile: Any, plan: Any) -> dict[str, Any]:
     costs, parts = MicrobatchCosts(profile), plan.microbatches
     simulated = time_line(costs.full_batch, plan)
     assert simulated is not None
-    found, line = simulated
+    predicted, line = simulated
     at, stages = costs.at(-(-plan.batch_size // parts)), [with_samples(stage, -(-plan.batch_size // parts)) for stage in plan.stages]
     each, sent = [stage_cost(at, stage) for stage in stages], 2 * boundaries_s(at, stages)
     return {
         "layers": [[profile.cluster.devices[stage.devices[0]].name, len(stage.layers)] for stage in plan.stages],
-        "predicted_s": found.step_s,
+        "predicted_s": predicted.step_s,
         "j_s": float(chain_s([cost.microbatch_s + cost.finish.seconds / parts for cost in each], sent, parts)),
         "transfer_s": sent.tolist(),
         "predicted_passes_s": [{"forward": cost.forward.seconds, "backward": cost.backward.seconds} for cost in each],
         "predicted_bubble": line.bubble,
         "ideal_bubble": ideal_bubble(len(stages), parts),
-        "predicted_parts": [dataclasses.asdict(part) for part in found.parts],
+        "predicted_parts": [dataclasses.asdict(part) for part in predicted.parts],
     }
 
 
-def conclusions(found: dict[str, Any]) -> dict[str, float]:
+def conclusions(arrangements: dict[str, Any]) -> dict[str, float]:
     """Return how many times as fast the planned pipeline is, and how near to J.
 
     Parameters
     ----------
-    found : arrangement -> what was predicted and measured.
+    arrangements : arrangement -> what was predicted and measured.
     """
-    step_s = found[PLANNED]["measured_s"]
+    step_s = arrangements[PLANNED]["measured_s"]
     return {
-        "times_equal": found[EQUAL]["measured_s"] / step_s,
-        "times_same_cut": found[SAME_CUT]["measured_s"] / step_s,
-        "times_naive": found[NAIVE]["measured_s"] / step_s,
-        "part_of_j": found[PLANNED]["j_s"] / step_s,
-        "part_of_measured_j": found[PLANNED]["measured_j_s"] / step_s,
+        "times_equal": arrangements[EQUAL]["measured_s"] / step_s,
+        "times_same_partition": arrangements[SAME_PARTITION]["measured_s"] / step_s,
+        "times_naive": arrangements[NAIVE]["measured_s"] / step_s,
+        "part_of_j": arrangements[PLANNED]["j_s"] / step_s,
+        "part_of_measured_j": arrangements[PLANNED]["measured_j_s"] / step_s,
     }
 
 
@@ -147,15 +147,15 @@ def summary(cases: list[dict[str, Any]]) -> dict[str, float]:
     ----------
     cases : what `run` returns.
     """
-    errors = [error(found["arrangements"][name]) for found in cases for name in PIPELINES]
+    errors = [error(case["arrangements"][name]) for case in cases for name in PIPELINES]
     return {"pipelines": len(errors), "median_error": statistics.median(map(abs, errors)), "worst_error": max(errors, key=abs)}
 
 
-def rows(found: dict[str, Any]) -> list[list[str]]:
+def rows(case: dict[str, Any]) -> list[list[str]]:
     """Return a row an arrangement of a case."""
-    head = [f"{NETWORKS[found['network']].title}, batch {found['batch']}", found["cluster"]]
+    head = [f"{NETWORKS[case['network']].title}, batch {case['batch']}", case["cluster"]]
     lines = []
-    for name, entry in found["arrangements"].items():
+    for name, entry in case["arrangements"].items():
         if name not in PIPELINES:
             lines.append([*head, name, "", "", f"{1e3 * entry['measured_s']:.0f}", *[""] * 6, parts_text(entry["measured_parts"])])
             continue
@@ -178,13 +178,13 @@ def rows(found: dict[str, Any]) -> list[list[str]]:
 
 def report(cases: list[dict[str, Any]]) -> str:
     """Return the tables of all cases and the summary."""
-    names = ("times_equal", "times_naive", "times_same_cut", "part_of_j", "part_of_measured_j")
-    wanted = [f"x equal ({TIMES_EQUAL} at 1.0,0.5)", f"x naive ({TIMES_NAIVE})", "x same cut, one batch"]
+    names = ("times_equal", "times_naive", "times_same_partition", "part_of_j", "part_of_measured_j")
+    wanted = [f"x equal ({TIMES_EQUAL} at 1.0,0.5)", f"x naive ({TIMES_NAIVE})", "x same partition, one batch"]
     wanted += [f"J / measured ({PART_OF_J:.2f})", "J of measured stages / measured"]
     claims = [[NETWORKS[c["network"]].title, c["cluster"], *(f"{c['conclusions'][name]:.2f}" for name in names)] for c in cases]
     total = summary(cases)
     lines = [
-        markdown((*COLUMNS, *BUBBLES), [row for found in cases for row in rows(found)]),
+        markdown((*COLUMNS, *BUBBLES), [row for case in cases for row in rows(case)]),
         "",
         markdown(("network", "cluster", *wanted), claims),
         "",
@@ -199,7 +199,7 @@ def _passes_text(passes: list[dict[str, float]]) -> str:
     return "; ".join("+".join(f"{1e3 * seconds:.0f}" for seconds in each.values()) for each in passes)
 
 
-def _leave(folder: pathlib.Path | None, case: Case, profile: Any, plans: dict[str, Any]) -> None:
+def _leave(folder: pathlib.Path | None, case: PipelineCase, profile: Any, plans: dict[str, Any]) -> None:
     if folder is None:
         return
     here = folder / case.name
@@ -212,7 +212,7 @@ def _leave(folder: pathlib.Path | None, case: Case, profile: Any, plans: dict[st
 @click.command(help=__doc__)
 @click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--cluster", "clusters", multiple=True, help="Shares of a core, such as 1.0,0.5; several times for more.")
-@click.option("--batch", type=int, help="Samples a step.  [default: as each network is usually trained]")
+@click.option("--batch", type=int, help="Samples per step.  [default: as each network is usually trained]")
 @click.option("--microbatches", default=8, show_default=True, help="Microbatches of the pipelines.")
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=1, show_default=True, help="Steps of each arrangement in one round.")
@@ -234,9 +234,9 @@ def main(
 ) -> None:
     """Run the cases, print their tables and the summary."""
     pairs = itertools.product(models or DEEP, clusters or CLUSTERS)
-    cases = [Case(network, cluster, batch or NETWORKS[network].usual, microbatches) for network, cluster in pairs]
+    cases = [PipelineCase(network, cluster, batch or NETWORKS[network].usual, microbatches) for network, cluster in pairs]
     done = kept(path) if resume else []
-    known = [tuple(found[field.name] for field in dataclasses.fields(Case)) for found in done]
+    known = [tuple(case[field.name] for field in dataclasses.fields(PipelineCase)) for case in done]
     command = " ".join(["python", *sys.argv])
     for case in cases:
         if dataclasses.astuple(case) in known:

@@ -43,7 +43,7 @@ class PlannerCase:
     title : for people.
     graph : makes the network.
     devices : how many; their speeds go through `SPEEDS`.
-    batch : samples a step.
+    batch : samples per step.
     limit_s : CPU seconds that planning may take.
     """
 
@@ -140,11 +140,11 @@ def run(case: PlannerCase, strategy: str) -> dict[str, Any]:
     }
 
 
-def row(found: dict[str, Any]) -> list[str]:
+def row(case: dict[str, Any]) -> list[str]:
     """Return the row of a table."""
-    proof, step = found["proof"], f"{1e3 * found['step_s']:.1f} ms on {found['used']}"
-    taken = [f"{found['cpu_s']:.1f} ({found['limit_s']:.0f})", f"{found['wall_s']:.1f}", step, found["taken"]]
-    named = [found["network"], str(found["layers"]), str(found["devices"]), found["strategy"]]
+    proof, step = case["proof"], f"{1e3 * case['step_s']:.1f} ms on {case['used']}"
+    taken = [f"{case['cpu_s']:.1f} ({case['limit_s']:.0f})", f"{case['wall_s']:.1f}", step, case["taken"]]
+    named = [case["network"], str(case["layers"]), str(case["devices"]), case["strategy"]]
     return [*named, *taken, proof["status"], f"{proof['gap']:.2%}", proof["space"]]
 
 
@@ -154,9 +154,9 @@ def row(found: dict[str, Any]) -> list[str]:
 def main(names: tuple[str, ...], path: str | None) -> None:
     """Plan each network by auto and by the layout program, and print what it took."""
     cases = [CASES[name] for name in names or CASES]
-    found = [run(case, strategy) for case in cases for strategy in ("layers", "auto")]
-    click.echo(markdown(COLUMNS, [row(entry) for entry in found]))
-    record(path, " ".join(["python", *sys.argv]), {"cases": found})
+    records = [run(case, strategy) for case in cases for strategy in ("layers", "auto")]
+    click.echo(markdown(COLUMNS, [row(entry) for entry in records]))
+    record(path, " ".join(["python", *sys.argv]), {"cases": records})
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class PredictionCase:
     ----------
     network : key in `NETWORKS`.
     cluster : shares of a core, as text.
-    batch : samples a step.
+    batch : samples per step.
     """
 
     network: str
@@ -79,15 +79,18 @@ def run(case: PredictionCase, folder: pathlib.Path, pace: Pace, most: int, also:
         calibration_s = time.perf_counter() - start_s
         profile.save(here / "profile.json")
         predictions = plan_apart(here / "profile.json", here)
-        made = {name: hm.Plan.load(here / f"{name}.json") for name in predictions["predicted_s"]}
-        same = distinct(made)
+        strategy_plans = {name: hm.Plan.load(here / f"{name}.json") for name in predictions["predicted_s"]}
+        same = distinct(strategy_plans)
         wanted = [name for name, others in same.items() if set(others) & set(also)]
-        plans = {name: made[name] for name in chosen({name: made[name].predicted.step_s for name in same}, "auto", most, also=wanted)}
+        plans = {
+            name: strategy_plans[name]
+            for name in chosen({name: strategy_plans[name].predicted.step_s for name in same}, "auto", most, also=wanted)
+        }
         began = now()
         times = measure(task, plans, cluster, pace, {})
         method = cluster.method
     entries = [{"plan": same[name], **_predicted(plan), **times[name]} for name, plan in plans.items()]
-    head = {**dataclasses.asdict(case), "limited_by": method, "calibration_s": calibration_s, "automatic": made["auto"].strategy}
+    head = {**dataclasses.asdict(case), "limited_by": method, "calibration_s": calibration_s, "automatic": strategy_plans["auto"].strategy}
     return {**head, "predictions": predictions, "first_step": began, "plans": entries}
 
 
@@ -95,13 +98,13 @@ def _predicted(plan: Any) -> dict[str, Any]:
     return {"predicted_s": plan.predicted.step_s, "predicted_parts": [dataclasses.asdict(part) for part in plan.predicted.parts]}
 
 
-def rows(found: dict[str, Any]) -> list[list[str]]:
+def rows(case: dict[str, Any]) -> list[list[str]]:
     """Return a row a plan of a case."""
-    title = f"{NETWORKS[found['network']].title}, batch {found['batch']}"
+    title = f"{NETWORKS[case['network']].title}, batch {case['batch']}"
     return [
         [
             title,
-            found["cluster"],
+            case["cluster"],
             ", ".join(plan["plan"]),
             f"{1e3 * plan['predicted_s']:.0f}",
             f"{1e3 * plan['measured_s']:.0f}",
@@ -109,7 +112,7 @@ def rows(found: dict[str, Any]) -> list[list[str]]:
             parts_text(plan["predicted_parts"]),
             parts_text(plan["measured_parts"]),
         ]
-        for plan in found["plans"]
+        for plan in case["plans"]
     ]
 
 
@@ -118,14 +121,14 @@ def report(cases: list[dict[str, Any]]) -> str:
     ranks = [[NETWORKS[c["network"]].title, c["cluster"], c["automatic"], f"{100 * regret(c['plans']):.1f} %"] for c in cases]
     total = summary(cases)
     lines = [
-        markdown(COLUMNS, [row for found in cases for row in rows(found)]),
+        markdown(COLUMNS, [row for case in cases for row in rows(case)]),
         "",
         markdown(("network", "cluster", "auto takes", f"regret (at most {100 * REGRET:.0f} %)"), ranks),
         "",
         f"{total['plans']} plans measured: median error {100 * total['median_error']:.1f} % (at most {100 * MEDIAN_ERROR:.0f}), "
         f"worst {100 * total['worst_error']:+.1f} % (at most {100 * WORST_ERROR:.0f}); the plan ranked first is within "
         f"{100 * REGRET:.0f} % of the best measured one in {total['first_is_best']} of {total['cases']} cases, at worst "
-        f"{100 * total['worst_regret']:.1f} %. Parts are busy+sending+waiting of each device.",
+        f"{100 * total['worst_regret']:.1f} %. Parts are compute+communication+idle of each device.",
     ]
     return "\n".join(lines)
 
@@ -133,7 +136,7 @@ def report(cases: list[dict[str, Any]]) -> str:
 @click.command(help=__doc__)
 @click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--cluster", "clusters", multiple=True, help="Shares of a core, such as 1.0,0.5; several times for more.")
-@click.option("--batch", type=int, help="Samples a step.  [default: each network's]")
+@click.option("--batch", type=int, help="Samples per step.  [default: each network's]")
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=2, show_default=True, help="Steps of each plan in one round.")
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
@@ -159,7 +162,7 @@ def main(
     pairs = itertools.product(models or FIVE, clusters or CLUSTERS)
     cases = [PredictionCase(network, cluster, batch or NETWORKS[network].batch) for network, cluster in pairs]
     done = kept(path) if resume else []
-    known = [(found["network"], found["cluster"], found["batch"]) for found in done]
+    known = [(case["network"], case["cluster"], case["batch"]) for case in done]
     place = pathlib.Path(folder or tempfile.mkdtemp(prefix="hetero_mtf-prediction-"))
     command = " ".join(["python", *sys.argv])
     for case in cases:

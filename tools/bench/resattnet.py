@@ -38,39 +38,39 @@ def table(cases: list[dict[str, Any]]) -> str:
     cases : what `run` returns.
     """
     rows = []
-    for found in cases:
-        times = {name: f"{1e3 * entry['measured_s']:.0f}" for name, entry in found["times"].items()}
+    for case in cases:
+        times = {name: f"{1e3 * entry['measured_s']:.0f}" for name, entry in case["times"].items()}
         alone = " / ".join(value for name, value in times.items() if name.startswith("alone"))
         rows.append(
             [
-                ", ".join(f"{share:g}" for share in found["shares"]),
-                str(found["batch"]),
+                ", ".join(f"{share:g}" for share in case["shares"]),
+                str(case["batch"]),
                 alone,
                 times[EQUAL],
                 times[EQUAL_FILTERS],
-                f"{1e3 * found['predicted_s']:.0f}",
+                f"{1e3 * case['predicted_s']:.0f}",
                 times["auto"],
-                found["automatic"],
-                f"{1e3 * found['ideal_s']:.0f}",
-                f"{found['efficiency']:.2f}",
-                f"{times_best_equal(found):.2f}",
-                parts_text(found["measured_parts"]),
+                case["automatic"],
+                f"{1e3 * case['ideal_s']:.0f}",
+                f"{case['efficiency']:.2f}",
+                f"{times_best_equal(case):.2f}",
+                parts_text(case["measured_parts"]),
             ]
         )
     columns = ["cluster", "batch", "each alone ms", "equal batches ms", "equal filters ms", "predicted ms", "auto ms", "auto takes"]
     return markdown(
-        [*columns, "ideal ms", f"efficiency ({EFFICIENCY})", f"x best equal split ({TIMES_EQUAL})", "busy+sending+waiting ms"], rows
+        [*columns, "ideal ms", f"efficiency ({EFFICIENCY})", f"x best equal split ({TIMES_EQUAL})", "compute+communication+idle ms"], rows
     )
 
 
-def times_best_equal(found: dict[str, Any]) -> float:
+def times_best_equal(case: dict[str, Any]) -> float:
     """Return how many times as fast auto is as the faster of the two equal splits."""
-    return min(found["times_as_fast"][name] for name in (EQUAL, EQUAL_FILTERS))
+    return min(case["times_as_fast"][name] for name in (EQUAL, EQUAL_FILTERS))
 
 
 @click.command(help=__doc__)
 @click.option("--shares", "clusters", multiple=True, help="Shares of a core, such as 1.0,0.5; several times for more.")
-@click.option("--batch", type=click.IntRange(1), default=NETWORKS[NETWORK].usual, show_default=True, help="Volumes a step.")
+@click.option("--batch", type=click.IntRange(1), default=NETWORKS[NETWORK].usual, show_default=True, help="Volumes per step.")
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
 @click.option("--json", "path", help="File to write the figures to, after each cluster.")

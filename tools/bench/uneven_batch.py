@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import os
 import pathlib
 import sys
@@ -37,7 +38,7 @@ class BatchCase:
     Parameters
     ----------
     shares : (devices,) share of a core of each.
-    batch : samples a step of all devices together.
+    batch : samples per step of all devices together.
     torch_python : a Python with torch, or None to leave PyTorch out.
     rounds, steps : rounds that count, and steps of each arrangement in one.
     budget_s : seconds for the calibration.
@@ -63,7 +64,7 @@ def measure(question: BatchCase) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(question.batch, *model.input_shape[1:])).astype("float32"), rng.integers(0, 10, question.batch)
     settings = {"optimizer": optimizer, "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
-    count, weights = len(question.shares), sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+    count, weights = len(question.shares), sum(math.prod(variable.shape) for variable in model.trainable_variables)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(hm.Cluster.emulate(question.shares))
         runs = Baselines("resnet18", weights, question.shares, question.batch, question.torch_python).start(stack)
@@ -91,18 +92,18 @@ def measure(question: BatchCase) -> dict[str, Any]:
     }
 
 
-def rows(found: dict[str, Any]) -> list[list[Any]]:
-    """Return a row an arrangement: milliseconds a step, samples a second, and how many times as fast the plan is."""
+def rows(figures: dict[str, Any]) -> list[list[Any]]:
+    """Return a row an arrangement: ms/step, samples/s, and how many times as fast the plan is."""
     table = []
-    for name, seconds in [*found["seconds"].items(), ("ideal", found["ideal_s"])]:
-        times = f"{seconds / found['seconds']['planned']:.2f}" + (f" ({WANTED})" if name in (MIRRORED, DDP) else "")
-        table.append([name, f"{1e3 * seconds:.0f}", f"{found['batch'] / seconds:.1f}", times])
+    for name, seconds in [*figures["seconds"].items(), ("ideal", figures["ideal_s"])]:
+        times = f"{seconds / figures['seconds']['planned']:.2f}" + (f" ({WANTED})" if name in (MIRRORED, DDP) else "")
+        table.append([name, f"{1e3 * seconds:.0f}", f"{figures['batch'] / seconds:.1f}", times])
     return table
 
 
 @click.command(help=__doc__)
 @click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
-@click.option("--batch", default=64, show_default=True, help="Samples a step of all devices together.")
+@click.option("--batch", default=64, show_default=True, help="Samples per step of all devices together.")
 @click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=1, show_default=True, help="Steps of each arrangement in one round.")
@@ -110,19 +111,18 @@ def rows(found: dict[str, Any]) -> list[list[Any]]:
 @click.option("--json", "path", help="File to write the figures to.")
 def main(shares: str, batch: int, torch_python: str | None, rounds: int, steps: int, budget: float, path: str | None) -> None:
     """Run the comparison and print its table."""
-    from measured import markdown, record
+    from tools.bench.comparison.measured import markdown, record
 
-    found = measure(BatchCase([float(s) for s in shares.split(",")], batch, torch_python, rounds, steps, budget))
-    print(markdown(["arrangement", "ms a step", "samples a second", "planned is x times as fast (wanted)"], rows(found)))
-    samples = ":".join(str(n) for n in found["samples"])
+    figures = measure(BatchCase([float(s) for s in shares.split(",")], batch, torch_python, rounds, steps, budget))
+    print(markdown(["arrangement", "ms/step", "samples/s", "planned is x times as fast (wanted)"], rows(figures)))
+    samples = ":".join(str(n) for n in figures["samples"])
     print(
-        f"\nplanned is {samples} of {batch} samples, predicted {1e3 * found['predicted_s']:.0f} ms, efficiency {found['efficiency']:.2f}; ",
-        end="",
+        f"\nplanned: {samples} of {batch} samples, predicted {1e3 * figures['predicted_s']:.0f} ms, efficiency {figures['efficiency']:.2f}"
     )
-    print(f"auto takes {found['automatic']}.")
+    print(f"auto takes {figures['automatic']}.")
     if torch_python is None:
         print(f"{DDP} was left out: name a Python with torch by --torch-python.")
-    record(path, " ".join(["python", *sys.argv]), found)
+    record(path, " ".join(["python", *sys.argv]), figures)
 
 
 if __name__ == "__main__":

@@ -47,10 +47,10 @@ def convolutions(shape: tuple[int, int, int], filters: tuple[int, ...], classes:
 def run_case(case: Case, model: Any, filters: tuple[int, ...] | None, rounds: int) -> dict[str, Any]:
     """Return the median seconds of every arrangement, the plan and its prediction; `filters` None leaves out the stock baseline."""
     import keras
-    from stock_equal import StockEqual
 
     import hetero_mtf as hm
     from hetero_mtf.training.timing import interleaved
+    from tools.bench.comparison.stock_equal import StockEqual
 
     shares, batch = [float(s) for s in case[0].split(",")], case[1]
     shape = model.input_shape[1:]
@@ -85,16 +85,16 @@ def run_case(case: Case, model: Any, filters: tuple[int, ...] | None, rounds: in
     }
 
 
-def row(found: dict[str, Any]) -> list[Any]:
+def row(case: dict[str, Any]) -> list[Any]:
     """Return a case's row of the table, in milliseconds and ratios."""
-    seconds = found["seconds"]
+    seconds = case["seconds"]
     alone = [value for name, value in seconds.items() if name.startswith("alone")]
-    speed, efficiency = TARGETS.get((found["shares"], found["batch"]), ("-", "-"))
-    times = [*alone, seconds.get("stock equal", float("nan")), seconds["equal"], found["predicted_s"], seconds["planned"], found["ideal_s"]]
-    ratios = [f"{found[key]:.2f}" for key in ("times_as_fast_as_equal", "times_as_fast_as_fastest_alone", "efficiency")]
+    speed, efficiency = TARGETS.get((case["shares"], case["batch"]), ("-", "-"))
+    times = [*alone, seconds.get("stock equal", float("nan")), seconds["equal"], case["predicted_s"], seconds["planned"], case["ideal_s"]]
+    ratios = [f"{case[key]:.2f}" for key in ("times_as_fast_as_equal", "times_as_fast_as_fastest_alone", "efficiency")]
     return [
-        found["shares"],
-        found["batch"],
+        case["shares"],
+        case["batch"],
         *(f"{1e3 * t:.0f}" for t in times),
         f"{ratios[0]} ({speed})",
         ratios[1],
@@ -128,19 +128,18 @@ COLUMNS = (
 @click.option("--json", "path", help="File to write the figures to.")
 def main(shares: str | None, batch: int, filters: str, channels: int, paper_a: bool, rounds: int, path: str | None) -> None:
     """Run the cases and print their table."""
-    from measured import markdown, record
-
     from models.paper_a import cifar
+    from tools.bench.comparison.measured import markdown, record
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # stock Mesh-TensorFlow comments on every layer
     counts = None if paper_a else tuple(int(n) for n in filters.split(","))
     model = cifar() if counts is None else convolutions((8, 8, channels), counts, 10)
     cases = ((shares or "1.0,0.5", batch),) if shares or paper_a else DEFAULT_CASES
-    found = [run_case(case, model, counts, rounds) for case in cases]
-    print(markdown(COLUMNS, [row(entry) for entry in found]))
-    for entry in found:
+    records = [run_case(case, model, counts, rounds) for case in cases]
+    print(markdown(COLUMNS, [row(entry) for entry in records]))
+    for entry in records:
         print(f"{entry['shares']}, batch {entry['batch']}: auto takes {entry['automatic']}; sizes of the split {entry['sizes']}")
-    record(path, " ".join(["python", *sys.argv]), {"cases": found})
+    record(path, " ".join(["python", *sys.argv]), {"cases": records})
 
 
 if __name__ == "__main__":

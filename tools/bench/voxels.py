@@ -3,7 +3,7 @@
 The baselines are those that were usual before networks: a linear support vector machine and a ridge logistic regression on standardised
 voxels, and a logistic regression on the principal components that hold 80 % of the variance of smoothed voxels. Each participant is
 predicted by a model that was trained on other folds; the area under the ROC curve (AUC) is over all of them, with DeLong's 95 % interval,
-and the folds are drawn anew with each seed. Scans are read as the network reads them. With permuted labels the AUC has to be near a half.
+and the folds are drawn again with each seed. Scans are read as the network reads them. With permuted labels the AUC has to be near a half.
 
     python tools/make_cohort.py cohort && python tools/bench/voxels.py cohort/participants.tsv [--size 48] [--seeds 3] [--json voxels.json]
 
@@ -41,10 +41,10 @@ def volumes(participants: Participants, size: int) -> np.ndarray:
     return np.stack([read_scan(scan.path, steps, scan.mask).values for scan in participants.scans])
 
 
-def features(found: np.ndarray) -> dict[str, np.ndarray]:
+def features(scans: np.ndarray) -> dict[str, np.ndarray]:
     """Return what the models look at: all voxels, and smoothed ones, every second along each axis."""
-    smooth = np.stack([ndimage.gaussian_filter(volume, SMOOTH_VOXELS)[::2, ::2, ::2] for volume in found])
-    return {"voxels": found.reshape(len(found), -1), "smoothed": smooth.reshape(len(found), -1)}
+    smooth = np.stack([ndimage.gaussian_filter(volume, SMOOTH_VOXELS)[::2, ::2, ::2] for volume in scans])
+    return {"voxels": scans.reshape(len(scans), -1), "smoothed": smooth.reshape(len(scans), -1)}
 
 
 def models() -> dict[str, tuple[str, Callable[[], Any]]]:
@@ -79,7 +79,7 @@ def out_of_fold(make: Callable[[], Any], x: np.ndarray, y: np.ndarray, participa
 
 
 def permuted(participants: Participants, seed: int) -> np.ndarray:
-    """Return class numbers dealt out anew among participants; all sessions of one stay together."""
+    """Return class numbers permuted among participants; all sessions of one stay together."""
     first = {scan.participant: label for scan, label in reversed(list(zip(participants.scans, participants.y)))}
     dealt = dict(zip(first, np.random.default_rng(seed).permutation(list(first.values()))))
     return np.array([dealt[scan.participant] for scan in participants.scans])
@@ -87,14 +87,14 @@ def permuted(participants: Participants, seed: int) -> np.ndarray:
 
 def cases(participants: Participants, looked_at: Mapping[str, np.ndarray], seeds: int, folds: int) -> list[dict[str, Any]]:
     """Return the scores of every model and seed, and of permuted labels with the first seed."""
-    found = []
+    records = []
     for name, (what, make) in models().items():
         for seed in range(seeds):
             result = out_of_fold(make, looked_at[what], participants.y, participants, seed, folds)
-            found.append({"model": name, "labels": "true", "seed": seed, **result.document()})
+            records.append({"model": name, "labels": "true", "seed": seed, **result.document()})
         result = out_of_fold(make, looked_at[what], permuted(participants, 0), participants, 0, folds)
-        found.append({"model": name, "labels": "permuted", "seed": 0, **result.document()})
-    return found
+        records.append({"model": name, "labels": "permuted", "seed": 0, **result.document()})
+    return records
 
 
 def row(case: dict[str, Any]) -> list[str]:
@@ -115,11 +115,11 @@ def main(table: pathlib.Path, label: str, size: int, seeds: int, folds: int, pat
         participants = read_participants(table, label)
         if len(participants.classes) != 2:
             raise click.ClickException(f"{table} has {len(participants.classes)} classes; this bench compares two")
-        found = cases(participants, features(volumes(participants, size)), seeds, folds)
+        records = cases(participants, features(volumes(participants, size)), seeds, folds)
     except HeteroError as fault:
         raise click.ClickException(str(fault)) from fault
-    click.echo(markdown(COLUMNS, [row(case) for case in found]))
-    record(path, " ".join(["python", *sys.argv]), {"cases": found})
+    click.echo(markdown(COLUMNS, [row(case) for case in records]))
+    record(path, " ".join(["python", *sys.argv]), {"cases": records})
 
 
 if __name__ == "__main__":

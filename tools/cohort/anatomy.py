@@ -98,9 +98,9 @@ def draw_anatomy(rng: np.random.Generator, variety: Variety, atrophy: Atrophy = 
     variety : Variety.
     atrophy : Atrophy.
     """
-    turns = np.deg2rad(rng.normal(0.0, variety.turn_deg, 3))
+    angles = np.deg2rad(rng.normal(0.0, variety.turn_deg, 3))
     scales = np.exp(rng.normal(0.0, variety.scale, 3))
-    matrix = _turned(turns) / scales
+    matrix = _turned(angles) / scales
     pose = np.column_stack([matrix, CENTRE_MM + matrix @ rng.normal(0.0, variety.shift_mm, 3)])
     spread = np.array([variety.bend_mm] * 3 + [variety.uneven])[:, None, None, None]
     knots = spread * rng.normal(size=(4, KNOTS, KNOTS, KNOTS))

@@ -15,7 +15,7 @@ _SPREAD = 10.0  # the fastest device is at most so many times as fast as the slo
 _OPERATION_S = 6e-4  # seconds of an operation on the fastest device, in the median
 _WIDE_SPREAD = 30.0  # the same where a device may be very slow
 _IDLE = 0.08  # of the operations take no time
-_TRANSFER = (0.3, 5.0)  # seconds of a transfer at the median cut, of those of a stage if the work were dealt evenly
+_TRANSFER = (0.3, 5.0)  # seconds of a transfer at the median boundary, relative to those of a stage of an equal split
 _DENSE = 6.0  # times as much is sent at the end of a level, where all before it is read again
 
 
@@ -59,11 +59,12 @@ def drawn_chain(seed: int, blocks: int, devices: int, microbatches: int, tightne
 def drawn_operations(seed: int, blocks: int, devices: int, microbatches: int, tightness: float = 0.0) -> ChainProblem:
     """Return a problem with one group a device whose blocks are single operations: sending costs as much as computing.
 
-    As a network is that was profiled operation by operation and cut between any two. What is sent grows within a level, as where all
-    outputs of a level are read again, falls from level to level and varies by orders of magnitude; a few early cuts send most.
+    As a network that was profiled operation by operation, with a possible boundary between any two. The bytes sent grow within a level,
+    as where all outputs of a level are read again, fall from level to level and vary by orders of magnitude; most bytes are sent over a
+    few early boundaries.
     Seconds of operations vary by orders of magnitude too, some take none. Devices come in pairs in half of the draws; one of them is
-    up to thirty times slower than the fastest. All links are alike in half of the draws, and a transfer at the median cut takes 0.3 to
-    5 times the seconds of a stage if the work were dealt evenly.
+    up to thirty times slower than the fastest. All links are alike in half of the draws, and a transfer at the median boundary takes 0.3 to
+    5 times the seconds of a stage of an equal split.
 
     Parameters
     ----------

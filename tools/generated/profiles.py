@@ -68,7 +68,7 @@ def generated_profile(
     ----------
     graph : LayerGraph.
     figures : (devices,) Figures of each device.
-    batch_size : samples a step.
+    batch_size : samples per step.
     network : Interconnect; None for eight devices a host on a 10 Gbit/s network.
     optimizer : name of the optimizer.
 
@@ -146,11 +146,11 @@ def _points(extent: int, tile: int) -> tuple[int, ...]:
     >>> _points(64, 8)
     (1, 8, 9, 16, 17, 32, 33, 64)
     """
-    found, edge = {1, extent}, tile
+    points, edge = {1, extent}, tile
     while edge < extent:
-        found |= {edge, edge + 1}
+        points |= {edge, edge + 1}
         edge *= 2
-    return tuple(sorted(found))
+    return tuple(sorted(points))
 
 
 def _pass_s(graph: LayerGraph, index: int, figures: Figures, batch_size: int, step_pass: str, dimension: str, part: float) -> float:

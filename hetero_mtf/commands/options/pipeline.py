@@ -206,7 +206,7 @@ class Search:
         parts, replicas, value = plan.microbatches, max(len(plan.replicas), 1), plan.proof.value_s
         same = [(p, a) for p, a in self.found if (p.microbatches, p.replicas, a.value) == (parts, replicas, value)]
         problem, answer = same[0]
-        stages = len(answer.allocation.cuts)
+        stages = len(answer.allocation.boundaries)
         cuts = [
             (name, make(problem, stages)) for name, make in (("equal cut", equal_partition), ("proportional cut", proportional_partition))
         ]

@@ -1,4 +1,4 @@
-"""One call for all allocators of a chain: each answer with the optimum or a bound beside it."""
+"""All allocators of a chain behind one function: each allocation with the optimum, or a lower bound, of J."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.allocation.dual_bound import dual_bound
 from hetero_mtf.planning.allocation.exact import exact_allocation, exact_work
-from hetero_mtf.planning.allocation.genetic import Evolved, Progress, genetic_allocation
+from hetero_mtf.planning.allocation.genetic import GeneticResult, Progress, genetic_allocation
 from hetero_mtf.planning.allocation.genetic_islands import Evolution
 from hetero_mtf.planning.allocation.memory_fault import impossible
 from hetero_mtf.planning.allocation.names import ALLOCATORS, YARDSTICKS
@@ -24,18 +24,18 @@ POSSIBLE = 2e8  # states that fit into the memory of a usual machine
 
 @dataclasses.dataclass(frozen=True)
 class Allocated:
-    """An allocation, how good it is, and how that is known.
+    """The result of an allocator.
 
     Parameters
     ----------
-    allocation : cuts and groups; its memory fits.
+    allocation : boundaries and groups; it fits into memory.
     value : J, seconds.
-    bound : seconds that no allocation with so many stages is below.
+    bound : lower bound of J over all allocations with so many stages, seconds.
     gap : value / bound - 1; infinite for a bound of 0.
     status : "optimal", "time limit" (exact, but stopped before its proof), or "heuristic".
     allocator : "exact", "genetic", "equal" or "proportional".
-    reason : why this allocator, and what the bound is, for people.
-    value_before_local_search : J before the cuts were made the best for the order found, seconds; `value` where nothing is polished.
+    reason : why this allocator was chosen, and what the bound is, as text.
+    value_before_local_search : J before the boundaries were optimised for the final order of groups, seconds; `value` if they were not.
     history : (generations,) best J after each generation, seconds; empty unless genetic.
     """
 
@@ -61,18 +61,17 @@ def allocate(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Allocated:
-    """Return an allocation of the chain with the optimum, or a lower bound, beside it, which the genetic allocator is never shown.
+    """Return an allocation of the chain with the optimum, or a lower bound, of J, which the genetic allocator does not use.
 
     Parameters
     ----------
-    problem : ChainProblem.
     allocator : "exact"; "genetic"; "equal" (as many blocks each); "proportional" (work in proportion to speed); or "auto": exact
         where that is cheap, else genetic.
     stages : number of stages; None for any.
     seed : of the genetic allocator.
-    evolution : how it evolves; None for what suits the size.
-    time_limit_s : seconds after which the allocator stops with its best so far; None for no limit. An answer that was stopped may
-        be another one on another day.
+    evolution : options of the genetic algorithm; None for those that suit the size.
+    time_limit_s : seconds after which the allocator stops with its best so far; None for no limit. A result that was stopped is not
+        reproducible.
     progress : called by the genetic allocator after each generation with the generation, all generations and the best J.
     clock : seconds that pass.
 
@@ -88,8 +87,8 @@ def allocate(
     >>> links = np.zeros((2, 2))
     >>> problem = ChainProblem(np.array([[1.0, 1, 1], [9, 2, 2]]), ((0,), (1,)), np.ones(2), links, links, np.ones(3), np.ones(3),
     ...     np.full(2, np.inf), microbatches=5)
-    >>> found = allocate(problem)
-    >>> found.allocator, found.allocation.groups, found.value, found.gap
+    >>> allocated = allocate(problem)
+    >>> allocated.allocator, allocated.allocation.groups, allocated.value, allocated.gap
     ('exact', (0, 1), 12.0, 0.0)
     """
     if allocator not in ALLOCATORS:
@@ -102,13 +101,13 @@ def allocate(
 
     chosen, why = _chosen(problem, allocator)
     if chosen == "exact":
-        found = _exact(problem, stages, late)
+        allocated = _exact(problem, stages, late)
     elif chosen in YARDSTICKS:
-        found = _beside_bound(problem, stages, chosen, _yardstick(problem, stages, chosen), late)
+        allocated = _beside_bound(problem, stages, chosen, _yardstick(problem, stages, chosen), late)
     else:
         evolved = genetic_allocation(problem, stages=stages, seed=seed, evolution=evolution, out_of_time=late, progress=progress)
-        found = _beside_bound(problem, stages, chosen, evolved, late)
-    return dataclasses.replace(found, reason=f"{why}; {found.reason}")
+        allocated = _beside_bound(problem, stages, chosen, evolved, late)
+    return dataclasses.replace(allocated, reason=f"{why}; {allocated.reason}")
 
 
 def _chosen(problem: ChainProblem, allocator: str) -> tuple[str, str]:
@@ -129,35 +128,37 @@ def _exact(problem: ChainProblem, stages: int | None, out_of_time: Callable[[], 
     if exact_work(problem) > POSSIBLE:
         size = f"{problem.blocks} blocks on {len(problem.groups)} groups"
         raise PlanError(f"{size} have too many sets of devices to go through; use allocator genetic")
-    found = exact_allocation(problem, stages, out_of_time=out_of_time)
-    if found.answer is None:
-        if math.isinf(found.bound):
+    solution = exact_allocation(problem, stages, out_of_time=out_of_time)
+    if solution.answer is None:
+        if math.isinf(solution.bound):
             raise impossible(problem, stages, None, proven=True, cheap=_cheap(problem))
         raise PlanError("the time limit ended the exact allocator before it had an allocation; allow more seconds or use allocator genetic")
-    optimal = found.bound >= found.value * (1 - 1e-9)
-    bound, status = (found.value, "optimal") if optimal else (found.bound, "time limit")
+    optimal = solution.bound >= solution.value * (1 - 1e-9)
+    bound, status = (solution.value, "optimal") if optimal else (solution.bound, "time limit")
     beside = "proven best" if optimal else "stopped by the time limit before it was proven best"
-    return Allocated(found.answer, found.value, bound, _gap(found.value, bound), status, "exact", beside, found.value)
+    return Allocated(solution.answer, solution.value, bound, _gap(solution.value, bound), status, "exact", beside, solution.value)
 
 
-def _yardstick(problem: ChainProblem, stages: int | None, allocator: str) -> Evolved:
-    """Return the equal or the proportional cut as what needs no evolution."""
+def _yardstick(problem: ChainProblem, stages: int | None, allocator: str) -> GeneticResult:
+    """Return the equal or the proportional partition as a result without evolution."""
     allocation = (equal_partition if allocator == "equal" else proportional_partition)(problem, stages)
     if short := problem.shortfall_bytes(allocation):
-        raise PlanError(f"the {allocator} cut is {bytes_text(short)} short on a device; use allocator exact or genetic")
+        raise PlanError(f"the {allocator} partition is {bytes_text(short)} short on a device; use allocator exact or genetic")
     value = problem.value(allocation)
-    return Evolved(allocation, value, value, broken=0, generations=0, history=(), state={})
+    return GeneticResult(allocation, value, value, broken=0, generations=0, history=(), state={})
 
 
-def _beside_bound(problem: ChainProblem, stages: int | None, allocator: str, found: Evolved, out_of_time: Callable[[], bool]) -> Allocated:
-    """Return what a heuristic found with the optimum where it is cheap, else with a bound."""
-    if found.broken:
-        raise impossible(problem, stages, found.allocation, proven=False, cheap=_cheap(problem))
-    value = found.value
+def _beside_bound(
+    problem: ChainProblem, stages: int | None, allocator: str, candidate: GeneticResult, out_of_time: Callable[[], bool]
+) -> Allocated:
+    """Return the result of a heuristic with the optimum where that is cheap, else with a bound."""
+    if candidate.broken:
+        raise impossible(problem, stages, candidate.allocation, proven=False, cheap=_cheap(problem))
+    value = candidate.value
     bound, beside = _bound(problem, stages, value, out_of_time)
     status = "optimal" if bound >= value * (1 - 1e-9) else "heuristic"
-    before, history = found.value_before_local_search, found.history
-    return Allocated(found.allocation, value, bound, _gap(value, bound), status, allocator, beside, before, history)
+    before, history = candidate.value_before_local_search, candidate.history
+    return Allocated(candidate.allocation, value, bound, _gap(value, bound), status, allocator, beside, before, history)
 
 
 def _bound(problem: ChainProblem, stages: int | None, value: float, out_of_time: Callable[[], bool]) -> tuple[float, str]:

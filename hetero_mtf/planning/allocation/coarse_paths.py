@@ -23,28 +23,28 @@ class CoarsePaths:
 
     def __init__(self, problem: ChainProblem) -> None:
         self.problem = problem
-        self.until = np.ascontiguousarray(problem.until.T)
+        self.prefix_s = np.ascontiguousarray(problem.prefix_s.T)
         self.out_s = np.ascontiguousarray(_fastest_out_s(problem).T)
 
-    def ends(self, limit_s: float) -> np.ndarray:
+    def reach(self, limit_s: float) -> np.ndarray:
         """Return (blocks + 1, groups) array of int, the last end of a stage that begins at each block."""
-        return np.ascontiguousarray(np.minimum(time_reach(self.problem.until, limit_s), self.problem.reach(1)).T)
+        return np.ascontiguousarray(np.minimum(time_reach(self.problem.prefix_s, limit_s), self.problem.reach(1)).T)
 
-    def path(self, ends: np.ndarray, limit_s: float, price: np.ndarray) -> tuple[float, list[int]]:
+    def path(self, reach: np.ndarray, limit_s: float, price: np.ndarray) -> tuple[float, list[int]]:
         """Return the least sum, prices included, and the groups of its stages; infinite and none if there is no path.
 
         Parameters
         ----------
-        ends : of the limit.
+        reach : of the limit.
         limit_s : the most seconds of a transfer.
         price : (groups,) array of float, seconds that a stage of each group costs besides.
         """
         blocks, groups = self.problem.blocks, len(self.problem.groups)
         out_s = np.where(self.out_s <= limit_s, self.out_s, np.inf)
         behind = np.full((blocks + 1, groups), np.inf)
-        behind[blocks] = self.until[blocks]
+        behind[blocks] = self.prefix_s[blocks]
         first, chosen = np.zeros(blocks + 1, int), np.zeros(blocks + 1, int)
-        furthest, places, every = ends.max(axis=1), np.arange(blocks + 1)[:, None], np.arange(groups)
+        furthest, places, every = reach.max(axis=1), np.arange(blocks + 1)[:, None], np.arange(groups)
         sums = np.zeros(blocks + 1)
         for block in range(blocks - 1, -1, -1):
             last = furthest[block]
@@ -52,12 +52,12 @@ class CoarsePaths:
                 sums[block] = np.inf
                 behind[block] = np.inf
                 continue
-            window = np.where(places[block + 1 : last + 1] <= ends[block], behind[block + 1 : last + 1], np.inf)
+            window = np.where(places[block + 1 : last + 1] <= reach[block], behind[block + 1 : last + 1], np.inf)
             at = window.argmin(axis=0)
-            total = window[at, every] - self.until[block] + price
+            total = window[at, every] - self.prefix_s[block] + price
             group = int(total.argmin())
             sums[block], first[block], chosen[block] = total[group], group, block + 1 + at[group]
-            behind[block] = self.until[block] + out_s[block] + total[group]
+            behind[block] = self.prefix_s[block] + out_s[block] + total[group]
         used: list[int] = []
         block = 0
         while block < blocks and math.isfinite(sums[0]):
@@ -67,11 +67,11 @@ class CoarsePaths:
 
 
 def _fastest_out_s(problem: ChainProblem) -> np.ndarray:
-    """Return (groups, blocks + 1) array: the least seconds of a transfer from each group at each cut."""
+    """Return (groups, blocks + 1) array: the least seconds of a transfer from each group at each boundary."""
     groups = range(len(problem.groups))
-    found = np.zeros((len(groups), problem.blocks + 1))
+    fastest_s = np.zeros((len(groups), problem.blocks + 1))
     for group in groups:
         others = np.array([g for g in groups if not problem.masks[g] & problem.masks[group]], dtype=int)
         if len(others):
-            found[group] = problem.transfer_s(group, others[:, None], np.arange(problem.blocks + 1)).min(axis=0)
-    return found
+            fastest_s[group] = problem.transfer_s(group, others[:, None], np.arange(problem.blocks + 1)).min(axis=0)
+    return fastest_s

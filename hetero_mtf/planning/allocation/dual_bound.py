@@ -1,4 +1,14 @@
-"""A lower bound of J for chains too large to solve: blocks are whole, but a device may be used more than once, at a price."""
+"""A lower bound of J for chains too large to solve: a Lagrangian relaxation of the constraint that no device has two stages.
+
+With x_d the number of stages on device d, in place of x_d <= 1 there are prices lambda_d >= 0:
+
+    L(T, lambda) = min { sum_s t_s + sum_s c_s + sum_d lambda_d * (x_d - 1) : t_s <= T, c_s <= T, memory }
+
+over boundaries and groups, a shortest path along the chain. For every lambda it is at most the sum of any allocation with a bottleneck of
+at most T. Hence, for intervals [a_k, T_k) that cover all bottlenecks with which J can be below a known value,
+
+    J >= min(value, min_k (M - 1) * a_k + max_{lambda >= 0} L(T_k, lambda)).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +24,7 @@ from hetero_mtf.planning.allocation.dynamic_program import ChainStates
 from hetero_mtf.planning.allocation.fluid_bound import Fluid, fluid_bound
 from hetero_mtf.planning.allocation.problem import ChainProblem
 
-_RATIO = 1.006  # of the middle of an interval of bottlenecks to its lower end, if it is worth halving
+_RATIO = 1.006  # least ratio of the middle of an interval of bottlenecks to its lower end for which it is halved
 _HASTE = 8  # rounds without a better bound after which steps are halved
 _SLOW = 0.3  # of what is missing: a batch that raises the bound by less is followed by one that tracks one device more
 _MARGINS = (1.5, 2.0, 3.0, 4.5, 7.0, 11.0)  # seconds a unit of work costs at the margin: first guesses
@@ -129,8 +139,8 @@ class _Coarse:
         The sum may be infinite where it is not below the number.
         """
         coarse = CoarsePaths(self.problem)
-        ends = coarse.ends(limit_s)
-        return lambda price, below: (*coarse.path(ends, limit_s, price), 1.0)
+        reach = coarse.reach(limit_s)
+        return lambda price, below: (*coarse.path(reach, limit_s, price), 1.0)
 
     def may_track(self, tracked: int) -> bool:
         """Return whether so many devices may be tracked."""

@@ -1,4 +1,11 @@
-"""The best allocation of a chain, by dynamic programming over blocks and sets of used devices."""
+"""The optimal allocation of a chain, by dynamic programming over blocks and sets of used devices.
+
+The problem is that of `problem`. Its objective is a sum plus (M - 1) times the bottleneck, so
+
+    min J = min_T F(T) + (M - 1) * T,    F(T) = min { sum_s t_s + sum_s c_s : t_s <= T, c_s <= T, the constraints of `problem` }.
+
+`dynamic_program` computes F(T); `solvers.bottleneck` chooses the T at which it is computed.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +30,12 @@ def exact_allocation(
 
     Parameters
     ----------
-    problem : ChainProblem.
     stages : number of stages; None for any.
-    known : a J that is reached already, seconds; only less is looked for.
-    out_of_time : asked now and then; once it says so the best so far is returned.
+    known : J of a known allocation, seconds; only a smaller J is searched for.
+    out_of_time : polled; the best allocation so far is returned once it is true.
 
     Notes
     -----
-    For a bottleneck T the dynamic program of `ChainStates` minimises the sum of all stages and transfers of at most T each;
-    `bottleneck.minimise` says for which T.
     Exact; O(2^devices * devices * (devices + log(blocks)) * blocks) for each T and groups of one device, seconds for 12 devices
     and 60 blocks.
 
@@ -40,9 +44,9 @@ def exact_allocation(
     >>> links = np.zeros((2, 2))
     >>> problem = ChainProblem(np.array([[1.0, 1, 1], [9, 2, 2]]), ((0,), (1,)), np.ones(2), links, links, np.ones(3), np.ones(3),
     ...     np.full(2, np.inf), microbatches=5)
-    >>> found = exact_allocation(problem)
-    >>> found.value, found.bound, found.answer
-    (12.0, 12.0, Allocation(cuts=(0, 2), groups=(0, 1)))
+    >>> optimum = exact_allocation(problem)
+    >>> optimum.value, optimum.bound, optimum.answer
+    (12.0, 12.0, Allocation(boundaries=(0, 2), groups=(0, 1)))
     """
     fluid = Fluid(problem)
     weight = problem.microbatches - 1
@@ -54,33 +58,27 @@ def exact_allocation(
 
 
 def any_allocation(problem: ChainProblem, stages: int | None = None) -> Allocation | None:
-    """Return the allocation of least sum of seconds, whatever its largest stage; None if no allocation fits into memory.
+    """Return the allocation of least sum of seconds, whatever its bottleneck; None if no allocation fits into memory.
 
     Parameters
     ----------
-    problem : ChainProblem.
     stages : number of stages; None for any.
     """
-    found = ChainStates(problem, Fluid(problem), math.inf).solve(stages, math.inf)
-    return None if found is None else found.answer
+    solution = ChainStates(problem, Fluid(problem), math.inf).solve(stages, math.inf)
+    return None if solution is None else solution.answer
 
 
 def exact_work(problem: ChainProblem) -> float:
-    """Return about how many states the dynamic program has for one bottleneck: sets of devices, groups, blocks and numbers of stages.
-
-    Parameters
-    ----------
-    problem : ChainProblem.
-    """
+    """Return the approximate number of states of the dynamic program for one bottleneck: sets of devices * groups * blocks * stages."""
     sets = 2.0 ** min(len(problem.groups), problem.devices)
     return sets * len(problem.groups) * problem.blocks * (1.0 if problem.disjoint else max(1.0, problem.most_stages / 2))
 
 
 def _terms(problem: ChainProblem, least_s: float) -> np.ndarray:
-    """Return the seconds of all stages and transfers there can be, rising, from those that are least up to one above all."""
+    """Return the values that the bottleneck can have, rising: the seconds of all possible stages and transfers, at least `least_s`."""
     first, end = np.triu_indices(problem.blocks + 1, 1)
     groups = np.arange(len(problem.groups))
-    stages = problem.until[:, end] - problem.until[:, first]
+    stages = problem.prefix_s[:, end] - problem.prefix_s[:, first]
     sent = problem.transfer_s(groups[:, None, None], groups[None, :, None], np.arange(1, problem.blocks))
     terms = np.concatenate([stages.ravel(), sent.ravel()])
     return np.asarray(np.unique(np.maximum(terms, least_s)))

@@ -1,4 +1,12 @@
-"""Lower bounds of J: what no allocation of a chain is below."""
+"""A lower bound of J from divisible work, without memory limits.
+
+The work of block i is w_i = min_g seconds[g, i], W = sum_i w_i. Device d does at most r_d units of work a second, each at p_d seconds at
+least (`Fluid`). With y_d the work of device d, n(T) the least number of stages of at most T seconds that do W, and C(n) the sum of the
+n - 1 least transfers at different boundaries:
+
+    bound = min_{T >= T_0} E(T) + (M - 1) * T + C(n(T)),    T_0 = max(max_i w_i, W / sum_d r_d)
+    E(T)  = min { sum_d p_d * y_d : sum_d y_d = W, 0 <= y_d <= r_d * T }
+"""
 
 from __future__ import annotations
 
@@ -10,16 +18,12 @@ from hetero_mtf.planning.allocation.problem import ChainProblem
 
 
 class Fluid:
-    """A chain whose work flows: blocks are divisible, in any order, and memory and most of what is sent are free.
+    """The fluid relaxation of a chain: blocks are divisible, in any order, and memory and most transfers are free.
 
     The work of a block is its seconds on the group that is fastest at it. A group takes at least r_g seconds a unit, r_g the least
-    of seconds / work over all blocks, so a stage of at most T seconds does T / r_g units at most; of that a device of the group is
-    answerable for an equal part. So a set of devices does at most T * sum of rate_d, rate_d the most over the groups of d of
+    of seconds / work over all blocks, so a stage of at most T seconds does T / r_g units at most; an equal part of that is attributed
+    to each device of the group. So a set of devices does at most T * sum of rate_d, rate_d the most over the groups of d of
     1 / (r_g * devices of g), at price_d seconds a unit at least, price_d the least r_g over the groups of d.
-
-    Parameters
-    ----------
-    problem : ChainProblem.
 
     Attributes
     ----------
@@ -27,8 +31,8 @@ class Fluid:
     order : (devices,) devices by price; those in no group are left out.
     price, rate : (devices,) array of float, in that order.
     group_rate : (groups,) array of float, 1 / r_g, the largest first: n stages of T seconds do at most T times the first n of them.
-    sent_s : (blocks + 1,) array of float, least seconds of a transfer at each cut; 0 at the ends.
-    least_largest_s : seconds that the largest stage of any allocation is not below.
+    sent_s : (blocks + 1,) array of float, least seconds of a transfer at each boundary; 0 before the first block and after the last.
+    least_largest_s : T_0, seconds: a lower bound of the largest stage of any allocation.
     """
 
     def __init__(self, problem: ChainProblem) -> None:
@@ -59,35 +63,31 @@ class Fluid:
         masks : (masks,) array of int, sets of devices that are used already.
         limit_s : the most seconds of a stage.
         """
-        found = np.broadcast_to(self.sent_s, (len(masks), len(self.work))).copy()
-        left = np.broadcast_to(self.work, found.shape).copy()
+        least_s = np.broadcast_to(self.sent_s, (len(masks), len(self.work))).copy()
+        left = np.broadcast_to(self.work, least_s.shape).copy()
         if math.isinf(limit_s):
             cheapest = np.where((masks[:, None] >> self.order) & 1, np.inf, self.price).min(axis=1, initial=np.inf)
-            return found + np.where(left > 0, cheapest[:, None] * np.where(left > 0, left, 1.0), 0.0)
+            return least_s + np.where(left > 0, cheapest[:, None] * np.where(left > 0, left, 1.0), 0.0)
         for device, price, rate in zip(self.order, self.price, self.rate):
             most = np.where((masks >> device) & 1, 0.0, rate * limit_s)[:, None]
             done = np.minimum(left, most)
-            found += price * done
+            least_s += price * done
             left -= done
-        found[left > 1e-9 * self.work[-1]] = np.inf
-        return found
+        least_s[left > 1e-9 * self.work[-1]] = np.inf
+        return least_s
 
 
 def fluid_bound(problem: ChainProblem, stages: int | None = None) -> float:
-    """Return seconds that no J is below.
-
-    Minimises over T the least seconds of all work by devices of at most T each, plus (M - 1) * T, plus the transfers between as many
-    stages as that takes at least.
+    """Return a lower bound of J, seconds; the module states it.
 
     Parameters
     ----------
-    problem : ChainProblem.
     stages : number of stages; None for any.
 
     Notes
     -----
-    What `Fluid` says. Between two T at which one stage more is needed the sum is convex and piecewise linear, so it is least at
-    one of the T at which a device becomes full, or a stage fewer will do, or at the least T. A stage may have all devices of a group:
+    Between two T at which one stage more is needed the sum is convex and piecewise linear, so it is least at
+    one of the T at which a device becomes full, or one stage fewer is enough, or at T_0. A stage may have all devices of a group:
     stages are counted, not devices. O(devices^2 + groups * devices + blocks * log(blocks)).
     """
     fluid = Fluid(problem)
@@ -104,14 +104,14 @@ def fluid_bound(problem: ChainProblem, stages: int | None = None) -> float:
 
 
 def _least_sent_s(problem: ChainProblem) -> np.ndarray:
-    """Return the (blocks + 1,) least seconds of a transfer at each cut between groups that share no device."""
+    """Return the (blocks + 1,) least seconds of a transfer at each boundary between groups that share no device."""
     latency, per_byte = (2.0 * _apart(problem, links) for links in problem.links)
     if not latency.size:
         return np.zeros(problem.blocks + 1)
     unlike = np.unique(np.stack([latency, per_byte]), axis=1)
-    found = (unlike[0][:, None] + problem.cut_bytes * unlike[1][:, None]).min(axis=0)
-    found[[0, -1]] = 0.0
-    return np.asarray(found)
+    least_s = (unlike[0][:, None] + problem.boundary_bytes * unlike[1][:, None]).min(axis=0)
+    least_s[[0, -1]] = 0.0
+    return np.asarray(least_s)
 
 
 def _apart(problem: ChainProblem, links: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The genetic allocator: cuts, order of groups and unused groups evolve together."""
+"""The genetic allocator: boundaries, order of groups and unused groups evolve together, then a local search improves the boundaries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from hetero_mtf.planning.allocation.genetic_islands import Evolution, Search
+from hetero_mtf.planning.allocation.genetic_islands import Evolution, IslandModel
 from hetero_mtf.planning.allocation.partition import best_partition
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, check_stages
 
@@ -18,16 +18,16 @@ Progress = Callable[[int, int, float], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Evolved:
-    """What the genetic allocator found.
+class GeneticResult:
+    """The result of the genetic allocator.
 
     Parameters
     ----------
-    allocation : the best; where `broken` is not 0, the one that comes nearest to the limits.
+    allocation : the best; where `broken` is not 0, the one that breaks the limits least.
     value : its J, seconds.
-    value_before_local_search : J before its cuts were made the best for its order of groups, seconds.
+    value_before_local_search : J before its boundaries were optimised for its order of groups, seconds.
     broken : 0 if the allocation fits in memory and has the stages asked for; else how many blocks do not fit.
-    generations : how many there were.
+    generations : number of generations.
     history : (generations,) best J after each, seconds; infinite while none fits.
     state : the population, for JSON: give it to `genetic_allocation` to go on.
     """
@@ -50,18 +50,17 @@ def genetic_allocation(
     out_of_time: Callable[[], bool] = lambda: False,
     progress: Progress | None = None,
     state: dict[str, Any] | None = None,
-) -> Evolved:
-    """Return the best allocation that a population of them evolves to.
+) -> GeneticResult:
+    """Return the best allocation of an evolving population.
 
     Parameters
     ----------
-    problem : ChainProblem.
     stages : number of stages; None for any.
-    seed : of all that is random; the same seed gives the same answer if time does not run out.
-    evolution : how it evolves, and for how many generations; None for what suits the size.
-    out_of_time : asked before each generation but the first; once it says so the best so far is returned.
+    seed : of all random numbers; the same seed gives the same result if time does not run out.
+    evolution : options; None for those that suit the size.
+    out_of_time : polled before each generation but the first; the best allocation so far is returned once it is true.
     progress : called after each generation with the generation, all generations and the best J so far in seconds.
-    state : of an earlier call for the same problem: it is taken up where that one stopped, and `seed` does not count.
+    state : of an earlier call for the same problem: the evolution continues where that one stopped, and `seed` is ignored.
 
     Raises
     ------
@@ -70,15 +69,15 @@ def genetic_allocation(
 
     Notes
     -----
-    This project's reading of a genetic layer allocator. A genome is a permutation of the groups, of which the first have the stages, and
-    the first block of each stage. Islands of `kept` allocations have `children` a generation: of one parent or two, changed by shifting a
-    cut or a run of cuts, exchanging, moving or replacing groups, merging or splitting stages, the longest one often, or by filling the
-    stages anew up to a limit. Some children are decoded: of their order of groups, with some unused ones inserted, the best subsequence and
-    its best cut for a drawn limit are taken (`genetic_decode`), as cuts that transfers make few are too far apart for mutations, and a
-    device that is worth its transfer only with other cuts too. Stages that memory cannot hold give up blocks to their neighbours; what
-    still breaks a limit is worse than anything that does not. The best of old and new, no two of the same J, live on, so the best never
-    gets worse. The equal and the proportional cut are in the first population, so J is never above theirs where they fit; the exact optimum
-    is not. Last, the cuts are made the best for the order found (`best_partition`); J before that is kept too. Heuristic; O(rows * groups *
+    This project's interpretation of a genetic layer allocator. A genome is a permutation of the groups, of which the first have the stages,
+    and the first block of each stage. Each island has a population of `kept` allocations and `children` a generation, of one parent or of
+    two (crossover). Mutations shift a boundary or a run of boundaries, exchange, move or replace groups, merge or split stages, often the
+    longest one, or refill the stages up to a limit. Some children are decoded (`genetic_decode`): for their order of groups, with some
+    unused ones inserted, the best subsequence and its best partition under a drawn limit are computed. This reaches boundaries that are too
+    far apart for mutations, as few boundaries have cheap transfers. Repair moves blocks from stages that exceed memory to their neighbours;
+    a genome that still breaks a limit ranks below all that do not. Parents and children compete, without two of the same J, so the best J
+    never increases. The equal and the proportional partition are in the first population, so J is never above theirs where they fit; the
+    exact optimum is not. The final local search is `best_partition` for the order of the best genome. Heuristic; O(rows * groups *
     log(groups) + decoded rows * groups * blocks * (groups + log(blocks))) a generation.
 
     References
@@ -87,7 +86,7 @@ def genetic_allocation(
     """
     check_stages(problem, stages)
     evolution = evolution or suited(problem)
-    search = Search(problem, stages, evolution, seed)
+    search = IslandModel(problem, stages, evolution, seed)
     if state is not None:
         search.restore(state)
     while not search.done and not (search.generation and out_of_time()):
@@ -98,19 +97,14 @@ def genetic_allocation(
     broken = int(search.evaluation.broken(search.best)[0])
     before = value = problem.value(allocation)
     if not broken:
-        polished = best_partition(problem, allocation.groups, before)
-        if polished.answer is not None:
-            allocation, value = polished.answer, problem.value(polished.answer)
-    return Evolved(allocation, value, before, broken, search.generation, tuple(search.history), search.state())
+        improved = best_partition(problem, allocation.groups, before)
+        if improved.answer is not None:
+            allocation, value = improved.answer, problem.value(improved.answer)
+    return GeneticResult(allocation, value, before, broken, search.generation, tuple(search.history), search.state())
 
 
 def suited(problem: ChainProblem) -> Evolution:
-    """Return an evolution for the size of a problem.
-
-    Parameters
-    ----------
-    problem : ChainProblem.
-    """
+    """Return the options of the genetic algorithm for the size of a problem."""
     if problem.most_stages <= _FEW:
         return Evolution()
     decoding = min(_DECODED, _DECODING / problem.seconds.size) if problem.seconds.size <= _LARGE else 0.0

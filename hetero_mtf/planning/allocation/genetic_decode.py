@@ -1,4 +1,4 @@
-"""The best partition for many orders of groups at once: which groups of an order have a stage, and where the chain is cut."""
+"""The best partition for many orders of groups at once: which groups of an order have a stage, and the stage boundaries."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def drawn_sequences(evaluation: Evaluation, genomes: Genomes, rng: np.random.Gen
 def decoded(evaluation: Evaluation, genomes: Genomes, sequences: Sequences, limit_s: np.ndarray) -> Genomes:
     """Return the allocations of least sum for some orders of groups; a row for which there is none is unchanged.
 
-    Minimises, for each row, sum_s t_s + sum_s c_s over the subsequences of its order and all cuts, with t_s, c_s <= T of the row.
+    Minimises, for each row, sum_s t_s + sum_s c_s over the subsequences of its order and all boundaries, with t_s, c_s <= T of the row.
     With a fixed number of stages every group of the order has a stage.
 
     Parameters
@@ -97,7 +97,7 @@ class _Table:
 
     Attributes
     ----------
-    ends : (rows, places, blocks + 1) last end of a stage from each block on.
+    reach : (rows, places, blocks + 1) last end of a stage from each block on.
     entered : (rows, places, blocks + 1) least seconds behind a stage that ends at each block.
     behind : (rows, places, blocks + 1) least seconds of a stage from each block on and all behind it.
     """
@@ -108,7 +108,7 @@ class _Table:
         self.fixed = evaluation.stages is not None
         self.skipped = 0 if self.fixed else self.groups.shape[1] if self.groups.shape[1] <= _FEW else _SKIPPED
         rows, places = self.groups.shape
-        self.ends = np.zeros((rows, places, self.blocks + 1), int)
+        self.reach = np.zeros((rows, places, self.blocks + 1), int)
         self.entered, self.behind = (np.full((rows, places, self.blocks + 1), np.inf) for _ in range(2))
         for at in range(places - 1, -1, -1):
             self._solve(at)
@@ -122,9 +122,9 @@ class _Table:
             np.minimum(entered, sent, out=entered)
         here = at < self.counts
         entered[:, -1] = np.where(at == self.counts - 1 if self.fixed else here, 0.0, np.inf)
-        until = self.evaluation.problem.until[groups]
-        self.ends[:, at] = self.evaluation.last_ends(groups, np.maximum(self.counts - at, 1), self.limit_s)
-        least = _window_minimum(entered + until, self.ends[:, at]) - until
+        prefix_s = self.evaluation.problem.prefix_s[groups]
+        self.reach[:, at] = self.evaluation.reach(groups, np.maximum(self.counts - at, 1), self.limit_s)
+        least = _window_minimum(entered + prefix_s, self.reach[:, at]) - prefix_s
         self.behind[:, at] = np.where(here[:, None], least, np.inf)
 
     def read_off(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -150,9 +150,9 @@ class _Table:
 
     def _end(self, on: np.ndarray, at: np.ndarray, block: np.ndarray) -> np.ndarray:
         places = np.arange(self.blocks + 1)
-        within = (places > block[:, None]) & (places <= self.ends[on, at, block][:, None])
-        until = self.evaluation.problem.until[self.groups[on, at]]
-        return np.asarray(np.where(within, self.entered[on, at] + until, np.inf).argmin(axis=1))
+        within = (places > block[:, None]) & (places <= self.reach[on, at, block][:, None])
+        prefix_s = self.evaluation.problem.prefix_s[self.groups[on, at]]
+        return np.asarray(np.where(within, self.entered[on, at] + prefix_s, np.inf).argmin(axis=1))
 
     def _later(self, on: np.ndarray, at: np.ndarray, end: np.ndarray) -> np.ndarray:
         best, chosen, last = np.full(len(on), np.inf), at, self.groups.shape[1] - 1
@@ -165,14 +165,14 @@ class _Table:
         return np.asarray(chosen)
 
 
-def _window_minimum(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def _window_minimum(values: np.ndarray, last: np.ndarray) -> np.ndarray:
     """Return (rows, places) array: at place i of a row the least of values i + 1 up to and with its end there; infinite for none.
 
     Two runs of 2^k values that overlap make up any run.
     """
     rows, places = values.shape
     begins = np.arange(1, places + 1)
-    lengths = ends - begins + 1
+    lengths = last - begins + 1
     levels = np.frexp(np.maximum(lengths, 1))[1] - 1
     table = [values]
     for level in range(int(levels.max())):
@@ -182,5 +182,5 @@ def _window_minimum(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
     stacked = np.stack(table).ravel()
     base = (levels * rows + np.arange(rows)[:, None]) * places
     left = base + np.minimum(begins, places - 1)
-    right = base + np.maximum(ends - (1 << levels) + 1, 0)
+    right = base + np.maximum(last - (1 << levels) + 1, 0)
     return np.where(lengths > 0, np.minimum(stacked[left], stacked[right]), np.inf)

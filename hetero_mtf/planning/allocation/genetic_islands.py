@@ -1,4 +1,4 @@
-"""A population that evolves on islands, generation by generation."""
+"""The island model of the genetic allocator: populations that evolve apart, with migration between them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.allocation.fluid_bound import Fluid
 from hetero_mtf.planning.allocation.genetic_decode import decoded, drawn_sequences
-from hetero_mtf.planning.allocation.genetic_operators import Change, crossed
+from hetero_mtf.planning.allocation.genetic_operators import Mutation, crossover
 from hetero_mtf.planning.allocation.genetic_population import Evaluation, Genomes
 from hetero_mtf.planning.allocation.partition import equal_partition, proportional_partition, proportional_starts
 from hetero_mtf.planning.allocation.problem import ChainProblem
@@ -21,19 +21,19 @@ STATE_VERSION = 1
 
 @dataclasses.dataclass(frozen=True)
 class Evolution:
-    """How the population evolves.
+    """Options of the genetic algorithm.
 
     Parameters
     ----------
-    generations : how many at most, at least 1.
-    stopping : generations without a better allocation after which there are no more.
-    islands : populations that evolve apart.
-    kept : allocations of an island that go on to the next generation.
-    children : new allocations of an island in each generation.
-    migration : generations after which each island hands its best to the next one.
-    patience : generations without a better allocation after which an island, other than that of the best, begins anew.
-    crossing, refilling : parts of the children that have two parents; that are cut anew.
-    decoding : children of a generation, in the mean, whose order of groups is decoded: the partition is then the best for it.
+    generations : most generations, at least 1.
+    stopping : generations without a better allocation after which the evolution stops.
+    islands : number of islands.
+    kept : population size of an island: allocations that survive to the next generation.
+    children : children of an island in each generation.
+    migration : generations between migrations, in which the best of each island replaces the worst of the one before it.
+    patience : generations without a better allocation after which an island, other than that of the best, is restarted.
+    crossing, refilling : fractions of the children that have two parents; whose stages are refilled.
+    decoding : mean number of children of a generation whose order of groups is decoded into its best partition.
     """
 
     generations: int = 600
@@ -48,20 +48,20 @@ class Evolution:
     decoding: float = 4.0
 
 
-class Search:
-    """A population on its way."""
+class IslandModel:
+    """The populations of all islands, and their evolution by generations."""
 
     def __init__(self, problem: ChainProblem, stages: int | None, evolution: Evolution, seed: int, state: Any = None) -> None:
         self.problem, self.evolution = problem, evolution
         self.evaluation = Evaluation(problem, stages)
         self.rng = np.random.default_rng(seed)
-        self.change = Change(self.evaluation, Fluid(problem).least_largest_s, self.rng)
+        self.mutation = Mutation(self.evaluation, Fluid(problem).least_largest_s, self.rng)
         self.generation = 0
         self.history: list[float] = []
-        made = [self._fresh(evolution.kept) for _ in range(evolution.islands)]
-        self.genomes = Genomes(np.concatenate([g.order for g in made]), np.concatenate([g.starts for g in made]))
-        for at, cut in enumerate((equal_partition(problem, stages), proportional_partition(problem, stages))):
-            self.genomes.order[at], self.genomes.starts[at] = self.evaluation.genome(cut)
+        islands = [self._fresh(evolution.kept) for _ in range(evolution.islands)]
+        self.genomes = Genomes(np.concatenate([g.order for g in islands]), np.concatenate([g.starts for g in islands]))
+        for at, partition in enumerate((equal_partition(problem, stages), proportional_partition(problem, stages))):
+            self.genomes.order[at], self.genomes.starts[at] = self.evaluation.genome(partition)
         self.genomes = self.evaluation.repaired(self.evaluation.valid(self.genomes))
         fitness = self.evaluation.fitness(self.genomes)
         self.score, self.largest_s = fitness.score, fitness.largest_s
@@ -77,10 +77,10 @@ class Search:
         return settled or self.generation >= self.evolution.generations
 
     def _fresh(self, rows: int) -> Genomes:
-        """Return allocations drawn at random: groups by speed and chance, cuts in proportion to speed."""
+        """Return random allocations: groups by speed and chance, boundaries in proportion to speed."""
         problem, rng, width = self.problem, self.rng, self.evaluation.width
         groups = len(problem.groups)
-        speed = 1.0 / np.maximum(problem.until[:, -1], 1e-300)
+        speed = 1.0 / np.maximum(problem.prefix_s[:, -1], 1e-300)
         order = np.argsort(-np.log(speed) - rng.gumbel(size=(rows, groups)) * rng.uniform(0.1, 1.5, (rows, 1)), axis=1)
         counts = rng.integers(1, width + 1, rows) if self.evaluation.stages is None else np.full(rows, width)
         for row, count in enumerate(counts):
@@ -99,16 +99,16 @@ class Search:
         second = base + np.minimum(rng.integers(0, e.kept, rows), rng.integers(0, e.kept, rows))
         children, largest_s = self.genomes.rows(first), self.largest_s[first]
         two = np.flatnonzero(rng.random(rows) < e.crossing)
-        order, starts = crossed(children.rows(two), self.genomes.rows(second[two]), self.problem.blocks, rng)
+        order, starts = crossover(children.rows(two), self.genomes.rows(second[two]), self.problem.blocks, rng)
         children.order[two], children.starts[two] = order, starts
         changed = rng.random(rows)
-        self.change.apply(children, np.flatnonzero(changed < 0.9))
+        self.mutation.apply(children, np.flatnonzero(changed < 0.9))
         children = self.evaluation.valid(children)
         again = np.flatnonzero(changed < 0.35)
-        self.change.apply(children, again)
+        self.mutation.apply(children, again)
         children = self.evaluation.valid(children)
-        anew = np.flatnonzero(rng.random(rows) < e.refilling)
-        self.change.refill(children, anew, largest_s[anew])
+        refilled = np.flatnonzero(rng.random(rows) < e.refilling)
+        self.mutation.refill(children, refilled, largest_s[refilled])
         self._decode(children, largest_s)
         children = self.evaluation.repaired(self.evaluation.valid(children))
         fitness = self.evaluation.fitness(children)
@@ -120,7 +120,7 @@ class Search:
         self.history.append(self.best_score if self.best_score < self.evaluation.too_much else math.inf)
 
     def _decode(self, children: Genomes, largest_s: np.ndarray) -> None:
-        """Decode the orders of some children, with stages and transfers up to a limit as `Change.refill` draws it."""
+        """Decode the orders of some children, with stages and transfers up to a limit as `Mutation.refill` draws it."""
         wanted = int(self.evolution.decoding + self.rng.random()) if self.evolution.decoding else 0
         if not wanted:
             return
@@ -128,7 +128,7 @@ class Search:
         rows = self.evaluation.valid(children.rows(which))
         sequences = drawn_sequences(self.evaluation, rows, self.rng)
         # an order of which nothing fits yet may have any largest stage
-        limit_s = np.where(self.evaluation.broken(rows) > 0, self.evaluation.too_much, self.change.limit_s(largest_s[which]))
+        limit_s = np.where(self.evaluation.broken(rows) > 0, self.evaluation.too_much, self.mutation.limit_s(largest_s[which]))
         children.order[which], children.starts[which] = decoded(self.evaluation, rows, sequences, limit_s)
 
     def _select(self, children: Genomes, score: np.ndarray, largest_s: np.ndarray) -> None:
@@ -160,7 +160,7 @@ class Search:
             array[lasts] = array[firsts]
 
     def _renew(self) -> None:
-        """Begin anew on islands that have waited too long, but for one that has the best."""
+        """Restart islands without a better allocation for `patience` generations, except the one with the best."""
         e = self.evolution
         best = self.score.reshape(e.islands, -1).min(axis=1)
         better = best < self.island_best * (1 - 1e-9)
@@ -191,11 +191,11 @@ class Search:
         return [*self.genomes.order.shape, self.problem.blocks, self.evaluation.width]
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state.
+        """Continue from a state.
 
         Parameters
         ----------
-        state : what `state` returned for the same problem and evolution.
+        state : result of `state` for the same problem and options.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class Search:
         if state.get("version") != STATE_VERSION or state.get("shape") != self._shape():
             rows, groups, blocks, _ = self._shape()
             text = f"the state is not one of {rows} allocations of {groups} groups and {blocks} blocks"
-            raise PlanError(f"{text}; begin anew without a state")
+            raise PlanError(f"{text}; start again without a state")
         for name in _HELD:
             setattr(self, name, np.array(state[name]))
         self.genomes = Genomes(np.array(state["genomes"]["order"]), np.array(state["genomes"]["starts"]))

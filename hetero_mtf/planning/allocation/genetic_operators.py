@@ -1,4 +1,4 @@
-"""What changes allocations at random: mutations and a crossover, each on many rows at once."""
+"""The genetic operators: mutations and a crossover, each on many genomes at once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hetero_mtf.planning.allocation.genetic_population import Evaluation, Genome
 
 _FINE = 3.5  # decades of the drawn distance to the present largest stage
 _LONGEST = 0.3  # of the changes are made to the longest stage
-_FAR = 0.45  # of the geometric number of blocks that a cut is shifted by
+_FAR = 0.45  # parameter of the geometric number of blocks that a boundary is shifted by
 
 
-def crossed(first: Genomes, second: Genomes, blocks: int, rng: np.random.Generator) -> Genomes:
-    """Return children that have the first stages of one parent and, behind a block drawn for each, the cuts of the other.
+def crossover(first: Genomes, second: Genomes, blocks: int, rng: np.random.Generator) -> Genomes:
+    """Return children that have the first stages of one parent and, after a block drawn for each, the boundaries of the other.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def crossed(first: Genomes, second: Genomes, blocks: int, rng: np.random.Generat
     return Genomes(order, np.sort(np.concatenate([before, behind], axis=1), axis=1)[:, :width].copy())
 
 
-class Change:
+class Mutation:
     """Mutations of allocations, in place.
 
     Parameters
@@ -68,7 +68,7 @@ class Change:
         self._chances = np.cumsum(chances / chances.sum())
 
     def apply(self, genomes: Genomes, which: np.ndarray) -> None:
-        """Change each of some rows in one way, drawn for each.
+        """Apply one mutation, drawn for each, to some rows.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class Change:
         np.clip(genomes.starts, 0, self.blocks, out=genomes.starts)
 
     def refill(self, genomes: Genomes, which: np.ndarray, largest_s: np.ndarray) -> None:
-        """Cut some rows anew: every stage takes blocks up to a limit drawn between the least there can be and a bit above the present.
+        """Refill the stages of some rows: every stage takes blocks up to a limit drawn between the least possible and 1.01 of the present.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class Change:
         genomes.starts[which] = filled.starts
 
     def limit_s(self, largest_s: np.ndarray) -> np.ndarray:
-        """Return the (rows,) limits on the largest stage that are drawn between the least there can be and a bit above the present.
+        """Return (rows,) limits of the largest stage, drawn between the least possible and 1.01 of the present.
 
         Parameters
         ----------
@@ -107,17 +107,17 @@ class Change:
         return np.asarray(top - reach * (top - self.least_largest_s))
 
     def shift(self, genomes: Genomes) -> Genomes:
-        """Shift one cut by some blocks, as far as its stages have them."""
+        """Shift one boundary by some blocks, as far as its stages have them."""
         starts = genomes.starts
         rows, at, counts = self._stage(genomes, 1)
         far = self.rng.geometric(_FAR, len(rows)) * self._sign(len(rows))
-        ends = np.where(at + 1 < counts, starts[rows, np.minimum(at + 1, starts.shape[1] - 1)], self.blocks)
-        shifted = np.clip(starts[rows, at] + far, starts[rows, np.maximum(at - 1, 0)] + 1, np.maximum(ends - 1, 1))
+        stage_end = np.where(at + 1 < counts, starts[rows, np.minimum(at + 1, starts.shape[1] - 1)], self.blocks)
+        shifted = np.clip(starts[rows, at] + far, starts[rows, np.maximum(at - 1, 0)] + 1, np.maximum(stage_end - 1, 1))
         starts[rows, at] = np.where(counts > 1, shifted, starts[rows, at])
         return genomes
 
     def ripple(self, genomes: Genomes) -> Genomes:
-        """Shift a run of cuts by one block: one stage gives a block, another far from it gets one."""
+        """Shift a run of boundaries by one block: one stage loses a block, another far from it gets one."""
         starts = genomes.starts
         rows, first, counts = self._stage(genomes, 1)
         _, last, _ = self._stage(genomes, 1)
@@ -155,10 +155,10 @@ class Change:
         starts = genomes.starts
         rows, at, counts = self._stage(genomes)
         behind = np.minimum(at + 1, starts.shape[1] - 1)
-        ends = np.where(at + 1 < counts, starts[rows, behind], self.blocks)
+        stage_end = np.where(at + 1 < counts, starts[rows, behind], self.blocks)
         forward = (self.rng.random(len(rows)) < 0.5) & (at + 1 < counts) | (at == 0)
         here = rows[~forward]
-        starts[here, at[~forward]] = ends[~forward]
+        starts[here, at[~forward]] = stage_end[~forward]
         here = rows[forward & (at + 1 < counts)]
         starts[here, at[here] + 1] = starts[here, at[here]]
         return genomes
@@ -167,15 +167,15 @@ class Change:
         """Give a part of one stage to a group that is not used, before or behind it."""
         order, starts = genomes
         rows, at, counts = self._stage(genomes)
-        ends = np.where(at + 1 < counts, starts[rows, np.minimum(at + 1, starts.shape[1] - 1)], self.blocks)
-        held = ends - starts[rows, at]
+        stage_end = np.where(at + 1 < counts, starts[rows, np.minimum(at + 1, starts.shape[1] - 1)], self.blocks)
+        held = stage_end - starts[rows, at]
         rows = np.flatnonzero((held > 1) & (counts < starts.shape[1]) & (counts < order.shape[1]))
         at, counts, held = at[rows], counts[rows], held[rows]
-        cut = starts[rows, at] + 1 + (self.rng.random(len(rows)) * (held - 1)).astype(int)
+        boundary = starts[rows, at] + 1 + (self.rng.random(len(rows)) * (held - 1)).astype(int)
         spare = counts + (self.rng.random(len(rows)) * (order.shape[1] - counts)).astype(int)
         place = at + np.where(self.rng.random(len(rows)) < 0.5, 0.5, -0.5)
         order[rows] = np.take_along_axis(order[rows], self._taken(order.shape[1], np.arange(len(rows)), spare, place), axis=1)
-        starts[rows, counts] = cut
+        starts[rows, counts] = boundary
         starts[rows] = np.sort(starts[rows], axis=1)
         return genomes
 
@@ -198,7 +198,7 @@ class Change:
     def _stage(self, genomes: Genomes, first: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return all rows, a stage of each from `first` on, often the one that takes longest, and their numbers of stages.
 
-        With `first` 1 the stage stands for the cut before it: that before or behind the longest stage.
+        With `first` 1 the stage stands for the boundary before it: that before or after the longest stage.
         """
         starts = genomes.starts
         counts = (starts < self.blocks).sum(axis=1)

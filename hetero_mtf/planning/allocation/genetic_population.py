@@ -1,4 +1,4 @@
-"""A population of allocations as arrays: how good each is, what makes them valid, and what changes them."""
+"""A population of genomes as arrays: their fitness, and their repair."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
 
 
 class Genomes(NamedTuple):
-    """Allocations.
+    """Genomes of allocations.
 
     Parameters
     ----------
@@ -30,11 +30,11 @@ class Genomes(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Fitness:
-    """How good allocations are.
+    """Fitness of genomes; less is better.
 
     Parameters
     ----------
-    score : (rows,) array of float, J in seconds; above `Evaluation.too_much` for those that break a limit, more the more they do.
+    score : (rows,) array of float, J in seconds; above `Evaluation.too_much` for those that break a limit, rising with the excess.
     largest_s : (rows,) array of float, the largest stage or transfer.
     """
 
@@ -60,10 +60,10 @@ class Evaluation:
         self.problem, self.stages = problem, stages
         self.blocks = problem.blocks
         self.width = problem.most_stages if stages is None else stages
-        self._until = problem.until.ravel()
+        self._prefix_s = problem.prefix_s.ravel()
         self._latency, self._per_byte = (np.ascontiguousarray(2.0 * links) for links in problem.links)
-        sent = float((self._latency.max() + problem.cut_bytes.max() * self._per_byte.max()) * self.width)
-        self.too_much = 1.0 + 2.0 * problem.microbatches * (float(problem.until[:, -1].max()) * self.width + sent)
+        sent = float((self._latency.max() + problem.boundary_bytes.max() * self._per_byte.max()) * self.width)
+        self.too_much = 1.0 + 2.0 * problem.microbatches * (float(problem.prefix_s[:, -1].max()) * self.width + sent)
         flights = sorted({problem.in_flight(count) for count in range(1, self.width + 1)})
         self._row = np.array([0, *(flights.index(problem.in_flight(count)) for count in range(1, self.width + 1))])
         self.bound = bool((problem.reach(self.width) < self.blocks).any())
@@ -76,17 +76,17 @@ class Evaluation:
             members[at, list(group)] = True
         self._members = members
         # the seconds before each block, one group after the other and so far apart that one search finds places in all of them
-        self._offset = 2.0 * float(problem.until[:, -1].max()) + 1.0
-        self._flat = (problem.until + self._offset * np.arange(len(problem.groups))[:, None]).ravel()
+        self._offset = 2.0 * float(problem.prefix_s[:, -1].max()) + 1.0
+        self._flat = (problem.prefix_s + self._offset * np.arange(len(problem.groups))[:, None]).ravel()
 
     def fitness(self, genomes: Genomes) -> Fitness:
-        """Return how good allocations are; they must be valid but for memory and the number of stages."""
+        """Return the fitness of genomes; they must be valid but for memory and the number of stages."""
         groups, starts = genomes.order[:, : self.width], genomes.starts
         seconds = self.stage_s(genomes)
         links = groups[:, :-1] * len(self._latency) + groups[:, 1:]
-        cuts = starts[:, 1:]
-        sent = self._latency.ravel()[links] + self.problem.cut_bytes[cuts] * self._per_byte.ravel()[links]
-        sent *= cuts < self.blocks
+        boundaries = starts[:, 1:]
+        sent = self._latency.ravel()[links] + self.problem.boundary_bytes[boundaries] * self._per_byte.ravel()[links]
+        sent *= boundaries < self.blocks
         largest = np.maximum(seconds.max(axis=1), sent.max(axis=1, initial=0.0))
         score = seconds.sum(axis=1) + sent.sum(axis=1) + (self.problem.microbatches - 1) * largest
         broken = self.broken(genomes)
@@ -95,7 +95,7 @@ class Evaluation:
     def stage_s(self, genomes: Genomes) -> np.ndarray:
         """Return the (rows, most stages) seconds of each stage, 0 where there is none."""
         rows = genomes.order[:, : self.width] * (self.blocks + 1)
-        return np.asarray(self._until[rows + self._ends(genomes.starts)] - self._until[rows + genomes.starts])
+        return np.asarray(self._prefix_s[rows + self._stage_end(genomes.starts)] - self._prefix_s[rows + genomes.starts])
 
     def broken(self, genomes: Genomes) -> np.ndarray:
         """Return the (rows,) blocks that do not fit, and for each stage that is missing all blocks."""
@@ -104,7 +104,7 @@ class Evaluation:
         if self.bound:
             groups = genomes.order[:, : self.width]
             reach = self._reach[self._flights(counts), groups, genomes.starts]
-            broken = broken + np.maximum(self._ends(genomes.starts) - reach, 0).sum(axis=1)
+            broken = broken + np.maximum(self._stage_end(genomes.starts) - reach, 0).sum(axis=1)
         return np.asarray(broken)
 
     def repaired(self, genomes: Genomes) -> Genomes:
@@ -120,11 +120,11 @@ class Evaluation:
         for at in range(self.width - 1):
             reach = self._reach[flights[:, at], groups[:, at], starts[:, at]]
             starts[:, at + 1] = np.where(at + 1 < counts, np.minimum(starts[:, at + 1], reach), starts[:, at + 1])
-        ends = np.full(len(rows), self.blocks)
+        stage_end = np.full(len(rows), self.blocks)
         for at in range(self.width - 1, 0, -1):
-            least = self._least[flights[:, at], groups[:, at], ends]
-            starts[:, at] = np.where(at < counts, np.minimum(np.maximum(starts[:, at], least), ends), starts[:, at])
-            ends = np.where(at < counts, starts[:, at], self.blocks)
+            least = self._least[flights[:, at], groups[:, at], stage_end]
+            starts[:, at] = np.where(at < counts, np.minimum(np.maximum(starts[:, at], least), stage_end), starts[:, at])
+            stage_end = np.where(at < counts, starts[:, at], self.blocks)
         genomes.starts[rows] = starts
         return self.valid(genomes)
 
@@ -135,7 +135,7 @@ class Evaluation:
         starts[:, 0] = 0
         if self.stages is not None:
             starts[:] = spaced(starts, self.blocks)
-        kept = starts < self._ends(starts)
+        kept = starts < self._stage_end(starts)
         if not self.problem.disjoint:
             self._drop_shared(order, kept)
         rows = np.flatnonzero((kept[:, 1:] & ~kept[:, :-1]).any(axis=1) | ((starts < self.blocks) & ~kept).any(axis=1))
@@ -174,20 +174,20 @@ class Evaluation:
                 edge = genomes.starts[:, at + 1]
         return genomes
 
-    def sent_s(self, source: np.ndarray, destination: np.ndarray, cut: np.ndarray | None = None) -> np.ndarray:
-        """Return seconds of the transfers forth and back: (rows, blocks + 1) at every cut, or (rows,) at one cut each.
+    def sent_s(self, source: np.ndarray, destination: np.ndarray, boundary: np.ndarray | None = None) -> np.ndarray:
+        """Return seconds of the transfers forth and back: (rows, blocks + 1) at every boundary, or (rows,) at one boundary each.
 
         Parameters
         ----------
         source, destination : (rows,) groups.
-        cut : (rows,) first block behind the cut; None for every cut.
+        boundary : (rows,) first block of the stage that receives; None for every boundary.
         """
         latency, per_byte = self._latency[source, destination], self._per_byte[source, destination]
-        if cut is None:
-            return np.asarray(latency[:, None] + self.problem.cut_bytes * per_byte[:, None])
-        return np.asarray(latency + self.problem.cut_bytes[cut] * per_byte)
+        if boundary is None:
+            return np.asarray(latency[:, None] + self.problem.boundary_bytes * per_byte[:, None])
+        return np.asarray(latency + self.problem.boundary_bytes[boundary] * per_byte)
 
-    def last_ends(self, groups: np.ndarray, counts: np.ndarray, limit_s: np.ndarray) -> np.ndarray:
+    def reach(self, groups: np.ndarray, counts: np.ndarray, limit_s: np.ndarray) -> np.ndarray:
         """Return (rows, blocks + 1) array of int: the last end of a stage from each block on, by time and by memory.
 
         Parameters
@@ -199,8 +199,8 @@ class Evaluation:
         first = groups[:, None] * (self.blocks + 1)
         places = first + np.arange(self.blocks + 1)
         limit_s = np.minimum(limit_s * (1 + 1e-12), 0.5 * self._offset)
-        ends = np.searchsorted(self._flat, self._flat[places] + limit_s[:, None], side="right") - 1 - first
-        return np.asarray(np.minimum(ends, self._reach[self._row[counts], groups]) if self.bound else ends)
+        last = np.searchsorted(self._flat, self._flat[places] + limit_s[:, None], side="right") - 1 - first
+        return np.asarray(np.minimum(last, self._reach[self._row[counts], groups]) if self.bound else last)
 
     def apart(self, order: np.ndarray, used: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Return which of the wanted groups share no device with those used, nor with a wanted one before them.
@@ -229,9 +229,9 @@ class Evaluation:
     def genome(self, allocation: Allocation) -> tuple[list[int], list[int]]:
         """Return the order and starts of an allocation."""
         rest = [g for g in range(len(self.problem.groups)) if g not in allocation.groups]
-        return [*allocation.groups, *rest], [*allocation.cuts, *[self.blocks] * (self.width - len(allocation.cuts))]
+        return [*allocation.groups, *rest], [*allocation.boundaries, *[self.blocks] * (self.width - len(allocation.boundaries))]
 
-    def _ends(self, starts: np.ndarray) -> np.ndarray:
+    def _stage_end(self, starts: np.ndarray) -> np.ndarray:
         return np.concatenate([starts[:, 1:], np.full((len(starts), 1), self.blocks)], axis=1)
 
     def _flights(self, counts: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What to say where no allocation of a chain fits into memory."""
+"""The error where no allocation of a chain fits into memory."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ _STEP = 1.01  # the factor of memory is found to a hundredth
 _MOST = 2.0**40
 
 
-def impossible(problem: ChainProblem, stages: int | None, found: Allocation | None, proven: bool, cheap: bool) -> PlanError:
-    """Return the error that says by how much memory misses, and what would be possible.
+def impossible(problem: ChainProblem, stages: int | None, closest: Allocation | None, proven: bool, cheap: bool) -> PlanError:
+    """Return the error that states the missing memory, and which allocation would fit with more.
 
     Parameters
     ----------
-    problem : ChainProblem of which no allocation fits.
     stages : number of stages; None for any.
-    found : the allocation that came nearest; None if none is known.
-    proven : whether no allocation fits, or only none was found.
+    closest : the allocation with the least shortfall; None if none is known.
+    proven : whether it is proven that no allocation fits.
     cheap : whether the least memory with which one fits can be computed.
 
     Notes
@@ -34,14 +33,14 @@ def impossible(problem: ChainProblem, stages: int | None, found: Allocation | No
     verb = "fits" if proven else "was found that fits"
     nearest = _least_memory(problem, stages) if cheap else None
     if nearest is None:
-        if found is None:
+        if closest is None:
             return PlanError(f"no allocation of {what} to {on} {verb} into memory; use more devices, fewer microbatches or smaller ones")
-        short = bytes_text(problem.shortfall_bytes(found))
+        short = bytes_text(problem.shortfall_bytes(closest))
         text = f"no allocation of {what} to {on} {verb} into memory, the nearest is {short} short on a device"
         return PlanError(f"{text}; use more devices, fewer microbatches or smaller ones")
     factor, allocation = nearest
     short = bytes_text(problem.shortfall_bytes(allocation))
-    fits = f"one with {len(allocation.cuts)} stages fits with {factor:.2f} times the memory of each device"
+    fits = f"one with {len(allocation.boundaries)} stages fits with {factor:.2f} times the memory of each device"
     remedy = f"{fits}; use smaller microbatches or more devices"
     return PlanError(f"no allocation of {what} to {on} fits into memory, the nearest is {short} short on a device; {remedy}")
 

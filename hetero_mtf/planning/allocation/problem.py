@@ -1,4 +1,18 @@
-"""A network as a chain of blocks that is cut into stages on groups of devices: the problem, its objective and its memory."""
+"""The allocation problem: a chain of blocks is partitioned into stages, and each stage is assigned to a group of devices.
+
+Over the number of stages S, the boundaries 0 = b_0 < b_1 < ... < b_S = B of B blocks, and the groups g_0 .. g_{S-1}, M being the
+number of microbatches:
+
+    minimise    J = sum_s t_s + sum_s c_s + (M - 1) * max(max_s t_s, max_s c_s)
+    with        t_s = sum_{b_s <= i < b_{s+1}} seconds[g_s, i]                                                    0 <= s < S
+                c_s = 2 * (latency(g_s, g_{s+1}) + sent_bytes[b_{s+1} - 1] * seconds_per_byte(g_s, g_{s+1}))       0 <= s < S - 1
+    subject to  g_r and g_s have no device in common                                                             r != s
+                part_d * sum_i fixed_bytes[i] + share_d * n_s * sum_i kept_bytes[i] <= memory_bytes[d]
+                    over the blocks i of stage s, for each device d of g_s
+
+n_s is the number of microbatches in flight in stage s: M under fill_drain, else min(M, S - s). share_d is the part of the group's work
+that device d does. part_d is the part of the weights that it holds: share_d, or 1 in a group that replicates the weights.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +32,26 @@ FIT = 1.0 + 1e-9  # bytes are sums of floats
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ChainProblem:
-    """Blocks in a row, groups of devices that may take a run of them each, and what that costs.
+    """A chain of blocks, the groups of devices that can have a stage, and the costs; the module states the problem.
 
-    Minimises J = sum_s t_s + sum_s c_s + (M - 1) * max(t_s, c_s), M microbatches, over cuts of the chain into stages and a group for
-    each, no device twice and any number of devices unused. t_s: seconds of stage s for one microbatch, forward and backward. c_s: of
-    the transfer from stage s to the next, 2 * (latency + bytes * seconds a byte), forth and back. Memory is a hard limit.
+    t_s is the seconds of stage s for one microbatch, forward and backward; c_s those of the transfers from stage s to the next one and
+    back. Any number of devices may be unused. Memory is a hard limit.
 
     Parameters
     ----------
     seconds : (groups, blocks) array of float, seconds of a block's forward and backward pass for one microbatch on a group.
     groups : (groups,) the devices of each group, as indices from 0; groups may share devices, the stages of an allocation may not.
-    sent_bytes : (blocks - 1,) array of float, bytes of a microbatch that go from each block to the next, one way.
+    sent_bytes : (blocks - 1,) array of float, bytes of a microbatch that are sent from each block to the next, one way.
     latency_s : (devices, devices) array of float, seconds before a message's first byte.
     seconds_per_byte : (devices, devices) array of float, seconds a byte takes.
     fixed_bytes : (blocks,) array of float, bytes a block holds all the time: weights, slots, gradients.
     kept_bytes : (blocks,) array of float, bytes it holds for each microbatch in flight.
     memory_bytes : (devices,) array of float, bytes each device can hold; infinite where that is not known.
     microbatches : M, at least 1.
-    schedule : "1f1b" or "interleaved": a stage with b stages behind it holds min(M, b + 1) microbatches; "fill_drain": all M.
+    schedule : "1f1b" or "interleaved": min(M, S - s) microbatches are in flight in stage s of S; "fill_drain": all M.
     shares : (groups,) for each group the part of the work that each of its devices has; empty for equal parts.
-    integer_weights : (groups,) whether each device of a group holds the fixed bytes whole, as under a batch split; empty where the
-        fixed bytes are split in proportion too, as under a filter split.
+    replicated_weights : (groups,) whether each device of a group holds all fixed bytes, as under a batch split; empty where the fixed
+        bytes are split in proportion too, as under a filter split.
     replicas : replicas of the pipeline; each has the devices at its place in every group, and sends to its own only.
 
     Raises
@@ -54,8 +67,8 @@ class ChainProblem:
 
     References
     ----------
-    This project's reading of the layer allocator of Akintoye et al., IEEE Access 10 (2022) 77950-77961, whose cost function is not
-    known.
+    This project's interpretation of the layer allocator of Akintoye et al., IEEE Access 10 (2022) 77950-77961, whose cost function is
+    not known.
 
     Examples
     --------
@@ -77,7 +90,7 @@ class ChainProblem:
     microbatches: int
     schedule: str = "1f1b"
     shares: tuple[tuple[float, ...], ...] = ()
-    integer_weights: tuple[bool, ...] = ()
+    replicated_weights: tuple[bool, ...] = ()
     replicas: int = 1
 
     def __post_init__(self) -> None:
@@ -113,8 +126,8 @@ class ChainProblem:
         return min(self.blocks, len(self.groups), len(set(itertools.chain(*self.groups))))
 
     @functools.cached_property
-    def until(self) -> np.ndarray:
-        """(groups, blocks + 1) seconds of all blocks before each."""
+    def prefix_s(self) -> np.ndarray:
+        """(groups, blocks + 1) prefix sums: seconds of all blocks before each."""
         return _sums(self.seconds)
 
     @functools.cached_property
@@ -129,20 +142,20 @@ class ChainProblem:
         return np.asarray(links[rows[:, :, None], rows[:, None, :]].max(axis=0))
 
     @functools.cached_property
-    def cut_bytes(self) -> np.ndarray:
-        """(blocks + 1,) bytes sent if the chain is cut before each block, and 0 at its ends."""
+    def boundary_bytes(self) -> np.ndarray:
+        """(blocks + 1,) bytes sent over a stage boundary before each block; 0 before the first and after the last."""
         return np.concatenate([[0.0], self.sent_bytes, [0.0]])
 
-    def transfer_s(self, source: np.ndarray | int, destination: np.ndarray | int, cut: np.ndarray | int) -> np.ndarray:
+    def transfer_s(self, source: np.ndarray | int, destination: np.ndarray | int, boundary: np.ndarray | int) -> np.ndarray:
         """Return the seconds of transfers forth and back; arguments broadcast.
 
         Parameters
         ----------
         source, destination : groups.
-        cut : first block behind the cut.
+        boundary : first block of the stage that receives.
         """
         latency, per_byte = self.links
-        return np.asarray(2.0 * (latency[source, destination] + self.cut_bytes[cut] * per_byte[source, destination]))
+        return np.asarray(2.0 * (latency[source, destination] + self.boundary_bytes[boundary] * per_byte[source, destination]))
 
     def in_flight(self, stages: int) -> int:
         """Return how many microbatches a stage holds at a time.
@@ -154,7 +167,7 @@ class ChainProblem:
         return self.microbatches if self.schedule == "fill_drain" else min(self.microbatches, stages)
 
     def reach(self, stages: int) -> np.ndarray:
-        """Return (groups, blocks + 1) array of int: the first block that a stage from a given block on cannot hold besides.
+        """Return (groups, blocks + 1) array of int: the largest end of a stage from a given block on that fits into memory.
 
         Parameters
         ----------
@@ -172,7 +185,7 @@ class ChainProblem:
         Parameters
         ----------
         group : its group.
-        first, end : its first block, and the first block behind it.
+        first, end : its first block, and the first block after it.
         stages : stages from this one to the last, itself included.
         """
         parts, shares = self.parts(group)
@@ -189,16 +202,11 @@ class ChainProblem:
         members = len(self.groups[group])
         shares = np.array(self.shares[group] if self.shares else [1.0] * members)
         shares = shares / shares.sum()
-        whole = bool(self.integer_weights) and self.integer_weights[group]
-        return (shares > 0).astype(float) if whole else shares, shares
+        replicated = bool(self.replicated_weights) and self.replicated_weights[group]
+        return (shares > 0).astype(float) if replicated else shares, shares
 
     def shortfall_bytes(self, allocation: Allocation) -> float:
-        """Return the bytes that the device is short of that is short of most; 0 if all stages fit.
-
-        Parameters
-        ----------
-        allocation : cuts and groups.
-        """
+        """Return the largest shortfall of a device's memory, bytes; 0 if all stages fit."""
         short = 0.0
         for at, (group, first, end) in enumerate(allocation.runs(self.blocks)):
             needed = self.needed_bytes(group, first, end, len(allocation.groups) - at)
@@ -208,27 +216,18 @@ class ChainProblem:
         return short
 
     def spent_s(self, allocation: Allocation) -> tuple[np.ndarray, np.ndarray]:
-        """Return the (stages,) seconds of each stage and the (stages - 1,) seconds of each transfer.
-
-        Parameters
-        ----------
-        allocation : cuts and groups.
-        """
-        groups, cuts = np.array(allocation.groups), np.array(allocation.cuts)
-        ends = np.append(cuts[1:], self.blocks)
-        return self.until[groups, ends] - self.until[groups, cuts], self.transfer_s(groups[:-1], groups[1:], cuts[1:])
+        """Return the (stages,) seconds of each stage and the (stages - 1,) seconds of each transfer."""
+        groups, boundaries = np.array(allocation.groups), np.array(allocation.boundaries)
+        end = np.append(boundaries[1:], self.blocks)
+        return self.prefix_s[groups, end] - self.prefix_s[groups, boundaries], self.transfer_s(groups[:-1], groups[1:], boundaries[1:])
 
     def value(self, allocation: Allocation) -> float:
-        """Return J of an allocation, seconds; memory is not looked at.
-
-        Parameters
-        ----------
-        allocation : cuts and groups.
+        """Return J of an allocation, seconds; memory is not checked.
 
         Raises
         ------
         PlanError
-            If it is no allocation of this chain.
+            If it is not an allocation of this chain.
         """
         check_allocation(self, allocation)
         stages, transfers = self.spent_s(allocation)
@@ -237,15 +236,15 @@ class ChainProblem:
 
 @dataclasses.dataclass(frozen=True)
 class Allocation:
-    """Where the chain is cut and who has each stage.
+    """A partition of the chain into stages, and the group of each stage.
 
     Parameters
     ----------
-    cuts : (stages,) first block of each stage; the first is 0.
+    boundaries : (stages,) first block of each stage; the first is 0.
     groups : (stages,) index of each stage's group.
     """
 
-    cuts: tuple[int, ...]
+    boundaries: tuple[int, ...]
     groups: tuple[int, ...]
 
     def runs(self, blocks: int) -> list[tuple[int, int, int]]:
@@ -255,14 +254,19 @@ class Allocation:
         ----------
         blocks : blocks of the chain.
         """
-        return list(zip(self.groups, self.cuts, (*self.cuts[1:], blocks)))
+        return list(zip(self.groups, self.boundaries, (*self.boundaries[1:], blocks)))
 
 
 def check_allocation(problem: ChainProblem, allocation: Allocation) -> None:
     """Raise `PlanError` unless an allocation has a run of blocks and a group for each stage, and no device twice."""
-    cuts, groups = allocation.cuts, allocation.groups
-    if len(cuts) != len(groups) or not cuts or cuts[0] != 0 or any(b <= a for a, b in zip(cuts, (*cuts[1:], problem.blocks))):
-        text = f"stages begin at blocks {list(cuts)} for {len(groups)} groups"
+    boundaries, groups = allocation.boundaries, allocation.groups
+    if (
+        len(boundaries) != len(groups)
+        or not boundaries
+        or boundaries[0] != 0
+        or any(b <= a for a, b in zip(boundaries, (*boundaries[1:], problem.blocks)))
+    ):
+        text = f"stages begin at blocks {list(boundaries)} for {len(groups)} groups"
         raise PlanError(f"{text}; begin the first at 0, and one a group at rising blocks below {problem.blocks}")
     if not all(0 <= g < len(problem.groups) for g in groups):
         raise PlanError(f"stages are on groups {list(groups)}; name groups from 0 to {len(problem.groups) - 1}")
@@ -287,24 +291,24 @@ def check_stages(problem: ChainProblem, stages: int | None, most: int | None = N
 
 
 class _Reaches(dict[int, np.ndarray]):
-    """`ChainProblem.reach` by microbatches in flight, made when asked for."""
+    """`ChainProblem.reach` by microbatches in flight, computed on first use."""
 
     def __init__(self, problem: ChainProblem) -> None:
         super().__init__()
         self._problem = problem
 
-    def __missing__(self, flying: int) -> np.ndarray:
+    def __missing__(self, in_flight: int) -> np.ndarray:
         problem = self._problem
         fixed, kept = _sums(problem.fixed_bytes), _sums(problem.kept_bytes)
-        found = np.full((len(problem.groups), problem.blocks + 1), problem.blocks)
+        reach = np.full((len(problem.groups), problem.blocks + 1), problem.blocks)
         for g, group in enumerate(problem.groups):
             for device, part, share in zip(group, *problem.parts(g)):
                 held = problem.memory_bytes[device]
-                needed = part * fixed + share * flying * kept
+                needed = part * fixed + share * in_flight * kept
                 if needed[-1] > held * FIT:
-                    found[g] = np.minimum(found[g], np.searchsorted(needed, needed + held * FIT, side="right") - 1)
-        self[flying] = found
-        return found
+                    reach[g] = np.minimum(reach[g], np.searchsorted(needed, needed + held * FIT, side="right") - 1)
+        self[in_flight] = reach
+        return reach
 
 
 _ARRAYS = ("seconds", "sent_bytes", "latency_s", "seconds_per_byte", "fixed_bytes", "kept_bytes", "memory_bytes")
@@ -356,6 +360,6 @@ def _share_faults(problem: ChainProblem) -> list[str]:
         faults.append("shares must have one number a device of each group")
     elif not all(all(math.isfinite(s) and s >= 0 for s in shares) and sum(shares) > 0 for shares in problem.shares):
         faults.append("shares must be finite, none negative, and one of each group above zero")
-    if problem.integer_weights and len(problem.integer_weights) != len(problem.groups):
-        faults.append("integer_weights must have one entry a group")
+    if problem.replicated_weights and len(problem.replicated_weights) != len(problem.groups):
+        faults.append("replicated_weights must have one entry a group")
     return faults

@@ -256,7 +256,7 @@ def chain_problem(stages: GroupStages, device_groups: DeviceGroups, options: Pip
         microbatches=stages.microbatches,
         schedule=options.schedule,
         shares=(device_groups.replicas,) * len(groups) if device_groups.replicas else (),
-        integer_weights=tuple(len(group) > 1 and any(_splits_batch(layouts[group, at][0]) for at in first_of) for group in groups),
+        replicated_weights=tuple(len(group) > 1 and any(_splits_batch(layouts[group, at][0]) for at in first_of) for group in groups),
         replicas=max(len(device_groups.replicas), 1),
     )
 
@@ -314,7 +314,7 @@ def _allocated(problem: ChainProblem, options: PipelineOptions) -> Allocated:
         return allocate(problem, options.allocator, stages=stages, seed=options.seed, time_limit_s=limit_s, progress=progress)
 
     allocated = with_stages(options.stages)
-    if options.stages is None and len(allocated.allocation.cuts) < 2:
+    if options.stages is None and len(allocated.allocation.boundaries) < 2:
         allocated = with_stages(2)
     if options.on_allocated is not None:
         options.on_allocated(problem, allocated)

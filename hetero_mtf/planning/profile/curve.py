@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from hetero_mtf.json_records import Fault
-from hetero_mtf.planning.solvers.apportionment import non_decreasing
 
 DIMENSIONS = ("output", "input", "whole", "batch", "alone")
 PASSES = ("forward", "backward", "update")
@@ -56,7 +56,7 @@ def interpolated(curve: Curve, units: Sequence[float]) -> list[float]:
     >>> interpolated(curve, [0, 5, 15, 30])
     [0.0, 0.5, 1.5, 3.0]
     """
-    at, seconds = np.asarray(curve.units, float), np.asarray(non_decreasing(curve.seconds))
+    at, seconds = np.asarray(curve.units, float), isotonic_regression(curve.seconds).x
     if at[0] == 0:  # measured without units: it starts the first piece, although zero units take no time
         at, seconds = (at[1:], seconds[1:]) if len(at) > 1 else (np.ones(1), seconds)
     asked = np.asarray(units, float)

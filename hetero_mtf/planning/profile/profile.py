@@ -114,7 +114,7 @@ class Profile:
 
         Notes
         -----
-        Piecewise linear between measured points, after noise that makes a curve fall is pooled away (`non_decreasing`).
+        Piecewise linear between measured points, after noise that makes a curve fall is pooled away (`scipy.optimize.isotonic_regression`).
         Beyond either end the nearest piece is continued, but below the first point never under the line to zero; a curve of
         one point is proportional. O(points).
         """

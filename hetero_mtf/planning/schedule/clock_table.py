@@ -1,7 +1,7 @@
 """Schedules: in which order the stages of a pipeline work on the microbatches of a step.
 
-A schedule is a clock table. In each tick a device does at most one task, and every task needs what earlier ticks made.
-Ticks say the order only; how long tasks really take is the business of `simulator`. Three stages, four microbatches, f2 the
+A schedule is a clock table. In each tick a device does at most one task, and every task needs the outputs of earlier ticks only.
+Ticks define the order only; `simulator` adds the seconds of tasks. Three stages, four microbatches, f2 the
 forward and b2 the backward pass of microbatch 2; `clock_text` draws this, and its example keeps the drawing true:
 
     fill_drain                                        1f1b
@@ -134,12 +134,12 @@ def least_depths(stage_s: Sequence[float], transfer_s: Sequence[float] = ()) -> 
     ((3, 2, 1), (5, 3, 1), (2, 1, 1))
     """
     between = [0.0, *(transfer_s if len(transfer_s) else [0.0] * (len(stage_s) - 1))]
-    ends = list(itertools.accumulate(seconds for pair in zip(between, stage_s) for seconds in pair))[1::2]
+    end_s = list(itertools.accumulate(seconds for pair in zip(between, stage_s) for seconds in pair))[1::2]
     largest = max([*stage_s, *between])
     depths = [1] * len(stage_s)
     for stage in reversed(range(len(stage_s) - 1)):
-        begun = ends[stage] - stage_s[stage]
-        rounds = [(ends[last] - begun) / largest if largest else 1.0 for last in range(stage + 1, len(stage_s))]
+        begun = end_s[stage] - stage_s[stage]
+        rounds = [(end_s[last] - begun) / largest if largest else 1.0 for last in range(stage + 1, len(stage_s))]
         depths[stage] = max(math.ceil(time - 1e-9) - 1 + depth for time, depth in zip(rounds, depths[stage + 1 :]))
         depths[stage] = max(depths[stage], depths[stage + 1])
     return tuple(depths)
@@ -182,14 +182,14 @@ def kept(tasks: Iterable[Task], devices: Sequence[Sequence[int]]) -> frozenset[t
     >>> sorted(kept(itertools.chain(*table), [[0], [1]]))
     [(1, 0), (1, 1), (1, 2)]
     """
-    found: set[tuple[int, int]] = set()
+    adjacent: set[tuple[int, int]] = set()
     latest: dict[int, Task] = {}
     for task in tasks:
         stage, microbatch, step_pass = task
         if step_pass == BACKWARD and all(latest.get(device) == Task(stage, microbatch, FORWARD) for device in devices[stage]):
-            found.add((stage, microbatch))
+            adjacent.add((stage, microbatch))
         latest.update(dict.fromkeys(devices[stage], task))
-    return frozenset(found)
+    return frozenset(adjacent)
 
 
 def clock_text(table: Table) -> str:

@@ -1,4 +1,4 @@
-"""Microbatches: the parts that a pipeline cuts a batch into."""
+"""Microbatches: the parts that a pipeline divides a batch into."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from hetero_mtf.errors import PlanError
 
 
 def microbatch_sizes(batch_size: int, microbatches: int) -> tuple[int, ...]:
-    """Return the samples of each microbatch: as even as possible, the larger ones first.
+    """Return the samples of each microbatch: as equal as possible, the larger ones first.
 
     Parameters
     ----------
     batch_size : samples of the batch, at least 1.
-    microbatches : how many there are to be. A batch of fewer samples, such as the last of an epoch, has one microbatch a sample.
+    microbatches : number of microbatches. A batch of fewer samples, such as the last of an epoch, has one microbatch a sample.
 
     Raises
     ------
@@ -24,6 +24,6 @@ def microbatch_sizes(batch_size: int, microbatches: int) -> tuple[int, ...]:
     ((3, 3, 2, 2), (1, 1))
     """
     if batch_size < 1 or microbatches < 1:
-        raise PlanError(f"a batch of {batch_size} samples cannot be cut into {microbatches} microbatches; use at least 1 of each")
+        raise PlanError(f"a batch of {batch_size} samples cannot be divided into {microbatches} microbatches; use at least 1 of each")
     share, rest = divmod(batch_size, min(batch_size, microbatches))
     return (share + 1,) * rest + (share,) * (min(batch_size, microbatches) - rest)

@@ -117,8 +117,8 @@ def chain_s(stage_s: np.ndarray | Sequence[float], transfer_s: np.ndarray | Sequ
     array([13.5, 10.5])
     """
     places = np.concatenate([np.asarray(stage_s, float), np.asarray(transfer_s, float)], axis=-1)
-    found: np.ndarray = places.sum(axis=-1) + (microbatches - 1) * places.max(axis=-1)
-    return found
+    objective_s: np.ndarray = places.sum(axis=-1) + (microbatches - 1) * places.max(axis=-1)
+    return objective_s
 
 
 def simulate(costs: PipelineCosts, table: Table, devices: Sequence[Sequence[int]] | None = None) -> Simulation:
@@ -154,7 +154,7 @@ def simulate(costs: PipelineCosts, table: Table, devices: Sequence[Sequence[int]
     """
     placed = devices if devices is not None else [[stage] for stage in range(len(costs.forward_s))]
     checked = CheckedCosts(costs, table, placed)
-    line = _Line(checked, table, placed)
+    line = _EventSimulation(checked, table, placed)
     line.run()
     free = dict.fromkeys(line.orders, 0.0)
     busy = dict.fromkeys(line.orders, 0.0)
@@ -224,8 +224,8 @@ def passes_s(
             begun = np.maximum(free[stage], link[step_pass][boundary])
             link[step_pass][boundary] = begun + sent[step_pass][boundary, microbatch]
             arrived[Task(reader, microbatch, step_pass)] = link[step_pass][boundary]
-    found: np.ndarray = np.max(free, axis=0)
-    return found
+    last_end_s: np.ndarray = np.max(free, axis=0)
+    return last_end_s
 
 
 def _by_microbatch(array: np.ndarray, microbatches: int) -> np.ndarray:
@@ -239,8 +239,8 @@ def _by_microbatch(array: np.ndarray, microbatches: int) -> np.ndarray:
 _Sent = tuple[Task, int, float]  # the task that a transfer lets start, its boundary, its seconds
 
 
-class _Line:
-    """Stages at work: what each task and link still waits for, and the ends to come, soonest first."""
+class _EventSimulation:
+    """A simulation of events: the inputs that each task still waits for, the queue of each link, and the ends to come, earliest first."""
 
     def __init__(self, costs: CheckedCosts, table: Table, devices: Sequence[Sequence[int]]) -> None:
         self.costs, self.devices = costs, devices
@@ -252,17 +252,17 @@ class _Line:
             for device in devices[task.stage]:
                 self.orders[device].append(task)
         self.places = dict.fromkeys(self.orders, 0)
-        self.ends: list[tuple[float, int, Task, object]] = []
+        self.events: list[tuple[float, int, Task, object]] = []
         self.waiting: dict[object, collections.deque[_Sent]] = {}
         self.tasks: list[Entry] = []
         self.transfers: list[Entry] = []
 
     def run(self) -> None:
-        """Let everything happen, in the order of time."""
+        """Process all events in the order of time."""
         for device in self.orders:
             self._take_next(device, 0.0)
-        while self.ends:
-            now, _, task, link = heapq.heappop(self.ends)
+        while self.events:
+            now, _, task, link = heapq.heappop(self.events)
             if link is None:
                 self._leave(task, now)
             else:
@@ -282,7 +282,7 @@ class _Line:
         if not self.missing[task]:
             end_s = now + self.costs.own_s[task.step_pass][task.stage][task.microbatch]
             self.tasks.append(Entry(*task, now, end_s))
-            heapq.heappush(self.ends, (end_s, len(self.tasks) + len(self.transfers), task, None))
+            heapq.heappush(self.events, (end_s, len(self.tasks) + len(self.transfers), task, None))
 
     def _leave(self, task: Task, now: float) -> None:
         stage, microbatch, step_pass = task
@@ -297,8 +297,8 @@ class _Line:
         if not 0 <= reader.stage < self.costs.stages:
             return
         boundary = min(source, reader.stage)
-        ends = tuple(self.devices[source]), tuple(self.devices[reader.stage])
-        link: object = frozenset(ends) if self.costs.shared_links else ends
+        endpoints = tuple(self.devices[source]), tuple(self.devices[reader.stage])
+        link: object = frozenset(endpoints) if self.costs.shared_links else endpoints
         queue = self.waiting.setdefault(link, collections.deque())
         queue.append((reader, boundary, self.costs.sent_s[reader.step_pass][boundary][reader.microbatch]))
         if len(queue) == 1:
@@ -309,7 +309,7 @@ class _Line:
         if self.waiting[link]:
             reader, boundary, seconds = self.waiting[link][0]
             self.transfers.append(Entry(boundary, reader.microbatch, reader.step_pass, now, now + seconds))
-            heapq.heappush(self.ends, (now + seconds, len(self.tasks) + len(self.transfers), reader, link))
+            heapq.heappush(self.events, (now + seconds, len(self.tasks) + len(self.transfers), reader, link))
 
 
 def _by_start(entries: Sequence[Entry]) -> tuple[Entry, ...]:

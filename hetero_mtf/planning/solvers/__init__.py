@@ -1,1 +1,1 @@
-"""Integer apportionment, bounds, elimination and bottleneck search: solvers that know nothing of networks."""
+"""Integer apportionment, bounds, elimination and bottleneck search: solvers that do not depend on networks."""

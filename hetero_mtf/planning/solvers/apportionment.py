@@ -1,7 +1,12 @@
-"""Whole sizes: how many units of a dimension each device gets.
+"""Integer apportionment: how many units u_d of a dimension of U units each device d gets.
 
-Every rule here is a pure function from a problem to a `Apportionment`, which carries the sizes, the value they reach, a lower bound
-on what any sizes can reach, and the relative gap between the two.
+Over integer u_d >= 0 with sum_d u_d = U:
+
+    proportional       minimise max_d u_d / s_d     shares s_d; u_d >= 1 for s_d > 0 where U suffices, u_d = 0 for s_d = 0
+    minimise_maximum   minimise max_d t_d(u_d)      t_d non-decreasing; lower_d <= u_d <= upper_d, multiples of m but one
+
+Every rule is a pure function from a problem to an `Apportionment`, which holds the sizes, their objective value, a lower bound of the
+objective, and the relative gap between the two.
 """
 
 from __future__ import annotations
@@ -23,12 +28,12 @@ _ROUNDING = 1e-12  # more than floats lose in a quota
 
 @dataclasses.dataclass(frozen=True)
 class Apportionment:
-    """The units of one dimension dealt out to devices.
+    """The units of one dimension apportioned to devices.
 
     Parameters
     ----------
-    sizes : (devices,) whole units of each device, summing to the units of the dimension.
-    value : the objective these sizes reach: seconds, or units a share.
+    sizes : (devices,) integer units of each device, summing to the units of the dimension.
+    value : the objective of these sizes: seconds, or units a share.
     bound : a lower bound of the objective over the feasible sizes: those that the function which returns it allows.
     gap : value / bound - 1; 0 where no feasible sizes are better.
     status : "optimal", among the feasible sizes, or "heuristic".
@@ -42,9 +47,9 @@ class Apportionment:
 
 
 def proportional(units: int, shares: Sequence[float]) -> Apportionment:
-    """Return the sizes in proportion to typed shares, at least one unit for each positive share where there are enough.
+    """Return the sizes in proportion to manual shares, at least one unit for each positive share where there are enough.
 
-    Over whole u, s being the shares, U the units and P = {d: s_d > 0},
+    Over integer u, s being the shares, U the units and P = {d: s_d > 0},
 
         minimise    max_{d in P} u_d / s_d
         subject to  sum_d u_d = U,   u_d = 0 for d not in P,   u_d >= 1 for d in P if U >= |P|, else u_d >= 0.
@@ -84,9 +89,9 @@ def proportional(units: int, shares: Sequence[float]) -> Apportionment:
     sizes = [0] * len(shares)
     if units >= len(positive):
         largest = max(shares)
-        whole = sum(shares[d] / largest for d in positive)
+        total = sum(shares[d] / largest for d in positive)
         for d in positive:
-            sizes[d] = max(1, int((units - len(positive)) * (shares[d] / largest / whole) * (1 - _ROUNDING)) - 1)
+            sizes[d] = max(1, int((units - len(positive)) * (shares[d] / largest / total) * (1 - _ROUNDING)) - 1)
     heap = [((sizes[d] + 1) / shares[d], -shares[d], d) for d in positive]
     heapq.heapify(heap)
     for _ in range(units - sum(sizes)):
@@ -106,7 +111,7 @@ def minimise_maximum(
 ) -> Apportionment:
     """Return the sizes that minimise the time of the slowest device.
 
-    Minimises max_d t_d(u_d) over whole u_d with lower_d <= u_d <= upper_d and sum u_d = units, for any t_d that never decreases:
+    Minimises max_d t_d(u_d) over integer u_d with lower_d <= u_d <= upper_d and sum u_d = units, for any t_d that never decreases:
     convex, concave or a staircase. A device may get zero units, which costs t_d(0).
 
     Parameters
@@ -130,7 +135,7 @@ def minimise_maximum(
     t_d decreases, this takes the smallest of all values that can be taken; any other sizes take as many, so their largest is no
     smaller, and what the least sizes cost nobody can avoid. With a remainder this is done for every device that can take it. Exact
     in O(devices * units) to tabulate and to choose, the second times the devices where there is a remainder. A tie goes to the
-    earlier device. Tables with measurement noise are made non-decreasing by `non_decreasing` first.
+    earlier device. `scipy.optimize.isotonic_regression` makes tables with measurement noise non-decreasing.
 
     Examples
     --------
@@ -146,15 +151,15 @@ def minimise_maximum(
         raise PlanError("there is no device to split over; name at least one device")
     tables = _tables(curves, units)
     bounds = Bounds.of(len(tables), units, lower, upper, multiple)
-    found = [_dealt(tables, units, least, most, multiple) for least, most in bounds.reaching(units)]
-    value, sizes = min(found, key=lambda dealt: dealt[0])
+    candidates = [_dealt(tables, units, least, most, multiple) for least, most in bounds.reaching(units)]
+    value, sizes = min(candidates, key=lambda dealt: dealt[0])
     return Apportionment(sizes, value, value, 0.0, "optimal")
 
 
 def _dealt(tables: np.ndarray, units: int, least: Sequence[int], most: Sequence[int], multiple: int) -> tuple[float, tuple[int, ...]]:
-    """Return (largest seconds, sizes): from `least`, multiples go one by one to the device that they slow least.
+    """Return (largest seconds, sizes): from `least`, multiples are given one by one to the device whose seconds are then least.
 
-    So all that cost less than the last of them go; of those that cost as much as it, the earlier devices' go first.
+    So all that cost less than the last of them are given; of those that cost as much as it, those of the earlier devices come first.
     """
     sizes, left = list(least), (units - sum(least)) // multiple
     if left:
@@ -169,37 +174,8 @@ def _dealt(tables: np.ndarray, units: int, least: Sequence[int], most: Sequence[
     return float(tables[np.arange(len(sizes)), sizes].max()), tuple(sizes)
 
 
-def non_decreasing(seconds: Sequence[float]) -> tuple[float, ...]:
-    """Return the nearest table that never decreases.
-
-    Minimises sum_i (out_i - seconds_i)^2 subject to out_i <= out_{i+1} (isotonic regression).
-
-    Parameters
-    ----------
-    seconds : (points,) measured seconds in order of the units.
-
-    Notes
-    -----
-    Pool adjacent violators: neighbours that fall are replaced by their mean, so that one slow sample does not raise every
-    larger size as a running maximum would. Exact, O(points).
-
-    Examples
-    --------
-    >>> non_decreasing([1.0, 3.0, 2.0, 4.0])
-    (1.0, 2.5, 2.5, 4.0)
-    """
-    pools: list[tuple[float, int]] = []
-    for value in seconds:
-        mean, count = float(value), 1
-        while pools and pools[-1][0] > mean:
-            other, weight = pools.pop()
-            mean, count = (mean * count + other * weight) / (count + weight), count + weight
-        pools.append((mean, count))
-    return tuple(mean for mean, count in pools for _ in range(count))
-
-
 def equal_sizes(units: int, devices: int) -> Apportionment:
-    """Return sizes as equal as whole units allow; the first devices get one more.
+    """Return the sizes of an equal split, which differ by one unit at most; the first devices get one more.
 
     Parameters
     ----------
@@ -219,15 +195,15 @@ def equal_sizes(units: int, devices: int) -> Apportionment:
     _check_units(units)
     if devices < 1:
         raise PlanError("there is no device to split over; name at least one device")
-    whole, extra = divmod(units, devices)
-    sizes = tuple(whole + (d < extra) for d in range(devices))
+    quotient, remainder = divmod(units, devices)
+    sizes = tuple(quotient + (d < remainder) for d in range(devices))
     return Apportionment(sizes, float(sizes[0]), float(sizes[0]), 0.0, "optimal")
 
 
 def largest_remainder(units: int, shares: Sequence[float]) -> Apportionment:
     """Return the sizes of the largest-remainder rule, a yardstick for `proportional`.
 
-    Each device gets the whole part of its quota, and the units left go to the largest remainders. Heuristic for
+    Each device gets the integer part of its quota, and the units left go to the largest remainders. Heuristic for
     max_d sizes_d / shares_d; O(devices * log(devices)).
 
     Parameters

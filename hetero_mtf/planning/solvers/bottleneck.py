@@ -1,4 +1,11 @@
-"""The least of a sum plus a multiple of its largest term, from a solver for the least sum of terms up to a limit."""
+"""The least of a sum plus a multiple of its largest term (its bottleneck), from a solver for the least sum of terms up to a limit.
+
+With terms a_k(x) of a feasible x and a weight w >= 0:
+
+    min_x sum_k a_k(x) + w * max_k a_k(x)  =  min_T F(T) + w * T,    F(T) = min_x { sum_k a_k(x) : a_k(x) <= T for all k }
+
+over the values T that a term can have. F is a staircase that never rises; the caller solves it for one T at a time.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +23,13 @@ CLOSED = 1.0 - 1e-9  # a bound that is this near is the value
 
 
 class LeastSum(NamedTuple, Generic[Answer]):
-    """An answer of a solver.
+    """A solution of F(T).
 
     Parameters
     ----------
-    total : its sum, the least there is.
-    largest : its largest term.
-    answer : what reaches it.
+    total : F(T), the least sum.
+    largest : the largest term of the solution.
+    answer : x.
     """
 
     total: float
@@ -36,10 +43,10 @@ class LeastValue(Generic[Answer]):
 
     Parameters
     ----------
-    value : the least found; infinite if there is none.
-    bound : no answer is below.
-    answer : what reaches the value; None if nothing better than what was known was found.
-    solved : how often the solver was called.
+    value : the least value so far; infinite if there is none.
+    bound : lower bound of the value.
+    answer : x; None if none is better than the known value.
+    solved : number of calls of the solver.
     """
 
     value: float
@@ -63,8 +70,8 @@ def minimise(
     weight : of the largest term, 0 or more.
     terms : (values,) array of float, rising: all values that the largest term can have. Or a grid: then it is the answer that is
         least if the largest term is rounded up to the grid.
-    known : a value that is reached already; only less is looked for.
-    out_of_time : asked before each call of the solver; once it says so the best so far is returned, with its bound.
+    known : a value that is known already; only a smaller one is searched for.
+    out_of_time : polled before each call of the solver; the best so far is returned with its bound once it is true.
 
     Notes
     -----
@@ -77,8 +84,8 @@ def minimise(
     --------
     >>> table = {"a": [5.0, 1.0], "b": [3.0, 3.5], "c": [4.0, 4.0]}
     >>> def solve(limit: float, below: float) -> LeastSum[str] | None:
-    ...     found = [LeastSum(sum(v), max(v), k) for k, v in table.items() if max(v) <= limit and sum(v) < below]
-    ...     return min(found, default=None)
+    ...     solutions = [LeastSum(sum(v), max(v), k) for k, v in table.items() if max(v) <= limit and sum(v) < below]
+    ...     return min(solutions, default=None)
     >>> terms = np.array([3.5, 4.0, 5.0])
     >>> minimise(solve, 2.0, terms).answer, minimise(solve, 0.0, terms).answer
     ('b', 'a')
@@ -96,15 +103,15 @@ def minimise(
         if end <= first:
             continue
         at = end - 1 if total == 0.0 else (first + end - 1) // 2
-        found = solve(float(terms[at]), value - weight * float(terms[first]))
+        solution = solve(float(terms[at]), value - weight * float(terms[first]))
         solved += 1
         if at + 1 < end:
             heapq.heappush(waiting, (total + weight * float(terms[at + 1]), at + 1, end, total))
-        if found is None:
+        if solution is None:
             continue
-        if found.total + weight * found.largest < value:
-            value, answer = found.total + weight * found.largest, found.answer
-        until = min(at, int(np.searchsorted(terms, found.largest * BELOW)))
+        if solution.total + weight * solution.largest < value:
+            value, answer = solution.total + weight * solution.largest, solution.answer
+        until = min(at, int(np.searchsorted(terms, solution.largest * BELOW)))
         if until > first:
-            heapq.heappush(waiting, (found.total + weight * float(terms[first]), first, until, found.total))
+            heapq.heappush(waiting, (solution.total + weight * float(terms[first]), first, until, solution.total))
     return LeastValue(value, value, answer, solved)

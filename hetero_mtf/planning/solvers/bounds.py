@@ -1,4 +1,4 @@
-"""Bounds of whole sizes: least and most units of each device, and multiples."""
+"""Bounds of integer sizes: least and most units of each device, and multiples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hetero_mtf.errors import PlanError
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """What sizes are allowed, all being multiples of one number but one device's, which has the remainder too.
+    """The sizes that are allowed: multiples of one number, except that of one device, which has the remainder too.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class Bounds:
         PlanError
             If there is none, with the units that are missing or too many.
         """
-        found = [(self.least, self.most)] if not self.rest else [self._with_rest(d) for d in range(len(self.least))]
-        legal = [(least, most) for least, most in found if all(a <= b for a, b in zip(least, most))]
+        choices = [(self.least, self.most)] if not self.rest else [self._with_rest(d) for d in range(len(self.least))]
+        legal = [(least, most) for least, most in choices if all(a <= b for a, b in zip(least, most))]
         if not legal:
             raise PlanError(f"no sizes within the bounds are the multiples asked for, with {self.rest} units over; widen the bounds")
         reached = [(least, most) for least, most in legal if sum(least) <= units <= sum(most)]

@@ -1,4 +1,8 @@
-"""The least sum of tables over shared variables, by eliminating one variable after another."""
+"""The least sum of tables over shared variables, by eliminating one variable after another.
+
+minimise    sum_f table_f[x_v for v in scope_f]    over x
+subject to  x_v in {0, ..., domains_v - 1}
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,6 @@ class SumMinimum:
 def minimise_sum(domains: Sequence[int], factors: Sequence[Factor]) -> SumMinimum:
     """Return the values that minimise the sum of all factors.
 
-    Minimises sum_f table_f[x_v for v in scope_f] over x_v in 0 .. domains_v - 1.
 
     Parameters
     ----------
@@ -67,12 +70,12 @@ def minimise_sum(domains: Sequence[int], factors: Sequence[Factor]) -> SumMinimu
     """
     order, _ = elimination_order(domains, [factor.scope for factor in factors])
     buckets: list[dict[int, Factor]] = [{} for _ in domains]
-    total, made = 0.0, 0
-    for made, factor in enumerate(factors):
+    total, factor_id = 0.0, 0
+    for factor_id, factor in enumerate(factors):
         if not factor.scope:
             total += float(factor.table)
         for variable in factor.scope:
-            buckets[variable][made] = factor
+            buckets[variable][factor_id] = factor
     best: list[tuple[int, tuple[int, ...], np.ndarray]] = []
     for variable in order:
         joined = _joined(variable, domains[variable], list(buckets[variable].values()))
@@ -81,11 +84,11 @@ def minimise_sum(domains: Sequence[int], factors: Sequence[Factor]) -> SumMinimu
                 del buckets[other][number]
         best.append((variable, joined.scope[:-1], joined.table.argmin(axis=-1)))
         rest = Factor(joined.scope[:-1], joined.table.min(axis=-1))
-        made += 1
+        factor_id += 1
         if not rest.scope:
             total += float(rest.table)
         for other in rest.scope:
-            buckets[other][made] = rest
+            buckets[other][factor_id] = rest
     return SumMinimum(total, _read_off(len(domains), best))
 
 
@@ -135,13 +138,13 @@ def elimination_order(domains: Sequence[int], scopes: Sequence[Sequence[int]]) -
     return tuple(order), largest
 
 
-def _joined(variable: int, values: int, found: Sequence[Factor]) -> Factor:
+def _joined(variable: int, values: int, factors: Sequence[Factor]) -> Factor:
     """Return the sum of a variable's factors, that variable last."""
-    others = sorted({v for factor in found for v in factor.scope} - {variable})
+    others = sorted({v for factor in factors for v in factor.scope} - {variable})
     scope = (*others, variable)
     place = {v: at for at, v in enumerate(scope)}
     table = np.zeros([1] * len(others) + [values])
-    for factor in found:
+    for factor in factors:
         order = np.argsort([place[v] for v in factor.scope]).astype(int).tolist()
         shape = [1] * len(scope)
         for at in order:

@@ -51,7 +51,7 @@ def test_more_devices_than_there_are_bits_are_no_difficulty(monkeypatch: pytest.
 
 def test_so_many_stages_are_made_as_are_asked_for() -> None:
     for allocator in ALLOCATORS:
-        assert len(allocate(drawn_chain(0, 16, 4, 8), allocator, stages=2, evolution=SHORT).allocation.cuts) == 2
+        assert len(allocate(drawn_chain(0, 16, 4, 8), allocator, stages=2, evolution=SHORT).allocation.boundaries) == 2
 
 
 def test_time_that_runs_out_leaves_the_best_so_far() -> None:
@@ -92,7 +92,7 @@ def test_no_memory_at_all_is_said() -> None:
 def test_a_simple_cut_that_does_not_fit_is_refused() -> None:
     problem = plain([[1.0] * 5] * 2, memory=8.0)
     assert allocate(problem).gap == 0.0
-    with pytest.raises(PlanError, match="the equal cut is 1 B short on a device; use allocator exact or genetic"):
+    with pytest.raises(PlanError, match="the equal partition is 1 B short on a device; use allocator exact or genetic"):
         allocate(problem, "equal")
 
 

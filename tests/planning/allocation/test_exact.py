@@ -26,12 +26,12 @@ def test_for_so_many_stages_too(seed: int) -> None:
     for stages in range(1, problem.most_stages + 1):
         found = exact_allocation(problem, stages)
         assert found.value == pytest.approx(least(problem, stages), rel=1e-9)
-        assert found.answer is None or len(found.answer.cuts) == stages
+        assert found.answer is None or len(found.answer.boundaries) == stages
 
 
 def test_equal_blocks_on_equal_devices_are_dealt_equally() -> None:
     found = exact_allocation(plain([[1.0] * 6] * 3, microbatches=100))
-    assert found.answer is not None and found.answer.cuts == (0, 2, 4) and found.value == 6 + 99 * 2
+    assert found.answer is not None and found.answer.boundaries == (0, 2, 4) and found.value == 6 + 99 * 2
 
 
 def test_one_microbatch_goes_where_the_sum_is_least() -> None:
@@ -54,7 +54,7 @@ def test_permuting_the_groups_permutes_the_answer() -> None:
     permuted = dataclasses.replace(problem, seconds=problem.seconds[order], groups=tuple(problem.groups[g] for g in order))
     one, other = exact_allocation(problem).answer, exact_allocation(permuted).answer
     assert one is not None and other is not None
-    assert one.cuts == other.cuts and one.groups == tuple(order[g] for g in other.groups)
+    assert one.boundaries == other.boundaries and one.groups == tuple(order[g] for g in other.groups)
 
 
 def test_only_less_than_what_is_known_is_looked_for() -> None:
@@ -75,7 +75,7 @@ def test_when_time_runs_out_the_best_so_far_has_a_bound() -> None:
 
 def test_any_allocation_is_one_that_fits_if_there_is_one() -> None:
     found = any_allocation(plain([[1.0] * 4] * 2, memory=6.0))
-    assert found is not None and len(found.cuts) == 2
+    assert found is not None and len(found.boundaries) == 2
     assert any_allocation(plain([[1.0] * 4] * 2, memory=5.0)) is None
 
 

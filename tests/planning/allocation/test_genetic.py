@@ -46,7 +46,7 @@ def test_larger_chains_come_near_and_are_never_above_the_simple_cuts(seed: int) 
 def test_so_many_stages_are_made_as_are_asked_for(stages: int) -> None:
     problem = drawn_chain(1, 12, 5, 8)
     found = genetic_allocation(problem, stages=stages, evolution=SHORT)
-    assert len(found.allocation.cuts) == stages and not found.broken
+    assert len(found.allocation.boundaries) == stages and not found.broken
     assert found.value <= 1.01 * exact_allocation(problem, stages).value
 
 
@@ -93,11 +93,11 @@ def test_chains_of_operations_are_within_a_hundredth_of_the_optimum(index: int) 
 
 def test_a_state_of_another_problem_is_refused() -> None:
     state = genetic_allocation(drawn_chain(0, 10, 3, 4), evolution=SHORT).state
-    with pytest.raises(PlanError, match="not one of 48 allocations of 4 groups and 10 blocks; begin anew"):
+    with pytest.raises(PlanError, match="not one of 48 allocations of 4 groups and 10 blocks; start again"):
         genetic_allocation(drawn_chain(0, 10, 4, 4), evolution=SHORT, state=state)
-    with pytest.raises(PlanError, match="begin anew"):
+    with pytest.raises(PlanError, match="start again"):
         genetic_allocation(drawn_chain(0, 11, 3, 4), evolution=SHORT, state=state)
-    with pytest.raises(PlanError, match="begin anew"):
+    with pytest.raises(PlanError, match="start again"):
         genetic_allocation(drawn_chain(0, 10, 3, 4), evolution=SHORT, state={})
 
 

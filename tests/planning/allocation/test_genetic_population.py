@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetero_mtf.planning.allocation.genetic_operators import Change, crossed
+from hetero_mtf.planning.allocation.genetic_operators import Mutation, crossover
 from hetero_mtf.planning.allocation.genetic_population import Evaluation, Genomes
 from hetero_mtf.planning.allocation.problem import ChainProblem, check_allocation
 from tests.planning.chains import SMALL, plain, small
@@ -24,7 +24,7 @@ def check(evaluation: Evaluation, genomes: Genomes) -> None:
     for row, score in enumerate(fitness.score):
         allocation = evaluation.allocation(genomes, row)
         check_allocation(problem, allocation)
-        fits = problem.shortfall_bytes(allocation) == 0 and evaluation.stages in (None, len(allocation.cuts))
+        fits = problem.shortfall_bytes(allocation) == 0 and evaluation.stages in (None, len(allocation.boundaries))
         assert (score < evaluation.too_much) == fits == (evaluation.broken(genomes)[row] == 0)
         assert not fits or score == pytest.approx(problem.value(allocation))
         assert fitness.largest_s[row] == pytest.approx(max(map(np.max, filter(len, problem.spent_s(allocation)))))
@@ -41,10 +41,10 @@ def test_valid_allocations_are_worth_what_the_problem_says(seed: int) -> None:
 @pytest.mark.parametrize("kind", ["shift", "ripple", "exchange", "move", "replace", "merge", "split", "refill", "apply", "crossed"])
 def test_every_change_leaves_allocations(seed: int, kind: str) -> None:
     evaluation, genomes, rng = drawn(small(seed))
-    change, rows = Change(evaluation, 0.0, rng), np.arange(40)
+    change, rows = Mutation(evaluation, 0.0, rng), np.arange(40)
     for _ in range(3):
         if kind == "crossed":
-            genomes = crossed(genomes, genomes.rows(rng.permutation(40)), evaluation.blocks, rng)
+            genomes = crossover(genomes, genomes.rows(rng.permutation(40)), evaluation.blocks, rng)
         elif kind == "refill":
             change.refill(genomes, rows, evaluation.fitness(genomes).largest_s)
         elif kind == "apply":
@@ -69,7 +69,7 @@ def test_a_fixed_number_of_stages_is_kept_where_groups_share_no_device(seed: int
     problem = small(2 * seed)
     for stages in range(1, problem.most_stages + 1):
         evaluation, genomes, rng = drawn(problem, stages=stages)
-        Change(evaluation, 0.0, rng).apply(genomes, np.arange(40))
+        Mutation(evaluation, 0.0, rng).apply(genomes, np.arange(40))
         genomes = evaluation.valid(genomes)
         assert ((genomes.starts < problem.blocks).sum(axis=1) == stages).all()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.allocation import partition as cuts
+from hetero_mtf.planning.allocation import partition as boundaries
 from hetero_mtf.planning.allocation.partition import best_partition, equal_partition, groups_in_order, proportional_partition, spaced
 from hetero_mtf.planning.allocation.problem import check_allocation
 from tests.planning.chains import SMALL, allocations, plain, small
@@ -15,15 +15,15 @@ from tools.generated.chains import drawn_chain
 
 
 def test_the_equal_cut_has_as_many_blocks_everywhere_and_the_first_stages_one_more() -> None:
-    assert equal_partition(plain([[1.0] * 8] * 3)).cuts == (0, 3, 6)
-    assert equal_partition(plain([[1.0] * 8] * 3), stages=2).cuts == (0, 4)
-    assert equal_partition(plain([[1.0] * 2] * 3)).cuts == (0, 1)
+    assert equal_partition(plain([[1.0] * 8] * 3)).boundaries == (0, 3, 6)
+    assert equal_partition(plain([[1.0] * 8] * 3), stages=2).boundaries == (0, 4)
+    assert equal_partition(plain([[1.0] * 2] * 3)).boundaries == (0, 1)
 
 
 def test_the_proportional_cut_gives_a_device_of_twice_the_speed_twice_the_work() -> None:
-    assert proportional_partition(plain([[1.0] * 9, [2.0] * 9])).cuts == (0, 6)
-    assert proportional_partition(plain([[4.0, 1, 1, 1, 1], [4.0, 1, 1, 1, 1]])).cuts == (0, 1)
-    assert proportional_partition(plain([[1.0] * 3, [100.0] * 3, [100.0] * 3])).cuts == (0, 1, 2)
+    assert proportional_partition(plain([[1.0] * 9, [2.0] * 9])).boundaries == (0, 6)
+    assert proportional_partition(plain([[4.0, 1, 1, 1, 1], [4.0, 1, 1, 1, 1]])).boundaries == (0, 1)
+    assert proportional_partition(plain([[1.0] * 3, [100.0] * 3, [100.0] * 3])).boundaries == (0, 1, 2)
 
 
 @pytest.mark.parametrize("seed", SMALL)
@@ -32,7 +32,7 @@ def test_both_cuts_are_allocations_for_any_number_of_stages(seed: int) -> None:
     for stages in (None, *range(1, len(groups_in_order(problem)) + 1)):
         for cut in (equal_partition, proportional_partition):
             check_allocation(problem, cut(problem, stages))
-            assert stages in (None, len(cut(problem, stages).cuts))
+            assert stages in (None, len(cut(problem, stages).boundaries))
 
 
 def test_groups_that_share_a_device_with_one_before_them_are_passed_over() -> None:
@@ -59,7 +59,7 @@ def test_the_best_cut_of_an_order_is_what_enumeration_finds(seed: int) -> None:
 def test_of_very_many_stages_the_largest_is_rounded_up_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = drawn_chain(0, 30, 4, 16)
     best = best_partition(problem, (0, 1, 2, 3)).value
-    monkeypatch.setattr(cuts, "_TERMS", 10)
+    monkeypatch.setattr(boundaries, "_TERMS", 10)
     assert best <= best_partition(problem, (0, 1, 2, 3), known=1.2 * best).value <= best * (1 + 2e-4)
 
 

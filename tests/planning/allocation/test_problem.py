@@ -36,8 +36,8 @@ def test_a_stage_holds_a_microbatch_for_itself_and_each_stage_behind_it_but_no_m
 def test_devices_of_a_group_hold_kept_bytes_by_share_and_fixed_bytes_by_share_or_whole() -> None:
     problem = dataclasses.replace(plain([[1.0, 1]], memory=9.0), groups=((0, 1),), shares=((3.0, 1.0),), **_two())
     assert problem.needed_bytes(0, 0, 2, 1).tolist() == [3.0, 1.0]
-    assert dataclasses.replace(problem, integer_weights=(True,)).needed_bytes(0, 0, 2, 1).tolist() == [3.5, 2.5]
-    idle = dataclasses.replace(problem, integer_weights=(True,), shares=((1.0, 0.0),))
+    assert dataclasses.replace(problem, replicated_weights=(True,)).needed_bytes(0, 0, 2, 1).tolist() == [3.5, 2.5]
+    idle = dataclasses.replace(problem, replicated_weights=(True,), shares=((1.0, 0.0),))
     assert idle.needed_bytes(0, 0, 2, 1).tolist() == [4.0, 0.0]
 
 
@@ -60,7 +60,7 @@ def test_the_shortfall_is_that_of_the_device_that_lacks_most() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cuts", "groups", "fault"),
+    ("boundaries", "groups", "fault"),
     [
         ((0, 2), (0,), "begin the first at 0"),
         ((1,), (0,), "begin the first at 0"),
@@ -71,9 +71,9 @@ def test_the_shortfall_is_that_of_the_device_that_lacks_most() -> None:
         ((0, 1), (1, 1), "share devices"),
     ],
 )
-def test_what_is_no_allocation_is_refused(cuts: tuple[int, ...], groups: tuple[int, ...], fault: str) -> None:
+def test_what_is_no_allocation_is_refused(boundaries: tuple[int, ...], groups: tuple[int, ...], fault: str) -> None:
     with pytest.raises(PlanError, match=fault):
-        check_allocation(plain([[1.0] * 3] * 2), Allocation(cuts, groups))
+        check_allocation(plain([[1.0] * 3] * 2), Allocation(boundaries, groups))
 
 
 def test_more_stages_than_blocks_groups_or_devices_are_refused_with_what_is_possible() -> None:
@@ -101,7 +101,7 @@ def test_more_stages_than_blocks_groups_or_devices_are_refused_with_what_is_poss
         ({"schedule": "none"}, "schedule is 'none'"),
         ({"shares": ((1.0,),)}, "one number a device"),
         ({"shares": ((1.0,), (0.0,))}, "above zero"),
-        ({"integer_weights": (True,)}, "one entry a group"),
+        ({"replicated_weights": (True,)}, "one entry a group"),
         ({"seconds": np.zeros((2, 0))}, "at least one of each"),
     ],
 )

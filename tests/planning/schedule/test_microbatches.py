@@ -17,6 +17,6 @@ def test_microbatches_sum_to_the_batch_differ_by_one_at_most_and_are_never_empty
 
 @pytest.mark.parametrize("asked", [(0, 1), (1, 0), (-1, 2)])
 def test_nothing_cannot_be_cut(asked: tuple[int, int]) -> None:
-    message = f"a batch of {asked[0]} samples cannot be cut into {asked[1]} microbatches; use at least 1 of each"
+    message = f"a batch of {asked[0]} samples cannot be divided into {asked[1]} microbatches; use at least 1 of each"
     with pytest.raises(PlanError, match=message):
         microbatch_sizes(*asked)

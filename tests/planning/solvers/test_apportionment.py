@@ -5,11 +5,9 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import isotonic_regression
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.solvers.apportionment import (
@@ -17,7 +15,6 @@ from hetero_mtf.planning.solvers.apportionment import (
     floor_and_rest,
     largest_remainder,
     minimise_maximum,
-    non_decreasing,
     proportional,
 )
 
@@ -165,18 +162,6 @@ def test_a_curve_that_is_no_time_is_refused(value: float) -> None:
 def test_a_table_that_is_too_short_is_refused() -> None:
     with pytest.raises(PlanError, match="the curve of device 0 ends at 1 units and 2 are to be split; give 3 values"):
         minimise_maximum([[0, 1]], 2)
-
-
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=30))
-def test_noise_is_pooled_as_scipy_does(seconds: list[float]) -> None:
-    ours = non_decreasing(seconds)
-    assert all(a <= b for a, b in zip(ours, ours[1:]))
-    np.testing.assert_allclose(ours, isotonic_regression(seconds).x, rtol=1e-9, atol=1e-9)
-
-
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=30))
-def test_a_table_that_rises_is_left_as_it_is(seconds: list[float]) -> None:
-    assert non_decreasing(sorted(seconds)) == tuple(sorted(seconds))
 
 
 @given(st.integers(1, 100), st.integers(1, 7))

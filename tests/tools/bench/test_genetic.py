@@ -43,7 +43,7 @@ def test_the_rows_count_what_is_near_and_what_does_not_fit() -> None:
 
 def test_the_verdicts_say_where_the_claim_fails() -> None:
     good = verdicts([_found(1, 3, 0.02, 0.005)])
-    assert good[0].startswith("before polish: within 1 % on 0.0%") and good[0].endswith("within 5 % on all")
+    assert good[0].startswith("before local search: within 1 % on 0.0%") and good[0].endswith("within 5 % on all")
     assert good[2].endswith("never") and "0.50 CPU" in good[3]
     bad = verdicts([_found(7, 3, 0.3, 0.06)])
     assert bad[1].endswith("NOT ALL") and bad[2].endswith("[7]")

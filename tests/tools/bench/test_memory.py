@@ -10,7 +10,7 @@ import pytest
 
 from hetero_mtf.planning.plan.plan import Plan
 from tests.planning.networks import cluster_of, pair_net
-from tools.bench.memory import networks, off, peak_bytes, predict, rows, typed
+from tools.bench.memory import manual_plan, networks, peak_bytes, predict, relative_errors, rows
 
 
 def _found(predicted: float, measured: float) -> list[dict[str, Any]]:
@@ -24,13 +24,13 @@ def test_a_row_says_by_how_much_a_prediction_is_off_and_whether_it_counts() -> N
 
 
 def test_only_devices_above_the_claimed_bytes_are_judged() -> None:
-    assert off(_found(450e6, 500e6)) == [pytest.approx(0.1)] and off(_found(450e6, 499e6)) == []
+    assert relative_errors(_found(450e6, 500e6)) == [pytest.approx(0.1)] and relative_errors(_found(450e6, 499e6)) == []
 
 
 @pytest.mark.parametrize("strategy", ["single", "filters", "batch"])
 def test_every_strategy_is_predicted_without_a_profile_that_was_measured(strategy: str) -> None:
     graph, cluster = pair_net(), cluster_of(2)
-    plan = typed(graph, strategy, [1.0, 0.5], cluster, 4)
+    plan = manual_plan(graph, strategy, [1.0, 0.5], cluster, 4)
     assert isinstance(plan, Plan) and plan.strategy == strategy
     assert all(guess > 0 for guess in predict(graph, plan, cluster))
 

@@ -8,7 +8,7 @@ import pytest
 
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import profile_of, residual_net
-from tools.bench.pipeline import EQUAL, NAIVE, PLANNED, SAME_CUT, conclusions, pipelines, prediction, report
+from tools.bench.pipeline import EQUAL, NAIVE, PLANNED, SAME_PARTITION, conclusions, pipelines, prediction, report
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +18,9 @@ def profile() -> Profile:
 
 def test_the_compared_pipelines_have_two_stages_and_the_planned_cut_also_without_microbatches(profile: Profile) -> None:
     plans = pipelines(profile, 4)
-    assert {name: plan.microbatches for name, plan in plans.items()} == {PLANNED: 4, EQUAL: 4, SAME_CUT: 1, NAIVE: 1}
+    assert {name: plan.microbatches for name, plan in plans.items()} == {PLANNED: 4, EQUAL: 4, SAME_PARTITION: 1, NAIVE: 1}
     assert all(len(plan.stages) == 2 for plan in plans.values())
-    assert plans[SAME_CUT].stages == plans[PLANNED].stages != plans[EQUAL].stages
+    assert plans[SAME_PARTITION].stages == plans[PLANNED].stages != plans[EQUAL].stages
 
 
 def test_j_of_a_pipeline_is_what_its_allocator_minimised(profile: Profile) -> None:
@@ -50,7 +50,7 @@ def _arrangement(predicted_s: float, measured_s: float) -> dict[str, Any]:
 
 def test_the_report_has_a_row_an_arrangement_the_claims_and_a_summary() -> None:
     found: dict[str, Any] = {PLANNED: _arrangement(0.45, 0.5), EQUAL: _arrangement(0.8, 0.75)}
-    found |= {SAME_CUT: _arrangement(0.7, 0.7), NAIVE: _arrangement(0.6, 0.6)}
+    found |= {SAME_PARTITION: _arrangement(0.7, 0.7), NAIVE: _arrangement(0.6, 0.6)}
     found["alone 0"] = {"measured_s": 0.7, "measured_parts": found[PLANNED]["measured_parts"]}
     case = {"network": "vgg11", "cluster": "1.0,0.5", "batch": 128, "microbatches": 8, "arrangements": found}
     text = report([{**case, "conclusions": conclusions(found)}])

@@ -14,7 +14,7 @@ def test_drawn_chains_have_the_shape_of_real_ones(seed: int) -> None:
     fifth = blocks // 5
     assert problem.kept_bytes[:fifth].mean() > 4 * problem.kept_bytes[-fifth:].mean()
     assert problem.fixed_bytes[-fifth:].mean() > 20 * problem.fixed_bytes[:fifth].mean()
-    alone = problem.until[:, -1]
+    alone = problem.prefix_s[:, -1]
     assert 1.0 <= alone.max() / alone.min() <= 10.0
     assert np.array_equal(problem.latency_s, problem.latency_s.T) and len(np.unique(problem.latency_s)) > devices // 2
 
@@ -32,7 +32,7 @@ def test_drawn_operations_have_transfers_as_long_as_stages_that_vary_by_orders_o
     assert 60 <= blocks <= 430 and 3 <= devices <= 8 and 4 <= microbatches <= 32
     problem = drawn_operations(seed, blocks, devices, microbatches)
     assert problem.sent_bytes.max() > 30 * problem.sent_bytes.min()
-    alone = problem.until[:, -1]
+    alone = problem.prefix_s[:, -1]
     assert 1.0 <= alone.max() / alone.min() <= 35.0
     stage_s = 1.0 / (1.0 / alone).sum()
     median_s = np.median(problem.transfer_s(0, 1, np.arange(1, blocks)))

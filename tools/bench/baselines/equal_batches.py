@@ -24,7 +24,7 @@ class Baselines:
     network : "resnet18" or "vgg8".
     weights : its trainable weights, to see that they train the same network.
     shares : (devices,) share of a core of each.
-    batch : samples a step of all devices together.
+    batch : samples per step of all devices together.
     torch_python : a Python with torch, or None to leave PyTorch out.
     """
 
@@ -47,7 +47,7 @@ class Baselines:
             If one of them has another number of trainable weights, or does not start.
         """
         samples = proportional(self.batch, [1.0] * len(self.shares)).sizes
-        found = {}
+        steps = {}
         for name, python, script in (
             (MIRRORED, sys.executable, "mirrored_worker.py"),
             (DDP, self.torch_python, "distributed_data_parallel.py"),
@@ -59,5 +59,5 @@ class Baselines:
             if workers.weights != self.weights:
                 there = f"{name} trains {workers.weights} weights of {self.network} and this project {self.weights}"
                 raise HeteroError(f"{there}; make them one network")
-            found[name] = workers.step
-        return found
+            steps[name] = workers.step
+        return steps

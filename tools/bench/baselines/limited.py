@@ -38,7 +38,7 @@ class LimitedWorkers:
     ----------
     command : a Python, a script in this folder, or a path of one, that calls `turns.attend`, and further arguments for it.
     shares : (devices,) share of a core of each.
-    batches : (devices,) samples a step of each.
+    batches : (devices,) samples per step of each.
     method : "cgroup", "duty_cycle", or None for a control group where one can be made, else a duty cycle.
     limit_s : seconds that starting, and any number of steps, may take.
 

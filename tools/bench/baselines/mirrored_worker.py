@@ -8,6 +8,7 @@ here. Each process normalises by its own half of the batch, as is usual; that se
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from typing import Any
@@ -52,7 +53,7 @@ def prepare(order: dict[str, Any]) -> Prepared:
     def train() -> tf.Tensor:
         return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica), axis=None)
 
-    return lambda: float(train()), sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+    return lambda: float(train()), sum(math.prod(variable.shape) for variable in model.trainable_variables)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 MEDIAN_ERROR, WORST_ERROR, REGRET = 0.10, 0.25, 0.05  # at most, of the claim
-SLOW = 2.0  # plans predicted to take this many times the best are not worth measuring
+SLOW = 2.0  # plans predicted to take more than this many times the best are not measured
 
 
 def chosen(predicted_s: Mapping[str, float], automatic: str, most: int, least: int = 3, also: Sequence[str] = ()) -> list[str]:
@@ -44,11 +44,11 @@ def distinct(plans: Mapping[str, Any]) -> dict[str, list[str]]:
     ----------
     plans : name -> Plan; two are the same if their stages and collectives are.
     """
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for name, plan in plans.items():
-        same = [other for other in found if (plans[other].stages, plans[other].collectives) == (plan.stages, plan.collectives)]
-        found.setdefault(same[0] if same else name, []).append(name)
-    return found
+        same = [other for other in names if (plans[other].stages, plans[other].collectives) == (plan.stages, plan.collectives)]
+        names.setdefault(same[0] if same else name, []).append(name)
+    return names
 
 
 def error(plan: Mapping[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""What keeps a split from the ideal: work, sending and waiting. Pure functions."""
+"""What keeps a split from the ideal: compute, communication and idle time. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ PARTS = ("compute_s", "communication_s", "idle_s")
 
 
 def ideal_s(alone_s: Sequence[float]) -> float:
-    """Return 1 / sum over devices of 1 / T_d, which no sending and no waiting can reach.
+    """Return 1 / sum over devices of 1 / T_d, which no communication and no idle time can reach.
 
     Parameters
     ----------
-    alone_s : (devices,) seconds a step of each device alone.
+    alone_s : (devices,) seconds per step of each device alone.
 
     Examples
     --------
@@ -24,12 +24,12 @@ def ideal_s(alone_s: Sequence[float]) -> float:
 
 
 def lost(parts: Sequence[Mapping[str, Any]], alone_s: Sequence[float], step_s: float) -> dict[str, float]:
-    """Return which part of a step goes into work beyond the ideal, sending and waiting; they sum to 1 - efficiency.
+    """Return which part of a step goes into compute beyond the ideal, communication and idle time; they sum to 1 - efficiency.
 
     Parameters
     ----------
     parts : (devices,) compute_s, communication_s and idle_s of each device in the step; a device that is left out waits.
-    alone_s : (devices,) seconds a step of each device alone.
+    alone_s : (devices,) seconds per step of each device alone.
     step_s : seconds of the step.
 
     Returns
@@ -38,8 +38,8 @@ def lost(parts: Sequence[Mapping[str, Any]], alone_s: Sequence[float], step_s: f
 
     Notes
     -----
-    A second of a fast device is worth more: device d counts w_d = ideal / T_d, and sum w_d = 1. As busy + sending + waiting is the
-    step for each, step - ideal = (sum w_d busy_d - ideal) + sum w_d sending_d + sum w_d waiting_d. The first is work that several
+    Devices are weighted by speed: w_d = ideal / T_d, and sum w_d = 1. As compute + communication + idle time is the step for each,
+    step - ideal = (sum w_d compute_d - ideal) + sum w_d communication_d + sum w_d idle_d. The first is work that several
     devices do, or do slower in small pieces than whole; it is negative where pieces are faster.
 
     Examples

@@ -40,5 +40,5 @@ def kept(path: str | None) -> list[dict[str, Any]]:
     """Return the cases in the file of an earlier run, if there is one."""
     if path is None or not pathlib.Path(path).exists():
         return []
-    found: list[dict[str, Any]] = json.loads(pathlib.Path(path).read_text())["cases"]
-    return found
+    cases: list[dict[str, Any]] = json.loads(pathlib.Path(path).read_text())["cases"]
+    return cases

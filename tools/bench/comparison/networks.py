@@ -15,8 +15,8 @@ class BenchNetwork:
     ----------
     title : what tables call it.
     make : returns the Keras model.
-    batch : samples a step.
-    usual : samples a step that such networks are usually trained with; paper A's is the paper's.
+    batch : samples per step.
+    usual : samples per step that such networks are usually trained with; paper A's is the paper's.
     """
 
     title: str

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 PREDICTIONS = "predictions.json"
 
@@ -37,30 +37,30 @@ def plan_all(profile_path: str, folder: pathlib.Path) -> dict[str, Any]:
     for strategy in ("auto", *STRATEGIES, "pipeline"):
         start_s = time.perf_counter()
         try:
-            made = plan(profile, strategy=strategy)
+            strategy_plan = plan(profile, strategy=strategy)
         except HeteroError as fault:
             none[strategy] = str(fault).split(";")[0]
             continue
         seconds[strategy] = time.perf_counter() - start_s
-        made.save(folder / f"{strategy}.json")
-        predicted[strategy] = made.predicted.step_s
+        strategy_plan.save(folder / f"{strategy}.json")
+        predicted[strategy] = strategy_plan.predicted.step_s
     return {"predicted_s": predicted, "no_plan": none, "planning_s": seconds}
 
 
 def plan_apart(profile_path: pathlib.Path, folder: pathlib.Path) -> dict[str, Any]:
     """Run this file in a process of its own, and return the predictions that it left on disk."""
     subprocess.run([sys.executable, __file__, str(profile_path), str(folder)], check=True)
-    found: dict[str, Any] = json.loads((folder / PREDICTIONS).read_text())
-    return found
+    predictions: dict[str, Any] = json.loads((folder / PREDICTIONS).read_text())
+    return predictions
 
 
 def main() -> None:
     """Plan, and write the predictions so that they are on the disk itself."""
     folder = pathlib.Path(sys.argv[2])
-    found = plan_all(sys.argv[1], folder)
-    found["frameworks_loaded"] = sorted({"tensorflow", "keras"} & set(sys.modules))
+    predictions = plan_all(sys.argv[1], folder)
+    predictions["frameworks_loaded"] = sorted({"tensorflow", "keras"} & set(sys.modules))
     with open(folder / PREDICTIONS, "w") as file:
-        json.dump({"made": now(), **found}, file, indent=1)
+        json.dump({"made": now(), **predictions}, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
 

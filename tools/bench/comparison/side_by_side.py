@@ -37,7 +37,7 @@ class TrainingTask:
     Parameters
     ----------
     model : Keras model with logits as output.
-    batch : samples a step.
+    batch : samples per step.
     """
 
     model: Any
@@ -79,13 +79,15 @@ def measure(
         trainers = {name: stack.enter_context(hm.Trainer(task.model, plan, cluster, **task.settings)) for name, plan in plans.items()}
         runs = {name: functools.partial(trainer.train_on_batch, *task.data) for name, trainer in trainers.items()}
         times = interleaved({**runs, **others}, rounds=pace.rounds, steps=pace.steps, warm_up=2)
-        found: dict[str, dict[str, Any]] = {name: {"measured_s": statistics.median(each), "rounds_s": each} for name, each in times.items()}
+        figures: dict[str, dict[str, Any]] = {
+            name: {"measured_s": statistics.median(each), "rounds_s": each} for name, each in times.items()
+        }
         for name, trainer in trainers.items():
             traces = [trainer.trace_on_batch(*task.data) for _ in range(TRACED_STEPS)]
-            found[name]["measured_parts"] = scaled_parts(traces, found[name]["measured_s"])
+            figures[name]["measured_parts"] = scaled_parts(traces, figures[name]["measured_s"])
             if traces[0].tasks:
-                found[name]["traced_tasks"] = [scaled_tasks(trace, found[name]["measured_s"]) for trace in traces]
-    return found
+                figures[name]["traced_tasks"] = [scaled_tasks(trace, figures[name]["measured_s"]) for trace in traces]
+    return figures
 
 
 def scaled_parts(traces: Sequence[Any], step_s: float) -> list[dict[str, Any]]:
@@ -116,7 +118,7 @@ def scaled_tasks(trace: Any, step_s: float) -> list[dict[str, Any]]:
 
 
 def parts_text(parts: Sequence[Mapping[str, Any]]) -> str:
-    """Return busy, sending and waiting of each device in milliseconds, such as "300+20+5; 290+20+15".
+    """Return compute, communication and idle time of each device in milliseconds, such as "300+20+5; 290+20+15".
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class StockEqual:
     shape : (height, width, channels) of a sample.
     filters : filters of each convolution, an even number of layers.
     classes : outputs of the dense layer.
-    batch : samples a step.
+    batch : samples per step.
     """
 
     def __init__(self, cluster: Any, shape: tuple[int, int, int], filters: tuple[int, ...], classes: int, batch: int) -> None:

@@ -33,16 +33,16 @@ def work_s(tasks: Tasks) -> list[float]:
     >>> work_s([first, second])
     [1.0, 2.0]
     """
-    ends_s: dict[tuple[int, str, int], float] = {}
+    end_s: dict[tuple[int, str, int], float] = {}
     for entry in tasks:
         key = _read(entry)
-        ends_s[key] = max(ends_s.get(key, 0.0), entry["end_s"])
-    found = []
+        end_s[key] = max(end_s.get(key, 0.0), entry["end_s"])
+    seconds = []
     for entry in tasks:
         stage, step_pass, microbatch = _read(entry)
-        given_s = ends_s.get((stage - 1, "forward", microbatch), 0.0) if step_pass == "forward" else 0.0
-        found.append(entry["end_s"] - min(max(entry["start_s"], given_s), entry["end_s"]))
-    return found
+        given_s = end_s.get((stage - 1, "forward", microbatch), 0.0) if step_pass == "forward" else 0.0
+        seconds.append(entry["end_s"] - min(max(entry["start_s"], given_s), entry["end_s"]))
+    return seconds
 
 
 def stage_passes_s(tasks: Tasks) -> list[dict[str, float]]:
@@ -67,8 +67,8 @@ def stage_passes_s(tasks: Tasks) -> list[dict[str, float]]:
         microbatches.add(microbatch)
 
     def busiest_s(stage: int, step_pass: str) -> float:
-        found = [seconds for (at, name, _), seconds in spent.items() if (at, name) == (stage, step_pass)]
-        return max(found, default=0.0) / len(microbatches)
+        device_s = [seconds for (at, name, _), seconds in spent.items() if (at, name) == (stage, step_pass)]
+        return max(device_s, default=0.0) / len(microbatches)
 
     return [{name: busiest_s(stage, name) for name in PASSES} for stage in range(1 + max(stage for stage, _, _ in spent))]
 
@@ -95,7 +95,7 @@ def bubble(tasks: Tasks) -> float:
 
 
 def measured_j(steps: Sequence[Tasks], transfer_s: Sequence[float], microbatches: int) -> float:
-    """Return J of the stages' measured seconds, medians over steps, and of transfers: what this cut allows with even microbatches.
+    """Return J of the stages' measured seconds, medians over steps, and of transfers: what the partition allows with equal microbatches.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def measured_j(steps: Sequence[Tasks], transfer_s: Sequence[float], microbatches
 
 
 def _read(entry: Mapping[str, Any]) -> tuple[int, str, int]:
-    found = _NAME.fullmatch(entry["task"])
-    if found is None:
+    match = _NAME.fullmatch(entry["task"])
+    if match is None:
         raise ValueError(f"{entry['task']} is no task of a pipeline")
-    return int(found[1]), found[2], int(found[3])
+    return int(match[1]), match[2], int(match[3])

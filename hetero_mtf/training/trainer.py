@@ -357,12 +357,12 @@ class Trainer:
         feed = self._feed(batch)
         step_result = self._engine.train(feed, self._step, self._scalars(), want_output)
         self._step += 1
-        return self._losses(step_result), {} if step_result.outputs is None else self._keras.update_metrics(feed.y, step_result.outputs)
+        return self._losses_and_metrics(feed, step_result)
 
     def _test(self, batch: Batch) -> tuple[dict[str, float], dict[str, float]]:
         feed = self._feed(batch)
         step_result = self._engine.test(feed, self._keras.has_metrics)
-        return self._losses(step_result), {} if step_result.outputs is None else self._keras.update_metrics(feed.y, step_result.outputs)
+        return self._losses_and_metrics(feed, step_result)
 
     def _feed(self, batch: Batch) -> BatchArrays:
         return batches.feed(self._graph, self._objective, batch)
@@ -371,10 +371,11 @@ class Trainer:
         """Return the optimizer's numbers for the next step."""
         return self._rule.scalars(self._step, self._keras.learning_rate(self._step))
 
-    def _losses(self, step_result: Result) -> dict[str, float]:
-        """Return the loss and, where several outputs have one, theirs."""
+    def _losses_and_metrics(self, feed: BatchArrays, step_result: Result) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the loss, with those of several outputs, and the metrics so far where the outputs were fetched."""
         names = [part.name for part in self._objective if part is not None]
-        return {"loss": step_result.loss, **(dict(zip(names, step_result.parts)) if len(names) > 1 else {})}
+        losses = {"loss": step_result.loss, **(dict(zip(names, step_result.parts)) if len(names) > 1 else {})}
+        return losses, {} if step_result.outputs is None else self._keras.update_metrics(feed.y, step_result.outputs)
 
 
 def _checked_seed(seed: Any) -> int:

@@ -1,4 +1,8 @@
-"""Where to measure next: the place at which a curve is expected to be furthest from what its points say."""
+"""Where to measure next: the units at which a curve is expected to deviate most from the line through its points.
+
+The next sample is the one of largest expected error: argmax over curves c and intervals i of error(c, i), as `expected_errors` gives it,
+subject to error(c, i) > noise(c, i), the uncertainty of the seconds that bound the interval.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import dataclasses
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
-# A curve that looks straight so far may still have steps: this part of the rise between two points is expected as error.
+# A curve that is straight so far may still have steps: this part of the rise between two points is expected as error.
 PRIOR = 1 / 16
 # An error of this part of the seconds is as small as planning needs it.
 LEAST_ERROR = 0.025
@@ -16,7 +20,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclasses.dataclass(frozen=True)
 class Sampled:
-    """A curve as far as it was measured.
+    """The points of a curve measured so far.
 
     Parameters
     ----------
@@ -44,7 +48,7 @@ def expected_errors(curve: Sampled) -> list[tuple[int, float]]:
 
     Parameters
     ----------
-    curve : what is known.
+    curve : its points so far.
 
     Notes
     -----
@@ -71,12 +75,12 @@ def next_units(curve: Sampled) -> tuple[int, float] | None:
 
     Parameters
     ----------
-    curve : what is known.
+    curve : its points so far.
     """
-    found = [
+    candidates = [
         (units, error) for at, (units, error) in enumerate(expected_errors(curve)) if curve.units[at] < units and error > _noise(curve, at)
     ]
-    return max(found, key=lambda entry: entry[1], default=None)
+    return max(candidates, key=lambda entry: entry[1], default=None)
 
 
 def next_sample(curves: Mapping[Key, Sampled]) -> tuple[Key, int] | None:
@@ -84,16 +88,16 @@ def next_sample(curves: Mapping[Key, Sampled]) -> tuple[Key, int] | None:
 
     Parameters
     ----------
-    curves : what is known of each curve.
+    curves : the points so far of each curve.
     """
-    found = [(error, key, units) for key, curve in curves.items() for units, error in filter(None, [next_units(curve)])]
-    if not found:
+    candidates = [(error, key, units) for key, curve in curves.items() for units, error in filter(None, [next_units(curve)])]
+    if not candidates:
         return None
-    _, key, units = max(found, key=lambda entry: entry[0])
+    _, key, units = max(candidates, key=lambda entry: entry[0])
     return key, units
 
 
 def _noise(curve: Sampled, at: int) -> float:
-    """Return the seconds by which the ends of an interval are uncertain."""
-    ends = zip(curve.seconds[at : at + 2], curve.spread[at : at + 2])
-    return curve.weight * max(max(LEAST_ERROR, spread) * seconds for seconds, spread in ends)
+    """Return the uncertainty of the points that bound an interval, seconds."""
+    interval = zip(curve.seconds[at : at + 2], curve.spread[at : at + 2])
+    return curve.weight * max(max(LEAST_ERROR, spread) * seconds for seconds, spread in interval)

@@ -1,19 +1,18 @@
-"""Alone: how fast a device is while the other devices of its host rest, on the layers that take most of its time."""
+"""Alone: seconds of a device while the other devices of its host are idle, for the layers that take most of its time."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from hetero_mtf.calibration.points import Point
+from hetero_mtf.calibration.points import LAYER_PASSES, Point
 from hetero_mtf.calibration.sampling import MeasurementContext, Passes, Sampler
 from hetero_mtf.devices import Device
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import alike
 
-# Measured are the layers that take this part of a device's time, the longest first.
+# The layers that take this part of a device's time are measured, the longest first.
 PART = 0.9
-_PASSES = ("forward", "backward")
 
 
 def accompanied(devices: Sequence[Device], chosen: Sequence[int]) -> list[int]:
@@ -26,7 +25,7 @@ def accompanied(devices: Sequence[Device], chosen: Sequence[int]) -> list[int]:
     """
     processes: dict[str, set[str]] = {}
     for index in chosen:
-        processes.setdefault(devices[index].host, set()).add(_process(devices[index]))
+        processes.setdefault(devices[index].host, set()).add(process_of(devices[index]))
     return [index for index in chosen if len(processes[devices[index].host]) > 1]
 
 
@@ -35,7 +34,6 @@ def heaviest(context: MeasurementContext, curves: Sequence[Curve], device: int, 
 
     Parameters
     ----------
-    context : what all devices share.
     curves : of all devices.
     device : index of the device.
     wanted : points of the network.
@@ -44,48 +42,48 @@ def heaviest(context: MeasurementContext, curves: Sequence[Curve], device: int, 
     kinds = alike(context.graph)
     spent: dict[int, dict[str, float]] = {}
     for curve in curves:
-        if curve.device == device and curve.dimension not in ("batch", "alone") and curve.step_pass in _PASSES:
+        if curve.device == device and curve.dimension not in ("batch", "alone") and curve.step_pass in LAYER_PASSES:
             spent.setdefault(curve.layer, {})[curve.step_pass] = curve.seconds[-1]
     seconds = {layer: kinds.count(layer) * sum(passes.values()) for layer, passes in spent.items()}
     known = {curve.layer for curve in curves if curve.device == device and curve.dimension == "alone"}
     points = {point.layer: point for point in wanted if point.full}
-    found: list[Point] = []
+    heavy_points: list[Point] = []
     reached_s = 0.0
     for layer in sorted(seconds, key=lambda layer: -seconds[layer])[:most]:
         if reached_s >= PART * sum(seconds.values()):
             break
         reached_s += seconds[layer]
         if layer in points and layer not in known:
-            found.append(points[layer])
-    return found
+            heavy_points.append(points[layer])
+    return heavy_points
 
 
 def sample_alone(context: MeasurementContext, device: int, wanted: Sequence[Point]) -> list[Curve]:
-    """Return the curves of some whole layers on a device, measured while no other is at work.
+    """Return the curves of some whole layers on a device, measured while the other devices are idle.
 
     Parameters
     ----------
-    context : what all devices share.
     device : index of the device.
     wanted : whole layers to measure.
     """
     container = context.cluster.container("calibration")
-    found: list[Curve] = []
+    curves: list[Curve] = []
     try:
         sampler = Sampler(context, device, container.name)
         for point in wanted:
             passes = sampler.take(dataclasses.replace(point, full=False))  # without the update, which streams all weights in either case
-            found += _curves(context, device, point, passes)
+            curves += _curves(context, device, point, passes)
     finally:
         container.release()
-    return found
+    return curves
 
 
 def _curves(context: MeasurementContext, device: int, point: Point, passes: Passes) -> Iterator[Curve]:
-    for step_pass in _PASSES:
-        found = passes[step_pass]
-        yield Curve(point.layer, device, "alone", step_pass, context.batch, (point.units,), (found.seconds,), (found.spread,))
+    for step_pass in LAYER_PASSES:
+        measurement = passes[step_pass]
+        yield Curve(point.layer, device, "alone", step_pass, context.batch, (point.units,), (measurement.seconds,), (measurement.spread,))
 
 
-def _process(device: Device) -> str:
+def process_of(device: Device) -> str:
+    """Return the name of the process that a device is in: its TensorFlow device string without the device."""
     return device.tf_device.rpartition("/device:")[0]

@@ -1,4 +1,8 @@
-"""The budget of a calibration: what is measured first, in which windows, and how long curves are refined after that."""
+"""The budget of a calibration: the points to measure first, the windows, and the seconds for refining curves after that.
+
+With budget B, s seconds for links and devices alone, and d devices measured one after another, the first (points, windows) is taken of
+(fine, 3), (fine, 2), (fine, 1), (coarse, 1) whose expected seconds a device are at most (B - s) / d; what is left of that is for refining.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +15,27 @@ from hetero_mtf.calibration.points import Point, points
 from hetero_mtf.calibration.windows import Windows
 from hetero_mtf.graph.records import LayerGraph
 
-# A limited core lets the first milliseconds after a wait run at full speed: windows are long beside them.
+# A limited core runs the first milliseconds after a wait at full speed: windows are long compared with them.
 WINDOW_S = 0.2
 WINDOWS = 3
 # Layers with a small part of the work get one window of this length.
 MINOR_WINDOW_S = 0.1
 # More pairs of devices than these get one short window each.
 MANY_PAIRS = 3
-# So many of a device's layers are measured once more while the other devices of its host rest.
+# So many of a device's layers are measured once more while the other devices of its host are idle.
 ALONE_LAYERS = 5
-# Windows that a pair of devices takes, beside one that warms up and finds the repetitions; likewise the call of a step.
+# Windows that a pair of devices takes, beside one that warms up and finds the repetitions; likewise the launch overhead.
 _LINK_WINDOWS = 12.5
-_CALL_WINDOWS = 3.0
+_LAUNCH_WINDOWS = 3.0
 
 
 class CalibrationWarning(UserWarning):
-    """Something about a calibration that its reader should know."""
+    """A fault of a calibration that does not end it, such as a wide spread."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-    """What a calibration takes upon itself.
+    """What a calibration measures and how long.
 
     Parameters
     ----------
@@ -39,7 +43,7 @@ class Effort:
     windows : how.
     refine_s : seconds that each device may spend on further points.
     limit_s : seconds after which a device measures no further points, counted from its first one.
-    alone : how many layers are measured on each device while the others of its host rest, at most.
+    alone : how many layers are measured on each device while the others of its host are idle, at most.
     """
 
     points: tuple[Point, ...]
@@ -59,15 +63,14 @@ class Effort:
         return 2 * (self.windows.count + 1) * self.windows.window_s
 
 
-def effort_within(graph: LayerGraph, batch: int, budget_s: float | None, turns: int = 1, besides_s: float = 0.0) -> Effort:
+def effort_within(graph: LayerGraph, batch: int, budget_s: float | None, sequential_devices: int = 1, besides_s: float = 0.0) -> Effort:
     """Return what to measure and how: fewer windows, then fewer points, then shorter windows where the budget asks for it.
 
     Parameters
     ----------
-    graph : the network.
     batch : samples of the whole batch.
     budget_s : seconds, or None for as long as one further point a curve takes.
-    turns : devices that are measured one after another.
+    sequential_devices : devices that are measured one after another.
     besides_s : seconds of the budget that links and devices alone take, in three windows each.
 
     Warns
@@ -81,10 +84,10 @@ def effort_within(graph: LayerGraph, batch: int, budget_s: float | None, turns: 
         full = Effort(fine, Windows(WINDOW_S, WINDOWS), 0.0)
         return dataclasses.replace(full, refine_s=len(bending) * full.refinement_s)
     for wanted, count in ((fine, WINDOWS), (fine, 2), (fine, 1), (coarse, 1)):
-        left_s = (budget_s - besides_s * (count + 1) / (WINDOWS + 1)) / turns
+        left_s = (budget_s - besides_s * (count + 1) / (WINDOWS + 1)) / sequential_devices
         if expected_s(wanted, count) <= left_s:
             return Effort(wanted, Windows(WINDOW_S, count), left_s - expected_s(wanted, count), left_s)
-    least = turns * expected_s(coarse, 1) + besides_s * 2 / (WINDOWS + 1)
+    least = sequential_devices * expected_s(coarse, 1) + besides_s * 2 / (WINDOWS + 1)
     warnings.warn(
         CalibrationWarning(f"a budget of {budget_s:g} s is short, {least:.0f} s would do; the windows are cut, expect a wider spread"),
         stacklevel=4,
@@ -127,11 +130,11 @@ def expected_alone_s(devices: int) -> float:
 
 
 def expected_links_s(pairs: int) -> float:
-    """Return the seconds that the links and the call of a step take in three windows each.
+    """Return the seconds that measuring the links and the launch overhead takes in three windows each.
 
     Parameters
     ----------
     pairs : pairs of devices.
     """
     windows = link_windows(Windows(WINDOW_S, WINDOWS), pairs)
-    return (pairs * _LINK_WINDOWS + _CALL_WINDOWS) * (windows.count + 1) * windows.window_s
+    return (pairs * _LINK_WINDOWS + _LAUNCH_WINDOWS) * (windows.count + 1) * windows.window_s

@@ -1,9 +1,13 @@
-"""Links: what it costs two devices that compute to swap tensors, as collectives do."""
+"""Links: the seconds that two computing devices need to exchange tensors, as collectives do.
+
+Hops of sizes n_i that take t_i seconds give latency a and seconds a byte b:
+
+    minimise sum_i ((a + b n_i) / t_i - 1)^2  subject to  a, b >= 0
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,16 +15,16 @@ import numpy as np
 import tensorflow as tf
 from scipy import optimize
 
-from hetero_mtf.calibration.windows import Windows
+from hetero_mtf.calibration.windows import Windows, repeated_run
 from hetero_mtf.calibration.work import Work, work_on
 from hetero_mtf.devices.records import Link
 
-# float32 elements of the tensors that are swapped: 64 bytes, 64 KiB, 1 MiB, 4 MiB.
+# float32 elements of the tensors that are exchanged: 64 bytes, 64 KiB, 1 MiB, 4 MiB.
 ELEMENTS = (16, 2**14, 2**18, 2**20)
 HOPS = 6
-# Small tensors that are swapped at once, to see what each further one costs.
+# Small tensors that are exchanged at once, to measure the seconds of each further one.
 MESSAGES = 9
-# Between two swaps a device computes so long, and so many times as long as a swap between idle devices takes.
+# Between two exchanges a device computes at least these seconds, and this many times the seconds of an exchange between idle devices.
 LEAST_WORK_S = 0.005
 WORK_TO_HOP = 3.0
 
@@ -29,12 +33,12 @@ _Run = Callable[[int], object]
 
 @dataclasses.dataclass(frozen=True)
 class _Chains:
-    """Devices that compute `HOPS` times, each next time after a swap of tensors of a size, or without one.
+    """Devices that compute `HOPS` times, each next time after an exchange of tensors of one size, or without one.
 
     Parameters
     ----------
     swapping : elements -> operation.
-    several : operation that swaps `MESSAGES` of the smallest tensors each time.
+    several : operation that exchanges `MESSAGES` of the smallest tensors each time.
     still : operation that computes only.
     work : (devices,) how long they compute.
     """
@@ -52,26 +56,24 @@ def measure_link(cluster: Any, first: int, second: int, windows: Windows) -> tup
     ----------
     cluster : live cluster.
     first, second : indices of devices with different TensorFlow devices.
-    windows : how to measure.
 
     Notes
     -----
-    Both devices compute for a few milliseconds, send each other a tensor and add up the two, and so on `HOPS` times in one call;
-    a hop costs (time with swaps - time without) / HOPS, measured side by side. So it holds what sending takes from a device that
-    computes, a CPU's copies and a limited core's waits, and the slower end counts. A hop is never taken to cost less than between
-    idle devices. latency + n / bandwidth is fitted to the hops of four sizes by non-negative least squares on relative errors.
-    A further message costs (hop of `MESSAGES` small tensors - hop of one) / (MESSAGES - 1), and not more than the latency. No third
-    device sends meanwhile.
+    Both devices compute for a few milliseconds, send each other a tensor and add up the two, `HOPS` times in one session call. A hop
+    takes (time with exchanges - time without) / HOPS, measured side by side. It includes the CPU's copies and the waits of a limited
+    core, and the slower device counts. A hop counts as at least one between idle devices. latency + n / bandwidth is fitted to the
+    hops of four sizes by non-negative least squares on relative errors. A further message takes
+    (hop of `MESSAGES` small tensors - hop of one) / (MESSAGES - 1), and at most the latency. No third device sends meanwhile.
     """
     graph = tf.Graph()
     with graph.as_default():
         chains = _chains([cluster.devices[index].tf_device for index in (first, second)])
     with cluster.session(graph) as session:
         idle = _idle_hops(session, chains, windows)
-        found = {elements: _hop(session, chains, elements, idle[elements], windows) for elements in ELEMENTS}
+        hops = {elements: _hop(session, chains, elements, idle[elements], windows) for elements in ELEMENTS}
         message_s = _message(session, chains, windows)
-    latency_s, seconds_per_byte = fitted_line([4 * elements for elements in ELEMENTS], [seconds for seconds, _ in found.values()])
-    spread = max(spread for _, spread in found.values())
+    latency_s, seconds_per_byte = fitted_line([4 * elements for elements in ELEMENTS], [seconds for seconds, _ in hops.values()])
+    spread = max(spread for _, spread in hops.values())
     measured = (latency_s, 1 / max(seconds_per_byte, 1e-15), spread, min(message_s, latency_s))
     return Link(first, second, *measured), Link(second, first, *measured)
 
@@ -122,12 +124,7 @@ def _message(session: Any, chains: _Chains, windows: Windows) -> float:
 
 
 def _runs(session: Any, operations: Mapping[str, tf.Operation], feed: Mapping[Any, Any]) -> dict[str, _Run]:
-    return {name: functools.partial(_repeat, session, operation, feed) for name, operation in operations.items()}
-
-
-def _repeat(session: Any, operation: tf.Operation, feed: Mapping[Any, Any], count: int) -> None:
-    for _ in range(count):
-        session.run(operation, feed)
+    return {name: repeated_run(session, operation, feed) for name, operation in operations.items()}
 
 
 def _chains(devices: Sequence[str]) -> _Chains:
@@ -138,7 +135,7 @@ def _chains(devices: Sequence[str]) -> _Chains:
 
 
 def _chain(devices: Sequence[str], work: Sequence[Work], elements: int, messages: int) -> tf.Operation:
-    """Return the operation that computes `HOPS` times and swaps so many tensors after each."""
+    """Return the operation that computes `HOPS` times and exchanges so many tensors after each."""
     held = []
     for device in devices:
         with tf.device(device):

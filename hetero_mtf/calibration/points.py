@@ -11,19 +11,21 @@ from hetero_mtf.layers import kind_of, make_layer
 from hetero_mtf.planning.layout.arrangement import channels, splits_batch, trains_before
 from hetero_mtf.planning.profile.profile import alike
 
-# Fractions of a layer's units that are measured first: a kernel's time bends, what costs little may be a line.
+# Fractions of a layer's units that are measured first: three for a curve that may bend, two for a layer of little work.
 MIXING_FRACTIONS = (0.25, 0.5, 1.0)
 PLAIN_FRACTIONS = (0.5, 1.0)
 # Fractions of the batch. A pipeline's microbatches are small parts of it, which caches may hold where they do not hold the batch.
 BATCH_FRACTIONS = (0.125, 0.5, 1.0)
 MINOR_BATCH_FRACTIONS = (0.125, 1.0)
-# The same of a batch of fewer samples than `SMALL_BATCH`: an eighth of it says little of a kernel.
+# The same of a batch of fewer samples than `SMALL_BATCH`: an eighth of it is too few samples for a kernel.
 SMALL_BATCH = 32
 SMALL_BATCH_FRACTIONS = (0.25, 0.5, 1.0)
 MINOR_SMALL_BATCH_FRACTIONS = (0.5, 1.0)
 # A layer with less than this part of the network's operations is measured coarsely.
 MINOR_PART = 0.01
-# Kinds that only name or reshape what is there, and take no time of their own.
+# Passes of a layer with any of its units; the optimizer's update is measured once, with all of them.
+LAYER_PASSES = ("forward", "backward")
+# Kinds that only name or reshape their inputs, and take no time of their own.
 FREE_KINDS = frozenset({"InputLayer", "Flatten", "Reshape"})
 
 
@@ -40,7 +42,7 @@ class Point:
     probe : the layer as it is with these units; its inputs are numbered from 0.
     input_shapes : (inputs,) shapes of its inputs, batch left out.
     input_gradient : whether training needs the gradient of its inputs: not if nothing before it trains.
-    full : whether all units and all samples are there: the same measurement whatever the dimension.
+    full : whether it has all units and all samples: the same measurement whatever the dimension.
     minor : whether the layer has a small part of the network's operations only.
     """
 
@@ -65,7 +67,6 @@ def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, 
 
     Parameters
     ----------
-    graph : the network.
     batch : samples of the whole batch.
     coarse : measure two numbers of units and of samples only, to save time.
 
@@ -74,12 +75,12 @@ def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, 
     O(layers). Where a cache holds an eighth of the batch, an elementwise layer may take a quarter of the time a sample.
     """
     counts = channels(graph)
-    found: list[Point] = []
+    first_points: list[Point] = []
     for index in sorted(set(alike(graph))):
         layer = graph.layers[index]
         if layer.kind not in FREE_KINDS:
-            found += _points_of(graph, index, counts, batch, coarse)
-    return tuple(found)
+            first_points += _points_of(graph, index, counts, batch, coarse)
+    return tuple(first_points)
 
 
 def point_of(graph: LayerGraph, layer: int, dimension: str, units: int, batch: int) -> Point:
@@ -87,7 +88,6 @@ def point_of(graph: LayerGraph, layer: int, dimension: str, units: int, batch: i
 
     Parameters
     ----------
-    graph : the network.
     layer : index of the layer.
     dimension, units : as in a Point.
     batch : samples of the whole batch.
@@ -98,26 +98,26 @@ def point_of(graph: LayerGraph, layer: int, dimension: str, units: int, batch: i
 def _points_of(graph: LayerGraph, index: int, counts: Sequence[int], batch: int, coarse: bool) -> list[Point]:
     layer = graph.layers[index]
     few = coarse or _is_minor(graph, layer)
-    made = [(dimension, n) for dimension, total in _extents(graph, index, counts) for n in _unit_counts(total, few)]
+    local_units = [(dimension, n) for dimension, total in _extents(graph, index, counts) for n in _unit_counts(total, few)]
     samples = _sample_counts(batch, few) if splits_batch(layer) else []
     try:
-        found = [_point(graph, index, dimension, n, counts, batch) for dimension, n in made]
+        split_points = [_point(graph, index, dimension, n, counts, batch) for dimension, n in local_units]
     except UnsupportedError:  # its options go with its own shape only
-        found = []
-    found = found or [_point(graph, index, "whole", layer.units, counts, batch)]
-    return found + [_point(graph, index, "batch", n, counts, batch) for n in samples]
+        split_points = []
+    split_points = split_points or [_point(graph, index, "whole", layer.units, counts, batch)]
+    return split_points + [_point(graph, index, "batch", n, counts, batch) for n in samples]
 
 
 def _extents(graph: LayerGraph, index: int, counts: Sequence[int]) -> list[tuple[str, int]]:
     """Return the dimensions that a layer may be split over, each with all its units."""
     layer = graph.layers[index]
     legal = kind_of(layer).layouts(layer)
-    found = []
+    extents = []
     if "column" in legal:
-        found.append(("output", layer.units))
+        extents.append(("output", layer.units))
     elif "split" in legal:
-        found.append(("output", counts[index]))
-    return [*found, ("input", counts[layer.inputs[0]])] if "row" in legal else found
+        extents.append(("output", counts[index]))
+    return [*extents, ("input", counts[layer.inputs[0]])] if "row" in legal else extents
 
 
 def _unit_counts(total: int, few: bool) -> list[int]:
@@ -154,12 +154,12 @@ def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Se
     trains = trains_before(graph)
     before = any(trains[source] for source in layer.inputs)
     samples = units if dimension == "batch" else batch
-    whole = (
+    unsplit = (
         tuple(shapes) == tuple(graph.layers[source].output_shape for source in layer.inputs) and probe.output_shape == layer.output_shape
     )
     probe = dataclasses.replace(probe, variables=variables)
     minor = _is_minor(graph, layer)
-    return Point(index, dimension, units, samples, probe, tuple(shapes), before, whole and samples == batch, minor)
+    return Point(index, dimension, units, samples, probe, tuple(shapes), before, unsplit and samples == batch, minor)
 
 
 def _is_minor(graph: LayerGraph, layer: Layer) -> bool:

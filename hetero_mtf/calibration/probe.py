@@ -1,7 +1,7 @@
 """Probes: one layer on one device, repeated back to back in a loop inside TensorFlow's runtime.
 
 The layer is built by the same builder and operations that train it. The loop's length is fed, so a
-window of any length is one session call and the call's own cost is left out of the measurement.
+window of any length is one session call and its launch overhead is left out of the measurement.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.calibration.points import Point
+from hetero_mtf.calibration.work import repeated_on
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.mesh.compat import mtf
@@ -55,7 +56,6 @@ def build_probe(point: Point, device: str, dtype: str, rule: UpdateRule, contain
     point : layer, units and samples.
     device : TensorFlow device string.
     dtype : dtype of the network.
-    rule : the optimizer's update rule.
     container : resource container.
     number : number of the probe, which keeps the variables of probes apart.
     """
@@ -79,9 +79,8 @@ class _Network:
     inputs : tensors that training needs the gradients of, besides the weights.
     output, dy : the layer's output and the gradient that reaches it.
     trained : the weights that train.
-    gradients : (trained,) gradients of these that are there already.
+    gradients : (trained,) gradients of these, read from the device.
     slots : (trained, slots) the optimizer's slots.
-    rule : the optimizer's update rule.
     """
 
     builder: Builder
@@ -95,7 +94,7 @@ class _Network:
 
 
 class _Bench:
-    """Everything a probe's loops have in common."""
+    """What the loops of a probe share: the layer as a network, its stage and the tensors kept on the device."""
 
     def __init__(self, point: Point, device: str, dtype: str, rule: UpdateRule, variables: SliceVariables, scope: str) -> None:
         self.point, self.device, self.rule, self.variables, self.scope = point, device, rule, variables, scope
@@ -151,16 +150,10 @@ class _Bench:
             with tf.device(self.device), tf.control_dependencies(done):
                 return count + 1
 
-        def more(count: tf.Tensor) -> tf.Tensor:
-            with tf.device(self.device):
-                return count < limit
-
-        with tf.device(self.device):
-            limit = tf.identity(repeats)  # a loop that looks at a tensor of another device waits for it every time
-            return tf.while_loop(more, body, [tf.constant(0)], parallel_iterations=1)[0]
+        return repeated_on(self.device, repeats, body)
 
     def _once(self, work: _Work) -> list[Any]:
-        """Build one repetition and return what must have run."""
+        """Build one repetition and return the operations and tensors that complete it."""
         mesh_graph = mtf.Graph()
         mesh = mtf.Mesh(mesh_graph, "probe")
         variables = _Named(self.variables.container, self.scope)
@@ -222,8 +215,8 @@ def _forward(network: _Network) -> list[Any]:
 def _step(network: _Network) -> list[Any]:
     """Forward and backward: gradients of the inputs and of the weights that train, and batch statistics."""
     wanted = [*network.inputs, *(parameter.value for parameter in network.trained)]
-    found = mtf.gradients([network.output], wanted, grad_ys=[network.dy]) if wanted else []
-    return [network.output, *(tensor for tensor in found if tensor is not None), *network.builder.updates]
+    gradients = mtf.gradients([network.output], wanted, grad_ys=[network.dy]) if wanted else []
+    return [network.output, *(tensor for tensor in gradients if tensor is not None), *network.builder.updates]
 
 
 def _update(network: _Network) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Samples: what is measured of one device, and the curves it makes."""
+"""Sampling: the measurements of one device, and their curves."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from hetero_mtf.calibration.adaptive import Sampled, next_sample
 from hetero_mtf.calibration.budget import MINOR_WINDOW_S, Effort
-from hetero_mtf.calibration.points import Point, point_of
+from hetero_mtf.calibration.points import LAYER_PASSES, Point, point_of
 from hetero_mtf.calibration.probe import Probe, build_probe
-from hetero_mtf.calibration.windows import Measurement, Windows
+from hetero_mtf.calibration.windows import Measurement, Windows, together
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.profile.curve import PASSES, Curve
 from hetero_mtf.planning.profile.profile import alike
@@ -31,10 +31,7 @@ class MeasurementContext:
     Parameters
     ----------
     cluster : live cluster.
-    graph : the network.
     batch : samples of the whole batch.
-    rule : the optimizer's update rule.
-    windows : how to measure.
     """
 
     cluster: Any
@@ -49,7 +46,6 @@ class Sampler:
 
     Parameters
     ----------
-    context : what all devices share.
     device : index of the device.
     container : resource container for its variables.
     """
@@ -57,34 +53,28 @@ class Sampler:
     def __init__(self, context: MeasurementContext, device: int, container: str) -> None:
         self._context, self._device, self._container = context, device, container
         self._number = 0
-        self._whole: dict[int, Passes] = {}
-        self._found: dict[tuple[int, str], dict[int, Passes]] = {}
+        self._full: dict[int, Passes] = {}
+        self._measurements: dict[tuple[int, str], dict[int, Passes]] = {}
         self._served = collections.Counter(alike(context.graph))
         self._minor: set[int] = set()
 
     def take(self, point: Point) -> Passes:
-        """Return the seconds of a point, and keep them; that of a whole layer is measured once for all its curves.
-
-        Parameters
-        ----------
-        point : what to measure.
-        """
-        found = self._whole.get(point.layer) if point.full else None
-        if found is None:
-            found = self._measured(point)
+        """Return the seconds of a point, and keep them; that of a whole layer is measured once for all its curves."""
+        passes = self._full.get(point.layer) if point.full else None
+        if passes is None:
+            passes = self._measured(point)
         if point.full:
-            self._whole[point.layer] = found
+            self._full[point.layer] = passes
         if point.minor:
             self._minor.add(point.layer)
-        self._found.setdefault((point.layer, point.dimension), {})[point.units] = found
-        return found
+        self._measurements.setdefault((point.layer, point.dimension), {})[point.units] = passes
+        return passes
 
     def refine(self, effort: Effort, start_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Measure further points where most seconds are expected to be wrong, as long as the effort allows it.
 
         Parameters
         ----------
-        effort : how long.
         start_s : when the device's first point was begun, by the clock.
         clock : seconds.
         """
@@ -98,8 +88,8 @@ class Sampler:
 
     def curves(self) -> list[Curve]:
         """Return the curves of all that was measured."""
-        found = []
-        for (layer, dimension), entries in self._found.items():
+        curves = []
+        for (layer, dimension), entries in self._measurements.items():
             for step_pass in PASSES:
                 if (dimension, step_pass) == ("batch", "update"):
                     continue
@@ -107,19 +97,18 @@ class Sampler:
                 if measured:
                     units = tuple(n for n, _ in measured)
                     seconds, spread = tuple(m.seconds for _, m in measured), tuple(m.spread for _, m in measured)
-                    found.append(Curve(layer, self._device, dimension, step_pass, self._context.batch, units, seconds, spread))
-        return found
+                    curves.append(Curve(layer, self._device, dimension, step_pass, self._context.batch, units, seconds, spread))
+        return curves
 
     def _sampled(self) -> dict[tuple[int, str], Sampled]:
-        """Return what is known of the curves that may bend, forward and backward together."""
-        found = {}
-        for (layer, dimension), entries in self._found.items():
+        """Return the points so far of the curves that may bend, forward and backward together."""
+        sampled = {}
+        for (layer, dimension), entries in self._measurements.items():
             if layer not in self._minor and dimension != "whole":
-                passes = [[entry["forward"], entry["backward"]] for _, entry in sorted(entries.items())]
-                seconds = tuple(sum(each.seconds for each in both) for both in passes)
-                spread = tuple(max(each.spread for each in both) for both in passes)
-                found[layer, dimension] = Sampled(tuple(sorted(entries)), seconds, spread, self._served[layer])
-        return found
+                both = [together([passes[name] for name in LAYER_PASSES]) for _, passes in sorted(entries.items())]
+                seconds, spread = tuple(each.seconds for each in both), tuple(each.spread for each in both)
+                sampled[layer, dimension] = Sampled(tuple(sorted(entries)), seconds, spread, self._served[layer])
+        return sampled
 
     def _measured(self, point: Point) -> Passes:
         context, cluster = self._context, self._context.cluster
@@ -143,11 +132,9 @@ def sample(
 
     Parameters
     ----------
-    context : what all devices share.
     device : index of the device.
-    effort : how long.
     wanted : points to measure first.
-    advance : told of each of these points, and as often more as the effort has refinements.
+    advance : called for each of these points, and once more for each refinement of the effort.
     """
     name = context.cluster.devices[device].name
     container = context.cluster.container("calibration")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class Windows:
     def measure(
         self, runs: Mapping[str, Callable[[int], object]], clock: Callable[[], float] = time.perf_counter
     ) -> dict[str, Measurement]:
-        """Return the seconds of one repetition of each work, the cost of a call left out.
+        """Return the seconds of one repetition of each work, without the launch overhead of the session call.
 
         Parameters
         ----------
@@ -50,14 +51,14 @@ class Windows:
 
         Notes
         -----
-        The first calls warm up and find the number of repetitions that fills a window; the call
-        without repetitions is timed too and taken off. The windows of all works alternate, so that
-        a disturbance from outside meets all of them alike.
+        The first calls warm up and determine the number of repetitions that fills a window; the call
+        without repetitions is timed too and subtracted. The windows of all works alternate, so that
+        a disturbance from outside affects all of them equally.
         """
         return {name: _summary(each) for name, each in self.times(runs, clock).items()}
 
     def times(self, runs: Mapping[str, Callable[[int], object]], clock: Callable[[], float] = time.perf_counter) -> dict[str, np.ndarray]:
-        """Return (windows,) seconds of one repetition of each work in each window; entries of one place were measured side by side.
+        """Return (windows,) seconds of one repetition of each work in each window; entries of one index were measured side by side.
 
         Parameters
         ----------
@@ -83,6 +84,32 @@ class Windows:
             repeats *= 2 if spent > self.window_s / 16 else 4
             spent = _timed(run, repeats, clock)
         return max(1, math.ceil(self.window_s * repeats / spent))
+
+
+def together(measurements: Sequence[Measurement]) -> Measurement:
+    """Return the seconds of several works one after another, with the largest of their spreads.
+
+    Parameters
+    ----------
+    measurements : at least one.
+    """
+    return Measurement(sum(each.seconds for each in measurements), max(each.spread for each in measurements))
+
+
+def repeated_run(session: Any, fetches: Any, feed: Mapping[Any, Any], steps: int = 1) -> Callable[[int], None]:
+    """Return the function of a count that runs `steps` session calls so many times, one after another.
+
+    Parameters
+    ----------
+    fetches, feed : of each call.
+    steps : session calls that count as one repetition.
+    """
+
+    def run(count: int) -> None:
+        for _ in range(steps * count):
+            session.run(fetches, feed)
+
+    return run
 
 
 def _summary(each: np.ndarray) -> Measurement:

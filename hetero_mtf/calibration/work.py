@@ -1,10 +1,10 @@
-"""Work: something for a device to compute, as long as is asked for, while something else is measured."""
+"""Work: loops on one device, and matrix products that occupy a device for a given time while something else is measured."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -22,7 +22,7 @@ class Work:
     device : TensorFlow device string.
     repeats : placeholder of the number of products.
     done : () tensor that, fetched, has multiplied so often.
-    each_s : seconds of a product; 0 until it was timed.
+    each_s : seconds of a product; 0 until it is timed.
     """
 
     device: str
@@ -31,7 +31,7 @@ class Work:
     each_s: float = 0.0
 
     def after(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Return tensors that are on the device already, after the device has worked; the work begins when they are there.
+        """Return tensors that are on the device already, after the device has worked; the work begins when they exist.
 
         Parameters
         ----------
@@ -49,7 +49,7 @@ class Work:
         Parameters
         ----------
         session : open session of the graph.
-        seconds : how long the work shall be.
+        seconds : how long the work is to take.
         """
         if not self.each_s:
             self.each_s = self._timed(session)
@@ -77,16 +77,32 @@ def work_on(device: str) -> Work:
 
 
 def _loop(device: str, repeats: tf.Tensor) -> tf.Tensor:
-    """Return the number of products made, after they were; the loop lies on the device as a whole."""
+    """Return the number of products computed, after the last one."""
 
     def body(count: tf.Tensor, matrix: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         with tf.device(device):
             return count + 1, tf.matmul(matrix, matrix)
 
-    def more(count: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
+    with tf.device(device):
+        matrix = tf.fill([SIDE, SIDE], 1.0 / SIDE)
+    return repeated_on(device, repeats, body, [matrix])
+
+
+def repeated_on(device: str, repeats: tf.Tensor, body: Callable[..., Any], state: Sequence[tf.Tensor] = ()) -> tf.Tensor:
+    """Return a () tensor, the number of repetitions, that exists after `body` has run so often, one after another.
+
+    Parameters
+    ----------
+    device : TensorFlow device string of the loop.
+    repeats : () number of repetitions.
+    body : (count, *state) -> (count + 1, *state), with operations of the device.
+    state : tensors before the first repetition.
+    """
+
+    def more(count: tf.Tensor, *rest: tf.Tensor) -> tf.Tensor:
         with tf.device(device):
             return count < limit
 
     with tf.device(device):
-        limit, matrix = tf.identity(repeats), tf.fill([SIDE, SIDE], 1.0 / SIDE)
-        return tf.while_loop(more, body, [tf.constant(0), matrix], parallel_iterations=1)[0]
+        limit = tf.identity(repeats)  # a loop that reads a tensor of another device waits for it at every repetition
+        return tf.while_loop(more, body, [tf.constant(0), *state], parallel_iterations=1)[0]

@@ -27,7 +27,7 @@ _FORMS = "local, emulate:1.0,0.5, tf_config, slurm or hosts:HOST:PORT,..."
 
 
 class _Backend(Protocol):
-    """What a cluster stands on."""
+    """The implementation of a cluster: in process, emulated or remote."""
 
     record: ClusterRecord
 
@@ -70,11 +70,11 @@ class Cluster:
 
     Make one with `local`, `emulate`, `from_tf_config`, `from_slurm`, `hosts` or `parse`. It ends with `close`, the
     with-statement or the process. TensorFlow's servers, which emulated and remote devices run on, listen on every
-    interface without asking who calls: use them in trusted networks only.
+    interface without authentication: use them in trusted networks only.
 
     Parameters
     ----------
-    backend : what the devices stand on.
+    backend : the implementation.
     """
 
     def __init__(self, backend: _Backend) -> None:
@@ -202,7 +202,7 @@ class Cluster:
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """The devices; a device's place is its index."""
+        """The devices; the index of a device is its number."""
         return self.record.devices
 
     @property
@@ -257,8 +257,8 @@ class Cluster:
     def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return which workers have left a question unanswered for `limit_s` seconds, or None.
 
-        It never waits and may be called by a signal's handler: each call asks the workers of which no question is open, so call it
-        every so often. Once a worker is named, calls of sessions raise the error too, whatever the worker timeout, until it answers.
+        It never waits and may be called by a signal's handler: each call asks the workers without an open question, so call it
+        repeatedly. Once a worker is named, calls of sessions raise the error too, whatever the worker timeout, until it answers.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ class Cluster:
         return self._backend.unresponsive(limit_s)
 
     def explain(self, exception: BaseException) -> HeteroError:
-        """Return one sentence for an error of a session on this cluster: which worker is dead and how, or what TensorFlow says.
+        """Return one sentence for an error of a session on this cluster: which worker is dead and how, or TensorFlow's message.
 
         Parameters
         ----------
@@ -360,7 +360,7 @@ class Cluster:
 
         with self._lock:
             names, self._unreleased = self._unreleased, []
-        if not names:  # another thread was faster; without names TensorFlow would reset its default container
+        if not names:  # another thread has reset them; without names TensorFlow would reset its default container
             return
         watch = Watch(self._backend.fault)
         with contextlib.suppress(WorkerError, tf.errors.OpError):

@@ -35,8 +35,8 @@ _QUIET = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 @dataclasses.dataclass
-class _Seen:
-    """What the keeper has told so far."""
+class _SupervisorState:
+    """What the supervisor has reported so far."""
 
     method: str = ""
     workers: dict[int, int] = dataclasses.field(default_factory=dict)
@@ -73,7 +73,7 @@ class Emulation:
     ) -> None:
         self._shares = _checked_shares(shares, method)
         self._lock = threading.Lock()
-        self._heartbeat = Heartbeat([])  # nobody is asked before the workers are ready
+        self._heartbeat = Heartbeat([])  # no worker is asked before all are ready
         cores = pack(self._shares, available_cores())
         for attempt in range(_ATTEMPTS):
             hosts = [f"127.0.0.1:{port}" for port in free_ports(len(self._shares))]
@@ -95,7 +95,7 @@ class Emulation:
     @property
     def method(self) -> str:
         """How the workers are limited: "cgroup" or "duty_cycle"."""
-        return self._seen.method
+        return self._state.method
 
     @property
     def target(self) -> str:
@@ -110,7 +110,7 @@ class Emulation:
 
     def process_ids(self) -> tuple[int, ...]:
         """Return (devices,) the workers' process ids."""
-        return tuple(self._seen.workers[index] for index in range(len(self._shares)))
+        return tuple(self._state.workers[index] for index in range(len(self._shares)))
 
     def set_share(self, index: int, share: float) -> None:
         """Change what a running worker gets, as `Cluster.set_share`. The record keeps the share it was made with.
@@ -129,11 +129,11 @@ class Emulation:
         if fault is not None:
             raise fault
         with self._lock:
-            before = self._seen.shares_set
+            before = self._state.shares_set
             self._order({"do": "share", "index": index, "share": share})
-            self._hear(time.monotonic() + 10.0, until=lambda seen: seen.shares_set > before or bool(seen.faults))
-            faults, self._seen.faults = self._seen.faults, []
-        if faults or self._seen.shares_set == before:
+            self._read_events(time.monotonic() + 10.0, until=lambda state: state.shares_set > before or bool(state.faults))
+            faults, self._state.faults = self._state.faults, []
+        if faults or self._state.shares_set == before:
             reason = ", ".join(faults) or "no answer"
             raise WorkerError(f"worker:{index} could not be limited to {share:g} of a core ({reason}); open the cluster again")
 
@@ -142,14 +142,14 @@ class Emulation:
 
         Parameters
         ----------
-        wait_s : seconds to wait for bad news, when it is known that there must be some.
+        wait_s : seconds to wait for a report, when it is known that a worker is at fault.
         """
         with self._lock:
-            self._hear(time.monotonic() + wait_s, until=lambda seen: bool(seen.exits) or seen.closed)
-        if self._seen.exits:
-            return _death(*min(self._seen.exits.items()))
-        if self._seen.closed:
-            return WorkerError("the emulated cluster is closed or its keeper process was killed; open the cluster again")
+            self._read_events(time.monotonic() + wait_s, until=lambda state: bool(state.exits) or state.closed)
+        if self._state.exits:
+            return _death(*min(self._state.exits.items()))
+        if self._state.closed:
+            return WorkerError("the emulated cluster is closed or its supervisor process was killed; open the cluster again")
         return self._silence(self._heartbeat.look())
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
@@ -159,12 +159,12 @@ class Emulation:
     def close(self, freed: bool = True) -> None:
         """End the workers and remove their control groups. Closing twice is harmless."""
         with self._lock:
-            self._seen.closed = True
+            self._state.closed = True
         self._heartbeat.close()
         self._finalizer()
 
     def _silence(self, silent: Mapping[int, float]) -> WorkerError | None:
-        return silence({f"worker:{index} (process {self._seen.workers[index]})": silent_s for index, silent_s in silent.items()})
+        return silence({f"worker:{index} (process {self._state.workers[index]})": silent_s for index, silent_s in silent.items()})
 
     def _start(self, hosts: Sequence[str], cores: Sequence[int], method: str | None) -> None:
         workers = [
@@ -172,8 +172,8 @@ class Emulation:
             for task, (core, share) in enumerate(zip(cores, self._shares))
         ]
         bypass_proxy(hosts)
-        self._seen = _Seen()
-        self._text = b""
+        self._state = _SupervisorState()
+        self._buffer = b""
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process that writes it
         self._process = subprocess.Popen(
             [sys.executable, "-m", "hetero_mtf.runtime.supervisor"],
@@ -190,19 +190,23 @@ class Emulation:
     def _await_ready(self, end_s: float, last: bool) -> bool:
         """Wait until all workers are ready; return True where a port was taken meanwhile and starting again may help."""
         with self._lock:
-            self._hear(end_s, until=lambda seen: len(seen.workers) == len(self._shares) or bool(seen.exits or seen.closed or seen.faults))
-        seen = self._seen
-        taken = any(end["code"] == PORT_TAKEN for end in seen.exits.values())
+            self._read_events(
+                end_s, until=lambda state: len(state.workers) == len(self._shares) or bool(state.exits or state.closed or state.faults)
+            )
+        state = self._state
+        taken = any(end["code"] == PORT_TAKEN for end in state.exits.values())
         if taken and not last:
             return True
-        if seen.exits:
-            raise _death(*min(seen.exits.items()))
-        if seen.closed:
-            raise WorkerError(f"the workers' keeper ended at start ({log_end(self._supervisor_log()) or 'it wrote nothing'}); start again")
-        if seen.faults:
-            raise WorkerError(f"a worker could not be limited ({', '.join(seen.faults)}); try method duty_cycle")
-        if len(seen.workers) < len(self._shares):
-            late = ", ".join(f"worker:{index}" for index in range(len(self._shares)) if index not in seen.workers)
+        if state.exits:
+            raise _death(*min(state.exits.items()))
+        if state.closed:
+            raise WorkerError(
+                f"the workers' supervisor ended at start ({log_end(self._supervisor_log()) or 'its log is empty'}); start again"
+            )
+        if state.faults:
+            raise WorkerError(f"a worker could not be limited ({', '.join(state.faults)}); try method duty_cycle")
+        if len(state.workers) < len(self._shares):
+            late = ", ".join(f"worker:{index}" for index in range(len(self._shares)) if index not in state.workers)
             raise WorkerError(f"{late} was not ready in time; free the machine or use fewer devices")
         return False
 
@@ -212,38 +216,38 @@ class Emulation:
             raise ClusterError("no control group for the cpu controller can be made here; use method duty_cycle or leave the method out")
 
     def _describe(self) -> ClusterRecord:
-        found = [host_cpu(f"/job:worker/task:{task}/device:CPU:0", f"worker:{task}", share) for task, share in enumerate(self._shares)]
-        pool = found[0][1]
-        return ClusterRecord(tuple(dataclasses.replace(device, memory_bytes=pool.free_bytes) for device, _ in found), (pool,))
+        described = [host_cpu(f"/job:worker/task:{task}/device:CPU:0", f"worker:{task}", share) for task, share in enumerate(self._shares)]
+        pool = described[0][1]
+        return ClusterRecord(tuple(dataclasses.replace(device, memory_bytes=pool.free_bytes) for device, _ in described), (pool,))
 
     def _order(self, order: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
             self._process.stdin.write(json.dumps(order).encode() + b"\n")  # type: ignore[union-attr]
 
-    def _hear(self, end_s: float, until: Any) -> None:
-        """Read what the keeper says until the condition holds or the time is over; what has arrived is read in any case."""
-        while not self._seen.closed:
-            left_s = 0.0 if until(self._seen) else max(0.0, end_s - time.monotonic())
+    def _read_events(self, end_s: float, until: Any) -> None:
+        """Read the supervisor's reports until the condition holds or the time is over; what has arrived is read in any case."""
+        while not self._state.closed:
+            left_s = 0.0 if until(self._state) else max(0.0, end_s - time.monotonic())
             ready, _, _ = select.select([self._process.stdout.fileno()], [], [], left_s)  # type: ignore[union-attr]
             if not ready:
                 return
             chunk = os.read(self._process.stdout.fileno(), 65536)  # type: ignore[union-attr]
-            self._seen.closed = not chunk
-            *lines, self._text = (self._text + chunk).split(b"\n")
+            self._state.closed = not chunk
+            *lines, self._buffer = (self._buffer + chunk).split(b"\n")
             for line in lines:
-                self._note(json.loads(line))
+                self._apply(json.loads(line))
 
-    def _note(self, event: dict[str, Any]) -> None:
+    def _apply(self, event: dict[str, Any]) -> None:
         if event["event"] == "method":
-            self._seen.method = event["method"]
+            self._state.method = event["method"]
         elif event["event"] == "ready":
-            self._seen.workers[event["index"]] = event["pid"]
+            self._state.workers[event["index"]] = event["pid"]
         elif event["event"] == "exit":
-            self._seen.exits[event["index"]] = event
+            self._state.exits[event["index"]] = event
         elif event["event"] == "fault":
-            self._seen.faults.append(event["text"])
+            self._state.faults.append(event["text"])
         elif event["event"] == "share":
-            self._seen.shares_set += 1
+            self._state.shares_set += 1
 
     def _supervisor_log(self) -> str:
         self._log.seek(0)
@@ -269,9 +273,9 @@ def _death(index: int, end: dict[str, Any]) -> WorkerError:
         how = f"was killed by signal {-code}"
     when = "" if end["ready"] else " while it started"
     wrote = log_end(end["tail"])
-    said = f", last words: {wrote}" if wrote else ""
+    logged = f", end of its log: {wrote}" if wrote else ""
     remedy = "open the cluster again" + (", with a smaller batch if memory ran out" if code == -signal.SIGKILL else "")
-    return WorkerError(f"worker:{index} {how}{when}{said}; {remedy}")
+    return WorkerError(f"worker:{index} {how}{when}{logged}; {remedy}")
 
 
 def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
@@ -279,7 +283,7 @@ def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
         return
     with contextlib.suppress(OSError):
         process.stdin.write(b'{"do": "end"}\n')  # type: ignore[union-attr]
-        process.send_signal(signal.SIGCONT)  # to a keeper that is stopped
+        process.send_signal(signal.SIGCONT)  # to a supervisor that is stopped
     process.stdin.close()  # type: ignore[union-attr]
     try:
         process.wait(10.0)

@@ -1,4 +1,4 @@
-"""TensorFlow's errors and workers' logs in one sentence."""
+"""Faults: TensorFlow's errors and workers' logs in one sentence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def log_end(text: str, lines: int = 2) -> str:
 
 
 def first_line(message: str) -> str:
-    """Return the line of a TensorFlow message that says what happened, without the frames around it."""
+    """Return the line of a TensorFlow message that states the error, without the frames around it."""
     telling = [line.strip() for line in message.splitlines() if line.strip() and not _FRAME.search(line.strip())]
     return (telling[0] if telling else message.strip().split("\n")[0])[:_LONGEST].rstrip(" .;")
 

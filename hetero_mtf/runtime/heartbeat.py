@@ -1,4 +1,4 @@
-"""Whether workers answer, whatever they compute: connections of their own, apart from TensorFlow's."""
+"""Heartbeat: whether workers answer while they compute, on connections apart from TensorFlow's."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from hetero_mtf.errors import ClusterError, WorkerError
+from hetero_mtf.runtime.ports import split_address
 
 WORKER_TIMEOUT_S = 30.0
 _INTERVAL_S = 5.0
@@ -24,10 +25,10 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0
 class Heartbeat:
     """Repeated connections to the servers of a cluster, which show for how long each has not answered.
 
-    A gRPC server sends its SETTINGS frame at once to whoever connects, from threads that do not compute: within a fifth of a
+    A gRPC server sends its SETTINGS frame at once on each connection, from threads that do not compute: within a fifth of a
     second during a step of a minute on a tenth of a core. The kernel accepts connections for a stopped process too, but nothing
-    answers on them. Nothing runs in the background: whoever waits for the cluster calls `look`. Time counts as silence only
-    while somebody looks, so a program that was stopped itself blames no worker.
+    answers on them. Nothing runs in the background: code that waits for the cluster calls `look`. Time counts as silence only
+    between calls that follow each other closely, so workers are not at fault after a stop of the program itself.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ class Heartbeat:
     def unanswered(self, limit_s: float) -> dict[int, float]:
         """Return the seconds since the last answer of each server that has left a question unanswered for `limit_s`, by its index.
 
-        Never waits, also where a signal's handler calls it during another call: each call asks the servers of which no question is
-        open, so call it several times.
+        Never waits, also where a signal's handler calls it during another call: each call asks the servers without an open
+        question, so call it several times.
         """
         if not self._lock.acquire(blocking=False):
             return {}
@@ -103,7 +104,7 @@ class Heartbeat:
 
 
 class _Probe:
-    """One connection after the other to one server, none of which is ever waited for.
+    """Connections to one server, one after another, none of which is ever waited for.
 
     Parameters
     ----------
@@ -215,6 +216,5 @@ def silence(silent: Mapping[str, float]) -> WorkerError | None:
 
 
 def _addresses(host: str) -> list[tuple[int, object]]:
-    name, _, port = host.rpartition(":")
-    listed = socket.getaddrinfo(name.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    listed = socket.getaddrinfo(*split_address(host), type=socket.SOCK_STREAM)
     return [(family, address) for family, _, _, _, address in listed]

@@ -17,6 +17,7 @@ from typing import Any
 from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.runtime.lease_listener import REQUEST_BYTES, keep_alive
+from hetero_mtf.runtime.ports import split_address
 
 _ANSWER_S = 5.0
 _RELEASE_S = 1.0
@@ -27,8 +28,8 @@ _LONGEST_LINE_BYTES = 1 << 20
 class Leases:
     """The use of the workers of a cluster, all or none, on one kept connection each.
 
-    Programs ask in one order of the workers, that of the names which the workers give themselves, so that of two at once one
-    gets all. A process may hold the same leases several times.
+    Programs ask the workers in one order, that of the workers' instance names, so that one of two concurrent programs gets all.
+    A process may hold the same leases several times.
 
     Parameters
     ----------
@@ -64,13 +65,13 @@ class Leases:
         return tuple(one.host for one in self._connections if one.ended())
 
     def release(self) -> None:
-        """Give the workers back as they are. Releasing twice is harmless."""
+        """End the leases without a restart of the workers. Releasing twice is harmless."""
         for connection in self._connections:
             with contextlib.suppress(OSError):
                 connection.ask("release")
         for connection in self._connections:
             with contextlib.suppress(OSError):
-                connection.await_end()  # whoever asks from now on is not refused for this program
+                connection.await_end()  # no later request is refused because of this program
         self.abandon()
 
     def abandon(self) -> None:
@@ -93,12 +94,12 @@ class Leases:
 
 
 class _LeaseConnection:
-    """A connection to the lease of one worker, with what the worker said of itself."""
+    """A connection to the lease of one worker, with the greeting of the worker."""
 
     def __init__(self, host: str) -> None:
         self.host = host
-        name, _, port = host.rpartition(":")
-        self.socket = socket.create_connection((name.strip("[]"), lease_port(int(port))), timeout=_ANSWER_S)
+        name, port = split_address(host)
+        self.socket = socket.create_connection((name, lease_port(port)), timeout=_ANSWER_S)
         try:
             keep_alive(self.socket)
             self.greeting = self._read()
@@ -153,24 +154,24 @@ def _greeted(hosts: Sequence[str]) -> tuple[list[_LeaseConnection], list[str]]:
 
 
 def _no_lease(hosts: Sequence[str]) -> ClusterError:
-    listed = ", ".join(f"{host} (port {lease_port(int(host.rpartition(':')[2]))})" for host in hosts)
+    listed = ", ".join(f"{host} (port {lease_port(split_address(host)[1])})" for host in hosts)
     remedy = "start hetero-mtf worker of this version there, let that port through, or continue the worker if it is stopped"
     return ClusterError(f"no lease is granted for {listed}; {remedy}")
 
 
 def _check_one_cluster(connections: Sequence[_LeaseConnection]) -> None:
-    """Refuse workers that were started with different lists, or stand at other places than they were started for."""
-    told = [(one.greeting.get("task"), one.greeting.get("hosts")) for one in connections]
-    if all(task == place for place, (task, _) in enumerate(told)) and all(hosts == told[0][1] for _, hosts in told):
+    """Refuse workers that were started with different lists, or are listed at other places than they were started for."""
+    started = [(one.greeting.get("task"), one.greeting.get("hosts")) for one in connections]
+    if all(task == place for place, (task, _) in enumerate(started)) and all(hosts == started[0][1] for _, hosts in started):
         return
     listed = ", ".join(
         f"{one.host} at place {place} was started as worker {task} of {','.join(map(str, hosts or []))}"
-        for place, (one, (task, hosts)) in enumerate(zip(connections, told))
+        for place, (one, (task, hosts)) in enumerate(zip(connections, started))
     )
     raise ClusterError(f"the servers do not form one cluster ({listed}); start all with the same list of hosts and name them in its order")
 
 
 @functools.cache
 def _token(process: int) -> str:
-    """Return what tells this process from all others; a forked one has another."""
+    """Return a text that is unique to this process; a forked process has another."""
     return f"{process}-{uuid.uuid4().hex}"

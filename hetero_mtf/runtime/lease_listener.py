@@ -1,9 +1,9 @@
-"""The lease of a worker, as the worker grants it: one program at a time may use it, and what a killed program left is freed.
+"""The lease of a worker: one program at a time may use it, and the memory of a killed program is freed.
 
-TensorFlow's servers let any number of programs in, keep what they made when they die, and free the variables of one through a
-call that ends the sessions of all. So a worker grants the use of itself on a second port: `lease_port` of its own. On a connection
-it says which worker it is (one line of JSON); the program asks for the lease (one line of `REQUEST_BYTES` bytes) and keeps the
-connection. When the connection ends without a release, the program is dead, and the worker starts again from nothing.
+TensorFlow's servers accept any number of programs, keep their variables when they die, and free the variables of one through a
+call that ends the sessions of all. So a worker grants its lease on a second port: `lease_port` of its own. On a connection
+it sends a greeting with its task and hosts (one line of JSON); the program requests the lease (one line of `REQUEST_BYTES` bytes) and
+keeps the connection. When the connection ends without a release, the program is dead, and the worker starts again from nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime.ports import split_address
 
 REQUEST_BYTES = 256
 _MOST_CONNECTIONS = 64
@@ -90,7 +91,7 @@ class LeaseListener:
         threading.Thread(target=self._serve, name="hetero_mtf-lease", daemon=True).start()
 
     def close(self) -> None:
-        """Give up the port of a listener that was not started."""
+        """Close the port of a listener that was not started."""
         for listening in self._listening:
             listening.close()
 
@@ -124,7 +125,7 @@ class LeaseListener:
                 self._end(connection, selector)
 
     def _hear(self, connection: _Connection) -> bool:
-        """Read from a connection and return whether it goes on."""
+        """Read from a connection and return whether it stays open."""
         try:
             chunk = connection.socket.recv(REQUEST_BYTES - len(connection.text))
         except BlockingIOError:
@@ -182,11 +183,11 @@ def _sent(connection: socket.socket, line: bytes) -> bool:
 
 def _bound(hosts: Sequence[str], task: int) -> list[socket.socket]:
     """Return sockets on the port of a worker's lease, at the worker's own address where it is one of this machine's network."""
-    name, _, port = hosts[task].rpartition(":")
-    number = lease_port(int(port))
+    name, port = split_address(hosts[task])
+    number = lease_port(port)
     sockets: list[socket.socket] = []
     try:
-        for family, address in _own_addresses(name.strip("[]")):
+        for family, address in _own_addresses(name):
             with contextlib.suppress(_NotOurs):
                 sockets.append(_bound_to(family, address, number))
     except OSError as fault:

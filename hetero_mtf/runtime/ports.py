@@ -1,4 +1,4 @@
-"""Ports for servers: free ones, and a check of a given one."""
+"""Ports for servers: free ones, a check of a given one, and the port in an address."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from hetero_mtf.errors import ClusterError
 
 FIRST_PORT = 61000
 LAST_PORT = 65500
+
+
+def split_address(host: str) -> tuple[str, int]:
+    """Return the name, without brackets, and the port of "HOST:PORT".
+
+    Examples
+    --------
+    >>> split_address("[::1]:61000")
+    ('::1', 61000)
+    """
+    name, _, port = host.rpartition(":")
+    return name.strip("[]"), int(port)
 
 
 def port_is_free(port: int) -> bool:
@@ -33,15 +45,15 @@ def free_ports(count: int, generator: random.Random | None = None) -> tuple[int,
     """
     ports = list(range(FIRST_PORT, LAST_PORT))
     (generator or random.Random()).shuffle(ports)
-    found: list[int] = []
+    free: list[int] = []
     for port in ports:
-        if len(found) == count:
+        if len(free) == count:
             break
         if port_is_free(port):
-            found.append(port)
-    if len(found) < count:
-        raise ClusterError(f"there are {len(found)} free ports from {FIRST_PORT} to {LAST_PORT} and {count} are needed; end other servers")
-    return tuple(found)
+            free.append(port)
+    if len(free) < count:
+        raise ClusterError(f"there are {len(free)} free ports from {FIRST_PORT} to {LAST_PORT} and {count} are needed; end other servers")
+    return tuple(free)
 
 
 def check_port(port: int) -> None:

@@ -1,4 +1,4 @@
-"""The memory of this process: how much it holds, and giving back what it does not use."""
+"""The memory of this process: returning what it does not use to the system."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import gc
 
 
 def return_memory() -> None:
-    """Collect what nothing refers to any more, and give memory that is free to the system again.
+    """Collect garbage and return free memory to the system.
 
-    A TensorFlow graph is in cycles of references, so it stays until these are looked for; the C library keeps the many small pieces that
-    it was made of, unless told otherwise. Where the C library is not glibc, the second is left out.
+    A TensorFlow graph is in cycles of references, so it stays until the garbage collector runs; the C library keeps its many small blocks
+    until `malloc_trim`, which is left out where the C library is not glibc.
     """
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

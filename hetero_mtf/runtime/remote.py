@@ -15,6 +15,7 @@ from hetero_mtf.devices.records import ClusterRecord, Device, MemoryPool
 from hetero_mtf.errors import ClusterError, WorkerError
 from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
 from hetero_mtf.runtime.lease import Leases
+from hetero_mtf.runtime.ports import split_address
 
 REACH_LIMIT_S = 30.0
 _CONNECT_S = 5.0
@@ -101,9 +102,8 @@ class Remote:
 
 
 def _reachable(host: str) -> bool:
-    name, _, port = host.rpartition(":")
     try:
-        with socket.create_connection((name.strip("[]"), int(port)), timeout=_CONNECT_S):
+        with socket.create_connection(split_address(host), timeout=_CONNECT_S):
             return True
     except OSError:
         return False

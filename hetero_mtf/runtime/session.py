@@ -1,4 +1,4 @@
-"""Sessions on a cluster: their configuration, and a session that notices when its worker is gone."""
+"""Sessions on a cluster: their configuration, and a session that raises when its worker is gone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def session_config(cluster: bool) -> tf.compat.v1.ConfigProto:
 
 
 class _Runner:
-    """A thread that makes calls for others, one at a time, and can be left behind in one that never returns."""
+    """A thread that makes calls for others, one at a time, and can be abandoned in one that never returns."""
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
@@ -62,10 +62,10 @@ class _Runner:
 
 
 class Watch:
-    """Makes calls that may never return, and gives up on them when the cluster is at fault.
+    """Makes calls that may never return, and abandons them when the cluster is at fault.
 
-    TensorFlow's client waits for ever for a server that has died, in C++ and deaf to signals; so the call is made on
-    another thread while the caller looks after the workers.
+    TensorFlow's client waits for ever for a server that has died, in C++ without handling signals; so the call is made on
+    another thread while the caller checks the workers.
 
     Parameters
     ----------
@@ -139,9 +139,9 @@ class WatchedSession(tf.compat.v1.Session):  # type: ignore[misc]
         closed: Callable[[], None],
     ) -> None:
         self._watch = Watch(fault)
-        self._told = closed
+        self._on_close = closed
         self._open = True
-        self._callables: list[Any] = []  # each asks the server when it is collected, which a server that hangs never answers
+        self._callables: list[Any] = []  # each calls the server when it is collected, which never returns where the server hangs
         super().__init__(target, graph=graph, config=config)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
@@ -168,10 +168,10 @@ class WatchedSession(tf.compat.v1.Session):  # type: ignore[misc]
         close = super().close
         with contextlib.suppress(HeteroError, tf.errors.OpError):
             self._watch(close)
-        self._closed = True  # TensorFlow's own mark: a session that was dropped asks its server nothing more
+        self._closed = True  # TensorFlow's own mark: a session that was dropped makes no more calls to its server
         self._callables.clear()
         self._watch.close()
-        self._told()
+        self._on_close()
 
 
 class OpenSessions:

@@ -1,4 +1,4 @@
-"""What each device did in one step: TensorFlow's own trace of a session call, added up."""
+"""Compute, communication and idle seconds of each device in one step, summed over TensorFlow's trace of a session call."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import tensorflow as tf
 from hetero_mtf.devices.records import Device
 
 _TRANSFER = "RecvTensor"
-_ENDS = re.compile(r" from (\S+) to (\S+)$")
+_ENDPOINTS = re.compile(r" from (\S+) to (\S+)$")
 _TASK = re.compile(r"/(stage\d+_(?:forward|backward)\d+)/")  # as `hetero_mtf.program.passes` names operations
-_GIVEN = re.compile(r" = (?:Const|Fill|NoOp)\(")  # there before a task's inputs are
+_GIVEN = re.compile(r" = (?:Const|Fill|NoOp)\(")  # executed before a task's inputs exist
 
 Interval = tuple[float, float]
 
 
 @dataclasses.dataclass(frozen=True)
 class DeviceTrace:
-    """What one device did in one step; the three sum to the step.
+    """Compute, communication and idle seconds of one device; the three sum to the step.
 
     Parameters
     ----------
     device : the device's name.
-    compute_s : seconds in which it worked on at least one operation.
-    communication_s : further seconds in which a tensor was on its way from it or to it. What is sent while it works counts as busy.
+    compute_s : seconds in which it computed at least one operation.
+    communication_s : further seconds in which a tensor was sent from it or to it. Communication during computation counts as compute.
     idle_s : the other seconds.
     """
 
@@ -47,7 +47,7 @@ class TaskTrace:
     device : the device's name.
     task : such as "stage0_forward3".
     start_s, end_s : when the first of its operations began and the last one ended, seconds from the step's first one on any device.
-    compute_s : seconds in which it worked on at least one operation of the task.
+    compute_s : seconds in which it computed at least one operation of the task.
     """
 
     device: str
@@ -64,7 +64,7 @@ class StepTrace:
     Parameters
     ----------
     step_s : seconds of the whole step, the client's included; tracing makes it a little longer.
-    parts : one for each TensorFlow device; processors on one device are told apart by nothing, and the first gives it its name.
+    parts : one for each TensorFlow device; processors on one device cannot be distinguished; the name is that of the first.
     tasks : the tasks of a pipeline in the order they began; empty where there is one stage and one microbatch.
     """
 
@@ -79,7 +79,7 @@ def traced(run: Callable[..., Any], devices: Sequence[Device], clock: Callable[[
     Parameters
     ----------
     run : makes the call with the options and run_metadata it is given, as `tf.compat.v1.Session.run` takes them.
-    devices : the devices to look at.
+    devices : the devices to sum up.
     clock : gives seconds.
     """
     metadata = tf.compat.v1.RunMetadata()
@@ -95,50 +95,50 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> Ste
     Parameters
     ----------
     step_stats : StepStats of a session call.
-    devices : the devices to look at.
+    devices : the devices to sum up.
     step_s : seconds of the call.
 
     Notes
     -----
-    Operations and transfers overlap, so what counts is the time in which there is at least one. A transfer lasts from when its tensor
-    is there until it is received. Workers of one machine share a clock; on several machines their clocks must agree to about a
+    Operations and transfers overlap, so the time in which there is at least one is counted. A transfer lasts from when its tensor
+    exists until it is received. Workers of one machine share a clock; on several machines their clocks must agree to about a
     millisecond. On a GPU an operation is the launch of its kernels. O(n log n) for n operations.
     """
-    busy: dict[tf.DeviceSpec, list[Interval]] = {}
-    moved: dict[tf.DeviceSpec, list[Interval]] = {}
+    computing: dict[tf.DeviceSpec, list[Interval]] = {}
+    transfers: dict[tf.DeviceSpec, list[Interval]] = {}
     tasks: dict[tuple[tf.DeviceSpec, str], list[Interval]] = {}
     for entry in step_stats.dev_stats:
         for node in entry.node_stats:
             start_s = node.all_start_micros / 1e6
             if node.node_name != _TRANSFER:
-                lasted = (start_s + node.op_start_rel_micros / 1e6, start_s + node.op_end_rel_micros / 1e6)
-                busy.setdefault(_spec(entry.device), []).append(lasted)
+                interval = (start_s + node.op_start_rel_micros / 1e6, start_s + node.op_end_rel_micros / 1e6)
+                computing.setdefault(_spec(entry.device), []).append(interval)
                 task = _TASK.search(node.node_name)
                 if task and not _GIVEN.search(node.timeline_label):
-                    tasks.setdefault((_spec(entry.device), task[1]), []).append(lasted)
+                    tasks.setdefault((_spec(entry.device), task[1]), []).append(interval)
                 continue
-            ends = _ENDS.search(node.timeline_label)
-            for end in ends.groups() if ends else ():
-                moved.setdefault(_spec(end), []).append((start_s, start_s + node.all_end_rel_micros / 1e6))
+            endpoints = _ENDPOINTS.search(node.timeline_label)
+            for end in endpoints.groups() if endpoints else ():
+                transfers.setdefault(_spec(end), []).append((start_s, start_s + node.all_end_rel_micros / 1e6))
     distinct = {device.tf_device: device for device in reversed(devices)}
-    parts = [_part(distinct[name], busy, moved, step_s) for name in dict.fromkeys(device.tf_device for device in devices)]
-    return StepTrace(step_s, tuple(parts), _tasks(tasks, distinct.values(), _began_s(busy)))
+    parts = [_part(distinct[name], computing, transfers, step_s) for name in dict.fromkeys(device.tf_device for device in devices)]
+    return StepTrace(step_s, tuple(parts), _tasks(tasks, distinct.values(), _began_s(computing)))
 
 
-def _began_s(busy: dict[Any, list[Interval]]) -> float:
+def _began_s(computing: dict[Any, list[Interval]]) -> float:
     """Return when the first operation began."""
-    return min((start_s for intervals in busy.values() for start_s, _ in intervals), default=0.0)
+    return min((start_s for intervals in computing.values() for start_s, _ in intervals), default=0.0)
 
 
 def _tasks(tasks: dict[tuple[Any, str], list[Interval]], devices: Iterable[Device], began_s: float) -> tuple[TaskTrace, ...]:
     """Return the tasks of all devices, by their beginnings."""
-    found = [
+    traces = [
         TaskTrace(device.name, task, min(intervals)[0] - began_s, max(end_s for _, end_s in intervals) - began_s, covered_s(intervals))
         for device in devices
         for (spec, task), intervals in tasks.items()
         if _is(spec, _spec(device.tf_device))
     ]
-    return tuple(sorted(found, key=lambda entry: entry.start_s))
+    return tuple(sorted(traces, key=lambda entry: entry.start_s))
 
 
 def covered_s(intervals: Iterable[Interval]) -> float:
@@ -155,10 +155,10 @@ def covered_s(intervals: Iterable[Interval]) -> float:
     return total_s
 
 
-def _part(device: Device, busy: dict[Any, list[Interval]], moved: dict[Any, list[Interval]], step_s: float) -> DeviceTrace:
+def _part(device: Device, computing: dict[Any, list[Interval]], transfers: dict[Any, list[Interval]], step_s: float) -> DeviceTrace:
     wanted = _spec(device.tf_device)
-    worked = [interval for spec, intervals in busy.items() if _is(spec, wanted) for interval in intervals]
-    sent = [interval for spec, intervals in moved.items() if _is(spec, wanted) for interval in intervals]
+    worked = [interval for spec, intervals in computing.items() if _is(spec, wanted) for interval in intervals]
+    sent = [interval for spec, intervals in transfers.items() if _is(spec, wanted) for interval in intervals]
     compute_s = covered_s(worked)
     communication_s = covered_s([*worked, *sent]) - compute_s
     return DeviceTrace(device.name, compute_s, communication_s, max(0.0, step_s - compute_s - communication_s))

@@ -1,14 +1,14 @@
-"""The keeper: a small process between a program and its emulated workers, that limits them and ends them.
+"""The supervisor: a small process between a program and its emulated workers, which limits them and ends them.
 
-It starts the workers, limits each to its share of a core, tells its owner when one is ready or has ended, and does what
-the owner orders. Both ways are lines of JSON on its standard input and output.
+It starts the workers, limits each to its share of a core, reports to its owner when one is ready or has ended, and executes
+the owner's orders. Orders and reports are lines of JSON on its standard input and output.
 
-Who ends whom, whatever dies and however:
+Which process ends which:
 
-- the owner ends, killed or not: the keeper sees its input close or gets the kernel's signal, which continues it where it is
-  stopped, kills the workers, stopped ones included, removes their control groups and ends;
-- the keeper ends: the kernel kills the workers, because the keeper's only thread has started them;
-- a worker ends: the owner is told how, with the end of what the worker wrote.
+- the owner ends, killed or not: the supervisor's input closes or it gets the kernel's signal, which continues it where it is
+  stopped; it kills the workers, stopped ones included, removes their control groups and ends;
+- the supervisor ends: the kernel kills the workers, because the supervisor's only thread has started them;
+- a worker ends: the supervisor reports its exit code, with the end of the worker's log.
 
 So the process that stops workers on a duty cycle cannot end without ending them: none stays behind stopped.
 """
@@ -36,11 +36,11 @@ _CHECK_S = 0.5
 
 
 class Worker:
-    """A worker process as the keeper sees it.
+    """A worker process of the supervisor.
 
     Parameters
     ----------
-    order : what the worker process is told: hosts, task, core.
+    order : order of the worker process: hosts, task, core.
     share : share of a core it gets once it is ready.
     """
 
@@ -48,7 +48,7 @@ class Worker:
         self.index: int = order["task"]
         self.share = share
         self.log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process that writes it
-        command = [sys.executable, "-m", "hetero_mtf.runtime.worker", json.dumps({**order, "keeper": os.getpid()})]
+        command = [sys.executable, "-m", "hetero_mtf.runtime.worker", json.dumps({**order, "supervisor": os.getpid()})]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log)
         self.ready = False
         self.group: cgroup.CpuGroup | None = None
@@ -66,8 +66,8 @@ class Worker:
         self.cycle = self.cycle or DutyCycle(share, now_s)
         self.cycle.set_share(share, now_s)
 
-    def turn(self, now_s: float) -> None:
-        """Stop or continue the process if its duty cycle says so."""
+    def apply_cycle(self, now_s: float) -> None:
+        """Stop or continue the process as its duty cycle requires."""
         if self.cycle is not None and self.process.returncode is None and self.cycle.switch(now_s):
             self.process.send_signal(signal.SIGCONT if self.cycle.running else signal.SIGSTOP)
 
@@ -86,7 +86,7 @@ class Worker:
 
 
 class Supervisor:
-    """The keeper's loop.
+    """The supervisor's loop.
 
     Parameters
     ----------
@@ -97,22 +97,22 @@ class Supervisor:
     def __init__(self, order: dict[str, Any]) -> None:
         self._owner: int = order["owner"]
         self._selector = selectors.DefaultSelector()
-        self._text = b""
+        self._buffer = b""
         self._ending = False
         self._may_fall_back = order["method"] is None
         self._parent = _group_parent(order["method"])
         self._workers = [Worker(entry["order"], entry["share"]) for entry in order["workers"]]
 
     def run(self) -> None:
-        """Watch until the owner orders the end or is gone; then end every worker."""
+        """Supervise until the owner orders the end or has ended; then end every worker."""
         try:
-            self._say(event="method", method="duty_cycle" if self._parent is None else "cgroup")
+            self._report(event="method", method="duty_cycle" if self._parent is None else "cgroup")
             self._listen()
             while not self._ending:
                 self._wait()
                 now_s = time.monotonic()
                 for worker in self._workers:
-                    worker.turn(now_s)
+                    worker.apply_cycle(now_s)
         finally:
             self._end()
 
@@ -133,33 +133,33 @@ class Supervisor:
         ready = self._selector.select(min(_CHECK_S, max(0.0, due_s - time.monotonic())))
         for key, _ in ready:
             if isinstance(key.data, Worker):
-                self._hear(key.data)
+                self._read_worker(key.data)
             elif key.fileobj == 0:
-                self._obey()
+                self._read_orders()
             else:
                 with contextlib.suppress(BlockingIOError):
                     self._wake[0].recv(64)
         if os.getppid() != self._owner:
             self._ending = True
 
-    def _hear(self, worker: Worker) -> None:
+    def _read_worker(self, worker: Worker) -> None:
         if os.read(worker.process.stdout.fileno(), 64):  # type: ignore[union-attr]
             worker.ready = True
             self._limit(worker, worker.share)
-            self._say(event="ready", index=worker.index, pid=worker.process.pid)
+            self._report(event="ready", index=worker.index, pid=worker.process.pid)
             return
         self._selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
         code = worker.process.wait()
-        self._say(event="exit", index=worker.index, code=code, ready=worker.ready, tail=worker.tail())
+        self._report(event="exit", index=worker.index, code=code, ready=worker.ready, tail=worker.tail())
 
-    def _obey(self) -> None:
+    def _read_orders(self) -> None:
         try:
             chunk = os.read(0, 65536)
         except BlockingIOError:
             return
         if not chunk:
             self._ending = True
-        *lines, self._text = (self._text + chunk).split(b"\n")
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         for line in lines:
             order = json.loads(line)
             if order["do"] == "end":
@@ -172,14 +172,14 @@ class Supervisor:
             worker.limit(share, self._parent)
         except OSError as fault:
             if worker.group is not None or not self._may_fall_back:
-                self._say(event="fault", text=f"{fault.filename or 'the control group'}: {fault.strerror or fault}")
+                self._report(event="fault", text=f"{fault.filename or 'the control group'}: {fault.strerror or fault}")
                 return
             self._parent = None
-            self._say(event="method", method="duty_cycle")
+            self._report(event="method", method="duty_cycle")
             worker.limit(share, None)
-        self._say(event="share", index=worker.index)
+        self._report(event="share", index=worker.index)
 
-    def _say(self, **event: Any) -> None:
+    def _report(self, **event: Any) -> None:
         try:
             os.write(1, json.dumps(event).encode() + b"\n")
         except OSError:
@@ -236,12 +236,12 @@ def _first_line() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the keeper on the order in the first line of standard input."""
+    """Run the supervisor on the order in the first line of standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, lambda number, frame: None)
     order = _first_line()
     signal.signal(signal.SIGCONT, lambda number, frame: None)
-    if not tie_to_parent(order["owner"], signal.SIGCONT):  # which also wakes a keeper that is stopped
+    if not tie_to_parent(order["owner"], signal.SIGCONT):  # which also continues a stopped supervisor
         return
     supervisor = Supervisor(order)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))

@@ -1,7 +1,7 @@
 """A worker: one process that runs TensorFlow's server for one task of a cluster.
 
-TensorFlow's server listens on every interface of the machine, whatever address it is given, and asks nobody who they
-are: run workers in trusted networks only, and end them when they are not needed.
+TensorFlow's server listens on every interface of the machine, whatever address it is given, and does not
+authenticate clients: run workers in trusted networks only, and end them when they are not needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.runtime.lease_listener import LeaseListener
 from hetero_mtf.runtime.parent_death import tie_to_parent
-from hetero_mtf.runtime.ports import check_port
+from hetero_mtf.runtime.ports import check_port, split_address
 
 PORT_TAKEN = 98
 # On a pinned core a kernel of the critical path and one that may be late compute at the same time; the other threads
@@ -50,7 +50,7 @@ def serve(
     """
     if not 0 <= task < len(hosts):
         raise ClusterError(f"task {task} is not among the {len(hosts)} hosts {', '.join(hosts)}; number tasks from 0")
-    port = int(hosts[task].rsplit(":", 1)[1])
+    port = split_address(hosts[task])[1]
     check_port(port)
     bypass_proxy(hosts)
     listener = LeaseListener(hosts, task, _start_again) if leased else None
@@ -65,7 +65,7 @@ def serve(
     if ready is not None:
         ready()
     never = threading.Event()
-    while not never.wait(_WAKE_S):  # a signal that comes just before a wait without end would not be heard
+    while not never.wait(_WAKE_S):  # a signal that comes just before a wait without end would not be handled
         pass
     del server
 
@@ -102,14 +102,14 @@ def _announce(line: int) -> None:
 
 
 def main(text: str) -> int:
-    """Run an emulated worker as its keeper ordered, and return the exit code.
+    """Run an emulated worker as its supervisor ordered, and return the exit code.
 
     Parameters
     ----------
-    text : JSON with the keeper's process id, hosts, task and core.
+    text : JSON with the supervisor's process id, hosts, task and core.
     """
     order = json.loads(text)
-    if not tie_to_parent(order["keeper"], signal.SIGKILL):
+    if not tie_to_parent(order["supervisor"], signal.SIGKILL):
         return 0
     os.sched_setaffinity(0, {order["core"]})
     line = os.dup(1)

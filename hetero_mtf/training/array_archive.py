@@ -1,7 +1,8 @@
-"""Arrays in a zip archive that is not compressed: every size is checked against the file before anything is read."""
+"""A JSON document and arrays in a zip archive that is not compressed: sizes are checked against the file before anything is read."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -9,7 +10,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Collection, Mapping
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -17,6 +18,7 @@ DAMAGED = (  # what reading a damaged archive, or JSON in one, raises besides OS
     *(ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError, OverflowError),
     *(NotImplementedError, RuntimeError, struct.error, zlib.error, MemoryError),  # RecursionError is a RuntimeError
 )
+_DOCUMENT = "meta"  # name of the document's array
 _SUFFIX = ".npy"
 _MAGIC = b"\x93NUMPY"
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}  # of the header's length, by major version
@@ -25,27 +27,29 @@ _HEADER = re.compile(rb"\{'descr': '([<>|][fiub]\d{1,2})', 'fortran_order': (Tru
 _ENCRYPTED = 0x1
 
 
-def write_arrays(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays of numbers as `numpy.savez` does.
+def write_archive(file: BinaryIO, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a document and arrays of numbers as `numpy.savez` does.
 
     Parameters
     ----------
     file : open for writing.
+    document : what JSON can hold.
     arrays : name -> array.
     """
-    np.savez(file, **dict(arrays))  # type: ignore[arg-type]
+    text = np.frombuffer(json.dumps(document).encode(), np.uint8)
+    np.savez(file, **{_DOCUMENT: text, **arrays})  # type: ignore[arg-type]
 
 
-def read_arrays(file: BinaryIO, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
-    """Return the arrays in a file written by `write_arrays`.
+def read_archive(path: str | os.PathLike[str], names: Collection[str] | None = None) -> tuple[Any, dict[str, np.ndarray]]:
+    """Return the document and the arrays in a file written by `write_archive`.
 
     A member must be stored as it is, not compressed, and hold exactly the bytes that its header declares; all together hold no more
     than the file has. So a file never takes more memory than about its own size, and no header is evaluated as Python source.
 
     Parameters
     ----------
-    file : open for reading.
-    names : the arrays to read; None for all.
+    path : path of the file.
+    names : the arrays to read beside the document; None for all.
 
     Raises
     ------
@@ -54,8 +58,8 @@ def read_arrays(file: BinaryIO, names: Collection[str] | None = None) -> dict[st
     OSError, or one of `DAMAGED`
         If the archive is damaged.
     """
-    size_bytes = os.fstat(file.fileno()).st_size
-    with zipfile.ZipFile(file) as archive:
+    with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+        size_bytes = os.fstat(file.fileno()).st_size
         members = archive.infolist()
         for member in members:
             _check_member(member)
@@ -64,7 +68,9 @@ def read_arrays(file: BinaryIO, names: Collection[str] | None = None) -> dict[st
         if sum(member.file_size for member in members) > size_bytes:
             raise ValueError(f"its members declare more than the {size_bytes} bytes of the file")
         named = {member.filename.removesuffix(_SUFFIX): member for member in members}
-        return {name: _array(archive.read(member)) for name, member in named.items() if names is None or name in names}
+        wanted = named if names is None else {name: named[name] for name in (_DOCUMENT, *names)}
+        arrays = {name: _array(archive.read(member)) for name, member in wanted.items()}
+    return json.loads(arrays.pop(_DOCUMENT).tobytes()), arrays
 
 
 def _check_member(member: zipfile.ZipInfo) -> None:

@@ -19,7 +19,6 @@ def samples(graph: LayerGraph, x: Any) -> tuple[np.ndarray, ...]:
 
     Parameters
     ----------
-    graph : the network.
     x : (batch, ...) array, or a tuple of them in the order of the inputs.
 
     Raises
@@ -29,13 +28,13 @@ def samples(graph: LayerGraph, x: Any) -> tuple[np.ndarray, ...]:
     """
     given = x if isinstance(x, tuple) else (x,)
     _check_count("x", given, len(graph.inputs))
-    found = tuple(np.asarray(array, dtype=graph.dtype) for array in given)
-    for index, array in zip(graph.inputs, found):
+    arrays = tuple(np.asarray(array, dtype=graph.dtype) for array in given)
+    for index, array in zip(graph.inputs, arrays):
         layer = graph.layers[index]
         if array.shape[1:] != layer.output_shape:
-            called = "x" if len(found) == 1 else f"x of {layer.name}"
+            called = "x" if len(arrays) == 1 else f"x of {layer.name}"
             raise DataError(f"{called} has samples of shape {array.shape[1:]}, the network's input is {layer.output_shape}; reshape x")
-    return found
+    return arrays
 
 
 def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> BatchArrays:
@@ -43,7 +42,6 @@ def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> BatchArrays:
 
     Parameters
     ----------
-    graph : the network.
     objective : the loss of each output.
     batch : what `check_batch` gives.
 

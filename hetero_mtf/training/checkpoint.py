@@ -21,25 +21,24 @@ from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.json_file import replace_file
 from hetero_mtf.program.optimizers import SUPPORTED_OPTIMIZERS
-from hetero_mtf.training.array_archive import DAMAGED, read_arrays, write_arrays
+from hetero_mtf.training.array_archive import DAMAGED, read_archive, write_archive
 from hetero_mtf.training.finite import is_finite
 from hetero_mtf.units import value_text
 
 VERSION, WITHOUT_CHECKSUM = 2, 1  # the latter is still read
 STEPS_UP_TO = 2**31 - 1  # the graph counts them in int32
 COUNTS_UP_TO = 2**53  # epochs, batches and samples of a position
-_META = "meta"
-_REMEDY = "take an earlier one or train anew"
+_REMEDY = "take an earlier one or train again from the start"
 
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """All that training has made, apart from any graph or plan.
+    """Weights, slots and counters of training, apart from any graph or plan.
 
     Parameters
     ----------
     digest : digest of the LayerGraph it belongs to.
-    optimizer : name of the optimizer that made the slots.
+    optimizer : name of the optimizer of the slots.
     values : variable or slot key -> whole array.
     step : steps taken.
     seed : seed of shuffling and dropout.
@@ -74,10 +73,9 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
     }
     values = {name: np.asarray(value) for name, value in state.values.items()}
     meta = json.loads(json.dumps(meta))  # as it will be read
-    document = json.dumps({**meta, "checksum": checksum(meta, values)}).encode()
     try:
         with replace_file(path) as file:
-            write_arrays(file, {_META: np.frombuffer(document, np.uint8), **values})
+            write_archive(file, {**meta, "checksum": checksum(meta, values)}, values)
     except HeteroError as fault:
         raise CheckpointError(str(fault)) from fault
 
@@ -109,9 +107,7 @@ def load_state(path: str | os.PathLike[str]) -> State:
     """
     source = pathlib.Path(path)
     try:
-        with open(source, "rb") as file:
-            arrays = read_arrays(file)
-        meta = json.loads(arrays.pop(_META).tobytes())
+        meta, arrays = read_archive(source)
         version = meta.get("version") if isinstance(meta, dict) and meta.get("kind") == "checkpoint" else None
         if version not in (VERSION, WITHOUT_CHECKSUM) or isinstance(version, bool):
             raise CheckpointError(f"{source} is not a checkpoint of version {VERSION}; save it again with this program")
@@ -131,7 +127,7 @@ def load_state(path: str | os.PathLike[str]) -> State:
 
 
 def checksum(meta: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> str:
-    """Return the SHA-256 digest of all that a state file holds, in hexadecimal digits.
+    """Return the SHA-256 digest of the content of a state file, in hexadecimal digits.
 
     Parameters
     ----------
@@ -181,13 +177,7 @@ def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) 
 
 
 def value_faults(state: State, graph: LayerGraph) -> list[str]:
-    """Return every way in which a state's arrays are not the variables of a network and slots of them.
-
-    Parameters
-    ----------
-    state : the state.
-    graph : the network.
-    """
+    """Return every way in which a state's arrays are not the variables of a network and slots of them."""
     shapes = {key: v.shape for key, v in _variables(graph).items()}
     faults = [f"{key} is missing" for key in shapes if key not in state.values]
     for key, value in state.values.items():
@@ -200,19 +190,18 @@ def value_faults(state: State, graph: LayerGraph) -> list[str]:
 
 
 def fitting_values(path: str | os.PathLike[str], state: State, graph: LayerGraph, slots: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return a state's values without the slots that an optimizer has no use for.
+    """Return a state's values without the slots that an optimizer does not keep.
 
     Parameters
     ----------
     path : path of the file, for the message.
     state : a state that `check_values` accepts.
-    graph : the network.
     slots : names of the slots that the optimizer keeps beside each variable that trains.
 
     Raises
     ------
     CheckpointError
-        If steps were taken without one of these slots: to start it at zero now would not be going on.
+        If steps were taken without one of these slots: starting it at zero now would give other results.
     """
     keys = {key: v.trainable for key, v in _variables(graph).items()}
     wanted = {slot_key(key, slot): slot for key, trainable in keys.items() if trainable for slot in slots}

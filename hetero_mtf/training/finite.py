@@ -1,11 +1,9 @@
-"""Numbers that are no numbers: where NaN and infinity are in a state, and which files they may not replace."""
+"""NaN and infinity: where they are in a state, and which files a state with them may not replace."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +11,7 @@ from hetero_mtf.data.array import check_finite
 from hetero_mtf.data.batch import Batch
 from hetero_mtf.errors import DataError, NotFiniteError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.training.array_archive import DAMAGED, read_arrays
+from hetero_mtf.training.array_archive import DAMAGED, read_archive
 
 _REMEDY = "use a smaller learning rate or clip the gradients, or let training go on with keep_going=True (--keep-going)"
 
@@ -28,7 +26,6 @@ def first_not_finite(graph: LayerGraph, values: Mapping[str, np.ndarray]) -> str
 
     Parameters
     ----------
-    graph : the network.
     values : variable or slot key -> whole array.
     """
     layers = [int(key.split("/")[0]) for key, value in values.items() if not np.isfinite(value).all()]
@@ -43,7 +40,6 @@ def loss_fault(graph: LayerGraph, values: Mapping[str, np.ndarray], step: int, l
 
     Parameters
     ----------
-    graph : the network.
     values : variable or slot key -> whole array, after the step.
     step : number of the step, from 1.
     loss : its loss.
@@ -67,7 +63,6 @@ def check_replacement(
     Parameters
     ----------
     path : path of the file.
-    graph : the network.
     values : variable or slot key -> whole array.
     step : steps taken.
     only_finite : whether to raise too where there is no finite state to lose.
@@ -84,12 +79,11 @@ def check_replacement(
 
 
 def holds_finite(path: str | os.PathLike[str]) -> bool:
-    """Return whether something is in a file but a state that was saved as not finite; older states do not say, and count as finite."""
+    """Return whether a file exists and is no state saved as not finite; older states have no such entry and count as finite."""
     if not os.path.exists(path):
         return False
     try:
-        with open(path, "rb") as file:
-            meta: Any = json.loads(read_arrays(file, ("meta",))["meta"].tobytes())
+        meta, _ = read_archive(path, names=())
         return not isinstance(meta, dict) or meta.get("finite", True) is not False
     except (OSError, *DAMAGED):
         return True

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,17 +34,15 @@ class Fit:
 
 
 def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fit) -> Any:
-    """Train until all epochs were handed over and return Keras's History.
+    """Train until all epochs are done and return Keras's History.
 
     What a callback does to the model's weights, slots and iterations when an epoch or the training begins or ends is trained on with,
     as in Keras; so is the epoch to begin with that a callback sets (`model._initial_epoch`, by BackupAndRestore).
 
     Parameters
     ----------
-    trainer : the Trainer.
     keras_side : its Keras side.
     source : batches, at the position to start from.
-    fit : the options.
 
     Raises
     ------
@@ -57,9 +56,8 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
     mirror = _Mirror(trainer, keras_side, bool(fit.callbacks))
     model = keras_side.model
     model.stop_training, model._initial_epoch = False, None
-    mirror.show()
-    listeners.on_train_begin()
-    mirror.take_back()
+    with mirror.shown():
+        listeners.on_train_begin()
     if model._initial_epoch:
         source.restore({**source.state(), "epoch": model._initial_epoch, "batch": 0, "sample": 0})
     logs: dict[str, float] = {}
@@ -70,14 +68,12 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
         logs, fault = _run_epoch(trainer, keras_side, source, listeners, fit.keep_going)
         if fit.validation_data is not None:
             logs.update({f"val_{name}": value for name, value in _validate(trainer, fit.validation_data, listeners).items()})
-        mirror.show()
-        listeners.on_epoch_end(epoch, logs)
-        mirror.take_back()
+        with mirror.shown():
+            listeners.on_epoch_end(epoch, logs)
         if fault is not None and not model.stop_training:
             raise fault
-    mirror.show()
-    listeners.on_train_end(logs)
-    mirror.take_back()
+    with mirror.shown():
+        listeners.on_train_end(logs)
     return model.history
 
 
@@ -141,10 +137,8 @@ def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners
 
     Parameters
     ----------
-    trainer : the Trainer.
     keras_side : its Keras side.
-    source : batches.
-    listeners : keras.callbacks.CallbackList that is told of the test and its batches, or None.
+    listeners : keras.callbacks.CallbackList that is called at the test and its batches, or None.
     """
     import keras
 
@@ -192,17 +186,20 @@ class Means:
 
 
 class _Mirror:
-    """Keeps the callbacks' model and its optimizer in step with the trainer, both ways, if anybody looks."""
+    """Keeps the callbacks' model and its optimizer equal to the trainer's state, in both directions, where there are callbacks."""
 
     def __init__(self, trainer: Any, keras_side: KerasSide, watched: bool) -> None:
         self._trainer, self._keras_side, self._watched = trainer, keras_side, watched
         self._shown: dict[str, np.ndarray] = {}
 
-    def show(self) -> None:
-        """Put the present weights, slots and number of steps into the model that callbacks see."""
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Put the present weights, slots and number of steps into the model that callbacks see, and take back what they change."""
         if self._watched:
             self._keras_side.write(self._trainer._engine.read(), self._trainer.step)
             self._shown = self._keras_side.read()
+        yield
+        self.take_back()
 
     def take_back(self) -> None:
         """Train on with the model's weights, slots and number of steps where a callback has changed them."""

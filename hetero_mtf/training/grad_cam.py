@@ -1,13 +1,13 @@
-"""Grad-CAM: where in a volume a trained network finds what speaks for a class.
+"""Grad-CAM: where in a volume a trained network finds evidence for a class.
 
 Selvaraju, Cogswell, Das, Vedantam, Parikh, Batra, "Grad-CAM: visual explanations from deep networks via gradient-based localization",
 ICCV 2017: the channels of the last convolution are weighted by the mean gradient of the class's score, and what is positive in their sum
-is the map. It is as coarse as that convolution's grid, and says what the network looked at, not whether it was right to.
+is the map. It is as coarse as that convolution's grid, and shows what the network used, not whether that is correct.
 
 Ours: the layer is the last one on the last convolution's grid, so that in a residual network the shortcut and the activation count too;
-where a network ends in softmax or sigmoid, the score is what it is taken of, as the probability of a sure network no longer changes with
-anything; the map is spread over the volume cell by cell, linearly between their middles; and a mask, such as of the head, may bound it,
-as a network's biases and the edges of a scan light up cells where there is nothing to see.
+where a network ends in softmax or sigmoid, the score is the logit, as the probability of a saturated output hardly changes with its
+input; the map is spread over the volume cell by cell, linearly between their middles; and a mask, such as of the head, may bound it,
+as a network's biases and the edges of a scan light up cells without tissue.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class GradCam:
     """
 
     def __init__(self, model: Any, activation: str = "", layer: str | None = None) -> None:
-        volumes = [found for found in model.layers if _is_volume(found)]
-        names = [found.name for found in volumes]
+        volumes = [candidate for candidate in model.layers if _is_volume(candidate)]
+        names = [candidate.name for candidate in volumes]
         if layer is not None and layer not in names:
             raise UnsupportedError(f"{layer!r} is no layer whose output is a volume; there are {', '.join(names) or 'none'}")
         self.layer: str = layer or _last(volumes, model.name)
@@ -53,7 +53,7 @@ class GradCam:
         self._both = keras.Model(model.inputs, [model.get_layer(self.layer).output, model.outputs[0]])
 
     def map(self, x: np.ndarray, number: int, inside: np.ndarray | None = None) -> np.ndarray:
-        """Return what speaks for a class in a volume.
+        """Return the evidence for a class in a volume.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class GradCam:
 
         Returns
         -------
-        (D, H, W) array of float32, 0 to 1, its largest cell or, inside a mask, voxel 1; 0 everywhere where nothing speaks for the class.
+        (D, H, W) array of float32, 0 to 1, its largest cell or, inside a mask, voxel 1; 0 everywhere without evidence for the class.
         """
         given = tf.convert_to_tensor(x[None], self._both.inputs[0].dtype)
         with tf.GradientTape() as tape:
@@ -71,17 +71,17 @@ class GradCam:
             maps, outputs = self._both(given, training=False)
             score = self._score(self._unsquashed(outputs)[0], number)
         weights = tf.reduce_mean(tape.gradient(score, maps), axis=(1, 2, 3), keepdims=True)
-        found = np.maximum(tf.reduce_sum(weights * maps, axis=-1)[0].numpy(), 0.0).astype(np.float32)
+        heat = np.maximum(tf.reduce_sum(weights * maps, axis=-1)[0].numpy(), 0.0).astype(np.float32)
         if inside is None:
-            return spread(_scaled(found), x.shape[:3])
-        return _scaled(np.where(inside, spread(found, x.shape[:3]), np.float32(0)))
+            return spread(_scaled(heat), x.shape[:3])
+        return _scaled(np.where(inside, spread(heat, x.shape[:3]), np.float32(0)))
 
     def _unsquashed(self, outputs: Any) -> Any:
-        """Return what softmax or sigmoid was taken of, which Keras keeps beside it for losses."""
+        """Return the logits of softmax or sigmoid, which Keras keeps beside its output for losses."""
         return outputs._keras_logits if self._activation in ("softmax", "sigmoid") else outputs
 
     def _score(self, scores: Any, number: int) -> Any:
-        """Return what the network says for a class; one output tells two classes apart."""
+        """Return the score of a class; one output serves two classes."""
         if scores.shape[0] > 1:
             return scores[number]
         return scores[0] if number == 1 else -scores[0]
@@ -110,9 +110,9 @@ def spread(cells: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     >>> spread(np.arange(2.0).reshape(2, 1, 1), (4, 1, 1)).ravel().tolist()
     [0.0, 0.25, 0.75, 1.0]
     """
-    ends = [(np.arange(fine) + 0.5) * coarse / fine - 0.5 for fine, coarse in zip(shape, cells.shape)]
-    found: np.ndarray = ndimage.map_coordinates(cells, np.meshgrid(*ends, indexing="ij"), order=1, mode="nearest")
-    return found
+    positions = [(np.arange(fine) + 0.5) * coarse / fine - 0.5 for fine, coarse in zip(shape, cells.shape)]
+    resampled: np.ndarray = ndimage.map_coordinates(cells, np.meshgrid(*positions, indexing="ij"), order=1, mode="nearest")
+    return resampled
 
 
 def _is_volume(layer: Any) -> bool:
@@ -122,10 +122,10 @@ def _is_volume(layer: Any) -> bool:
 
 def _last(volumes: list[Any], model: str) -> str:
     """Return the name of the last layer on the grid of the last convolution."""
-    grids = [found.output.shape[1:4] for found in volumes if "Conv" in type(found).__name__]
+    grids = [volume.output.shape[1:4] for volume in volumes if "Conv" in type(volume).__name__]
     if not grids:
         raise UnsupportedError(f"{model} has no convolution of volumes whose maps could be drawn; name a layer with --grad-cam-layer")
-    alike = [found.name for found in volumes if found.output.shape[1:4] == grids[-1] and not _pools(found)]
+    alike = [volume.name for volume in volumes if volume.output.shape[1:4] == grids[-1] and not _pools(volume)]
     return str(alike[-1])
 
 

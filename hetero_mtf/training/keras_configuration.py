@@ -38,8 +38,8 @@ def configuration_of(model: Any) -> dict[str, Any] | None:
     import keras
 
     try:
-        found = keras.saving.serialize_keras_object(model)
-        document: dict[str, Any] = _uncompiled(json.loads(json.dumps(found, allow_nan=False)))
+        serialized = keras.saving.serialize_keras_object(model)
+        document: dict[str, Any] = _uncompiled(json.loads(json.dumps(serialized, allow_nan=False)))
     except (TypeError, ValueError, RecursionError):  # objects of the user's own that JSON cannot hold
         return None
     return document
@@ -59,7 +59,7 @@ def model_of(configuration: Any, path: str, state: State, digest: str) -> tuple[
     ------
     CheckpointError
         If the configuration names what is not in the table, is nested too deeply, cannot be built, or gives another network;
-        nothing that it names was imported or called then.
+        nothing that it names is imported or called then.
     """
     check_configuration(configuration, path)
     try:
@@ -190,8 +190,8 @@ def _allowed() -> dict[tuple[Any, Any], tuple[Any, ...]]:
     named = [
         (f"keras.{room}", name)
         for room, family in families.items()
-        for name, found in vars(getattr(keras, room)).items()
-        if inspect.isclass(found) and issubclass(found, family)
+        for name, member in vars(getattr(keras, room)).items()
+        if inspect.isclass(member) and issubclass(member, family)
     ]
     policies = [("keras", "DTypePolicy"), ("keras.dtype_policies", "DTypePolicy")]
     return {**{(module, name): (None, name) for module, name in (*_MODELS, *keras_layers, *named, *policies)}, **own}

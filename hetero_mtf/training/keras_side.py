@@ -17,13 +17,13 @@ _SLOT_LISTS = {"momentums": "momentum", "_momentums": "momentum", "_velocities":
 
 
 class KerasSide:
-    """A copy of the user's model that never trains, but holds what Keras does beside training.
+    """A copy of the user's model that never trains, with the metrics, callbacks and learning rate of Keras.
 
     Parameters
     ----------
     model : the user's model; it is copied, not changed.
     graph : its LayerGraph.
-    optimizer : a Keras optimizer of its own, which tells the learning rate.
+    optimizer : a Keras optimizer of its own, which gives the learning rate.
     loss, loss_weights, metrics : as for `keras.Model.compile`.
     outputs : how the model packs its outputs.
     """
@@ -49,7 +49,7 @@ class KerasSide:
         return float(np.asarray(optimizer.learning_rate))
 
     def reset_metrics(self) -> None:
-        """Start counting metrics anew, those too that counted elsewhere before and that Keras has not yet met."""
+        """Reset all metrics, also those that were updated elsewhere before and that are not yet part of the Keras model."""
         self.model.reset_metrics()
         for metric in self._metrics:
             metric.reset_state()
@@ -61,8 +61,8 @@ class KerasSide:
         ----------
         y, outputs : (outputs,) targets and predictions.
         """
-        found = self.model.compute_metrics(None, self._outputs.pack(y), self._outputs.pack(outputs), None)
-        return {name: float(np.asarray(value)) for name, value in found.items() if name != "loss"}
+        metrics = self.model.compute_metrics(None, self._outputs.pack(y), self._outputs.pack(outputs), None)
+        return {name: float(np.asarray(value)) for name, value in metrics.items() if name != "loss"}
 
     @property
     def step(self) -> int:
@@ -107,11 +107,11 @@ def clone(model: Any) -> Any:
     copy = keras.models.clone_model(model)
     if len(copy.weights) == len(model.weights):
         return copy
-    return keras.models.clone_model(model, recursive=True)  # a layer is in two of the models; this forgets that a whole one is frozen
+    return keras.models.clone_model(model, recursive=True)  # a layer is in two of the models; this loses the frozen state of a nested model
 
 
 def _check_metrics(metrics: Any, outputs: Structure) -> None:
-    """Raise unless `metrics` is what Keras takes for metrics; Keras itself would say so at the first batch only."""
+    """Raise unless `metrics` is what Keras takes for metrics; Keras itself raises at the first batch only."""
     import keras
 
     several = outputs.count > 1
@@ -164,9 +164,9 @@ def _assign(variables: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> N
 
 def _variables(model: Any, graph: LayerGraph) -> dict[str, Any]:
     """Return the Keras variables by key, those of a layer that is called more than once under its first call."""
-    found = {}
+    variables = {}
     for index, (layer, node) in enumerate(zip(graph.layers, read_wiring(model).nodes, strict=True)):
         if layer.shared_with is None:
             live = {variable.name: variable for variable in node.live.weights} if layer.variables else {}
-            found.update({variable_key(index, variable.name): live[variable.name] for variable in layer.variables})
-    return found
+            variables.update({variable_key(index, variable.name): live[variable.name] for variable in layer.variables})
+    return variables

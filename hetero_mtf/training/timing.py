@@ -30,10 +30,10 @@ def time_plans(
     clock: Callable[[], float] = time.perf_counter,
     done: Callable[[str], None] = lambda name: None,
 ) -> dict[str, list[float]]:
-    """Return seconds a step under each plan, one figure a round.
+    """Return the seconds of a step under each plan, one value a round.
 
-    All plans are laid out side by side on the cluster; each round runs some steps of every plan back to back, one plan after
-    the other, so that whatever slows the machine for a while slows all of them. A figure is the mean of the round's steps.
+    All plans are built side by side on the cluster; each round runs some steps of every plan back to back, one plan after
+    the other, so that a disturbance of the machine affects all of them. A value is the mean of the round's steps.
     Compare medians over rounds.
 
     Parameters
@@ -76,7 +76,7 @@ def interleaved(
     clock: Callable[[], float] = time.perf_counter,
     done: Callable[[str], None] = lambda name: None,
 ) -> dict[str, list[float]]:
-    """Return seconds a step of each of some ways to take one, one figure a round.
+    """Return the seconds of a step of each function that takes one, one value a round.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def interleaved(
     """
     if min(rounds, steps, warm_up) < 1:
         raise DataError(f"rounds, steps and warm_up are {rounds}, {steps} and {warm_up}; use at least 1 of each")
-    found: dict[str, list[float]] = {name: [] for name in runs}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
     for name, run in runs.items():
         _repeat(run, warm_up)
         done(name)
@@ -102,9 +102,9 @@ def interleaved(
         for name, run in runs.items():
             start_s = clock()
             _repeat(run, steps)
-            found[name].append((clock() - start_s) / steps)
+            seconds[name].append((clock() - start_s) / steps)
             done(name)
-    return found
+    return seconds
 
 
 def _repeat(run: Callable[[], object], count: int) -> None:

@@ -1,4 +1,4 @@
-"""Trainer: a Keras model trained under a plan on a cluster, with the numbers one device would give."""
+"""Trainer: a Keras model trained under a plan on a cluster, numerically equivalent to training on one device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hetero_mtf.training.keras_side import KerasSide, clone, read_weights, write
 
 
 class Trainer:
-    """Trains a Keras model as a plan says.
+    """Trains a Keras model under a plan.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Trainer:
         return self._train(check_batch(x, y, sample_weight, form=self._form), want_output=False)[0]["loss"]
 
     def trace_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> StepTrace:
-        """Take one step and return what each device did meanwhile: busy, sending and waiting.
+        """Take one step and return the compute, communication and idle seconds of each device.
 
         A traced step takes a little longer. The first step builds the graph; trace a later one.
 
@@ -137,9 +137,9 @@ class Trainer:
         x, y, sample_weight : as for `train_on_batch`.
         """
         feed = self._feed(check_batch(x, y, sample_weight, form=self._form))
-        found = self._engine.trace(feed, self._step, self._scalars())
+        trace = self._engine.trace(feed, self._step, self._scalars())
         self._step += 1
-        return found
+        return trace
 
     def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
         """Return a batch's mean loss, regularization included, changing nothing.
@@ -163,8 +163,8 @@ class Trainer:
         (samples, ...) array, or several packed as the model's outputs.
         """
         with opened_source(x, batch_size=self._batch_size(batch_size), shuffle=False, labels=False, form=self._form) as source:
-            found = [self._engine.predict(batches.samples(self._graph, batch.x)) for batch in source]
-        return self._form.outputs.pack([np.concatenate(pieces) for pieces in zip(*found)])
+            outputs = [self._engine.predict(batches.samples(self._graph, batch.x)) for batch in source]
+        return self._form.outputs.pack([np.concatenate(pieces) for pieces in zip(*outputs)])
 
     def evaluate(self, x: Any, y: Any = None, *, sample_weight: Any = None, batch_size: int | None = None) -> dict[str, float]:
         """Return the mean loss and the metrics over all samples, by name.
@@ -245,7 +245,7 @@ class Trainer:
     def save(self, path: str | os.PathLike[str], only_finite: bool = False) -> None:
         """Write all state to a file that loads under any plan for this network.
 
-        The optimizer's settings are not part of it: who restores it gives them anew, also a learning rate that a callback had set.
+        The optimizer's settings are not part of it: give them again to restore it, also a learning rate that a callback had set.
 
         Parameters
         ----------
@@ -315,7 +315,7 @@ class Trainer:
         return trained
 
     def close(self) -> None:
-        """Release what the trainer holds on the cluster; closing twice is harmless."""
+        """Free the trainer's variables on the cluster; closing twice is harmless."""
         self._engine.close()
 
     def __enter__(self) -> Trainer:
@@ -337,7 +337,7 @@ class Trainer:
         return self.plan.batch_size if given is None else given
 
     def _fit(self, source: BatchSource, fit: Fit) -> Any:
-        """Train on batches from where a checkpoint was made, if one was restored; while it lasts, `save` knows the position."""
+        """Train on batches from where a checkpoint was made, if one was restored; meanwhile `save` has the position."""
         self._source = source
         try:
             if self._position is not None:
@@ -355,14 +355,14 @@ class Trainer:
     def _train(self, batch: Batch, want_output: bool) -> tuple[dict[str, float], dict[str, float]]:
         """Take one step and return its losses and the metrics so far, by name."""
         feed = self._feed(batch)
-        found = self._engine.train(feed, self._step, self._scalars(), want_output)
+        step_result = self._engine.train(feed, self._step, self._scalars(), want_output)
         self._step += 1
-        return self._losses(found), {} if found.outputs is None else self._keras.update_metrics(feed.y, found.outputs)
+        return self._losses_and_metrics(feed, step_result)
 
     def _test(self, batch: Batch) -> tuple[dict[str, float], dict[str, float]]:
         feed = self._feed(batch)
-        found = self._engine.test(feed, self._keras.has_metrics)
-        return self._losses(found), {} if found.outputs is None else self._keras.update_metrics(feed.y, found.outputs)
+        step_result = self._engine.test(feed, self._keras.has_metrics)
+        return self._losses_and_metrics(feed, step_result)
 
     def _feed(self, batch: Batch) -> BatchArrays:
         return batches.feed(self._graph, self._objective, batch)
@@ -371,10 +371,11 @@ class Trainer:
         """Return the optimizer's numbers for the next step."""
         return self._rule.scalars(self._step, self._keras.learning_rate(self._step))
 
-    def _losses(self, found: Result) -> dict[str, float]:
-        """Return the loss and, where several outputs have one, theirs."""
+    def _losses_and_metrics(self, feed: BatchArrays, step_result: Result) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the loss, with those of several outputs, and the metrics so far where the outputs were fetched."""
         names = [part.name for part in self._objective if part is not None]
-        return {"loss": found.loss, **(dict(zip(names, found.parts)) if len(names) > 1 else {})}
+        losses = {"loss": step_result.loss, **(dict(zip(names, step_result.parts)) if len(names) > 1 else {})}
+        return losses, {} if step_result.outputs is None else self._keras.update_metrics(feed.y, step_result.outputs)
 
 
 def _checked_seed(seed: Any) -> int:

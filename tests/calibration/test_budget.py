@@ -39,7 +39,7 @@ def test_a_smaller_budget_takes_windows_first_then_points_then_seconds_of_a_wind
         needed_s = expected_s(wanted, count)
         expected = Effort(wanted, Windows(WINDOW_S, count), 0.0, needed_s)
         assert effort_within(graph, BATCH, needed_s) == expected
-        assert effort_within(graph, BATCH, 2 * needed_s, turns=2) == expected
+        assert effort_within(graph, BATCH, 2 * needed_s, sequential_devices=2) == expected
         found = effort_within(graph, BATCH, needed_s + 8.0 * (count + 1) / (WINDOWS + 1) + 1e-6, besides_s=8.0)
         assert (found.points, found.windows) == (wanted, expected.windows) and found.refine_s == pytest.approx(0.0, abs=1e-5)
     least_s = expected_s(coarse, 1)

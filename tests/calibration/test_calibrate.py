@@ -168,12 +168,12 @@ def test_what_is_no_cluster_or_optimizer_is_refused() -> None:
 
 
 class _Counted:
-    """Counts the probes that are built and the links and calls that are measured."""
+    """Counts the probes that are built and the links and launch overheads that are measured."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.layers: list[str] = []
         self.others: list[str] = []
-        build, link, call = sampling.build_probe, module.measure_link, module.measure_calls
+        build, link, launch = sampling.build_probe, module.measure_link, module.measure_launch_overhead
 
         def told(kind: list[str], name: str, function: Callable[..., Any], *given: Any) -> Any:
             kind.append(name)
@@ -181,7 +181,7 @@ class _Counted:
 
         monkeypatch.setattr(sampling, "build_probe", lambda point, *rest: told(self.layers, point.probe.name, build, point, *rest))
         monkeypatch.setattr(module, "measure_link", lambda *rest: told(self.others, "link", link, *rest))
-        monkeypatch.setattr(module, "measure_calls", lambda *rest: told(self.others, "call", call, *rest))
+        monkeypatch.setattr(module, "measure_launch_overhead", lambda *rest: told(self.others, "launch", launch, *rest))
 
 
 @pytest.fixture
@@ -221,16 +221,16 @@ def test_what_is_stale_or_of_another_optimizer_or_program_is_measured_again(coun
         for change in changes:
             again = _quick(cluster, _small(), earlier=dataclasses.replace(first, **change))
             assert datetime.datetime.fromisoformat(again.measured_at).year > 2020 and again.versions == first.versions
-    assert len(counted.layers) == 4 * alone and counted.others == ["call"] * 4
+    assert len(counted.layers) == 4 * alone and counted.others == ["launch"] * 4
 
 
 def test_a_device_that_is_not_what_it_was_is_measured_again_with_a_warning(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = tuple(dataclasses.replace(c, seconds=tuple(1e3 * s for s in c.seconds), spread=(0.0,) * len(c.units)) for c in profile.curves)
     counted = _Counted(monkeypatch)
-    text = "layers on cpu:0 take times that are .* beyond those of the earlier profile; all of cpu:0 is measured again"
+    text = "layers on cpu:0 deviate by .* from the earlier profile; all of cpu:0 is measured again"
     with hm.Cluster.local(["cpu:0"] * 2) as cluster, pytest.warns(CalibrationWarning, match=text):
         again = _quick(cluster, _model(), earlier=dataclasses.replace(profile, curves=slow))
-    assert len(counted.layers) > 2 and counted.others == ["call"]
+    assert len(counted.layers) > 2 and counted.others == ["launch"]
     assert max(max(curve.seconds) for curve in again.curves) < max(max(curve.seconds) for curve in slow)
 
 

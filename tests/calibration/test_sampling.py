@@ -87,7 +87,7 @@ def test_a_probe_is_numbered_apart_from_all_others(known: _Known, monkeypatch: p
     class _Cluster:
         devices = (None, type("D", (), {"tf_device": "/device:CPU:0"}))
 
-    graph, rule = known._setting.graph, known._setting.rule
+    graph, rule = known._context.graph, known._context.rule
     sampler = Sampler(MeasurementContext(_Cluster(), graph, BATCH, rule, Windows(0.2, 3)), 1, "probes")
     for point in points(graph, BATCH)[:3]:
         with pytest.raises(KeyError):

@@ -65,7 +65,7 @@ def test_a_busy_worker_uses_its_share_of_processor_time_and_a_new_share_takes_ho
         with cluster.session(graph) as session:
             most = _used_share(cluster, session, sums)
             cluster.set_share(0, 0.2)
-            least = min(_used_share(cluster, session, sums) for _ in range(3))  # other processes may delay the keeper in one window
+            least = min(_used_share(cluster, session, sums) for _ in range(3))  # other processes may delay the supervisor in one window
             cluster.set_share(0, 1.0)
             assert session.run(sums)[0] == pytest.approx(90000.0)
         assert 0.1 < most < 0.75
@@ -114,7 +114,7 @@ def test_nothing_is_left_when_the_owner_is_killed_while_the_supervisor_is_stoppe
 
 
 @pytest.mark.parametrize("method", [pytest.param("cgroup", marks=pytest.mark.slow), "duty_cycle"])
-def test_no_stopped_worker_is_left_when_the_keeper_is_killed_and_its_groups_are_swept(method, groups, process_state, eventually):
+def test_no_stopped_worker_is_left_when_the_supervisor_is_killed_and_its_groups_are_swept(method, groups, process_state, eventually):
     with _open([0.4], method) as cluster:
         worker, supervisor = cluster.process_ids()[0], cluster._backend._process.pid
         if method == "duty_cycle":
@@ -122,7 +122,9 @@ def test_no_stopped_worker_is_left_when_the_keeper_is_killed_and_its_groups_are_
         os.kill(supervisor, signal.SIGKILL)
         assert eventually(lambda: process_state(worker) in ("", "Z"))
         assert eventually(lambda: cluster._backend.fault() is not None)
-        with pytest.raises(WorkerError, match="the emulated cluster is closed or its keeper process was killed; open the cluster again"):
+        with pytest.raises(
+            WorkerError, match="the emulated cluster is closed or its supervisor process was killed; open the cluster again"
+        ):
             cluster.container()
     assert not any(f"-{supervisor}-" in name for name in groups())
 
@@ -162,7 +164,7 @@ def test_a_port_that_stays_taken_is_named(monkeypatch):
         port = other.getsockname()[1]
         monkeypatch.setattr(emulation, "free_ports", lambda count: (port,))
         with pytest.raises(
-            WorkerError, match=f"worker:0 ended with exit code 98 while it started, last words: port {port} is in use by another"
+            WorkerError, match=f"worker:0 ended with exit code 98 while it started, end of its log: port {port} is in use by another"
         ):
             hm.Cluster.emulate([0.5])
 
@@ -171,7 +173,7 @@ def test_a_worker_that_dies_at_start_is_quoted(monkeypatch, groups):
     before = groups()
     monkeypatch.setattr(emulation, "available_cores", lambda: (1023,))
     with pytest.raises(
-        WorkerError, match=r"worker:0 ended with exit code 1 while it started, last words: .*OSError.*; open the cluster again"
+        WorkerError, match=r"worker:0 ended with exit code 1 while it started, end of its log: .*OSError.*; open the cluster again"
     ):
         hm.Cluster.emulate([0.5])
     assert groups() == before
@@ -182,9 +184,9 @@ def test_a_worker_that_is_not_ready_in_time_is_named_and_ended():
         emulation.Emulation([0.5, 0.5], start_limit_s=0.05)
 
 
-def test_a_keeper_that_cannot_start_is_quoted(monkeypatch):
+def test_a_supervisor_that_cannot_start_is_quoted(monkeypatch):
     monkeypatch.setattr(emulation, "child_variables", lambda changes: {"PYTHONHOME": "/nonexistent"})
-    with pytest.raises(WorkerError, match=r"the workers' keeper ended at start \(.+\); start again"):
+    with pytest.raises(WorkerError, match=r"the workers' supervisor ended at start \(.+\); start again"):
         emulation.Emulation([0.5])
 
 
@@ -224,7 +226,7 @@ def test_a_share_set_wrongly_is_refused(pair, index, share, sentence):
 
 
 def test_a_limit_that_cannot_be_set_is_told(pair, monkeypatch):
-    monkeypatch.setattr(pair._backend, "_order", lambda order: pair._backend._seen.faults.append("cpu.max: Permission denied"))
+    monkeypatch.setattr(pair._backend, "_order", lambda order: pair._backend._state.faults.append("cpu.max: Permission denied"))
     with pytest.raises(
         WorkerError, match=r"worker:1 could not be limited to 0.2 of a core \(cpu.max: Permission denied\); open the cluster again"
     ):

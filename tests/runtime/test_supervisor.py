@@ -1,4 +1,4 @@
-"""The keeper's choice between control groups and duty cycles, in this process."""
+"""The supervisor's choice between control groups and duty cycles, in this process."""
 
 import json
 import os
@@ -15,10 +15,10 @@ def order():
 
 
 @pytest.fixture
-def made():
-    keepers = []
-    yield keepers.append
-    for one in keepers:
+def close_later():
+    supervisors = []
+    yield supervisors.append
+    for one in supervisors:
         one._end()
 
 
@@ -26,24 +26,24 @@ def _refuse(group, process):
     raise PermissionError(13, "Permission denied", "cgroup.procs")
 
 
-def test_where_a_process_cannot_join_a_group_a_duty_cycle_takes_over(order, made, monkeypatch, capfd, tmp_path):
+def test_where_a_process_cannot_join_a_group_a_duty_cycle_takes_over(order, close_later, monkeypatch, capfd, tmp_path):
     monkeypatch.setattr(supervisor, "_group_parent", lambda method: (tmp_path, 1))
     monkeypatch.setattr(cgroup.CpuGroup, "set_share", lambda group, share: None)
     monkeypatch.setattr(cgroup.CpuGroup, "add", _refuse)
     one = supervisor.Supervisor({**order, "method": None})
-    made(one)
+    close_later(one)
     worker = one._workers[0]
     one._limit(worker, 0.5)
     assert worker.cycle is not None and worker.group is None and list(tmp_path.iterdir()) == []
     assert [json.loads(line)["event"] for line in capfd.readouterr().out.splitlines()] == ["method", "share"]
 
 
-def test_where_a_group_was_asked_for_a_refusal_is_told(order, made, monkeypatch, capfd, tmp_path):
+def test_where_a_group_was_asked_for_a_refusal_is_told(order, close_later, monkeypatch, capfd, tmp_path):
     monkeypatch.setattr(supervisor, "_group_parent", lambda method: (tmp_path, 1))
     monkeypatch.setattr(cgroup.CpuGroup, "set_share", lambda group, share: None)
     monkeypatch.setattr(cgroup.CpuGroup, "add", _refuse)
     one = supervisor.Supervisor({**order, "method": "cgroup"})
-    made(one)
+    close_later(one)
     one._limit(one._workers[0], 0.5)
     assert json.loads(capfd.readouterr().out) == {"event": "fault", "text": "cgroup.procs: Permission denied"}
 

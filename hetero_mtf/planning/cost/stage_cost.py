@@ -74,7 +74,7 @@ def stage_cost(costs: Costs, stage: Stage, beside: bool = True) -> StageCost:
 
 def _spent(clocks: Clocks) -> Spent:
     """Return what the clocks' processors did, and set all clocks to the start."""
-    found = Spent(float(clocks.now.max()), tuple(clocks.busy.tolist()), tuple(clocks.sending.tolist()))
-    for each in (clocks.now, clocks.busy, clocks.sending):
+    spent = Spent(float(clocks.now.max()), tuple(clocks.compute_s.tolist()), tuple(clocks.communication_s.tolist()))
+    for each in (clocks.now, clocks.compute_s, clocks.communication_s):
         each[:] = np.zeros(len(each))
-    return found
+    return spent

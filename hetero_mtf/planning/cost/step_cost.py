@@ -26,7 +26,7 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce", memor
     costs : Costs of the profile.
     stage : Stage.
     gradient_sync : as in a Plan.
-    memory : whether to reckon the bytes of each device too; a search that compares seconds does without.
+    memory : whether to compute the bytes of each device too; a search that compares seconds does not need them.
 
     Notes
     -----
@@ -70,10 +70,10 @@ def launch_s(costs: Costs) -> float:
     return profile.launch_s + profile.feed_s_per_byte * profile.batch_size * elements * graph.item_bytes
 
 
-def _parts(clocks: Clocks, step_s: float, reckoned: bool) -> tuple[DevicePart, ...]:
+def _parts(clocks: Clocks, step_s: float, with_memory: bool) -> tuple[DevicePart, ...]:
     """Return what every device does in the step."""
-    memory = stage_memory_bytes(clocks.costs.profile, clocks.stage, clocks.costs.memory) if reckoned else (0,) * len(clocks.now)
+    memory = stage_memory_bytes(clocks.costs.profile, clocks.stage, clocks.costs.memory) if with_memory else (0,) * len(clocks.now)
     devices = clocks.costs.profile.cluster.devices
-    waiting = np.maximum(0.0, step_s - clocks.busy - clocks.sending).tolist()
-    found = zip(clocks.stage.devices, clocks.busy.tolist(), clocks.sending.tolist(), waiting, memory)
-    return tuple(DevicePart(devices[d].name, *part) for d, *part in found)
+    idle = np.maximum(0.0, step_s - clocks.compute_s - clocks.communication_s).tolist()
+    rows = zip(clocks.stage.devices, clocks.compute_s.tolist(), clocks.communication_s.tolist(), idle, memory)
+    return tuple(DevicePart(devices[d].name, *part) for d, *part in rows)

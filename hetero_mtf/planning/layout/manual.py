@@ -1,4 +1,4 @@
-"""Stages from shares that a person typed: no profile, no cost."""
+"""Stages from manual shares, without a profile."""
 
 from __future__ import annotations
 
@@ -92,11 +92,10 @@ def numbers(shares: Sequence[float]) -> list[float]:
 
 
 def single_stage(graph: LayerGraph, device: int) -> Stage:
-    """Return the stage that computes every layer whole on one device.
+    """Return the stage that computes every layer on one device.
 
     Parameters
     ----------
-    graph : LayerGraph.
     device : index of the device in the cluster.
     """
     layouts = tuple(LayerLayout(index, layer.name, "replicated") for index, layer in enumerate(graph.layers))
@@ -108,7 +107,6 @@ def filter_stage(graph: LayerGraph, shares: Sequence[float], pairing: str) -> St
 
     Parameters
     ----------
-    graph : LayerGraph.
     shares : (devices,) relative shares, zero to leave a device out.
     pairing : as for `layout.arrange`.
     """
@@ -130,9 +128,8 @@ def sized_stage(
 
     Parameters
     ----------
-    graph : LayerGraph.
     arrangement : its layouts and segments.
-    sizes : (segments, devices) whole units.
+    sizes : (segments, devices) integer units.
     devices : (devices,) index in the cluster of each column of `sizes`.
     fallback : index in the cluster of the device that computes alone if nothing is split.
     samples : (devices,) samples of each device in the layers whose layout is "batch"; empty if there are none.
@@ -155,7 +152,6 @@ def batch_stage(graph: LayerGraph, samples: Sequence[int], devices: Sequence[int
 
     Parameters
     ----------
-    graph : LayerGraph.
     samples : (devices,) samples of each device; one with none is left out.
     devices : (devices,) their indices in the cluster.
     """
@@ -168,7 +164,6 @@ def hybrid_stage(graph: LayerGraph, shares: Sequence[float], batch_size: int, bo
 
     Parameters
     ----------
-    graph : LayerGraph.
     shares : (devices,) relative shares, zero to leave a device out.
     batch_size : samples a step.
     border : as for `layout.arrange`.
@@ -184,10 +179,9 @@ def grid_stage(graph: LayerGraph, samples: Sequence[int], arrangement: Arrangeme
 
     Parameters
     ----------
-    graph : LayerGraph.
     samples : (rows,) samples of each row of the mesh; a row with none is left out.
     arrangement : layouts and segments of the filter split.
-    sizes : (segments, columns) whole units; a column that gets nothing anywhere is left out.
+    sizes : (segments, columns) integer units; a column that gets nothing anywhere is left out.
     devices : (rows, columns) indices in the cluster.
 
     Notes

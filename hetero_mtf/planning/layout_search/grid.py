@@ -25,17 +25,16 @@ def grid_space(costs: Costs, stages: Sequence[Stage]) -> Space:
     """Return the states of every layer on the mesh of some stages.
 
     A layer may be replicated; split its batch along the rows; take each layout of its channels that its kind allows along the columns,
-    with the batch whole or split. Samples are those of the first two stages that differ in them, sizes those of the first four that
+    with the batch split or not. Samples are those of the first two stages that differ in them, sizes those of the first four that
     differ in them for so many units.
 
     Parameters
     ----------
-    costs : Costs of a profile.
-    stages : stages on one and the same mesh of two axes, the best first.
+    stages : stages on the same mesh of two axes, the best first.
 
     Notes
     -----
-    A state is charged at the device that is slowest over all layers which lie as it does in the first stage that has it. O(stages *
+    A state is charged at the device that is slowest over all layers of the same layout in the first stage that has it. O(stages *
     layers * devices).
     """
     graph, first = costs.graph, stages[0]
@@ -46,9 +45,9 @@ def grid_space(costs: Costs, stages: Sequence[Stage]) -> Space:
         for entry in stage.layouts:
             if entry.samples and (len(samples) < SAMPLES or stage is first):
                 samples[entry.samples] = None
-            found = vectors.setdefault(sum(entry.sizes), {}) if entry.sizes else {}
-            if len(found) < VECTORS or stage is first:
-                found[entry.sizes] = None
+            considered = vectors.setdefault(sum(entry.sizes), {}) if entry.sizes else {}
+            if len(considered) < VECTORS or stage is first:
+                considered[entry.sizes] = None
         _charge(costs, stage, slowest)
     never, views = shared(graph), flattened(graph, costs.counts)
     states = tuple(
@@ -74,7 +73,7 @@ def _states(costs: Costs, index: int, samples: Sequence[Vector], vectors: dict[i
 
 
 def _charge(costs: Costs, stage: Stage, slowest: dict[tuple[int, State], int]) -> None:
-    """Charge the layers that lie alike in a stage at the device that is slowest in all of them together."""
+    """Charge layers of equal sizes and samples in a stage at the device that is slowest in all of them together."""
     alike: dict[tuple[Vector, Vector], list[LayerLayout]] = {}
     for entry in stage.layouts:
         alike.setdefault((entry.sizes, entry.samples), []).append(entry)
@@ -93,45 +92,44 @@ def _charge(costs: Costs, stage: Stage, slowest: dict[tuple[int, State], int]) -
 class GridCost(LayoutCost):
     """The terms of J on a mesh of rows and columns.
 
-    Devices of one row meet in what is sent of channels, those of one column in what is sent of samples. All groups along an axis meet
-    at the same time, so the group that takes longest is charged, with the part of the tensor that it holds. What else J is,
-    `layout_program.solve_layouts` says.
+    Collectives over channels are among the devices of one row, those over samples among the devices of one column. All groups along an
+    axis communicate at the same time, so the slowest group is charged, with the part of the tensor that it holds. The rest of J is
+    defined in `program`.
 
     Parameters
     ----------
-    costs : Costs of a profile.
     space : Space with rows.
     """
 
     def __init__(self, costs: Costs, space: Space) -> None:
         mesh = np.reshape(space.devices, (space.rows, -1)).tolist()
         self._groups = {FILTER_AXIS: _rings(costs, mesh), BATCH_AXIS: _rings(costs, list(zip(*mesh)))}
-        self._brings: dict[tuple[float, int, int], tuple[float, float]] = {}
-        self._added: dict[tuple[float, int], float] = {}
+        self._reshard_s: dict[tuple[float, int, int], tuple[float, float]] = {}
+        self._reduce_s: dict[tuple[float, int], float] = {}
         super().__init__(costs, space)
 
     def reshard_s(self, index: int, held: int, wanted: int) -> tuple[float, float]:
-        """Return the seconds of bringing an output from one lying to another, and of the way back of its gradient, as `LayoutCost`."""
+        """Return the seconds of resharding an output and of resharding its gradient back, as `LayoutCost`."""
         full_bytes, trains = self.output_bytes(index), self.costs.trains_before[index]
         key = full_bytes, held, wanted
-        if key not in self._brings:
-            made = reshardings(self.tensor_layout(held), self.tensor_layout(wanted)) if held != wanted else []
-            there, back = 0.0, 0.0
-            for move in made:
-                parts = self._groups_of(move.tensor_layout, move.axis)
+        if key not in self._reshard_s:
+            path = reshardings(self.tensor_layout(held), self.tensor_layout(wanted)) if held != wanted else []
+            forward_s, backward_s = 0.0, 0.0
+            for resharding in path:
+                parts = self._groups_of(resharding.tensor_layout, resharding.axis)
                 groups = [(ring, part * full_bytes) for part, rings in parts for ring in rings]
-                there += max(ring.reshard_s(move, n) for ring, n in groups)
-                back += max(ring.reshard_s(move.reverse, n) for ring, n in groups)
-            self._brings[key] = there, back
-        there, back = self._brings[key]
-        return there, back if trains else 0.0
+                forward_s += max(ring.reshard_s(resharding, n) for ring, n in groups)
+                backward_s += max(ring.reshard_s(resharding.reverse, n) for ring, n in groups)
+            self._reshard_s[key] = forward_s, backward_s
+        forward_s, backward_s = self._reshard_s[key]
+        return forward_s, backward_s if trains else 0.0
 
     def reduce_s(self, full_bytes: float, tensor_layout: int) -> float:
         """Return the seconds of an all-reduce of a tensor along the rows, as `LayoutCost`."""
-        if (full_bytes, tensor_layout) not in self._added:
+        if (full_bytes, tensor_layout) not in self._reduce_s:
             held = self._groups_of(self.tensor_layout(tensor_layout), FILTER_AXIS)
-            self._added[full_bytes, tensor_layout] = max(ring.all_reduce_s(part * full_bytes) for part, rings in held for ring in rings)
-        return self._added[full_bytes, tensor_layout]
+            self._reduce_s[full_bytes, tensor_layout] = max(ring.all_reduce_s(part * full_bytes) for part, rings in held for ring in rings)
+        return self._reduce_s[full_bytes, tensor_layout]
 
     def _batch_s(self, index: int, state: State) -> float:
         _, sizes, samples = state if len(state) > 2 else (*state, ())
@@ -159,14 +157,14 @@ class GridCost(LayoutCost):
         return max(ring.all_reduce_s(full_bytes) for ring in columns) / full_bytes if full_bytes else 0.0
 
     def _groups_of(self, tensor_layout: TensorLayout, axis: str) -> list[tuple[float, list[Ring]]]:
-        """Return the part of a tensor that the devices along an axis hold together, and their links, for each group."""
+        """Return, for each group along an axis, the part of a tensor that it holds, and its links."""
         others = [parts for other, (_, parts) in tensor_layout.by_axis.items() if other != axis]
         rings = self._groups[axis]
         parts = [part / sum(others[0]) for part in others[0]] if others else [1.0] * len(rings)
-        found: dict[float, dict[Ring, None]] = {}
+        by_part: dict[float, dict[Ring, None]] = {}
         for part, ring in zip(parts, rings):
-            found.setdefault(part, {})[ring] = None
-        return [(part, list(kept)) for part, kept in found.items()]
+            by_part.setdefault(part, {})[ring] = None
+        return [(part, list(kept)) for part, kept in by_part.items()]
 
 
 def _rings(costs: Costs, groups: Sequence[Sequence[int]]) -> list[Ring]:
@@ -178,7 +176,6 @@ def grid_layouts(graph: LayerGraph, layouts: Sequence[LayerLayout], space: Space
 
     Parameters
     ----------
-    graph : LayerGraph.
     layouts : (layers,) layouts on the mesh of the space.
     space : Space with rows.
     """

@@ -76,11 +76,11 @@ def stage_bytes(profile: Profile, stage: Stage, recompute: bool = False, memory:
 
 def _arriving(held: StageMemory, entry: LayerLayout, inside: set[int]) -> np.ndarray:
     """Return the bytes that a layer's backward pass keeps of what other stages sent, where it is the first of the stage to do so."""
-    memory, found = held.memory, np.zeros(1)
+    memory, arriving = held.memory, np.zeros(1)
     if not memory.keeps_input[entry.layer]:
-        return found
+        return arriving
     for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
         before = [reader for reader in memory.readers[source] if reader in inside and reader < entry.layer and memory.keeps_input[reader]]
         if source not in inside and not before:
-            found = found + held.moved_bytes(source, input_of(entry))
-    return found
+            arriving = arriving + held.moved_bytes(source, input_of(entry))
+    return arriving

@@ -154,8 +154,8 @@ class StageMemory:
     def temporary_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer's passes need besides: the larger of the forward and the backward pass.
 
-        Backward, the gradients of its output, of its inputs, of its scores before and behind the softmax and what they are reckoned from,
-        and of its weights twice, as the next layer's are reckoned meanwhile; forward, a row's partial sums, those of others, and their sum.
+        Backward, the gradients of its output, of its inputs, of its scores before and behind the softmax and what they are computed from,
+        and of its weights twice, as the next layer's are computed meanwhile; forward, a row's partial sums, those of others, and their sum.
 
         Parameters
         ----------
@@ -296,5 +296,5 @@ def optimizer_name(optimizer: object) -> str:
     'sgd'
     """
     text = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
-    found = re.match(r"\s*(\w+)", text)
-    return found.group(1).lower() if found else ""
+    match = re.match(r"\s*(\w+)", text)
+    return match.group(1).lower() if match else ""

@@ -259,9 +259,9 @@ class _Walk:
 
     def _read_by_rows_only(self, index: int) -> bool:
         """Return whether all readers of a flattened layer are rows, directly or behind layers that keep the split."""
-        layer, consumers = self.graph.layers[index], self.graph.consumers(index)
+        layer, readers = self.graph.layers[index], self.graph.readers[index]
         plain = not layer.variables and len(layer.inputs) == 1 and index not in self.graph.outputs and not kind_of(layer).needs_flat
-        return plain and bool(consumers) and all(self._takes_flattened(i) for i in consumers)
+        return plain and bool(readers) and all(self._takes_flattened(i) for i in readers)
 
     def _takes_flattened(self, index: int) -> bool:
         layer = self.graph.layers[index]

@@ -98,7 +98,7 @@ class LayoutMemory:
         With `own` this is what layers keep in a stage, to the byte: an output that its readers keep in other layouts only is not kept
         in its own, and a copy that several readers keep counts once (`StageMemory.layer_bytes`).
         """
-        memory, readers = self._held.memory, self._held.memory.readers[index]
+        memory, readers = self._held.memory, self._held.memory.graph.readers[index]
         rank = len(readers) + 1
         held = [output_of(entry_of(index, "", state)) for state in self.space.states[index]]
         wanted = [[input_of(entry_of(reader, "", state)) for state in self.space.states[reader]] for reader in readers]

@@ -146,9 +146,9 @@ class _Program:
         held: dict[int, list[int]] = {}
         for v, state in zip(self._of(index), states):
             held.setdefault(cost.held(state), []).append(v)
-        for reader in cost.readers[index]:
+        for reader in cost.graph.readers[index]:
             self._add_flow(index, reader, resharded)
-        if cost.readers[index] and cost.costs.trains_before[index]:
+        if cost.graph.readers[index] and cost.costs.trains_before[index]:
             self._add_columns(index)
         for h, chosen in held.items() if index in cost.graph.outputs else ():
             wanted = cost.left_as(h)
@@ -184,7 +184,7 @@ class _Program:
     def _add_columns(self, index: int) -> None:
         """Add the all-reduces of the gradients that columns return to a layer, one for all columns that need it in the same layout."""
         cost, summed = self.cost, dict[int, int]()
-        for reader in cost.readers[index]:
+        for reader in cost.graph.readers[index]:
             columns: dict[int, list[int]] = {}
             for v, state in zip(self._of(reader), cost.space.states[reader]):
                 if state[0] == "column":

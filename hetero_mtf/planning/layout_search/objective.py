@@ -19,22 +19,13 @@ _UNSPLIT = 0  # number of the layout in which nothing is split
 
 
 class LayoutCost:
-    """The terms of J for one space; `program` defines J.
-
-    Attributes
-    ----------
-    readers : (layers,) the layers that read each layer.
-    """
+    """The terms of J for one space; `program` defines J."""
 
     def __init__(self, costs: Costs, space: Space) -> None:
         self.costs, self.space, self.graph = costs, space, costs.graph
         self.devices, self._at = np.array(space.devices), np.arange(len(space.devices))
         self.ring = costs.ring(space.devices)
         self._processors_per_device, self._undisturbed = costs.processors_per_device(space.devices), costs.undisturbed(space.devices)
-        self.readers: list[list[int]] = [[] for _ in self.graph.layers]
-        for index, layer in enumerate(self.graph.layers):
-            for source in dict.fromkeys(layer.inputs):
-                self.readers[source].append(index)
         self._views = flattened(self.graph, costs.counts)
         self._gradient_s_per_byte = self._rate()
         self._layout_numbers: dict[TensorLayout, int] = {TensorLayout(): _UNSPLIT}
@@ -53,14 +44,14 @@ class LayoutCost:
     def factors(self) -> list[Factor]:
         """Return J as factors over the layers' states: one a layer, and one for each layer and all that read it."""
         factors = [Factor((index,), self.own(index)) for index in range(len(self.graph.layers))]
-        for index, readers in enumerate(self.readers):
+        for index, readers in enumerate(self.graph.readers):
             if readers or index in self.graph.outputs:
                 factors.append(Factor((index, *readers), self.sent(index)))
         return factors
 
     def scopes(self) -> list[tuple[int, ...]]:
         """Return the scopes of `factors` that are over several layers, without their tables."""
-        return [(index, *readers) for index, readers in enumerate(self.readers) if readers]
+        return [(index, *readers) for index, readers in enumerate(self.graph.readers) if readers]
 
     def sent(self, index: int) -> np.ndarray:
         """Return the (states, states of the first reader, ...) seconds of all that is sent of a layer's output and its gradient.
@@ -70,7 +61,7 @@ class LayoutCost:
         Readers that need the output in the same layout share one resharding, forward and backward, and columns one sum of their
         gradients. Infinite where states are not compatible.
         """
-        states, readers = self.space.states[index], self.readers[index]
+        states, readers = self.space.states[index], self.graph.readers[index]
         leaves = index in self.graph.outputs
         key = (self.costs.alike[index], leaves, self._views.get(index, False), states, *(self._reads(reader) for reader in readers))
         if key not in self._tables:
@@ -97,7 +88,7 @@ class LayoutCost:
         choice : (layers,) index of each layer's state.
         """
         seconds = [self._own_s(index, states[at]) for index, (states, at) in enumerate(zip(self.space.states, choice))]
-        for index, readers in enumerate(self.readers):
+        for index, readers in enumerate(self.graph.readers):
             if readers or index in self.graph.outputs:
                 chosen = self.space.states[index][choice[index]]
                 seconds.append(self._sent_s(index, chosen, [self.space.states[reader][choice[reader]] for reader in readers]))
@@ -229,7 +220,7 @@ class LayoutCost:
         return (self.space.states[reader],)
 
     def _sent(self, index: int, leaves: bool) -> np.ndarray:
-        states, readers = self.space.states[index], self.readers[index]
+        states, readers = self.space.states[index], self.graph.readers[index]
         shape = (len(states), *(len(self.space.states[reader]) for reader in readers))
         total = np.zeros(shape)
         by_reader = [self.space.states[reader] for reader in readers]

@@ -80,7 +80,9 @@ def _arriving(held: StageMemory, entry: LayerLayout, inside: set[int]) -> np.nda
     if not memory.keeps_input[entry.layer]:
         return arriving
     for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
-        before = [reader for reader in memory.readers[source] if reader in inside and reader < entry.layer and memory.keeps_input[reader]]
+        before = [
+            reader for reader in memory.graph.readers[source] if reader in inside and reader < entry.layer and memory.keeps_input[reader]
+        ]
         if source not in inside and not before:
             arriving = arriving + held.moved_bytes(source, input_of(entry))
     return arriving

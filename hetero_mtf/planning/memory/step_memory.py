@@ -34,7 +34,6 @@ class Memory:
     score_bytes : (layers,) bytes of what a layer computes for every pair of positions, see `LayerKind.scores`; mostly 0.
     trains : (layers,) whether a layer has a backward pass.
     needs : (layers,) what that needs, see `LayerKind.needs`.
-    readers : (layers,) indices of the layers that read a layer.
     keeps_input : (layers,) whether a layer's backward pass, or that of what reads its input through it, needs its inputs.
     known : what `stage_memory_bytes` found, stage -> (processors,) bytes.
 
@@ -56,10 +55,6 @@ class Memory:
         self.kernel_bytes = [graph.item_bytes * max((v.size for v in held if is_kernel(v.shape)), default=0) for held in own]
         self.output_bytes = [profile.batch_size * graph.item_bytes * math.prod(layer.output_shape) for layer in graph.layers]
         self.score_bytes = [profile.batch_size * graph.item_bytes * kind_of(layer).scores(layer) for layer in graph.layers]
-        self.readers: list[list[int]] = [[] for _ in graph.layers]
-        for index, layer in enumerate(graph.layers):
-            for source in dict.fromkeys(layer.inputs):
-                self.readers[source].append(index)
         self.keeps_input = [False] * len(graph.layers)
         for index in reversed(range(len(graph.layers))):
             self.keeps_input[index] = self._keeps_input(index)
@@ -67,7 +62,7 @@ class Memory:
     def _keeps_input(self, index: int) -> bool:
         layer, needs = self.graph.layers[index], self.needs[index]
         if "view" in needs:
-            return index in self.graph.outputs or any(self.keeps_input[reader] for reader in self.readers[index])
+            return index in self.graph.outputs or any(self.keeps_input[reader] for reader in self.graph.readers[index])
         own = any(v.trainable for v in layer.variables) if kind_of(layer).mixes else self.trains[index]
         return own and "input" in needs
 
@@ -195,7 +190,7 @@ class StageMemory:
             return False
         if index in memory.graph.outputs or ("output" in memory.needs[index] and memory.trains[index]):
             return True
-        readers = [reader for reader in memory.readers[index] if memory.keeps_input[reader]]
+        readers = [reader for reader in memory.graph.readers[index] if memory.keeps_input[reader]]
         return any(reader not in self._layouts or input_of(self._layouts[reader]) == output_of(entry) for reader in readers)
 
     def _brings(self, entry: LayerLayout, source: int) -> bool:
@@ -203,7 +198,7 @@ class StageMemory:
         wanted, keeps = input_of(entry), self.memory.keeps_input
         if source not in self._layouts or output_of(self._layouts[source]) == wanted or not keeps[entry.layer]:
             return False
-        before = [reader for reader in self.memory.readers[source] if reader < entry.layer and keeps[reader]]
+        before = [reader for reader in self.memory.graph.readers[source] if reader < entry.layer and keeps[reader]]
         return all(reader not in self._layouts or input_of(self._layouts[reader]) != wanted for reader in before)
 
     def _slices(self, full_bytes: float, tensor_layout: TensorLayout) -> np.ndarray:

@@ -33,7 +33,7 @@ def test_what_layers_keep_is_to_the_byte_what_the_stage_keeps(seed: int) -> None
         for pool in memory.pools:
             found = 0.0
             for index in range(len(choice)):
-                readers = costs.memory.readers[index]
+                readers = costs.graph.readers[index]
                 found += memory.own(index, pool)[choice[index]]
                 found += memory.read(index, pool)[(choice[index], *(choice[reader] for reader in readers))]
             kept = held_bytes(costs, space, choice, temporaries=False)[list(pool.places)].sum()

@@ -47,7 +47,7 @@ def test_a_stage_of_the_space_has_its_objective_and_another_has_none(seed: int) 
 @pytest.mark.parametrize("seed", range(5))
 def test_states_of_one_kind_cost_the_same_to_send(seed: int) -> None:
     _, cost = drawn(seed)
-    for index, readers in enumerate(cost.readers):
+    for index, readers in enumerate(cost.graph.readers):
         if len(readers) != 1:
             continue
         sources, wants = cost.kinds(index, readers[0])

@@ -14,7 +14,7 @@ from hetero_mtf.planning.cost.layer_tables import LayerTables
 from hetero_mtf.planning.cost.link_cost import Lines, Ring, link_lines, ring
 from hetero_mtf.planning.layout.arrangement import trains_before
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
-from hetero_mtf.planning.memory.step_memory import Memory
+from hetero_mtf.planning.memory.layer_memory import NetworkMemory
 from hetero_mtf.planning.profile.curve import PASSES
 from hetero_mtf.planning.profile.profile import Profile
 
@@ -43,7 +43,7 @@ class Costs:
         self.trains_before = trains_before(self.graph)
         self.message_s = max((link.message_s for link in (*profile.cluster.links, *profile.links)), default=0.0)
         self.kept: dict[str, object] = {}
-        self.memory = Memory(profile)
+        self.memory = NetworkMemory(profile)
         scores = enumerate(self.memory.score_bytes)
         self.joining = {i for i, held in scores if held or self.graph.layers[i].kind == "BatchNormalization"}
         self._sums: dict[object, np.ndarray] = {}

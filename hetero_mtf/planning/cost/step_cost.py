@@ -9,7 +9,7 @@ import numpy as np
 from hetero_mtf.planning.cost.clocks import Clocks
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
-from hetero_mtf.planning.memory.step_memory import stage_memory_bytes
+from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
 
 __all__ = ["Costs", "predict"]
 

@@ -12,7 +12,7 @@ from hetero_mtf.planning.layout.records import AXIS, Stage
 from hetero_mtf.planning.layout.resharding import input_of, output_of
 from hetero_mtf.planning.layout_search.objective import any_reader, spread
 from hetero_mtf.planning.layout_search.space import Space, entry_of
-from hetero_mtf.planning.memory.step_memory import StageMemory
+from hetero_mtf.planning.memory.layer_memory import LayerMemory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LayoutMemory:
 
     Notes
     -----
-    What a layer keeps is taken from its own state, as if its readers needed its output in its own layout (`StageMemory.layer_bytes`).
+    What a layer keeps is taken from its own state, as if its readers needed its output in its own layout (`LayerMemory.layer_bytes`).
     """
 
     def __init__(self, costs: Costs, space: Space, reserved: Mapping[str, float]) -> None:
@@ -55,7 +55,7 @@ class LayoutMemory:
         self.pools = tuple(
             Pool(name, tuple(at for at, other in enumerate(names) if other == name), free[name] - reserved.get(name, 0.0)) for name in known
         )
-        self._held = StageMemory(costs.memory, Stage((), space.devices, ((AXIS, len(space.devices)),), ()))
+        self._held = LayerMemory(costs.memory, Stage((), space.devices, ((AXIS, len(space.devices)),), ()))
         self._tables: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
@@ -96,7 +96,7 @@ class LayoutMemory:
         Notes
         -----
         With `own` this is what layers keep in a stage, to the byte: an output that its readers keep in other layouts only is not kept
-        in its own, and a copy that several readers keep counts once (`StageMemory.layer_bytes`).
+        in its own, and a copy that several readers keep counts once (`LayerMemory.layer_bytes`).
         """
         memory, readers = self._held.memory, self._held.memory.graph.readers[index]
         rank = len(readers) + 1

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetero_mtf.planning.layout.records import DevicePart, Stage
-from hetero_mtf.planning.memory.step_memory import Memory, StageMemory, stage_memory_bytes
+from hetero_mtf.planning.memory.layer_memory import LayerMemory, NetworkMemory
+from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.units import bytes_text
 
@@ -56,7 +57,7 @@ def short_text(pool: str, needed_bytes: int, free_bytes: int) -> str:
     return f"{needs} and is {needed_bytes - free_bytes} bytes short"
 
 
-def pool_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> dict[str, int]:
+def pool_bytes(profile: Profile, stage: Stage, memory: NetworkMemory | None = None) -> dict[str, int]:
     """Return the bytes that the devices of a stage need together, by pool.
 
     Parameters
@@ -70,7 +71,7 @@ def pool_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> 
     return needed
 
 
-def short_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> int:
+def short_bytes(profile: Profile, stage: Stage, memory: NetworkMemory | None = None) -> int:
     """Return the bytes that a stage is short of, over all pools; 0 where it fits.
 
     Parameters
@@ -81,7 +82,7 @@ def short_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) ->
     return sum(max(0, needed.get(free.name, 0) - free.free_bytes) for free in profile.memory)
 
 
-def shortfalls(profile: Profile, stage: Stage, memory: Memory | None = None) -> tuple[Shortfall, ...]:
+def shortfalls(profile: Profile, stage: Stage, memory: NetworkMemory | None = None) -> tuple[Shortfall, ...]:
     """Return the pools that have less free than a stage needs, the largest shortfall first.
 
     Parameters
@@ -103,9 +104,9 @@ def shortfalls(profile: Profile, stage: Stage, memory: Memory | None = None) -> 
     return tuple(sorted(short_pools, key=lambda short: -short.short_bytes))
 
 
-def _largest_layers(profile: Profile, stage: Stage, memory: Memory | None) -> tuple[list[int], list[float]]:
+def _largest_layers(profile: Profile, stage: Stage, memory: NetworkMemory | None) -> tuple[list[int], list[float]]:
     """Return the layer that needs most on each processor, and the bytes that it needs there."""
-    held = StageMemory(memory or Memory(profile), stage)
+    held = LayerMemory(memory or NetworkMemory(profile), stage)
     per_layer = np.array([held.layer_bytes(entry) + held.temporary_bytes(entry) for entry in stage.layouts])
     return per_layer.argmax(axis=0).tolist(), per_layer.max(axis=0).tolist()
 

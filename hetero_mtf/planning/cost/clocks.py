@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Clocks:
                     columns.add(column)
                     self._summed_for.add((source, entry.layer))
 
-    def compute(self, entry: LayerLayout, step_pass: str) -> None:
+    def _compute(self, entry: LayerLayout, step_pass: str) -> None:
         """Charge every processor for its part of a layer; processors on one TensorFlow device run one after another."""
         seconds = self._spent[entry.layer][step_pass]
         self.compute_s += seconds
@@ -96,11 +96,32 @@ class Clocks:
         local_parts: np.ndarray = np.array(parts)[self.places[axis]] if parts else np.zeros(len(self.now), int)
         return local_parts
 
-    def forward(self) -> None:
+    def passes(self, gradient_sync: str = "all_reduce") -> Iterator[str]:
+        """Run a step, and yield "forward", "backward", "gradients" and "update" when the clocks show the end of each.
+
+        Parameters
+        ----------
+        gradient_sync : as in a Plan.
+        """
+        self._forward()
+        yield "forward"
+        self._backward()
+        yield "backward"
+        if gradient_sync == "all_reduce":
+            self._add_gradients_up()
+        yield "gradients"
+        for entry in self.stage.layouts:
+            if self.costs.graph.owner(entry.layer) == entry.layer:
+                self._compute(entry, "update")
+        if gradient_sync == "butterfly_mixing":
+            self._mix_weights()
+        yield "update"
+
+    def _forward(self) -> None:
         """Walk the layers in order, then gather the outputs."""
         for entry in self.stage.layouts:
             self._reshard(self.costs.graph.layers[entry.layer].inputs, self._wanted_as[entry.layer], entry.layer)
-            self.compute(entry, "forward")
+            self._compute(entry, "forward")
             if entry.layout == "row":
                 self._all_reduce(entry.axis, self._held_as[entry.layer], self._bytes(entry.layer))
             if entry.layer in self.costs.joining:
@@ -111,25 +132,25 @@ class Clocks:
                 tensor_layout = self._held_as[index]
                 self._reshard((index,), TensorLayout((), "", tensor_layout.samples, tensor_layout.batch_axis), -1)
 
-    def backward(self) -> None:
+    def _backward(self) -> None:
         """Walk the layers whose outputs need gradients in reverse."""
         for entry in reversed(self.stage.layouts):
             if not self.costs.trains_before[entry.layer]:
                 continue
-            self.compute(entry, "backward")
+            self._compute(entry, "backward")
             if entry.layer in self.costs.joining:
                 self._join_scores(entry)
                 self._join_statistics(entry, forward=False)
             self._return_gradients(entry)
 
-    def add_gradients_up(self) -> None:
+    def _add_gradients_up(self) -> None:
         """Add the gradients of the weights up over the processors that share the batch."""
         for axis in self._batch_axes():
             along, messages_s = self._groups(axis), self._messages_s(axis)
             held = self._weight_bytes(axis)[along.firsts].tolist()
             self._meet(axis, [ring.all_reduce_s(n) + (along.size - 1) * messages_s for ring, n in zip(along.rings, held)])
 
-    def mix_weights(self) -> None:
+    def _mix_weights(self) -> None:
         """Charge every processor for sending its weights to one partner."""
         for axis in self._batch_axes():
             along = self._groups(axis)

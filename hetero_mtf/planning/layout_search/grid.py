@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import Ring
@@ -169,26 +167,3 @@ class GridCost(LayoutCost):
 
 def _rings(costs: Costs, groups: Sequence[Sequence[int]]) -> list[Ring]:
     return [costs.ring(tuple(group)) for group in groups]
-
-
-def grid_layouts(graph: LayerGraph, layouts: Sequence[LayerLayout], space: Space) -> Stage | None:
-    """Return the stage with given layouts, without the rows and columns that have a part of none; None if that is no mesh of two axes.
-
-    Parameters
-    ----------
-    layouts : (layers,) layouts on the mesh of the space.
-    space : Space with rows.
-    """
-    columns = len(space.devices) // space.rows
-    kept_rows = [r for r in range(space.rows) if any(e.samples and e.samples[r] for e in layouts)]
-    kept_columns = [c for c in range(columns) if any(e.sizes and e.sizes[c] for e in layouts)]
-    if min(len(kept_rows), len(kept_columns)) < 2:
-        return None
-    entries = tuple(
-        dataclasses.replace(
-            e, sizes=tuple(e.sizes[c] for c in kept_columns if e.sizes), samples=tuple(e.samples[r] for r in kept_rows if e.samples)
-        )
-        for e in layouts
-    )
-    devices = tuple(space.devices[row * columns + column] for row in kept_rows for column in kept_columns)
-    return Stage(tuple(range(len(graph.layers))), devices, ((BATCH_AXIS, len(kept_rows)), (FILTER_AXIS, len(kept_columns))), entries)

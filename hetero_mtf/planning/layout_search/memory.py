@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.layout.records import AXIS, Stage
 from hetero_mtf.planning.layout.resharding import input_of, output_of
+from hetero_mtf.planning.layout.stage_from_layouts import full_stage
 from hetero_mtf.planning.layout_search.objective import any_reader, spread
 from hetero_mtf.planning.layout_search.space import Space, entry_of
 from hetero_mtf.planning.memory.layer_memory import LayerMemory
@@ -55,7 +55,7 @@ class LayoutMemory:
         self.pools = tuple(
             Pool(name, tuple(at for at, other in enumerate(names) if other == name), free[name] - reserved.get(name, 0.0)) for name in known
         )
-        self._held = LayerMemory(costs.memory, Stage((), space.devices, ((AXIS, len(space.devices)),), ()))
+        self._held = LayerMemory(costs.memory, full_stage((), space.devices))
         self._tables: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.layout.records import AXIS, LayerLayout, Proof, Stage
+from hetero_mtf.planning.layout.records import LayerLayout, Proof, Stage
+from hetero_mtf.planning.layout.stage_from_layouts import full_stage, trimmed_stage
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
 from hetero_mtf.planning.layout_search.milp import TIME_LIMIT_S, MilpSolution, solve_milp
 from hetero_mtf.planning.layout_search.objective import LayoutCost
@@ -120,7 +121,7 @@ def solve_within_memory(cost: LayoutCost, time_limit_s: float, known: Iterable[S
 
 def beside_bytes(costs: Costs, space: Space) -> dict[str, float]:
     """Return pool -> the least bytes that processes on all devices of a space take beside tensors."""
-    stage = Stage((), space.devices, ((AXIS, len(space.devices)),), laid_out(costs, [states[0] for states in space.states]))
+    stage = full_stage(laid_out(costs, [states[0] for states in space.states]), space.devices)
     nothing, least_by_pool = np.zeros(len(space.devices)), dict[str, float]()
     for device, least in zip(space.devices, worker_bytes(costs.profile, stage, nothing, nothing, nothing).tolist()):
         pool = costs.profile.cluster.devices[device].pool
@@ -160,7 +161,7 @@ def _within_by_milp(cost: LayoutCost, least: dict[str, float], time_limit_s: flo
 def _needed(cost: LayoutCost, choice: Sequence[int]) -> dict[str, int]:
     """Return the bytes that a choice of states needs, by pool."""
     layouts = laid_out(cost.costs, [states[at] for states, at in zip(cost.space.states, choice)])
-    return pool_bytes(cost.costs.profile, stage_of(layouts, cost.space.devices), cost.costs.memory)
+    return pool_bytes(cost.costs.profile, trimmed_stage(layouts, cost.space.devices), cost.costs.memory)
 
 
 def _short(cost: LayoutCost, memory: LayoutMemory, choice: Sequence[int], reserved: Mapping[str, float]) -> np.ndarray:
@@ -201,30 +202,6 @@ def _solution(cost: LayoutCost, optimum: MilpSolution) -> LayoutSolution:
 def laid_out(costs: Costs, states: Sequence[State]) -> tuple[LayerLayout, ...]:
     """Return the layouts of states, one a layer."""
     return tuple(entry_of(index, layer.name, state) for index, (layer, state) in enumerate(zip(costs.graph.layers, states)))
-
-
-def stage_of(layouts: Sequence[LayerLayout], devices: Sequence[int]) -> Stage:
-    """Return the stage with given layouts, without the devices that have no part of any layer.
-
-    Parameters
-    ----------
-    layouts : (layers,) layouts on one axis over `devices`.
-    devices : indices in the cluster.
-
-    Notes
-    -----
-    Where one device remains, or nothing is split, every layer is replicated on one device: the first that has a part, or the first.
-    """
-    used = [at for at in range(len(devices)) if any((entry.sizes or entry.samples or (0,) * len(devices))[at] for entry in layouts)]
-    layers = tuple(range(len(layouts)))
-    if len(used) < 2:
-        alone = devices[used[0] if used else 0]
-        return Stage(layers, (alone,), ((AXIS, 1),), tuple(LayerLayout(e.layer, e.name, "replicated") for e in layouts))
-    kept = tuple(
-        dataclasses.replace(e, sizes=tuple(e.sizes[at] for at in used if e.sizes), samples=tuple(e.samples[at] for at in used if e.samples))
-        for e in layouts
-    )
-    return Stage(layers, tuple(devices[at] for at in used), ((AXIS, len(used)),), kept)
 
 
 def fits_in_tables(cost: LayoutCost) -> bool:

@@ -58,16 +58,16 @@ def grid_space(costs: Costs, stages: Sequence[Stage]) -> Space:
 def _states(costs: Costs, index: int, samples: Sequence[Vector], vectors: dict[int, dict[Vector, None]], splits: bool) -> Iterable[State]:
     layer = costs.graph.layers[index]
     batches = list(samples) if splits_batch(layer) else []
-    yield "replicated", (), ()
+    yield State("replicated")
     for vector in batches:
-        yield "batch", (), vector
+        yield State("batch", samples=vector)
     legal = kind_of(layer).layouts(layer) if splits and layer.inputs else frozenset({"replicated"})
     if len({costs.counts[i] for i in layer.inputs}) > 1:
         legal -= {"split"}
     for layout in sorted(legal - {"replicated"}):
         for sizes in vectors.get(split_units(costs.graph, index, layout, costs.counts), ()):
             for vector in [(), *batches]:
-                yield layout, sizes, vector
+                yield State(layout, sizes, vector)
 
 
 def _charge(costs: Costs, stage: Stage, slowest: dict[tuple[int, State], int]) -> None:
@@ -82,9 +82,7 @@ def _charge(costs: Costs, stage: Stage, slowest: dict[tuple[int, State], int]) -
             for step_pass, counts in zip(PASSES, (True, trains, own)):
                 spent = spent + costs.spent_on(entry, stage, step_pass) if counts else spent
         for entry in entries:
-            slowest.setdefault(
-                (entry.layer, state_of(entry, grid=True)), int((spent * costs.processors_per_device(stage.devices)).argmax())
-            )
+            slowest.setdefault((entry.layer, state_of(entry)), int((spent * costs.processors_per_device(stage.devices)).argmax()))
 
 
 class GridCost(LayoutCost):
@@ -130,11 +128,10 @@ class GridCost(LayoutCost):
         return self._reduce_s[full_bytes, tensor_layout]
 
     def _batch_s(self, index: int, state: State) -> float:
-        _, sizes, samples = state if len(state) > 2 else (*state, ())
-        layer = self.graph.layers[index]
+        layer, samples = self.graph.layers[index], state.samples
         if not samples:
             return 0.0
-        seconds, parts = 0.0, [size / sum(sizes) for size in sizes] or [1.0] * len(self._groups[BATCH_AXIS])
+        seconds, parts = 0.0, [size / sum(state.sizes) for size in state.sizes] or [1.0] * len(self._groups[BATCH_AXIS])
         if takes_statistics(layer):
             statistics = 2 * layer.units * self.graph.item_bytes
             columns = list(zip(self._groups[BATCH_AXIS], parts))
@@ -144,9 +141,8 @@ class GridCost(LayoutCost):
         return seconds + messages_s + self._gradient_s_per_byte * max(parts) * self._trained_bytes((index,))
 
     def _parts(self, state: State) -> tuple[np.ndarray, np.ndarray]:
-        _, sizes, samples = state if len(state) > 2 else (*state, ())
         rows, columns = self.space.rows, len(self.devices) // self.space.rows
-        return np.tile(sizes or [0] * columns, rows), np.repeat(samples or [0] * rows, columns)
+        return np.tile(state.sizes or [0] * columns, rows), np.repeat(state.samples or [0] * rows, columns)
 
     def _rate(self) -> float:
         """Return the seconds a byte of one all-reduce of all gradients along the columns, each with an equal part of every weight."""

@@ -11,7 +11,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.resharding import input_of, output_of
 from hetero_mtf.planning.layout.stage_from_layouts import full_stage
 from hetero_mtf.planning.layout_search.objective import any_reader, spread
-from hetero_mtf.planning.layout_search.space import Space, entry_of
+from hetero_mtf.planning.layout_search.space import Space
 from hetero_mtf.planning.memory.layer_memory import LayerMemory
 
 
@@ -83,7 +83,7 @@ class LayoutMemory:
         memory, own_bytes = self._held.memory, []
         tensors = self._always_kept(index) + ("inner" in memory.needs[index] and memory.trains[index])
         for state in self.space.states[index]:
-            entry = entry_of(index, "", state)
+            entry = self.space.entry(index, "", state)
             held = self._held.weights(entry, memory.weight_bytes)
             held = held + self._held.weights(entry, memory.gradient_bytes) if entry.samples else held
             held = held + self._held.score_bytes(entry) if memory.trains[index] else held
@@ -100,8 +100,8 @@ class LayoutMemory:
         """
         memory, readers = self._held.memory, self._held.memory.graph.readers[index]
         rank = len(readers) + 1
-        held = [output_of(entry_of(index, "", state)) for state in self.space.states[index]]
-        wanted = [[input_of(entry_of(reader, "", state)) for state in self.space.states[reader]] for reader in readers]
+        held = [output_of(self.space.entry(index, "", state)) for state in self.space.states[index]]
+        wanted = [[input_of(self.space.entry(reader, "", state)) for state in self.space.states[reader]] for reader in readers]
         keeps = [memory.keeps_input[reader] for reader in readers]
         here = not self._always_kept(index) and "view" not in memory.needs[index]
         total = np.zeros((len(held), *map(len, wanted)))
@@ -133,7 +133,7 @@ class LayoutMemory:
 
     def _table(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         if index not in self._tables:
-            entries = [entry_of(index, "", state) for state in self.space.states[index]]
+            entries = [self.space.entry(index, "", state) for state in self.space.states[index]]
             kept, temporary = ([of(entry) for entry in entries] for of in (self._held.layer_bytes, self._held.temporary_bytes))
             self._tables[index] = np.array(kept), np.array(temporary)
         return self._tables[index]

@@ -187,7 +187,7 @@ class _Program:
         for reader in cost.graph.readers[index]:
             columns: dict[int, list[int]] = {}
             for v, state in zip(self._of(reader), cost.space.states[reader]):
-                if state[0] == "column":
+                if state.layout == "column":
                     columns.setdefault(cost.wanted(state), []).append(v)
             for wanted, chosen in columns.items():
                 if wanted not in summed:

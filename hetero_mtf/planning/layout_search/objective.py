@@ -11,7 +11,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import takes_statistics
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings
-from hetero_mtf.planning.layout_search.space import Space, State, entry_of, flattened, state_of
+from hetero_mtf.planning.layout_search.space import Space, State, flattened, state_of
 from hetero_mtf.planning.solvers.elimination import Factor
 
 _Line = tuple[float, float]  # seconds, seconds a byte of the tensor
@@ -75,7 +75,7 @@ class LayoutCost:
 
     def choice_of(self, stage: Stage) -> tuple[int, ...] | None:
         """Return the (layers,) index of each layer's state in a stage; None if one is not in the space, or the devices are not its own."""
-        states = [state_of(entry, self.space.rows > 0) for entry in stage.layouts]
+        states = [state_of(entry) for entry in stage.layouts]
         if stage.devices != self.space.devices or any(state not in legal for state, legal in zip(states, self.space.states)):
             return None
         return tuple(legal.index(state) for state, legal in zip(states, self.space.states))
@@ -103,19 +103,19 @@ class LayoutCost:
         left = self.left_as(held)
         if index in self.graph.outputs and left not in wanted:
             seconds += self.reshard_s(index, held, left)[0]
-        columns = {self.wanted(other) for other in others if other[0] == "column"} if self.costs.trains_before[index] else set()
+        columns = {self.wanted(other) for other in others if other.layout == "column"} if self.costs.trains_before[index] else set()
         return seconds + sum(self.sum_s(index, want) for want in columns)
 
     def held(self, state: State) -> int:
         """Return the number of the layout of a layer's output in a state."""
         if state not in self._held:
-            self._held[state] = self._number(output_of(entry_of(0, "", state)))
+            self._held[state] = self._number(output_of(self.space.entry(0, "", state)))
         return self._held[state]
 
     def wanted(self, state: State) -> int:
         """Return the number of the layout in which a layer in a state needs its inputs."""
         if state not in self._wanted:
-            self._wanted[state] = self._number(input_of(entry_of(0, "", state)))
+            self._wanted[state] = self._number(input_of(self.space.entry(0, "", state)))
         return self._wanted[state]
 
     def left_as(self, held: int) -> int:
@@ -181,13 +181,13 @@ class LayoutCost:
         An output that is split by channels is read in the same sizes, or gathered by a layer that does not split it; a flattened
         one is read in the same sizes only.
         """
-        split = state[0] in ("column", "split")
-        reads_split = other[0] in ("row", "split")
+        split = state.layout in ("column", "split")
+        reads_split = other.layout in ("row", "split")
         if not split:
             return True
         if reads_split:
-            return state[1] == other[1]
-        return not (state[0] == "split" and self._views.get(index, False))
+            return state.sizes == other.sizes
+        return not (state.layout == "split" and self._views.get(index, False))
 
     def kinds(self, index: int, reader: int) -> tuple[list[list[int]], list[list[int]]]:
         """Return the states in groups of equal communication: a layer's by its output's layout, a reader's by the layout it needs.
@@ -205,7 +205,7 @@ class LayoutCost:
         sources: dict[object, list[int]] = {}
         wants: dict[object, list[int]] = {}
         for at, state in enumerate(self.space.states[index]):
-            sources.setdefault((self.held(state), view and state[0] == "split"), []).append(at)
+            sources.setdefault((self.held(state), view and state.layout == "split"), []).append(at)
         for at, state in enumerate(self.space.states[reader]):
             wants.setdefault(self.wanted(state), []).append(at)
         return list(sources.values()), list(wants.values())
@@ -233,8 +233,8 @@ class LayoutCost:
         for wanted in sorted({*all_wanted, *(w for w in left if w >= 0)}):
             total = total + self._resharded(index, wanted, held, left, by_reader)
         if self.costs.trains_before[index]:
-            for wanted in sorted({self.wanted(other) for theirs in by_reader for other in theirs if other[0] == "column"}):
-                summed = [np.array([o[0] == "column" and self.wanted(o) == wanted for o in theirs]) for theirs in by_reader]
+            for wanted in sorted({self.wanted(other) for theirs in by_reader for other in theirs if other.layout == "column"}):
+                summed = [np.array([o.layout == "column" and self.wanted(o) == wanted for o in theirs]) for theirs in by_reader]
                 total = total + np.where(any_reader(summed, len(shape)), self.sum_s(index, wanted), 0.0)
         return total
 
@@ -254,16 +254,16 @@ class LayoutCost:
 
     def _own_s(self, index: int, state: State) -> float:
         seconds = self._passes_s(index, state)
-        if state[0] == "row":
+        if state.layout == "row":
             seconds += self.sum_s(index, self.held(state))
-        if state[0] == "split" and (score_bytes := self.costs.memory.score_bytes[index]):
+        if state.layout == "split" and (score_bytes := self.costs.memory.score_bytes[index]):
             seconds += (1 + self.costs.trains_before[index]) * self.reduce_s(score_bytes, self.left_as(self.held(state)))
         return seconds + self._batch_s(index, state)
 
     def _batch_s(self, index: int, state: State) -> float:
         """Return the seconds of the collectives of a split batch: statistics and gradients."""
         layer, trains = self.graph.layers[index], self.costs.trains_before[index]
-        if state[0] != "batch":
+        if state.layout != "batch":
             return 0.0
         seconds = 0.0
         if takes_statistics(layer):
@@ -277,13 +277,13 @@ class LayoutCost:
         place = self.space.slowest.get((index, state))
         key = (self.costs.alike[index], state, place, self.graph.owner(index) == index)
         if key not in self._spent:
-            entry = entry_of(index, "", state)
+            entry = self.space.entry(index, "", state)
             sizes, samples = self._parts(state)
             passes = ["forward"] + ["backward"] * self.costs.trains_before[index]
             spent = sum((self._spent_s(entry, sizes, samples, step_pass) for step_pass in passes), np.zeros(len(sizes)))
             updates = self._spent_s(entry, sizes, samples, "update") if key[-1] else np.zeros(len(sizes))
             place = int((spent + updates).argmax()) if place is None else place
-            self._spent[key] = float(spent[place] + (updates.max() if state[0] == "batch" else updates[place]))
+            self._spent[key] = float(spent[place] + (updates.max() if state.layout == "batch" else updates[place]))
         return self._spent[key]
 
     def _spent_s(self, entry: LayerLayout, sizes: np.ndarray, samples: np.ndarray, step_pass: str) -> np.ndarray:
@@ -294,8 +294,8 @@ class LayoutCost:
 
     def _parts(self, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Return the (devices,) units and the (devices,) samples of a state, either of which may be unused in it."""
-        parts = np.array(state[1] or [0] * len(self.devices))
-        return parts, parts
+        none = [0] * len(self.devices)
+        return np.array(state.sizes or none), np.array(state.samples or none)
 
     def _all_reduce_s(self, full_bytes: float) -> float:
         if full_bytes not in self._sums:

@@ -15,7 +15,7 @@ from hetero_mtf.planning.layout_search.memory import LayoutMemory
 from hetero_mtf.planning.layout_search.milp import TIME_LIMIT_S, MilpSolution, solve_milp
 from hetero_mtf.planning.layout_search.objective import LayoutCost
 from hetero_mtf.planning.layout_search.prices import solve_priced
-from hetero_mtf.planning.layout_search.space import Space, State, entry_of
+from hetero_mtf.planning.layout_search.space import Space
 from hetero_mtf.planning.memory.shortfall import pool_bytes
 from hetero_mtf.planning.memory.worker_memory import worker_bytes
 from hetero_mtf.planning.solvers.elimination import elimination_order, minimise_sum
@@ -80,7 +80,7 @@ def solve_layouts(cost: LayoutCost, time_limit_s: float = TIME_LIMIT_S) -> Layou
     if not fits_in_tables(cost):
         return _solution(cost, solve_milp(cost, None, time_limit_s))
     optimum = minimise_sum([len(states) for states in space.states], cost.factors())
-    layouts = laid_out(cost.costs, [states[at] for states, at in zip(space.states, optimum.choice)])
+    layouts = space.layouts(cost.graph, [states[at] for states, at in zip(space.states, optimum.choice)])
     return LayoutSolution(layouts, optimum.value, optimum.value, 0.0, "optimal")
 
 
@@ -121,7 +121,7 @@ def solve_within_memory(cost: LayoutCost, time_limit_s: float, known: Iterable[S
 
 def beside_bytes(costs: Costs, space: Space) -> dict[str, float]:
     """Return pool -> the least bytes that processes on all devices of a space take beside tensors."""
-    stage = full_stage(laid_out(costs, [states[0] for states in space.states]), space.devices)
+    stage = full_stage(space.layouts(costs.graph, [states[0] for states in space.states]), space.devices)
     nothing, least_by_pool = np.zeros(len(space.devices)), dict[str, float]()
     for device, least in zip(space.devices, worker_bytes(costs.profile, stage, nothing, nothing, nothing).tolist()):
         pool = costs.profile.cluster.devices[device].pool
@@ -160,7 +160,7 @@ def _within_by_milp(cost: LayoutCost, least: dict[str, float], time_limit_s: flo
 
 def _needed(cost: LayoutCost, choice: Sequence[int]) -> dict[str, int]:
     """Return the bytes that a choice of states needs, by pool."""
-    layouts = laid_out(cost.costs, [states[at] for states, at in zip(cost.space.states, choice)])
+    layouts = cost.space.layouts(cost.graph, [states[at] for states, at in zip(cost.space.states, choice)])
     return pool_bytes(cost.costs.profile, trimmed_stage(layouts, cost.space.devices), cost.costs.memory)
 
 
@@ -196,12 +196,7 @@ def _solution(cost: LayoutCost, optimum: MilpSolution) -> LayoutSolution:
     value = cost.total(choice)
     bound = min(value, optimum.bound)
     states = [states[at] for states, at in zip(cost.space.states, choice)]
-    return LayoutSolution(laid_out(cost.costs, states), value, bound, value / bound - 1 if bound > 0 else 0.0, optimum.status)
-
-
-def laid_out(costs: Costs, states: Sequence[State]) -> tuple[LayerLayout, ...]:
-    """Return the layouts of states, one a layer."""
-    return tuple(entry_of(index, layer.name, state) for index, (layer, state) in enumerate(zip(costs.graph.layers, states)))
+    return LayoutSolution(cost.space.layouts(cost.graph, states), value, bound, value / bound - 1 if bound > 0 else 0.0, optimum.status)
 
 
 def fits_in_tables(cost: LayoutCost) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,9 +21,22 @@ _POWERS = (0, 1, 2)  # of free memory
 VECTORS = 4  # size vectors considered for each number of units
 
 Vector = tuple[int, ...]
-# Layout, and its sizes or samples, none if replicated; on a mesh of rows and columns its sizes and then its samples.
-State = tuple[str, Vector] | tuple[str, Vector, Vector]
 Members = tuple[tuple[tuple[int, str], int], ...]  # ((first layer that takes the same time, its layout), how many of them)
+
+
+class State(NamedTuple):
+    """A layout and sizes that the layout program may choose for a layer.
+
+    Parameters
+    ----------
+    layout : as in a LayerLayout.
+    sizes : units along the axis of channels; empty if they are not split.
+    samples : samples along the axis of the batch; empty if it is not split. On one axis only one of the two is given.
+    """
+
+    layout: str
+    sizes: Vector = ()
+    samples: Vector = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +60,25 @@ class Space:
     @property
     def size(self) -> tuple[int, int]:
         """(most states of a layer, size vectors altogether)."""
-        return max(map(len, self.states)), len({vector for states in self.states for _, *vectors in states for vector in vectors if vector})
+        vectors = {vector for states in self.states for state in states for vector in (state.sizes, state.samples) if vector}
+        return max(map(len, self.states)), len(vectors)
+
+    def entry(self, layer: int, name: str, state: State) -> LayerLayout:
+        """Return the layout of a layer in a state.
+
+        Parameters
+        ----------
+        layer : index of the layer.
+        name : its name.
+        """
+        if not self.rows:
+            return LayerLayout(layer, name, state.layout, state.sizes, samples=state.samples)
+        axis, batch_axis = FILTER_AXIS if state.sizes else AXIS, BATCH_AXIS if state.samples else AXIS
+        return LayerLayout(layer, name, state.layout, state.sizes, axis, state.samples, batch_axis)
+
+    def layouts(self, graph: LayerGraph, states: Sequence[State]) -> tuple[LayerLayout, ...]:
+        """Return the layouts of states, one a layer."""
+        return tuple(self.entry(index, layer.name, state) for index, (layer, state) in enumerate(zip(graph.layers, states)))
 
 
 def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = (), by_memory: bool = False) -> Space:
@@ -104,15 +136,15 @@ class _Space:
         self, index: int, samples: Sequence[Vector], vectors: dict[int, tuple[Vector, ...]], never: bool, views: dict[int, bool]
     ) -> tuple[State, ...]:
         layer = self.graph.layers[index]
-        states: list[State] = [("replicated", ())]
+        states = [State("replicated")]
         if splits_batch(layer):
-            states += [("batch", vector) for vector in samples]
+            states += [State("batch", samples=vector) for vector in samples]
         legal = frozenset({"replicated"}) if never or not layer.inputs or not views.get(index, True) else kind_of(layer).layouts(layer)
         if len({self.costs.counts[i] for i in layer.inputs}) > 1:
             legal -= {"split"}
         for layout in sorted(legal - {"replicated"}):
             units = split_units(self.graph, index, layout, self.costs.counts)
-            states += [(layout, vector) for vector in vectors.get(units, ())]
+            states += [State(layout, vector) for vector in vectors.get(units, ())]
         return tuple(states)
 
     # Samples, and the device that is charged for them.
@@ -149,7 +181,7 @@ class _Space:
         if run:
             seconds = (self.costs.batch_rows(run)[list(self.devices)] * self.processors_per_device)[self.at, list(vector)]
             for index in run:
-                self.slowest[index, ("batch", vector)] = int(seconds.argmax())
+                self.slowest[index, State("batch", samples=vector)] = int(seconds.argmax())
 
     # Size vectors, and the device that is charged for them.
 
@@ -181,7 +213,7 @@ class _Space:
         of_units = seconds_by_vector.setdefault(units, {})
         of_units[vector] = of_units.get(vector, 0.0) + seconds
         for layer in layers:
-            self.slowest.setdefault((layer, (layouts[layer], vector)), slowest)
+            self.slowest.setdefault((layer, State(layouts[layer], vector)), slowest)
 
     def _solve(self, members: Members, units: int) -> tuple[Vector, float, int]:
         """Return the best sizes of some layers, their seconds on the slowest device, and its place."""
@@ -219,28 +251,6 @@ def flattened(graph: LayerGraph, counts: Sequence[int]) -> dict[int, bool]:
     return allowed
 
 
-def entry_of(layer: int, name: str, state: State) -> LayerLayout:
-    """Return the layout of a layer in a state.
-
-    Parameters
-    ----------
-    name : its name.
-    """
-    layout, *vectors = state
-    if len(vectors) > 1:
-        sizes, samples = vectors
-        return LayerLayout(layer, name, layout, sizes, FILTER_AXIS if sizes else AXIS, samples, BATCH_AXIS if samples else AXIS)
-    if layout == "batch":
-        return LayerLayout(layer, name, layout, samples=vectors[0])
-    return LayerLayout(layer, name, layout, vectors[0])
-
-
-def state_of(entry: LayerLayout, grid: bool = False) -> State:
-    """Return the state of a layer of a given layout.
-
-    Parameters
-    ----------
-    entry : its layout.
-    grid : whether the mesh has rows and columns.
-    """
-    return (entry.layout, entry.sizes, entry.samples) if grid else (entry.layout, entry.sizes or entry.samples)
+def state_of(entry: LayerLayout) -> State:
+    """Return the state of a layer of a given layout."""
+    return State(entry.layout, entry.sizes, entry.samples)

@@ -6,7 +6,7 @@ import pytest
 from hetero_mtf.planning.cost.step_cost import Costs
 from hetero_mtf.planning.layout.records import AXIS, Stage
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
-from hetero_mtf.planning.layout_search.space import Space, entry_of, layout_space
+from hetero_mtf.planning.layout_search.space import Space, layout_space
 from hetero_mtf.planning.memory.layer_memory import LayerMemory
 from tests.planning.layout_objective import drawn_graph, drawn_profile
 from tests.planning.networks import attention_net
@@ -14,7 +14,7 @@ from tests.planning.networks import attention_net
 
 def held_bytes(costs: Costs, space: Space, choice: tuple[int, ...], temporaries: bool = True) -> np.ndarray:
     """Return the (devices,) bytes that all layers keep, and the largest temporary, on a mesh from which no device is left out."""
-    entries = tuple(entry_of(index, "", states[at]) for index, (states, at) in enumerate(zip(space.states, choice)))
+    entries = tuple(space.entry(index, "", states[at]) for index, (states, at) in enumerate(zip(space.states, choice)))
     held = LayerMemory(costs.memory, Stage(tuple(range(len(entries))), space.devices, ((AXIS, len(space.devices)),), entries))
     kept: np.ndarray = np.sum([held.layer_bytes(entry) for entry in entries], axis=0)
     largest: np.ndarray = np.max([held.temporary_bytes(entry) for entry in entries], axis=0)

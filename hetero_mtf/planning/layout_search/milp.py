@@ -1,4 +1,21 @@
-"""The layout program as an integer program for HiGHS: for networks too entangled for tables, and where memory binds."""
+"""The layout program as an integer program for HiGHS: for networks whose tables are too large for elimination, and within memory.
+
+Variables: x_ls in {0, 1}, layer l takes state s; f_lr(h, w) >= 0, the output of l has layout h and its reader r needs it in w;
+y_l(h, w) >= 0, this resharding is paid; z_l(w) >= 0, the all-reduce of the gradients of columns is paid; t_d >= 0, largest temporary of
+device d.
+
+    min  sum_ls own_l(s) x_ls + sum_l,h,w c_l(h, w) y_l(h, w) + sum_l,w a_l(w) z_l(w)
+    s.t. sum_s x_ls = 1                                                   for all l
+         sum_w f_lr(h, w) = sum over s of layout h of x_ls                for all l, r, h
+         sum_h f_lr(h, w) = sum over s that need w of x_rs                for all l, r, w
+         y_l(h, w) >= f_lr(h, w)                                          for all l, r, h != w
+         z_l(w) >= sum over columns s that need w of x_rs                 for all l, r, w
+         t_d >= sum_s temporary_lsd x_ls                                  for all l, d
+         sum_ls kept_lsp x_ls + sum over d of p of t_d <= free_p          for all pools p
+
+f_lr(h, w) exists only where the two are compatible; the last two rows only within memory. An output of the network has one more
+variable, e_l(h) + y_l(h, w_out) >= sum over s of layout h of x_ls, for its gathering without a reader.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +58,8 @@ def solve_milp(
 ) -> MilpSolution:
     """Return the states that minimise J, within the memory of every pool.
 
-    A binary variable x_ls says that layer l takes state s. For a layer p and each layer c that reads it, f_pc(h, w) says that p's
-    output lies in h and c wants it in w: f has the sums that x gives it, and is zero where the two do not go together. y_p(h, w) is
-    at least each f_pc(h, w), so a move is paid once for all readers; likewise a sum of gradients once for all columns. A memory row
-    adds up the bytes that all layers keep on the devices of a pool, and the largest temporary, a variable that is at least each
-    layer's.
+    As y_l(h, w) is at least each f_lr(h, w), a resharding is paid once for all readers, and likewise a sum of gradients once for all
+    columns.
 
     Parameters
     ----------

@@ -1,4 +1,16 @@
-"""The objective of the layout program: seconds of a step as a sum over layers and over what is sent between them."""
+"""The objective of the layout program: seconds of a step as a sum over layers and over the tensors that are sent between them.
+
+    J(s) = sum_l own_l(s_l) + sum_l sent_l(s_l, s_R(l))
+
+over the states s_l of the layers l with readers R(l); `program` states the program and `solve_layouts` defines the terms. With h(s) the
+layout of a layer's output and w(s) the layout that a layer needs its inputs in,
+
+    sent_l = sum over the distinct w in {w(s_r): r in R(l)} of  reshard_l(h(s_l) -> w) + back_l(w -> h(s_l))
+             + sum over the distinct w of columns in R(l) of  all_reduce_l(w)
+             + reshard_l(h(s_l) -> w_out)  if l is an output of the network and no reader needs w_out
+
+where back_l and all_reduce_l are seconds of the gradient, 0 if it is not needed, and w_out does not split channels.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""The layout program within memory by prices: every byte costs seconds on top of J, until the layouts that cost least fit."""
+"""The layout program within memory by Lagrangean relaxation: bytes of a pool have prices in seconds that are added to J.
+
+    min_x J(x)  subject to  k_p(x) <= f_p for all pools p
+
+with k_p(x) bytes that the states x take of pool p and f_p bytes free. Its dual is
+
+    max_{w >= 0} L(w),    L(w) = min_x J(x) + sum_p w_p (k_p(x) - f_p),
+
+a lower bound of J over all x that fit. L is concave and piecewise linear; it is maximised by cutting planes, and states that fit are
+looked for at prices near the maximum.
+"""
 
 from __future__ import annotations
 

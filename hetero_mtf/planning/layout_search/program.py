@@ -1,4 +1,18 @@
-"""The layout program: a layout and sizes for every layer, so that neighbours that match are merged, by exact optimisation."""
+"""The layout program: the layout and sizes of every layer that minimise the predicted seconds of a step.
+
+Each layer l takes one state s_l, a layout with its sizes or samples, of a finite set S_l (`space.layout_space`). With R(l) the readers of
+l, the program is
+
+    min_s  J(s) = sum_l own_l(s_l) + sum_l sent_l(s_l, (s_r for r in R(l)))    subject to  s_l in S_l for all l
+
+where own_l are the seconds of the layer itself and sent_l those of resharding its output and its gradient between its own layout and
+the layouts that its readers need, infinite where the states are not compatible. Within memory, with k_p(s) bytes that a stage with these
+states takes of pool p and f_p bytes free,
+
+    subject to  k_p(s) <= f_p for all p.
+
+Neighbours of equal sizes need no resharding, so the optimum merges them into segments. `solve_layouts` defines own_l and sent_l.
+"""
 
 from __future__ import annotations
 
@@ -49,21 +63,24 @@ class LayoutSolution:
 def solve_layouts(cost: LayoutCost, time_limit_s: float = TIME_LIMIT_S) -> LayoutSolution:
     """Return the states of all layers that minimise J.
 
-    J is the sum, over all layers, of
+    own_l is the sum of
 
-    - the seconds of its passes and update in its state, on one device: for sizes found for a segment with this layer, the device
+    - the seconds of the layer's passes and update in its state, on one device: for sizes of a segment with this layer, the device
       that is slowest in that segment; for samples, the one that is slowest between two batch norms; else the one that is slowest in
       the layer itself; a layer that splits its batch updates all its weights, on the slowest device;
-    - the moves of its output to how its readers want it, one for all that want it alike, and the same way back for its gradient
-      where anything before it trains; an output is gathered when it leaves the network;
-    - an all-reduce of a row's output, of the scores of attention that is split by channels and of their gradients, and one of the
-      gradient that columns return to one input;
-    - for a layer that splits its batch, an all-reduce of its gradients at the seconds a byte that all gradients of the network
-      take in one piece, and for batch norm the gathering and summing of its statistics.
+    - an all-reduce of a row's output, and of the scores of attention that is split by channels and of their gradients;
+    - for a layer that splits its batch, an all-reduce of its gradients at the seconds a byte of one all-reduce of all gradients of the
+      network, and for batch norm the gathering and summing of its statistics.
 
-    It differs from the clocks of `predict` where devices do not meet between layers whose slowest devices differ: `predict` takes
-    the largest of sums where J takes the sum of the largest, and J knows the slowest device of a segment only as a whole. J leaves out
-    the seconds of calling a step, which no layout changes. The other terms are the same.
+    sent_l is the sum of
+
+    - the reshardings of its output to the layouts that its readers need, one for all readers of equal need, and the reverse for its
+      gradient if it needs one; an output that leaves the network is gathered;
+    - one all-reduce of the gradient that columns return to it, for all columns of equal need.
+
+    J differs from the clocks of `predict` where no collective comes between layers whose slowest devices differ: `predict` takes the
+    largest of sums where J takes the sum of the largest, and J charges a segment at one device. J leaves out the launch overhead,
+    which no layout changes. The other terms are the same.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
 from hetero_mtf.planning.layout_search.objective import LayoutCost
 from hetero_mtf.planning.layout_search.program import solve_layouts
-from hetero_mtf.planning.layout_search.space import layout_space
+from hetero_mtf.planning.layout_search.space import layout_space, state_of
 from hetero_mtf.planning.plan.plan import Plan
 from tests.planning.layout_objective import drawn_graph, drawn_profile, every_choice, few_states, objective
 from tests.planning.networks import pair_net, profile_of, residual_net
@@ -24,7 +24,7 @@ def test_the_program_finds_what_enumerating_every_choice_of_states_finds(seed: i
     found = solve_layouts(LayoutCost(costs, space))
     least = min(objective(costs, space, states) for states in every_choice(space))
     assert found.value == pytest.approx(least, rel=1e-9)
-    chosen = [(entry.layout, entry.sizes or entry.samples) for entry in found.layouts]
+    chosen = [state_of(entry) for entry in found.layouts]
     assert objective(costs, space, chosen) == pytest.approx(found.value, rel=1e-9)
     assert (found.bound, found.gap, found.status) == (found.value, 0.0, "optimal")
 

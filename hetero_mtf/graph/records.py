@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -129,9 +130,14 @@ class LayerGraph:
         shared = self.layers[index].shared_with
         return index if shared is None else shared
 
-    def consumers(self, index: int) -> tuple[int, ...]:
-        """Return the indices of the layers that read layer `index`."""
-        return tuple(i for i, layer in enumerate(self.layers) if index in layer.inputs)
+    @functools.cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """For each layer, the indices of the layers that read it, in order, each once."""
+        readers: list[list[int]] = [[] for _ in self.layers]
+        for index, layer in enumerate(self.layers):
+            for source in dict.fromkeys(layer.inputs):
+                readers[source].append(index)
+        return tuple(map(tuple, readers))
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document."""

@@ -18,8 +18,8 @@ from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.arrangement import splits_batch, takes_statistics
 from hetero_mtf.planning.layout.manual import device_names, filter_stage, single_stage
 from hetero_mtf.planning.layout.records import Alternative
+from hetero_mtf.planning.memory.optimizer_slots import optimizer_name
 from hetero_mtf.planning.memory.shortfall import lack_of_memory, short_bytes
-from hetero_mtf.planning.memory.step_memory import optimizer_name
 from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
 from hetero_mtf.planning.pipeline.plans import pipeline_alternative, pipeline_plan
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts

@@ -20,6 +20,7 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.mesh.variables import Parameter, Update
+from hetero_mtf.planning.memory.optimizer_slots import optimizer_slots
 
 Tensor = Any
 SUPPORTED_OPTIMIZERS = ("SGD", "Adam", "AdamW")
@@ -66,7 +67,7 @@ class SGD(UpdateRule):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        return ("momentum",) if self.config["momentum"] else ()
+        return optimizer_slots("sgd", self.config)
 
     def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
         rate = scalars["learning_rate"]
@@ -92,7 +93,7 @@ class Adam(UpdateRule):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        return ("momentum", "velocity", *(("velocity_hat",) if self.config["amsgrad"] else ()))
+        return optimizer_slots("adam", self.config)
 
     def scalars(self, step: int, learning_rate: float) -> dict[str, float]:
         powers = {f"{name}_power": self.cast[name] ** (step + 1) for name in ("beta_1", "beta_2")}

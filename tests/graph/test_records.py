@@ -45,8 +45,8 @@ def test_names_do_not_enter_the_digest_and_structure_does() -> None:
     assert len({graph.digest for graph in [GRAPH, *others]}) == 1 + len(others)
 
 
-def test_consumers_sizes_and_units_follow_from_the_layers() -> None:
-    assert GRAPH.consumers(0) == (1,) and GRAPH.consumers(1) == (2,) and GRAPH.consumers(2) == ()
+def test_readers_sizes_and_units_follow_from_the_layers() -> None:
+    assert GRAPH.readers == ((1,), (2,), ())
     assert GRAPH.layers[1].variables[0].size == 135 and GRAPH.layers[1].units == 5
     assert GRAPH.item_bytes == 4 and dataclasses.replace(GRAPH, dtype="float64").item_bytes == 8
 

@@ -14,14 +14,14 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.cost.step_cost import Costs
 from hetero_mtf.planning.layout.records import LayerLayout
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings
-from hetero_mtf.planning.layout_search.space import Space, State, entry_of
+from hetero_mtf.planning.layout_search.space import Space, State
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import Net, profile_of
 
 
 def objective(costs: Costs, space: Space, states: Sequence[State]) -> float:
     """Return J, walking the layers of one choice of states; infinite if they do not go together."""
-    graph, entries = costs.graph, [entry_of(index, "", state) for index, state in enumerate(states)]
+    graph, entries = costs.graph, [space.entry(index, "", state) for index, state in enumerate(states)]
     if any(not readable(costs, entries, index) for index in range(len(entries))):
         return math.inf
     seconds = sum(passes(costs, space, index, state) + collectives(costs, space, entries[index]) for index, state in enumerate(states))
@@ -68,7 +68,7 @@ def readable(costs: Costs, entries: Sequence[LayerLayout], index: int) -> bool:
 
 def passes(costs: Costs, space: Space, index: int, state: State) -> float:
     """Return the seconds of a layer on the device charged."""
-    entry, parts = entry_of(index, "", state), state[1] or (0,) * len(space.devices)
+    entry, parts = space.entry(index, "", state), state.sizes or state.samples or (0,) * len(space.devices)
 
     def on(place: int, step_pass: str) -> float:
         return spent(costs, entry, space.devices[place], parts[place], parts[place], step_pass)
@@ -77,7 +77,7 @@ def passes(costs: Costs, space: Space, index: int, state: State) -> float:
     work = [on(p, "forward") + (on(p, "backward") if costs.trains_before[index] else 0.0) for p in places]
     updates = [on(p, "update") if costs.graph.owner(index) == index else 0.0 for p in places]
     charged = space.slowest.get((index, state), int(np.argmax(np.add(work, updates))))
-    return work[charged] + (max(updates) if state[0] == "batch" else updates[charged])
+    return work[charged] + (max(updates) if state.layout == "batch" else updates[charged])
 
 
 def spent(costs: Costs, entry: LayerLayout, device: int, size: int, samples: int, step_pass: str) -> float:

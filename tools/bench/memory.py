@@ -126,7 +126,7 @@ def manual_plan(model: Any, strategy: str, shares: list[float], cluster: Any, ba
 
 def predict(graph: Any, plan: Any, cluster: Any) -> tuple[int, ...]:
     """Return the bytes that each processor of a plan is predicted to take."""
-    from hetero_mtf.planning.memory.step_memory import stage_memory_bytes
+    from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
     from hetero_mtf.planning.profile.profile import Profile
 
     profile = Profile(cluster, graph, plan.batch_size, (), (), cluster.pools, "SGD", "2026-01-01", {})

@@ -14,13 +14,13 @@ from hetero_mtf.planning.layout.records import LEADERS, CollectiveRule
 
 LARGEST_BYTES = 2**40
 EXCHANGE_UP_TO = 32  # devices; among more it takes six times the messages of a butterfly, each as large
-_WORTH = 1.1  # by how much unequal segments must shorten a ring: links are not measured more exactly than that
+_LEAST_GAIN = 1.1  # by how much unequal segments must shorten a ring: links are not measured more exactly than that
 _Line = tuple[float, float]  # seconds, seconds a byte of the tensor
 
 
 @dataclasses.dataclass(frozen=True)
 class PairLinks:
-    """The links among the devices of a group, every one to every one.
+    """The links between all pairs of devices of a group.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ class PairLinks:
         return self._hash
 
     @functools.cached_property
-    def _hash(self) -> int:  # reckoned once: of hundreds of devices there are as many links as that squared
+    def _hash(self) -> int:  # computed once: the links of p devices are p^2
         return hash((self.latency_s, self.seconds_per_byte, self.hosts))
 
     def lines(self, level: Round) -> list[_Line]:
         """Return (a, b * bytes sent for a byte of the tensor) of each message of a round.
 
-        Messages of one round between hosts share the way out of their host and into the other: a link was measured alone.
+        Messages of one round between hosts share the link out of their host and the link into the other: each link was measured alone.
         """
         leaving: dict[str, float] = {}
         entering: dict[str, float] = {}
@@ -51,12 +51,12 @@ class PairLinks:
             if self.hosts[source] != self.hosts[destination]:
                 leaving[self.hosts[source]] = leaving.get(self.hosts[source], 0.0) + part
                 entering[self.hosts[destination]] = entering.get(self.hosts[destination], 0.0) + part
-        found = []
+        message_lines = []
         for source, destination, part in level:
             near = self.hosts[source] == self.hosts[destination]
             sent = part if near else max(leaving[self.hosts[source]], entering[self.hosts[destination]])
-            found.append((self.latency_s[source][destination], sent * self.seconds_per_byte[source][destination]))
-        return found
+            message_lines.append((self.latency_s[source][destination], sent * self.seconds_per_byte[source][destination]))
+        return message_lines
 
     def around(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return (a, b) of the links of the ring, from each device to the next, all in use at once."""
@@ -67,14 +67,14 @@ class PairLinks:
 
 @dataclasses.dataclass(frozen=True)
 class AllReduceCost:
-    """One way to make an all-reduce, and what it takes.
+    """One method of an all-reduce and its cost.
 
     Parameters
     ----------
     rule : the method.
     fixed_s : seconds whatever the size.
     seconds_per_byte : seconds for each byte of the tensor.
-    mixed : rounds in which a slow link and a late one meet: the (seconds, seconds a byte) of each, of which the largest counts.
+    mixed : rounds with several lines (seconds, seconds a byte), none of which is above the others at every size; the largest counts.
     """
 
     rule: CollectiveRule
@@ -90,7 +90,7 @@ class AllReduceCost:
 
 @functools.lru_cache(maxsize=4096)
 def priced(rule: CollectiveRule, links: PairLinks) -> AllReduceCost:
-    """Return what an all-reduce by a rule takes among devices.
+    """Return the cost of an all-reduce by a rule among devices.
 
     With equal links of latency a and b seconds a byte, and p devices, p a power of two where it matters, n bytes take
 
@@ -99,12 +99,12 @@ def priced(rule: CollectiveRule, links: PairLinks) -> AllReduceCost:
         halving_doubling    2 log2(p) a + 2 n b (p-1)/p
         exchange            (p-1) (a + n b)
 
-    With unequal links, a round takes as long as its slowest message, a ring as long as 2 (p-1) of its latest link and all
-    bytes of its busiest link; messages between the same hosts share the way. NCCL is priced as a ring.
+    With unequal links, a round takes as long as its slowest message, a ring as long as 2 (p-1) times its largest latency and all
+    bytes of its busiest link; messages between the same hosts share their link. NCCL is priced as a ring.
 
     Parameters
     ----------
-    rule : a rule; its limit is not looked at.
+    rule : a rule; its limit is ignored.
     links : links among the devices.
     """
     count = len(links.hosts)
@@ -142,17 +142,17 @@ def choices(links: PairLinks, segmented: bool = False) -> tuple[AllReduceCost, .
     methods.append(CollectiveRule("all_reduce", "ring", segments=_segments(links) if segmented else ()))
     if 1 < len(set(links.hosts)) < len(links.hosts):
         methods += [CollectiveRule("all_reduce", "two_level", leaders=leaders) for leaders in LEADERS]
-    found = [priced(rule, links) for rule in methods]
-    return tuple(choice for choice in found if math.isfinite(choice.seconds(1.0)))
+    options = [priced(rule, links) for rule in methods]
+    return tuple(option for option in options if math.isfinite(option.seconds(1.0)))
 
 
 def _segments(links: PairLinks) -> tuple[float, ...]:
     slownesses = links.around()[1]
     if not all(map(math.isfinite, slownesses)):
         return ()
-    even = slowest_link_s_per_byte((1 / len(slownesses),) * len(slownesses), slownesses)
+    equal_s_per_byte = slowest_link_s_per_byte((1 / len(slownesses),) * len(slownesses), slownesses)
     segments = ring_segments(slownesses)
-    return segments if slowest_link_s_per_byte(segments, slownesses) * _WORTH < even else ()
+    return segments if slowest_link_s_per_byte(segments, slownesses) * _LEAST_GAIN < equal_s_per_byte else ()
 
 
 def cheapest_by_size(axes: Sequence[Sequence[PairLinks]], segmented: bool) -> tuple[CollectiveRule, ...]:
@@ -160,8 +160,8 @@ def cheapest_by_size(axes: Sequence[Sequence[PairLinks]], segmented: bool) -> tu
 
     Parameters
     ----------
-    axes : (mesh axes, groups) links of each group of devices that meet along an axis; groups meet side by side, so the slowest
-        counts, and the axes' seconds are added.
+    axes : (mesh axes, groups) links of each group of devices along an axis; groups run at the same time, so the slowest counts;
+        the axes' seconds are added.
     segmented : as for `choices`; for a single group.
 
     Notes
@@ -173,17 +173,17 @@ def cheapest_by_size(axes: Sequence[Sequence[PairLinks]], segmented: bool) -> tu
     for rule in dict.fromkeys(every):
         prices = [[priced(rule, links) for links in groups] for groups in axes]
         table[rule] = functools.partial(_together, prices)
-    found: list[CollectiveRule] = []
+    rules: list[CollectiveRule] = []
     size = 1
     while size <= LARGEST_BYTES:
         best = _best(table, size)
         beyond = next((n for n in _doubled(size) if _best(table, n) != best), None)
         if beyond is None:
-            return (*found, best)
+            return (*rules, best)
         last = _last(lambda n, best=best: _best(table, n) == best, max(size, beyond // 2), beyond)  # type: ignore[misc]
-        found.append(dataclasses.replace(best, up_to_bytes=last))
+        rules.append(dataclasses.replace(best, up_to_bytes=last))
         size = last + 1
-    return tuple(found)
+    return tuple(rules)
 
 
 def _together(prices: Sequence[Sequence[AllReduceCost]], tensor_bytes: float) -> float:

@@ -1,10 +1,10 @@
-"""A clock for every processor of a mesh: what a step's layers and collectives add to it."""
+"""A clock for every processor of a mesh: layers and collectives of a step advance it."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -17,92 +17,111 @@ from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout, inpu
 
 @dataclasses.dataclass(frozen=True)
 class _DeviceMembership:
-    """The groups in which the processors along an axis meet.
+    """The groups of processors along a mesh axis.
 
     Parameters
     ----------
     size : processors of a group.
     firsts : (groups,) the first processor of each.
     rings : (groups,) the links among them.
-    now, sending : the clocks of all processors, seen as (groups by outer axes, size, groups by inner axes).
+    now, communication_s : views of the clocks of all processors as (groups by outer axes, size, groups by inner axes).
     """
 
     size: int
     firsts: list[int]
     rings: list[Ring]
     now: np.ndarray
-    sending: np.ndarray
+    communication_s: np.ndarray
 
 
 class Clocks:
-    """The clocks of a stage's processors; `predict` says by what rule they go.
+    """The clocks of a stage's processors, by the rules of `predict`.
 
-    What a stage reads of other stages arrives as its layers want it, and what others read of it is taken where it lies: a transfer
-    between meshes is not the stage's.
+    What a stage reads of other stages arrives in the layout that its layers need, and other stages read its outputs in their own
+    layout: transfers between meshes are not charged here.
 
     Parameters
     ----------
-    costs : Costs of the profile.
-    stage : Stage.
-    beside : whether the other devices of the hosts may be at work meanwhile, for other stages.
+    beside : whether the other devices of the hosts may compute at the same time, for other stages.
 
     Attributes
     ----------
     now : (processors,) seconds since the step began.
-    busy : (processors,) seconds spent computing.
-    sending : (processors,) seconds spent in collectives.
+    compute_s : (processors,) seconds of compute.
+    communication_s : (processors,) seconds in collectives.
     """
 
     def __init__(self, costs: Costs, stage: Stage, beside: bool = False) -> None:
         self.costs, self.stage, self.beside = costs, stage, beside
         self.devices = np.array(stage.devices)
-        self.now, self.busy, self.sending = (np.zeros(len(stage.devices)) for _ in range(3))
+        self.now, self.compute_s, self.communication_s = (np.zeros(len(stage.devices)) for _ in range(3))
         self.entries = {entry.layer: entry for entry in stage.layouts}
         self.places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
-        self._brought: set[tuple[int, TensorLayout]] = set()  # layers whose outputs were moved, and how they lie then
-        self._brings: set[tuple[int, int]] = set()  # such layers, and the reader that they were moved for
-        self._returns: set[tuple[int, int]] = set()  # layers, and the first of the columns that want their outputs alike
+        self._resharded: set[tuple[int, TensorLayout]] = set()  # (layer, layout) of outputs after their resharding
+        self._resharded_for: set[tuple[int, int]] = set()  # (layer, first reader) of these reshardings
+        self._summed_for: set[tuple[int, int]] = set()  # (layer, first of the columns that need its output in one layout)
         self._along: dict[str, _DeviceMembership] = {}
         self._parts: dict[tuple[str, TensorLayout], list[float]] = {}
         names = [costs.profile.cluster.devices[d].tf_device for d in stage.devices]
-        found, self._device_numbers = np.unique(names, return_inverse=True)
-        self._alone = len(found) == len(names)
+        tf_devices, self._device_numbers = np.unique(names, return_inverse=True)
+        self._alone = len(tf_devices) == len(names)
         self._held_as: dict[int, TensorLayout] = {}
         self._wanted_as: dict[int, TensorLayout] = {}
         self._spent: dict[int, dict[str, np.ndarray]] = {}
-        self._lay_down()
+        self._look_up_layouts()
 
-    def _lay_down(self) -> None:
-        """Note how each layer lies, wants its inputs and what its passes take, once for all that are laid out alike."""
+    def _look_up_layouts(self) -> None:
+        """Look up each layer's output layout, input layout and seconds, once for all layers of equal layout."""
         known: dict[tuple[object, ...], tuple[TensorLayout, TensorLayout, int]] = {}
         columns: set[tuple[int, str, TensorLayout]] = set()
         for entry in self.stage.layouts:
-            lies = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis
-            if lies not in known:
-                known[lies] = output_of(entry), input_of(entry), self.costs.way_of(entry, self.stage, self.beside)
-            self._held_as[entry.layer], self._wanted_as[entry.layer], way = known[lies]
-            self._spent[entry.layer] = self.costs.passes_on(entry, self.stage, way, self.beside)
+            key = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis
+            if key not in known:
+                known[key] = output_of(entry), input_of(entry), self.costs.layout_number(entry, self.stage, self.beside)
+            self._held_as[entry.layer], self._wanted_as[entry.layer], number = known[key]
+            self._spent[entry.layer] = self.costs.passes_on(entry, self.stage, number, self.beside)
             for source in self.costs.graph.layers[entry.layer].inputs if entry.layout == "column" else ():
                 column = source, entry.axis, self._wanted_as[entry.layer]
                 if column not in columns:
                     columns.add(column)
-                    self._returns.add((source, entry.layer))
+                    self._summed_for.add((source, entry.layer))
 
-    def compute(self, entry: LayerLayout, step_pass: str) -> None:
-        """Let every processor compute its part of a layer; those on one TensorFlow device take turns."""
-        spent = self._spent[entry.layer][step_pass]
-        self.busy += spent
-        self.now += spent if self._alone else np.bincount(self._device_numbers, spent)[self._device_numbers]
+    def _compute(self, entry: LayerLayout, step_pass: str) -> None:
+        """Charge every processor for its part of a layer; processors on one TensorFlow device run one after another."""
+        seconds = self._spent[entry.layer][step_pass]
+        self.compute_s += seconds
+        self.now += seconds if self._alone else np.bincount(self._device_numbers, seconds)[self._device_numbers]
 
     def _parts_of(self, parts: Sequence[int], axis: str) -> np.ndarray:
-        found: np.ndarray = np.array(parts)[self.places[axis]] if parts else np.zeros(len(self.now), int)
-        return found
+        local_parts: np.ndarray = np.array(parts)[self.places[axis]] if parts else np.zeros(len(self.now), int)
+        return local_parts
 
-    def forward(self) -> None:
+    def passes(self, gradient_sync: str = "all_reduce") -> Iterator[str]:
+        """Run a step, and yield "forward", "backward", "gradients" and "update" when the clocks show the end of each.
+
+        Parameters
+        ----------
+        gradient_sync : as in a Plan.
+        """
+        self._forward()
+        yield "forward"
+        self._backward()
+        yield "backward"
+        if gradient_sync == "all_reduce":
+            self._add_gradients_up()
+        yield "gradients"
+        for entry in self.stage.layouts:
+            if self.costs.graph.owner(entry.layer) == entry.layer:
+                self._compute(entry, "update")
+        if gradient_sync == "butterfly_mixing":
+            self._mix_weights()
+        yield "update"
+
+    def _forward(self) -> None:
         """Walk the layers in order, then gather the outputs."""
         for entry in self.stage.layouts:
-            self._bring(self.costs.graph.layers[entry.layer].inputs, self._wanted_as[entry.layer], entry.layer)
-            self.compute(entry, "forward")
+            self._reshard(self.costs.graph.layers[entry.layer].inputs, self._wanted_as[entry.layer], entry.layer)
+            self._compute(entry, "forward")
             if entry.layout == "row":
                 self._all_reduce(entry.axis, self._held_as[entry.layer], self._bytes(entry.layer))
             if entry.layer in self.costs.joining:
@@ -111,28 +130,28 @@ class Clocks:
         for index in self.costs.graph.outputs:
             if index in self._held_as:
                 tensor_layout = self._held_as[index]
-                self._bring((index,), TensorLayout((), "", tensor_layout.samples, tensor_layout.batch_axis), -1)
+                self._reshard((index,), TensorLayout((), "", tensor_layout.samples, tensor_layout.batch_axis), -1)
 
-    def backward(self) -> None:
-        """Walk the layers that train, or that one before them does, in reverse."""
+    def _backward(self) -> None:
+        """Walk the layers whose outputs need gradients in reverse."""
         for entry in reversed(self.stage.layouts):
             if not self.costs.trains_before[entry.layer]:
                 continue
-            self.compute(entry, "backward")
+            self._compute(entry, "backward")
             if entry.layer in self.costs.joining:
                 self._join_scores(entry)
                 self._join_statistics(entry, forward=False)
             self._return_gradients(entry)
 
-    def add_gradients_up(self) -> None:
+    def _add_gradients_up(self) -> None:
         """Add the gradients of the weights up over the processors that share the batch."""
         for axis in self._batch_axes():
             along, messages_s = self._groups(axis), self._messages_s(axis)
             held = self._weight_bytes(axis)[along.firsts].tolist()
             self._meet(axis, [ring.all_reduce_s(n) + (along.size - 1) * messages_s for ring, n in zip(along.rings, held)])
 
-    def mix_weights(self) -> None:
-        """Send the weights to a partner and receive its own."""
+    def _mix_weights(self) -> None:
+        """Charge every processor for sending its weights to one partner."""
         for axis in self._batch_axes():
             along = self._groups(axis)
             held = self._weight_bytes(axis)[along.firsts].tolist()
@@ -149,27 +168,27 @@ class Clocks:
     def _return_gradients(self, entry: LayerLayout) -> None:
         sources = [s for s in self.costs.graph.layers[entry.layer].inputs if self.costs.trains_before[s]]
         for source in dict.fromkeys(sources):
-            if (source, entry.layer) in self._returns:
+            if (source, entry.layer) in self._summed_for:
                 self._all_reduce(entry.axis, self._wanted_as[entry.layer], self._bytes(source))
-            if (source, entry.layer) in self._brings:
-                for move in reversed(reshardings(self._held_as[source], self._wanted_as[entry.layer])):
-                    self._make(move.reverse, source)
+            if (source, entry.layer) in self._resharded_for:
+                for resharding in reversed(reshardings(self._held_as[source], self._wanted_as[entry.layer])):
+                    self._reshard_along(resharding.reverse, source)
 
-    def _bring(self, sources: Iterable[int], wanted: TensorLayout, reader: int) -> None:
-        """Resharding the outputs of some layers to where `reader` wants them, unless an earlier reader did."""
+    def _reshard(self, sources: Iterable[int], wanted: TensorLayout, reader: int) -> None:
+        """Reshard the outputs of some layers to the layout that `reader` needs, unless an earlier reader needs the same."""
         for source in sources:
             held = self._held_as.get(source, wanted)
-            if held is wanted or held == wanted or (source, wanted) in self._brought:
+            if held is wanted or held == wanted or (source, wanted) in self._resharded:
                 continue
-            self._brought.add((source, wanted))
-            self._brings.add((source, reader))
-            for move in reshardings(held, wanted):
-                self._make(move, source)
+            self._resharded.add((source, wanted))
+            self._resharded_for.add((source, reader))
+            for resharding in reshardings(held, wanted):
+                self._reshard_along(resharding, source)
 
-    def _make(self, move: Resharding, layer: int) -> None:
-        if move.kind != "slice":
-            held = self._held_bytes(move.axis, move.tensor_layout, self._bytes(layer))
-            self._meet(move.axis, [ring.reshard_s(move, n) for ring, n in held])
+    def _reshard_along(self, resharding: Resharding, layer: int) -> None:
+        if resharding.kind != "slice":
+            held = self._held_bytes(resharding.axis, resharding.tensor_layout, self._bytes(layer))
+            self._meet(resharding.axis, [ring.reshard_s(resharding, n) for ring, n in held])
 
     def _all_reduce(self, axis: str, tensor_layout: TensorLayout, full_bytes: float) -> None:
         self._meet(axis, [ring.all_reduce_s(n) for ring, n in self._held_bytes(axis, tensor_layout, full_bytes)])
@@ -192,7 +211,7 @@ class Clocks:
             self._all_reduce(entry.axis, TensorLayout((), "", held.samples, held.batch_axis), full_bytes)
 
     def _held_bytes(self, axis: str, tensor_layout: TensorLayout, full_bytes: float) -> list[tuple[Ring, float]]:
-        """Return, for each group of processors along an axis, their links and the bytes of a tensor that they hold together."""
+        """Return, for each group of processors along an axis, their links and the bytes of a tensor that the group holds."""
         along = self._groups(axis)
         if len(self.places) < 2:
             return [(ring, full_bytes) for ring in along.rings]
@@ -201,7 +220,7 @@ class Clocks:
         return [(ring, part * full_bytes) for ring, part in zip(along.rings, self._parts[axis, tensor_layout])]
 
     def _part(self, axis: str, tensor_layout: TensorLayout, first: int) -> float:
-        """Return the part of a tensor that the group along an axis with a given first processor holds together."""
+        """Return the part of a tensor that the group along an axis with a given first processor holds."""
         part = 1.0
         for other, (_, parts) in tensor_layout.by_axis.items():
             if other != axis:
@@ -218,12 +237,12 @@ class Clocks:
         return held
 
     def _bytes(self, layer: int) -> float:
-        """Return the bytes of a layer's whole output."""
+        """Return the bytes of a layer's output, all parts together."""
         graph = self.costs.graph
         return self.costs.profile.batch_size * math.prod(graph.layers[layer].output_shape) * graph.item_bytes
 
     def _groups(self, axis: str) -> _DeviceMembership:
-        """Return the processors in groups that differ in their place on one axis only; none where nobody meets on it."""
+        """Return the processors in groups that differ in their place on one axis only; none where the axis has one place."""
         if axis not in self._along:
             size, inner = dict(self.stage.axes).get(axis, 1), 1
             for name, extent in reversed(self.stage.axes):
@@ -233,17 +252,17 @@ class Clocks:
             at = np.arange(len(self.now)).reshape(-1, size, inner)
             groups = np.swapaxes(at, 1, 2).reshape(-1, size).tolist() if size > 1 else []
             rings = [self.costs.ring(tuple(self.stage.devices[at] for at in group)) for group in groups]
-            now, sending = (clocks.reshape(-1, size, inner) for clocks in (self.now, self.sending))
-            self._along[axis] = _DeviceMembership(size, [group[0] for group in groups], rings, now, sending)
+            now, communication_s = (clocks.reshape(-1, size, inner) for clocks in (self.now, self.communication_s))
+            self._along[axis] = _DeviceMembership(size, [group[0] for group in groups], rings, now, communication_s)
         return self._along[axis]
 
     def _meet(self, axis: str, seconds: Sequence[float]) -> None:
-        """Let the processors along an axis meet and each group send for so many seconds."""
+        """Synchronise the clocks of each group along an axis and charge its seconds of communication."""
         along = self._groups(axis)
         if len(seconds) == 1:
-            along.sending[:] += seconds[0]
+            along.communication_s[:] += seconds[0]
             along.now[:] = np.maximum.reduce(self.now) + seconds[0]
         elif seconds:
-            communication_s = np.reshape(seconds, (len(along.now), 1, -1))
-            along.sending[:] += communication_s
-            along.now[:] = np.maximum.reduce(along.now, axis=1, keepdims=True) + communication_s
+            seconds_of_groups = np.reshape(seconds, (len(along.now), 1, -1))
+            along.communication_s[:] += seconds_of_groups
+            along.now[:] = np.maximum.reduce(along.now, axis=1, keepdims=True) + seconds_of_groups

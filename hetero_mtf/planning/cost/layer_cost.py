@@ -14,19 +14,15 @@ from hetero_mtf.planning.cost.layer_tables import LayerTables
 from hetero_mtf.planning.cost.link_cost import Lines, Ring, link_lines, ring
 from hetero_mtf.planning.layout.arrangement import trains_before
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
-from hetero_mtf.planning.memory.step_memory import Memory
+from hetero_mtf.planning.memory.layer_memory import NetworkMemory
 from hetero_mtf.planning.profile.curve import PASSES
 from hetero_mtf.planning.profile.profile import Profile
 
-_KEPT = 20_000  # layers laid out in some way whose seconds are kept
+_KEPT = 20_000  # (layer, layout) entries in the cache of seconds
 
 
 class Costs:
-    """Seconds of layers and stages from a profile, each found once and kept.
-
-    Parameters
-    ----------
-    profile : Profile.
+    """Seconds of layers and stages from a profile, each computed once and kept.
 
     Attributes
     ----------
@@ -34,10 +30,9 @@ class Costs:
     counts : (layers,) units each layer's output is split into, see `layout.channels`.
     trains_before : (layers,) whether each layer's output needs a gradient, see `layout.trains_before`.
     alike : (layers,) index of the first layer that takes the same time, see `profile.alike`; such layers share their tables.
-    memory : Memory of the profile.
-    joining : the layers within which devices may meet: batch norm, and what has scores.
-    message_s : seconds of each tensor that is sent at the same time as others, over the link where that takes longest.
-    kept : what strategies found before and may take up again, by name.
+    joining : the layers whose passes may have collectives of their own: batch norm, and attention scores.
+    message_s : largest seconds of a link for each further tensor that is sent at the same time.
+    kept : results of strategies that others start from, by name.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -48,11 +43,11 @@ class Costs:
         self.trains_before = trains_before(self.graph)
         self.message_s = max((link.message_s for link in (*profile.cluster.links, *profile.links)), default=0.0)
         self.kept: dict[str, object] = {}
-        self.memory = Memory(profile)
+        self.memory = NetworkMemory(profile)
         scores = enumerate(self.memory.score_bytes)
         self.joining = {i for i, held in scores if held or self.graph.layers[i].kind == "BatchNormalization"}
         self._sums: dict[object, np.ndarray] = {}
-        self._ways: dict[object, int] = {}
+        self._layout_numbers: dict[object, int] = {}
         self._numbers = itertools.count()
         self._spent: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         self._resting: dict[tuple[int, ...], np.ndarray] = {}
@@ -60,12 +55,7 @@ class Costs:
         self._lines: Lines | None = None
 
     def summed_tensors(self, layer: int) -> int:
-        """Return the number of gradients that are added up where a layer splits its batch: one a weight that trains and is its own.
-
-        Parameters
-        ----------
-        layer : index of the layer.
-        """
+        """Return the number of gradients that are added up where a layer splits its batch: one a weight that trains and is its own."""
         return sum(v.trainable for v in self.graph.layers[layer].variables) if self.graph.owner(layer) == layer else 0
 
     def spent(self, entry: LayerLayout, devices: np.ndarray, sizes: np.ndarray, samples: np.ndarray, step_pass: str) -> np.ndarray:
@@ -85,10 +75,10 @@ class Costs:
         """
         rows = self.tables.rows(entry.layer, entry.layout, step_pass)
         if entry.layout == "batch":
-            found: np.ndarray = rows[devices, samples]
-            return found
-        found = rows[devices, sizes] if entry.sizes else rows[devices, -1]
-        return found * self.tables.part_of_batch(entry.layer, step_pass)[devices, samples] if entry.samples else found
+            seconds: np.ndarray = rows[devices, samples]
+            return seconds
+        seconds = rows[devices, sizes] if entry.sizes else rows[devices, -1]
+        return seconds * self.tables.part_of_batch(entry.layer, step_pass)[devices, samples] if entry.samples else seconds
 
     def summed_rows(self, members: Sequence[tuple[int, str]]) -> np.ndarray:
         """Return the (devices, units + 1) seconds of a whole step's work in some layers on every device.
@@ -109,13 +99,13 @@ class Costs:
         """
         counted = sorted(collections.Counter(self.alike[layer] for layer in layers).items())
         passes = {layer: PASSES[: 2 if self.trains_before[layer] else 1] for layer, _ in counted}
-        found = [(layer, "batch", step_pass, count) for layer, count in counted for step_pass in passes[layer]]
-        return self._summed(found) if found else np.zeros((len(self.profile.cluster.devices), self.profile.batch_size + 1))
+        parts = [(layer, "batch", step_pass, count) for layer, count in counted for step_pass in passes[layer]]
+        return self._summed(parts) if parts else np.zeros((len(self.profile.cluster.devices), self.profile.batch_size + 1))
 
     def _summed(self, parts: Sequence[tuple[int, str, str, int]]) -> np.ndarray:
-        """Return the seconds of (layer, layout, pass, how many such layers) together, to more digits than are kept in the end.
+        """Return the seconds of (layer, layout, pass, how many such layers) together, added in extended precision.
 
-        So equal sums are found equal whatever their order.
+        So sums of equal terms are equal in whatever order the terms stand.
         """
         key = tuple(parts)
         if key not in self._sums:
@@ -125,23 +115,22 @@ class Costs:
         return self._sums[key]
 
     def spent_on(self, entry: LayerLayout, stage: Stage, step_pass: str, beside: bool = False) -> np.ndarray:
-        """Return the (processors,) seconds of a layer's pass on a stage, as `spent`, found once for alike layers laid out alike.
+        """Return the (processors,) seconds of a layer's pass on a stage, as `spent`, computed once for alike layers of equal layout.
 
         Parameters
         ----------
         entry : the layer's layout.
-        stage : Stage.
         step_pass : "forward", "backward" or "update".
-        beside : whether the other devices of the hosts may be at work meanwhile.
+        beside : whether the other devices of the hosts may compute at the same time.
 
         Returns
         -------
         (processors,) array of float, seconds; not to be written to.
         """
-        return self.passes_on(entry, stage, self.way_of(entry, stage, beside), beside)[step_pass]
+        return self.passes_on(entry, stage, self.layout_number(entry, stage, beside), beside)[step_pass]
 
-    def way_of(self, entry: LayerLayout, stage: Stage, beside: bool = False) -> int:
-        """Return the number of the way in which a layer lies on a stage, equal for all layers that lie so.
+    def layout_number(self, entry: LayerLayout, stage: Stage, beside: bool = False) -> int:
+        """Return the number of a layer's layout on a stage, the same for all layers of equal layout.
 
         Parameters
         ----------
@@ -149,38 +138,40 @@ class Costs:
         """
         if len(self._spent) >= _KEPT:
             self._spent.clear()
-            self._ways.clear()
-        lies = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis, stage.devices, stage.axes, beside
-        if lies not in self._ways:
-            self._ways[lies] = next(self._numbers)
-        return self._ways[lies]
+            self._layout_numbers.clear()
+        key = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis, stage.devices, stage.axes, beside
+        if key not in self._layout_numbers:
+            self._layout_numbers[key] = next(self._numbers)
+        return self._layout_numbers[key]
 
-    def passes_on(self, entry: LayerLayout, stage: Stage, way: int, beside: bool = False) -> dict[str, np.ndarray]:
+    def passes_on(self, entry: LayerLayout, stage: Stage, number: int, beside: bool = False) -> dict[str, np.ndarray]:
         """Return what `spent_on` returns for every pass.
 
         Parameters
         ----------
         entry, stage, beside : as for `spent_on`.
-        way : its number from `way_of`.
+        number : the layout's number from `layout_number`.
         """
-        key = self.alike[entry.layer], way
+        key = self.alike[entry.layer], number
         if key not in self._spent:
             places = _parts_of(stage, entry.sizes, entry.axis), _parts_of(stage, entry.samples, entry.batch_axis)
-            found = {step_pass: self.spent(entry, np.array(stage.devices), *places, step_pass) for step_pass in PASSES}
+            by_pass = {step_pass: self.spent(entry, np.array(stage.devices), *places, step_pass) for step_pass in PASSES}
             if self.tables.some_alone and not beside:
                 alone, devices = self.undisturbed(stage.devices), list(stage.devices)
-                found = {each: found[each] * np.where(alone, self.tables.alone_part(entry.layer, each)[devices], 1.0) for each in PASSES}
-            self._spent[key] = found
+                by_pass = {
+                    each: by_pass[each] * np.where(alone, self.tables.alone_part(entry.layer, each)[devices], 1.0) for each in PASSES
+                }
+            self._spent[key] = by_pass
         return self._spent[key]
 
     def undisturbed(self, devices: Sequence[int]) -> np.ndarray:
-        """Return the (devices,) whether the other devices of each one's host rest where only these work.
+        """Return, for each device, whether all other devices of its host are idle when only these compute.
 
         Processors on one TensorFlow device are one device.
 
         Parameters
         ----------
-        devices : indices of the devices that work.
+        devices : indices of the devices that compute.
         """
         key = tuple(devices)
         if key not in self._resting:
@@ -193,40 +184,40 @@ class Costs:
 
     @functools.cached_property
     def alone_s(self) -> np.ndarray:
-        """The (devices,) seconds of a step of the whole network on each device alone, the other devices of its host at rest.
+        """The (devices,) seconds of a step of the whole network on each device alone, the other devices of its host idle.
 
-        That is the predicted step of each device's plan of one stage, but for the seconds to call it, which all plans have alike.
+        That is the predicted step of each device's plan of one stage, without the launch overhead, which all plans have alike.
         """
         if not self.tables.some_alone:
             return self.beside_s
         rows, part = self.tables.rows, self.tables.alone_part
-        terms = [rows(layer, layout, each)[:, -1] * part(layer, each) * count for layer, layout, each, count in self._whole_step]
+        terms = [rows(layer, layout, each)[:, -1] * part(layer, each) * count for layer, layout, each, count in self._full_step]
         seconds: np.ndarray = np.sum(terms, axis=0)
         return seconds
 
     @functools.cached_property
     def beside_s(self) -> np.ndarray:
-        """The (devices,) seconds of a step of the whole network on each device while the other devices of its host work too."""
-        seconds: np.ndarray = self._summed(self._whole_step)[:, -1]
+        """The (devices,) seconds of a step of the whole network on each device while the other devices of its host compute too."""
+        seconds: np.ndarray = self._summed(self._full_step)[:, -1]
         return seconds
 
     @functools.cached_property
-    def _whole_step(self) -> list[tuple[int, str, str, int]]:
+    def _full_step(self) -> list[tuple[int, str, str, int]]:
         """The (layer, layout, pass, how many such layers) of a step on one device."""
         counted = sorted(collections.Counter(self.alike).items())
         passes = {layer: PASSES if self.trains_before[layer] else ("forward", "update") for layer, _ in counted}
-        found = [(layer, "replicated", step_pass, count) for layer, count in counted for step_pass in passes[layer]]
+        terms = [(layer, "replicated", step_pass, count) for layer, count in counted for step_pass in passes[layer]]
         shared = [self.alike[i] for i, layer in enumerate(self.graph.layers) if layer.shared_with is not None]
-        return [*found, *((layer, "replicated", "update", -count) for layer, count in sorted(collections.Counter(shared).items()))]
+        return [*terms, *((layer, "replicated", "update", -count) for layer, count in sorted(collections.Counter(shared).items()))]
 
     @functools.cached_property
     def by_speed(self) -> list[int]:
-        """The devices in order of `beside_s`, for devices that work together; an earlier one first where two are as fast."""
-        found: list[int] = np.argsort(self.beside_s, kind="stable").tolist()
-        return found
+        """The devices in order of `beside_s`, for devices that compute together; ties in order of index."""
+        devices: list[int] = np.argsort(self.beside_s, kind="stable").tolist()
+        return devices
 
     def processors_per_device(self, devices: Sequence[int]) -> np.ndarray:
-        """Return the (devices,) number of the processors given that share each one's TensorFlow device, itself too: they take turns.
+        """Return the (devices,) number of the given processors on each one's TensorFlow device, which run one after another.
 
         Parameters
         ----------
@@ -234,8 +225,8 @@ class Costs:
         """
         names = [self.profile.cluster.devices[device].tf_device for device in devices]
         _, turn, counts = np.unique(names, return_inverse=True, return_counts=True)
-        found: np.ndarray = counts[turn]
-        return found
+        sharing: np.ndarray = counts[turn]
+        return sharing
 
     def update_s(self, device: int) -> float:
         """Return the seconds of the update of all the network's weights on a device."""
@@ -244,7 +235,7 @@ class Costs:
         return float(self._summed([(layer, "replicated", "update", count) for layer, count in counted])[device, -1])
 
     def ring(self, devices: tuple[int, ...]) -> Ring:
-        """Return the links among devices, looked up once; see `link_cost.ring`.
+        """Return the links among devices, computed once; see `link_cost.ring`.
 
         Parameters
         ----------

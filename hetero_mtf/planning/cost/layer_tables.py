@@ -19,16 +19,12 @@ _DIMENSIONS = {
     "split": ("output", "input", "whole"),
     "replicated": ("whole", "output", "input"),
 }
-ALONE = "alone"  # the dimension of curves measured while the other devices of the host rested
-_ANY = ("output", "input", "whole")  # an update takes time in proportion to the weights, whichever way they are cut
+ALONE = "alone"  # the dimension of curves measured while the other devices of the host were idle
+_ANY = ("output", "input", "whole")  # an update takes time in proportion to the weights, however they are split
 
 
 class LayerTables:
     """Seconds of each layer's passes on every device, tabulated once and kept.
-
-    Parameters
-    ----------
-    profile : Profile.
 
     Attributes
     ----------
@@ -50,7 +46,6 @@ class LayerTables:
 
         Parameters
         ----------
-        layer : index of the layer.
         layout : "column", "row" or "split"; "replicated" has one entry, all units; "batch" has one for 0, 1, ... samples of the
             profile's batch.
         step_pass : "forward", "backward" or "update".
@@ -78,13 +73,12 @@ class LayerTables:
         return self._rows[key]
 
     def alone_part(self, layer: int, step_pass: str) -> np.ndarray:
-        """Return the (devices,) t(the other devices of the host rest) / t(all work) of a layer's pass; 1 where that was not measured.
+        """Return the (devices,) t(other devices of the host idle) / t(all compute) of a layer's pass; 1 where not measured.
 
-        Devices of a host share its caches and memory, so a layer may take less while the others rest, and never takes more.
+        Devices of a host share its caches and memory, so a layer may take less while the others are idle, and never takes more.
 
         Parameters
         ----------
-        layer : index of the layer.
         step_pass : "forward", "backward" or "update".
         """
         key = (self.alike[layer], step_pass)
@@ -98,7 +92,7 @@ class LayerTables:
 
     @functools.cached_property
     def some_alone(self) -> bool:
-        """Whether any layer was measured while the other devices of a host rested."""
+        """Whether any layer was measured while the other devices of a host were idle."""
         return any(curve.dimension == ALONE for curve in self.profile.curves)
 
     def part_of_batch(self, layer: int, step_pass: str) -> np.ndarray:
@@ -106,16 +100,15 @@ class LayerTables:
 
         Parameters
         ----------
-        layer : index of the layer.
         step_pass : "forward", "backward" or "update".
         """
         key = (self.alike[layer], step_pass)
         if key not in self._parts:
             rows, batch = self.rows(layer, "batch", step_pass), self.profile.batch_size
-            even = np.ones(batch + 1) if step_pass == "update" else np.arange(batch + 1) / batch
-            whole_s = rows[:, -1:]
-            measured = (whole_s > 0) & (step_pass != "update")
-            self._parts[key] = np.where(measured, rows / np.where(whole_s > 0, whole_s, 1.0), even)
+            proportional = np.ones(batch + 1) if step_pass == "update" else np.arange(batch + 1) / batch
+            full_batch_s = rows[:, -1:]
+            measured = (full_batch_s > 0) & (step_pass != "update")
+            self._parts[key] = np.where(measured, rows / np.where(full_batch_s > 0, full_batch_s, 1.0), proportional)
         return self._parts[key]
 
     def _tabulate_batch(self, layer: int, device: int, step_pass: str) -> np.ndarray:
@@ -123,8 +116,8 @@ class LayerTables:
         if step_pass == "update":
             return np.full(batch + 1, self.rows(layer, "replicated", step_pass)[device, -1])
         if not self.profile.has_curve(layer, device, "batch", step_pass):
-            whole_s = self.rows(layer, "replicated", step_pass)[device, -1]
-            return np.array([whole_s * samples / batch for samples in range(batch + 1)])
+            full_batch_s = self.rows(layer, "replicated", step_pass)[device, -1]
+            return np.array([full_batch_s * samples / batch for samples in range(batch + 1)])
         return self._interpolated(self.profile.curve(layer, device, "batch", step_pass), range(batch + 1))
 
     def _tabulate(self, layer: int, layout: str, device: int, step_pass: str) -> np.ndarray:
@@ -132,12 +125,12 @@ class LayerTables:
             return self._tabulate_batch(layer, device, step_pass)
         units = split_units(self.graph, layer, layout, self.counts)
         wanted = _DIMENSIONS[layout] + (_ANY if step_pass == "update" else ())
-        found = [d for d in wanted if self.profile.has_curve(layer, device, d, step_pass)]
-        if not found:
+        dimensions = [d for d in wanted if self.profile.has_curve(layer, device, d, step_pass)]
+        if not dimensions:
             self._allow_no_curve(layer, layout, device, step_pass)
             return np.zeros(1 if layout == "replicated" else units + 1)
-        curve = self.profile.curve(layer, device, found[0], step_pass)
-        extent = self._extent(layer, found[0], curve.units[-1])
+        curve = self.profile.curve(layer, device, dimensions[0], step_pass)
+        extent = self._extent(layer, dimensions[0], curve.units[-1])
         asked = [extent] if layout == "replicated" else [u * extent / units for u in range(units + 1)]
         return self._interpolated(curve, asked)
 
@@ -149,7 +142,7 @@ class LayerTables:
         return self._curves[key]
 
     def _extent(self, layer: int, dimension: str, measured: int) -> int:
-        """Return all the units of a layer in a dimension of its curve: behind a Flatten, channels or features as measured."""
+        """Return the total units of a layer in a dimension of its curve: behind a Flatten, channels or features as measured."""
         entry = self.graph.layers[layer]
         if dimension == "whole":
             return measured

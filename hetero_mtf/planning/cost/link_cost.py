@@ -22,14 +22,14 @@ Rules = tuple[CollectiveRule, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Ring:
-    """The devices that meet in a collective, and their links.
+    """The devices of a collective and their links.
 
     Parameters
     ----------
     devices : number of devices p.
     latency_s : largest latency a of the links from each to the next.
     seconds_per_byte : largest time b of a byte on these links.
-    pairs : links of all pairs; None if all are as slow as these.
+    pairs : links of all pairs; None if all are equal to these.
     rules : the plan's rules, empty for the defaults; None for the cheapest method for each size.
     """
 
@@ -40,11 +40,11 @@ class Ring:
     rules: Rules | None = None
 
     def all_gather_s(self, full_bytes: float) -> float:
-        """Return the seconds to make a tensor whole on every device: (p-1)/p * n * b + (p-1) * a.
+        """Return the seconds to gather a tensor on every device: (p-1)/p * n * b + (p-1) * a.
 
         Parameters
         ----------
-        full_bytes : n, bytes of the whole tensor.
+        full_bytes : n, bytes of the full tensor.
         """
         steps = self.devices - 1
         return steps / self.devices * full_bytes * self.seconds_per_byte + steps * self.latency_s
@@ -54,35 +54,34 @@ class Ring:
 
         Parameters
         ----------
-        full_bytes : n, bytes of the whole tensor.
+        full_bytes : n, bytes of the full tensor.
         """
         return self.all_gather_s(full_bytes)
 
-    def reshard_s(self, move: Resharding, full_bytes: float) -> float:
-        """Return the seconds of a move of a tensor; a slice sends nothing.
+    def reshard_s(self, resharding: Resharding, full_bytes: float) -> float:
+        """Return the seconds of one resharding of a tensor; a slice sends nothing.
 
         In an all-gather every processor sends its part to all others and receives theirs; what the busiest one sends or receives
-        counts, so unequal parts take longer than `all_gather_s` says of equal ones. In an all-to-all every processor sends to all
-        others what they want of its part, and waits for theirs.
+        counts, so unequal parts take longer than the equal ones of `all_gather_s`. In an all-to-all every processor sends to every
+        other the part of its own that the other needs, and receives likewise.
 
         Parameters
         ----------
-        move : Resharding.
-        full_bytes : n, bytes of the tensor along the move's axis.
+        full_bytes : n, bytes of the tensor that the devices hold together.
         """
-        if move.kind == "slice":
+        if resharding.kind == "slice":
             return 0.0
-        key = move.kind, move.before, move.after
+        key = resharding.kind, resharding.before, resharding.after
         if key not in self._busiest:
-            self._busiest[key] = self._most(move)
+            self._busiest[key] = self._busiest_part(resharding)
         return self.sent_s(self.devices - 1, self._busiest[key] * full_bytes)
 
-    def _most(self, move: Resharding) -> float:
-        """Return the part of a tensor that the busiest processor sends or receives in a move."""
-        held = np.array(move.before) / sum(move.before)
-        if move.kind == "all_gather":
+    def _busiest_part(self, resharding: Resharding) -> float:
+        """Return the part of a tensor that the busiest processor sends or receives in a resharding."""
+        held = np.array(resharding.before) / sum(resharding.before)
+        if resharding.kind == "all_gather":
             return float(np.maximum((self.devices - 1) * held, 1 - held).max())
-        wanted = np.array(move.after) / sum(move.after)
+        wanted = np.array(resharding.after) / sum(resharding.after)
         return float(np.maximum(held * (1 - wanted), wanted * (1 - held)).max())
 
     def sent_s(self, messages: int, sent_bytes: float) -> float:
@@ -117,12 +116,12 @@ class Ring:
 
     @functools.cached_property
     def _summed(self) -> dict[float, float]:
-        """Bytes -> seconds of an all-reduce, each found once."""
+        """Bytes -> seconds of an all-reduce, each computed once."""
         return {}
 
     @functools.cached_property
     def _busiest(self) -> dict[tuple[str, tuple[int, ...], tuple[int, ...]], float]:
-        """(kind, parts before, parts after) of a move -> the part that the busiest processor sends or receives, each found once."""
+        """(kind, parts before, parts after) of a resharding -> the busiest processor's part, each computed once."""
         return {}
 
     @functools.cached_property
@@ -140,8 +139,8 @@ Lines = tuple[np.ndarray, np.ndarray]
 def link_lines(profile: Profile) -> Lines:
     """Return (devices, devices) latencies and seconds a byte from each device to each; infinite where nothing was measured.
 
-    Processors on one and the same TensorFlow device hand tensors over in place: their link costs nothing. A link measured one way
-    serves both.
+    Processors on one and the same TensorFlow device exchange tensors in place: their link costs nothing. A link measured in one
+    direction stands for both.
 
     Parameters
     ----------
@@ -166,7 +165,7 @@ def ring(profile: Profile, devices: Sequence[int], rules: Rules | None = None, l
     profile : Profile with measured links.
     devices : indices of the devices.
     rules : the plan's rules, empty for the defaults; None for the cheapest method for each size, a ring in equal segments.
-    lines : `link_lines` of the profile, where they are at hand.
+    lines : `link_lines` of the profile, where known.
 
     Raises
     ------
@@ -193,7 +192,7 @@ def collective_rules(profile: Profile, devices: Sequence[int], axes: Sequence[tu
     ----------
     profile : Profile with measured links.
     devices : indices of the stage's devices.
-    axes : (name, size) of its mesh axes, last fastest; empty for one axis. On several axes the groups along each meet.
+    axes : (name, size) of its mesh axes, last fastest; empty for one axis. On several axes each group along an axis has its own collective.
 
     Returns
     -------
@@ -223,13 +222,13 @@ def _nccl_may_serve(records: Sequence[Device]) -> bool:
 
 
 def _groups(devices: Sequence[int], sizes: Sequence[int]) -> list[list[tuple[int, ...]]]:
-    """Return, for each mesh axis, the groups of devices that differ in their place on it alone."""
-    found, inner = [], 1
+    """Return, for each mesh axis, the groups of devices that differ in their place on this axis only."""
+    by_axis, inner = [], 1
     for size in reversed(sizes):
         starts = [at for at in range(len(devices)) if at // inner % size == 0]
-        found.append([tuple(devices[start + step * inner] for step in range(size)) for start in starts])
+        by_axis.append([tuple(devices[start + step * inner] for step in range(size)) for start in starts])
         inner *= size
-    return found[::-1]
+    return by_axis[::-1]
 
 
 def _pairs(profile: Profile, devices: Sequence[int], lines: Lines) -> PairLinks:

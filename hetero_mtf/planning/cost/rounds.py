@@ -1,8 +1,8 @@
 """The rounds of an all-reduce: which processor sends what part of the tensor to which, whatever the method.
 
-`mesh.collectives` builds what these say, and `planning.link_cost` prices it; a test compares the two.
-Every method serves any number of processors p. Where a method needs a power of two q, the p - q odd
-processors hand their tensor to a neighbour first (fold in) and get the result from it last (fold out).
+`mesh.collectives` builds these rounds and `planning.cost.all_reduce` computes their seconds; a test compares the two.
+Every method is defined for any number of processors p. Where a method needs a power of two q, the p - q odd
+processors send their tensor to a neighbour first (fold in) and receive the result from it last (fold out).
 
 | method | rounds | parts of the tensor sent by all processors together |
 |---|---|---|
@@ -93,11 +93,11 @@ def tree(members: Sequence[int]) -> list[list[tuple[int, int]]]:
     >>> tree([4, 5, 6])
     [[(5, 4)], [(6, 4)]]
     """
-    found, step = [], 1
+    levels, step = [], 1
     while step < len(members):
-        found.append([(members[at + step], members[at]) for at in range(0, len(members) - step, 2 * step)])
+        levels.append([(members[at + step], members[at]) for at in range(0, len(members) - step, 2 * step)])
         step *= 2
-    return found
+    return levels
 
 
 def _exchange(count: int) -> list[Round]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import linprog
 
-_TOLERANCE = 1e-6  # of the slowest link's seconds, below which two choices are the same
+_TOLERANCE = 1e-6  # of the slowest link's seconds; smaller differences are ignored
 
 
 def slowest_link_s_per_byte(segments: Sequence[float], seconds_per_byte: Sequence[float]) -> float:
@@ -33,8 +33,12 @@ def slowest_link_s_per_byte(segments: Sequence[float], seconds_per_byte: Sequenc
 def ring_segments(seconds_per_byte: Sequence[float]) -> tuple[float, ...]:
     """Return the fractions that minimise the seconds of the busiest link, as near to equal as that allows.
 
-    Two linear programs: min T with b_k (2 - s_k - s_{k+1}) <= T, sum s = 1, s >= 0; then, T held, the least
-    max |s_k - 1/p|. Where equal fractions are optimal they are returned as they are.
+    Two linear programs, one after the other:
+
+        T* = min_{s, T} T      subject to  b_k (2 - s_k - s_{k+1}) <= T  for all k,  sum_k s_k = 1,  s >= 0
+        min_{s, d} d           subject to  the same with T = T*,  -d <= s_k - 1/p <= d  for all k
+
+    Where equal fractions are optimal they are returned.
 
     Parameters
     ----------
@@ -46,7 +50,7 @@ def ring_segments(seconds_per_byte: Sequence[float]) -> tuple[float, ...]:
 
     Notes
     -----
-    Exact to the solver's tolerance. It weighs the bytes only: the rounds, and so the latencies, are the same for any fractions.
+    Exact to the solver's tolerance. Only bytes count: the rounds, and so the latencies, are the same for any fractions.
 
     Examples
     --------
@@ -56,18 +60,18 @@ def ring_segments(seconds_per_byte: Sequence[float]) -> tuple[float, ...]:
     (5.3333, 4.0)
     """
     count = len(seconds_per_byte)
-    even = (1.0 / count,) * count
+    equal = (1.0 / count,) * count
     largest = max(seconds_per_byte)
     if count < 3 or largest <= 0:
-        return even
+        return equal
     scaled = np.asarray(seconds_per_byte, dtype=float) / largest
     limit = _least_busiest(scaled)
-    if limit is None or slowest_link_s_per_byte(even, scaled.tolist()) <= limit + _TOLERANCE:
-        return even
-    found = _nearest_to_even(scaled, limit + _TOLERANCE / 10)
-    if found is None or slowest_link_s_per_byte(found, scaled.tolist()) >= slowest_link_s_per_byte(even, scaled.tolist()):
-        return even
-    return found
+    if limit is None or slowest_link_s_per_byte(equal, scaled.tolist()) <= limit + _TOLERANCE:
+        return equal
+    segments = _nearest_to_equal(scaled, limit + _TOLERANCE / 10)
+    if segments is None or slowest_link_s_per_byte(segments, scaled.tolist()) >= slowest_link_s_per_byte(equal, scaled.tolist()):
+        return equal
+    return segments
 
 
 def _loads(scaled: np.ndarray) -> np.ndarray:
@@ -79,21 +83,21 @@ def _loads(scaled: np.ndarray) -> np.ndarray:
 def _least_busiest(scaled: np.ndarray) -> float | None:
     count = len(scaled)
     rows = np.hstack([_loads(scaled), -np.ones((count, 1))])
-    whole = np.append(np.ones(count), 0.0)[None]
+    total_row = np.append(np.ones(count), 0.0)[None]
     bounds = [(0, 1)] * count + [(0, None)]
-    solved = linprog(np.append(np.zeros(count), 1.0), A_ub=rows, b_ub=-2 * scaled, A_eq=whole, b_eq=[1.0], bounds=bounds)
+    solved = linprog(np.append(np.zeros(count), 1.0), A_ub=rows, b_ub=-2 * scaled, A_eq=total_row, b_eq=[1.0], bounds=bounds)
     return float(solved.fun) if solved.status == 0 else None
 
 
-def _nearest_to_even(scaled: np.ndarray, limit: float) -> tuple[float, ...] | None:
+def _nearest_to_equal(scaled: np.ndarray, limit: float) -> tuple[float, ...] | None:
     count = len(scaled)
     same, ones = np.eye(count), np.ones((count, 1))
     busy = np.hstack([_loads(scaled), np.zeros((count, 1))])
     rows = np.vstack([busy, np.hstack([same, -ones]), np.hstack([-same, -ones])])
     limits = np.concatenate([limit - 2 * scaled, np.full(count, 1 / count), np.full(count, -1 / count)])
-    whole = np.append(np.ones(count), 0.0)[None]
+    total_row = np.append(np.ones(count), 0.0)[None]
     bounds = [(0, 1)] * count + [(0, None)]
-    solved = linprog(np.append(np.zeros(count), 1.0), A_ub=rows, b_ub=limits, A_eq=whole, b_eq=[1.0], bounds=bounds)
+    solved = linprog(np.append(np.zeros(count), 1.0), A_ub=rows, b_ub=limits, A_eq=total_row, b_eq=[1.0], bounds=bounds)
     if solved.status != 0:
         return None
     parts = np.clip(solved.x[:-1], 0.0, 1.0)

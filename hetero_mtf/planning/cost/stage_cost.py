@@ -1,10 +1,8 @@
-"""What a stage of several costs: seconds of a microbatch, and of the end of a step."""
+"""Seconds of a stage of a pipeline: of a microbatch, and of the end of a step."""
 
 from __future__ import annotations
 
 import dataclasses
-
-import numpy as np
 
 from hetero_mtf.planning.cost.clocks import Clocks
 from hetero_mtf.planning.cost.layer_cost import Costs
@@ -13,13 +11,13 @@ from hetero_mtf.planning.layout.records import Stage
 
 @dataclasses.dataclass(frozen=True)
 class Spent:
-    """What the processors of a stage do in a part of a step.
+    """Seconds of the processors of a stage in a part of a step.
 
     Parameters
     ----------
-    seconds : until the slowest of them is done.
-    compute_s : (processors,) seconds that each computes.
-    communication_s : (processors,) seconds that each spends in the stage's own collectives.
+    seconds : until the slowest of them ends.
+    compute_s : (processors,) seconds of compute.
+    communication_s : (processors,) seconds in the stage's own collectives.
     """
 
     seconds: float
@@ -29,7 +27,7 @@ class Spent:
 
 @dataclasses.dataclass(frozen=True)
 class StageCost:
-    """What one stage of a pipeline costs.
+    """Seconds of one stage of a pipeline.
 
     Parameters
     ----------
@@ -48,33 +46,26 @@ class StageCost:
 
 
 def stage_cost(costs: Costs, stage: Stage, beside: bool = True) -> StageCost:
-    """Return what a stage of a pipeline costs, by the rules of `predict`.
+    """Return the seconds of a stage of a pipeline, by the rules of `predict`.
 
     Parameters
     ----------
     costs : Costs of a profile at the batch size of a microbatch.
     stage : Stage; the samples of its layouts sum to a microbatch.
-    beside : whether the other devices of the hosts are at work meanwhile.
+    beside : whether the other devices of the hosts compute at the same time.
 
     Notes
     -----
-    Transfers between stages are not in it. O(layers * processors).
+    Transfers between stages are not included. O(layers * processors).
     """
     clocks = Clocks(costs, stage, beside=beside)
-    clocks.forward()
-    forward = _spent(clocks)
-    clocks.backward()
-    backward = _spent(clocks)
-    clocks.add_gradients_up()
-    for entry in stage.layouts:
-        if costs.graph.owner(entry.layer) == entry.layer:
-            clocks.compute(entry, "update")
-    return StageCost(forward, backward, _spent(clocks))
+    forward, backward, finish = (_spent(clocks) for step_pass in clocks.passes() if step_pass != "gradients")
+    return StageCost(forward, backward, finish)
 
 
 def _spent(clocks: Clocks) -> Spent:
-    """Return what the clocks' processors did, and set all clocks to the start."""
-    found = Spent(float(clocks.now.max()), tuple(clocks.busy.tolist()), tuple(clocks.sending.tolist()))
-    for each in (clocks.now, clocks.busy, clocks.sending):
-        each[:] = np.zeros(len(each))
-    return found
+    """Return the seconds on the clocks and reset them to 0."""
+    spent = Spent(float(clocks.now.max()), tuple(clocks.compute_s.tolist()), tuple(clocks.communication_s.tolist()))
+    for each in (clocks.now, clocks.compute_s, clocks.communication_s):
+        each[:] = 0.0
+    return spent

@@ -1,4 +1,4 @@
-"""Which layout each layer takes when the filters are split: columns, then rows, along every chain."""
+"""The layout of each layer when the filters are split: columns, then rows, along every chain."""
 
 from __future__ import annotations
 
@@ -46,11 +46,7 @@ def channels(graph: LayerGraph) -> tuple[int, ...]:
     """Return, for each layer, how many units its output is split into where it is split.
 
     These are the channels of its output, except from a Flatten to the next layer that mixes channels: there they are the
-    channels of the Flatten's input, whose sizes are handed on.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
+    channels of the Flatten's input, whose sizes its output keeps.
     """
     counts: list[int] = []
     for layer in graph.layers:
@@ -60,16 +56,11 @@ def channels(graph: LayerGraph) -> tuple[int, ...]:
 
 
 def trains_before(graph: LayerGraph) -> tuple[bool, ...]:
-    """Return, for each layer, whether it or one before it has weights that train, so that its output needs a gradient.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    """
-    found: list[bool] = []
+    """Return, for each layer, whether it or one before it has weights that train, so that its output needs a gradient."""
+    trains: list[bool] = []
     for layer in graph.layers:
-        found.append(any(v.trainable for v in layer.variables) or any(found[i] for i in layer.inputs))
-    return tuple(found)
+        trains.append(any(v.trainable for v in layer.variables) or any(trains[i] for i in layer.inputs))
+    return tuple(trains)
 
 
 def split_units(graph: LayerGraph, index: int, layout: str, counts: Sequence[int]) -> int:
@@ -85,10 +76,6 @@ def trunk(graph: LayerGraph) -> frozenset[int]:
 
     The dense part is every Dense that no convolution follows, and every layer that reads one of its layers. A Flatten or Dropout
     in front of its first Dense belongs to the trunk.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
     """
     leads: set[int] = set()  # layers that a convolution follows, directly or not
     for index in reversed(range(len(graph.layers))):
@@ -113,12 +100,7 @@ def takes_statistics(layer: Layer) -> bool:
 
 
 def shared(graph: LayerGraph) -> frozenset[int]:
-    """Return the calls of layers that are called more than once and have variables.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    """
+    """Return the calls of layers that are called more than once and have variables."""
     owners = {layer.shared_with for layer in graph.layers if layer.shared_with is not None}
     return frozenset(i for i, layer in enumerate(graph.layers) if layer.variables and graph.owner(i) in owners)
 
@@ -126,26 +108,26 @@ def shared(graph: LayerGraph) -> frozenset[int]:
 def arrange(
     graph: LayerGraph,
     pairing: str = "pairs",
-    whole: frozenset[int] = frozenset(),
+    unsplit: frozenset[int] = frozenset(),
     border: str | None = None,
     batched: frozenset[int] = frozenset(),
 ) -> Arrangement:
     """Return the layout of every layer and the segments that share sizes.
 
     The layers are walked in order. A layer that mixes channels (Conv2D, Dense) and reads a split input becomes the row that
-    ends the segment, so that one all-reduce serves the pair; reading a whole input it becomes a column and starts a segment.
-    A layer that does not mix follows the split of its inputs where all of them are split alike, and is replicated otherwise:
-    the builder gathers what arrives split. Columns that meet in one Add become one segment, so they get the same sizes.
+    ends the segment, so that one all-reduce is enough for the pair. If its input is not split, it becomes a column and starts a
+    segment.
+    A layer that does not mix channels is split as its inputs where all of them are split alike, and is replicated otherwise:
+    the builder gathers split inputs. Columns that meet in one Add become one segment, so they get the same sizes.
 
     Parameters
     ----------
-    graph : LayerGraph.
     pairing : "pairs" as above; "gather" makes every mixing layer a column, gathered before the next mixing layer.
-    whole : indices of mixing layers to keep replicated.
+    unsplit : indices of mixing layers to keep replicated.
     border : None splits filters everywhere; "all_gather" and "all_to_all" split the batch in the `trunk` and channels behind it.
-        At an "all_gather" the first dense layer is a column that reads the whole batch; at an "all_to_all" it is a row, each
+        At an "all_gather" the first dense layer is a column that reads the full batch; at an "all_to_all" it is a row, each
         processor taking its input channels of all samples. A softmax cannot be a column, so it is a row at either.
-    batched : indices of mixing layers behind the border to split by the batch all the same.
+    batched : indices of mixing layers behind the border whose batch is split too.
 
     Raises
     ------
@@ -156,19 +138,19 @@ def arrange(
     Notes
     -----
     A column that is gathered at once (the last layer, a projection beside a residual chain) stays a column: its all-gather
-    and all-reduce send as much as a row over a sliced input would, up to which of its two sides is larger. Where sending costs
-    more than the split saves, the planner names it in `whole`. A slice of a flattened tensor is not contiguous, so a Flatten keeps
-    the split only where all that reads it ends in rows; else what arrives is gathered before the Flatten, at the same cost.
-    A layer with variables that is called more than once is replicated, as all its calls must hold the variables alike.
+    and all-reduce send as much as a row over a sliced input would, up to which of its two sides is larger. Where communication costs
+    more than the split saves, the planner puts it into `unsplit`. A slice of a flattened tensor is not contiguous, so a Flatten keeps
+    the split only where all its readers end in rows; else its input is gathered before the Flatten, at the same cost.
+    A layer with variables that is called more than once is replicated, as all its calls must hold the variables in the same layout.
     O(layers * segments).
     """
     if pairing not in PAIRINGS:
         raise PlanError(f"pairing {pairing!r} is unknown; use one of {', '.join(PAIRINGS)}")
-    walk = _Walk(graph, channels(graph), pairing, whole | shared(graph), _checked_trunk(graph, border) | batched, border)
+    walk = _Walk(graph, channels(graph), pairing, unsplit | shared(graph), _checked_trunk(graph, border) | batched, border)
     for index in range(len(graph.layers)):
         walk.visit(index)
     segments = tuple(Segment(units, tuple(members)) for units, members in walk.segments if members)
-    if border is not None and not (segments or whole or batched):
+    if border is not None and not (segments or unsplit or batched):
         raise NothingToSplitError("no dense layer behind the convolutions can be split by channels; use Plan.batch or strategy batch")
     return Arrangement(tuple(walk.layouts), segments)
 
@@ -178,11 +160,11 @@ def _checked_trunk(graph: LayerGraph, border: str | None) -> frozenset[int]:
         return frozenset()
     if border not in BORDERS:
         raise PlanError(f"border {border!r} is unknown; use one of {', '.join(BORDERS)}")
-    found = trunk(graph)
-    if len(found) == len(graph.layers):
+    members = trunk(graph)
+    if len(members) == len(graph.layers):
         lack = "the network has no dense layer behind its convolutions, so a hybrid has nothing to split there"
         raise NothingToSplitError(f"{lack}; use Plan.batch or strategy batch")
-    return found
+    return members
 
 
 def lay_out(
@@ -192,9 +174,8 @@ def lay_out(
 
     Parameters
     ----------
-    graph : LayerGraph.
     arrangement : from `arrange`.
-    sizes : (segments, devices) whole units of each device, one row a segment of the arrangement.
+    sizes : (segments, devices) integer units of each device, one row a segment of the arrangement.
     samples : (devices,) samples of each device, for the layers whose layout is "batch".
     """
     of_layer = {layer: tuple(row) for segment, row in zip(arrangement.segments, sizes) for layer in segment.layers}
@@ -206,15 +187,15 @@ def lay_out(
 
 @dataclasses.dataclass
 class _Walk:
-    """The state of one pass over the layers; `arriving` holds the segment a layer's output is split by, if any."""
+    """The state of one pass over the layers; `arriving` is the segment that a layer's output is split by, or None."""
 
     graph: LayerGraph
     counts: tuple[int, ...]
     pairing: str
-    whole: frozenset[int]
+    unsplit: frozenset[int]
     trunk: frozenset[int]
     border: str | None
-    cut: dict[int, int] = dataclasses.field(default_factory=dict)
+    border_segments: dict[int, int] = dataclasses.field(default_factory=dict)
     layouts: list[str] = dataclasses.field(default_factory=list)
     arriving: list[int | None] = dataclasses.field(default_factory=list)
     segments: list[tuple[int, list[int]]] = dataclasses.field(default_factory=list)
@@ -224,7 +205,7 @@ class _Walk:
         kind = kind_of(layer)
         if index in self.trunk or (not kind.mixes and self._reads_batch(layer)):
             self._place(index, "batch" if splits_batch(layer) else "replicated", None)
-        elif not layer.inputs or index in self.whole:
+        elif not layer.inputs or index in self.unsplit:
             self._place(index, "replicated", None)
         elif kind.mixes:
             self._mix(index, layer, kind.layouts(layer))
@@ -241,8 +222,8 @@ class _Walk:
         source = self.arriving[layer.inputs[0]]
         if self.pairing == "pairs" and source is not None and "row" in legal:
             self._place(index, "row", source)
-        elif self._cuts(layer, legal):
-            self._place(index, "row", self._cut_at_border(layer.inputs[0]))
+        elif self._splits_at_border(layer, legal):
+            self._place(index, "row", self._border_segment(layer.inputs[0]))
         elif "column" in legal:
             self.segments.append((layer.units, []))
             self._place(index, "column", len(self.segments) - 1)
@@ -252,22 +233,22 @@ class _Walk:
     def _reads_batch(self, layer: Layer) -> bool:
         return bool(layer.inputs) and all(self.layouts[i] == "batch" for i in layer.inputs)
 
-    def _cuts(self, layer: Layer, legal: frozenset[str]) -> bool:
-        """Tell whether a layer takes its input channels from the trunk split."""
+    def _splits_at_border(self, layer: Layer, legal: frozenset[str]) -> bool:
+        """Return whether a layer splits the input channels that it reads from the trunk."""
         return self._reads_batch(layer) and "row" in legal and (self.border == "all_to_all" or "column" not in legal)
 
-    def _cut_at_border(self, source: int) -> int:
+    def _border_segment(self, source: int) -> int:
         """Return the segment by which layers behind the border split the output of `source`."""
-        if source not in self.cut:
+        if source not in self.border_segments:
             self.segments.append((self.counts[source], []))
-            self.cut[source] = len(self.segments) - 1
-        return self.cut[source]
+            self.border_segments[source] = len(self.segments) - 1
+        return self.border_segments[source]
 
     def _follow(self, index: int, layer: Layer, legal: frozenset[str]) -> None:
         sources = [self.arriving[i] for i in layer.inputs]
         alike = len({self.counts[i] for i in layer.inputs}) == 1
         flattened = self.counts[index] != layer.units
-        if None in sources or "split" not in legal or not alike or (flattened and not self._ends_in_rows(index)):
+        if None in sources or "split" not in legal or not alike or (flattened and not self._read_by_rows_only(index)):
             self._place(index, "replicated", None)
             return
         segment = sources[0]
@@ -276,18 +257,18 @@ class _Walk:
             self._join(segment, other)
         self._place(index, "split", segment)
 
-    def _ends_in_rows(self, index: int) -> bool:
-        """Tell whether everything that reads a flattened layer is a row, at once or behind layers that keep the split."""
-        layer, consumers = self.graph.layers[index], self.graph.consumers(index)
+    def _read_by_rows_only(self, index: int) -> bool:
+        """Return whether all readers of a flattened layer are rows, directly or behind layers that keep the split."""
+        layer, readers = self.graph.layers[index], self.graph.readers[index]
         plain = not layer.variables and len(layer.inputs) == 1 and index not in self.graph.outputs and not kind_of(layer).needs_flat
-        return plain and bool(consumers) and all(self._takes_flattened(i) for i in consumers)
+        return plain and bool(readers) and all(self._takes_flattened(i) for i in readers)
 
     def _takes_flattened(self, index: int) -> bool:
         layer = self.graph.layers[index]
         kind = kind_of(layer)
         if kind.mixes:
-            return self.pairing == "pairs" and index not in self.whole and "row" in kind.layouts(layer)
-        return "split" in kind.layouts(layer) and self._ends_in_rows(index)
+            return self.pairing == "pairs" and index not in self.unsplit and "row" in kind.layouts(layer)
+        return "split" in kind.layouts(layer) and self._read_by_rows_only(index)
 
     def _join(self, segment: int, other: int | None) -> None:
         """Give the layers of segment `other` the sizes of `segment`."""

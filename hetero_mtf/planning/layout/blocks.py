@@ -1,6 +1,7 @@
-"""Blocks: the chain of pieces of a network that no stage of a pipeline may cut.
+"""Blocks: the chain of runs of layers that no stage of a pipeline may split.
 
-A cut lies between two neighbours in the order of the layers. A tensor crosses it if it is made in front of it and read behind it.
+A boundary lies between two neighbours in the order of the layers. A tensor crosses it if a layer in front computes it and one behind
+reads it.
 """
 
 from __future__ import annotations
@@ -16,69 +17,39 @@ from hetero_mtf.planning.layout.arrangement import shared
 def blocks(graph: LayerGraph) -> tuple[tuple[int, ...], ...]:
     """Return the layers of each block, in order.
 
-    A block ends where exactly one tensor crosses, one that the block itself has made, and no layer with variables is called on both
+    A block ends where exactly one tensor crosses, one that the block itself computes, and no layer with variables is called on both
     sides. The inputs of the network belong to the first block, together with the first layer behind them.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
 
     Notes
     -----
-    A residual block is one block, as its shortcut crosses every cut inside it. An output of the network on the way does not cross:
-    its loss is taken where it is made. O(layers + reads).
+    A residual block is one block, as its shortcut crosses every boundary inside it. An output of the network in between does not
+    cross: its loss is computed in the same stage. O(layers + reads).
     """
     return tuple(tuple(range(start, end)) for start, end, _ in _runs(graph))
 
 
 def crossing(graph: LayerGraph) -> tuple[int, ...]:
-    """Return, for each block but the last, the layer whose output crosses behind it.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    """
+    """Return, for each block but the last, the layer whose output crosses behind it."""
     return tuple(layer for _, _, layer in _runs(graph) if layer >= 0)
 
 
 def crossing_bytes(graph: LayerGraph) -> tuple[int, ...]:
-    """Return, for each block but the last, the bytes of one sample that cross behind it, one way.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    """
+    """Return, for each block but the last, the bytes of one sample that cross behind it, one way."""
     return tuple(output_bytes(graph, layer) for layer in crossing(graph))
 
 
 def output_bytes(graph: LayerGraph, layer: int) -> int:
-    """Return the bytes of one sample of a layer's output.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    layer : index of the layer.
-    """
+    """Return the bytes of one sample of a layer's output."""
     return math.prod(graph.layers[layer].output_shape) * graph.item_bytes
 
 
 def leading_inputs(graph: LayerGraph) -> int:
-    """Return how many input layers stand in front of the first layer that reads something.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    """
+    """Return how many input layers stand in front of the first layer that reads something."""
     return next((index for index, layer in enumerate(graph.layers) if layer.inputs), len(graph.layers))
 
 
 def shared_spans(graph: LayerGraph) -> tuple[tuple[int, int], ...]:
-    """Return the first and the last call of each layer that has variables and is called more than once.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    """
+    """Return the first and the last call of each layer that has variables and is called more than once."""
     spans: dict[int, tuple[int, int]] = {}
     for index in sorted(shared(graph)):
         owner = graph.owner(index)
@@ -89,26 +60,27 @@ def shared_spans(graph: LayerGraph) -> tuple[tuple[int, int], ...]:
 def _runs(graph: LayerGraph) -> Iterator[tuple[int, int, int]]:
     """Yield the first layer of each block, the first behind it, and the layer whose output crosses there; -1 behind the last."""
     count, start, inputs = len(graph.layers), 0, leading_inputs(graph)
-    for end, crossed, made, held in zip(range(1, count), *_sums(graph, shared_spans(graph))):
-        if end > inputs and crossed == 1 and made >= start and not held:
-            yield start, end, made
+    for end, crossed, source, held in zip(range(1, count), *_sums(graph, shared_spans(graph))):
+        if end > inputs and crossed == 1 and source >= start and not held:
+            yield start, end, source
             start = end
     yield start, count, -1
 
 
 def _sums(graph: LayerGraph, spans: Sequence[tuple[int, int]]) -> Iterator[Iterator[int]]:
-    """Yield three sums for the cut in front of each layer but the first.
+    """Yield three sums for the boundary in front of each layer but the first.
 
-    They are the number of tensors that cross, the sum of the layers that make them, and the number of layers called on both sides.
+    They are the number of tensors that cross, the sum of the indices of the layers that compute them, and the number of layers called
+    on both sides.
     """
     last = list(range(len(graph.layers)))
     for index, layer in enumerate(graph.layers):
         for source in layer.inputs:
             last[source] = index
-    tensors = list(enumerate(last))  # (made, read last): crosses the cuts in front of made + 1, ..., read last
-    for weights, ends in (((1,) * len(tensors), tensors), (range(len(tensors)), tensors), ((1,) * len(spans), spans)):
+    tensors = list(enumerate(last))  # (source, last reader): crosses the boundaries in front of source + 1, ..., last reader
+    for weights, intervals in (((1,) * len(tensors), tensors), (range(len(tensors)), tensors), ((1,) * len(spans), spans)):
         steps = [0] * (len(last) + 1)
-        for weight, (first, final) in zip(weights, ends):
+        for weight, (first, final) in zip(weights, intervals):
             steps[first + 1] += weight
             steps[final + 1] -= weight
         yield itertools.islice(itertools.accumulate(steps), 1, len(last))

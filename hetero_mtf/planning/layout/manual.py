@@ -1,7 +1,8 @@
-"""Stages from shares that a person typed: no profile, no cost."""
+"""Stages from manual shares, without a profile."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.layout.arrangement import Arrangement, arrange, lay_out, splits_batch
 from hetero_mtf.planning.layout.records import AXIS, BATCH_AXIS, FILTER_AXIS, LayerLayout, Stage
+from hetero_mtf.planning.layout.stage_from_layouts import split_by_samples, trimmed_grid, trimmed_stage, unsplit_stage
 from hetero_mtf.planning.solvers.apportionment import check_shares, proportional
 
 Grid = Sequence[Sequence[int]]
@@ -92,15 +94,13 @@ def numbers(shares: Sequence[float]) -> list[float]:
 
 
 def single_stage(graph: LayerGraph, device: int) -> Stage:
-    """Return the stage that computes every layer whole on one device.
+    """Return the stage that computes every layer on one device.
 
     Parameters
     ----------
-    graph : LayerGraph.
     device : index of the device in the cluster.
     """
-    layouts = tuple(LayerLayout(index, layer.name, "replicated") for index, layer in enumerate(graph.layers))
-    return Stage(tuple(range(len(graph.layers))), (device,), ((AXIS, 1),), layouts)
+    return unsplit_stage(graph, range(len(graph.layers)), device)
 
 
 def filter_stage(graph: LayerGraph, shares: Sequence[float], pairing: str) -> Stage:
@@ -108,7 +108,6 @@ def filter_stage(graph: LayerGraph, shares: Sequence[float], pairing: str) -> St
 
     Parameters
     ----------
-    graph : LayerGraph.
     shares : (devices,) relative shares, zero to leave a device out.
     pairing : as for `layout.arrange`.
     """
@@ -130,9 +129,8 @@ def sized_stage(
 
     Parameters
     ----------
-    graph : LayerGraph.
     arrangement : its layouts and segments.
-    sizes : (segments, devices) whole units.
+    sizes : (segments, devices) integer units.
     devices : (devices,) index in the cluster of each column of `sizes`.
     fallback : index in the cluster of the device that computes alone if nothing is split.
     samples : (devices,) samples of each device in the layers whose layout is "batch"; empty if there are none.
@@ -141,13 +139,7 @@ def sized_stage(
     -----
     Where one device remains, every layer is replicated on it: a mesh of one splits nothing.
     """
-    rows = [*sizes, samples] if samples else list(sizes)
-    used = [at for at in range(len(devices)) if any(row[at] for row in rows)]
-    if len(used) < 2:
-        return single_stage(graph, devices[used[0]] if used else fallback)
-    remaining = [tuple(row[at] for at in used) for row in rows]
-    layouts = lay_out(graph, arrangement, remaining[: len(sizes)], remaining[-1] if samples else ())
-    return Stage(tuple(range(len(graph.layers))), tuple(devices[at] for at in used), ((AXIS, len(used)),), layouts)
+    return trimmed_stage(lay_out(graph, arrangement, sizes, samples), devices, fallback)
 
 
 def batch_stage(graph: LayerGraph, samples: Sequence[int], devices: Sequence[int]) -> Stage:
@@ -155,12 +147,10 @@ def batch_stage(graph: LayerGraph, samples: Sequence[int], devices: Sequence[int
 
     Parameters
     ----------
-    graph : LayerGraph.
     samples : (devices,) samples of each device; one with none is left out.
     devices : (devices,) their indices in the cluster.
     """
-    arrangement = Arrangement(tuple("batch" if splits_batch(layer) else "replicated" for layer in graph.layers), ())
-    return sized_stage(graph, arrangement, (), devices, devices[0], samples)
+    return trimmed_stage(split_by_samples(graph, range(len(graph.layers)), samples), devices)
 
 
 def hybrid_stage(graph: LayerGraph, shares: Sequence[float], batch_size: int, border: str) -> Stage:
@@ -168,7 +158,6 @@ def hybrid_stage(graph: LayerGraph, shares: Sequence[float], batch_size: int, bo
 
     Parameters
     ----------
-    graph : LayerGraph.
     shares : (devices,) relative shares, zero to leave a device out.
     batch_size : samples a step.
     border : as for `layout.arrange`.
@@ -184,10 +173,9 @@ def grid_stage(graph: LayerGraph, samples: Sequence[int], arrangement: Arrangeme
 
     Parameters
     ----------
-    graph : LayerGraph.
     samples : (rows,) samples of each row of the mesh; a row with none is left out.
     arrangement : layouts and segments of the filter split.
-    sizes : (segments, columns) whole units; a column that gets nothing anywhere is left out.
+    sizes : (segments, columns) integer units; a column that gets nothing anywhere is left out.
     devices : (rows, columns) indices in the cluster.
 
     Notes
@@ -195,18 +183,16 @@ def grid_stage(graph: LayerGraph, samples: Sequence[int], arrangement: Arrangeme
     A layer that the filter split replicates is computed by every column for its row's samples. Where one row or one column
     remains, the stage splits by filters or by samples alone.
     """
-    rows = [at for at, count in enumerate(samples) if count]
-    columns = [at for at in range(len(devices[0])) if any(row[at] for row in sizes)] or [0]
+    of_layer = {layer: tuple(row) for segment, row in zip(arrangement.segments, sizes) for layer in segment.layers}
+    layouts = [_on_grid(graph, index, layout, of_layer.get(index, ()), tuple(samples)) for index, layout in enumerate(arrangement.layouts)]
+    stage = trimmed_grid(layouts, list(itertools.chain(*devices)), len(devices))
+    if stage is not None:
+        return stage
+    column = next((at for at in range(len(devices[0])) if any(row[at] for row in sizes)), 0)
+    rows = [row for row, count in zip(devices, samples) if count]
     if len(rows) < 2:
-        return sized_stage(graph, arrangement, sizes, devices[rows[0]], devices[rows[0]][columns[0]])
-    if len(columns) < 2:
-        return batch_stage(graph, samples, [row[columns[0]] for row in devices])
-    kept = [tuple(row[at] for at in columns) for row in sizes]
-    of_layer = {layer: row for segment, row in zip(arrangement.segments, kept) for layer in segment.layers}
-    shared = tuple(samples[at] for at in rows)
-    layouts = tuple(_on_grid(graph, index, layout, of_layer.get(index, ()), shared) for index, layout in enumerate(arrangement.layouts))
-    axes = ((BATCH_AXIS, len(rows)), (FILTER_AXIS, len(columns)))
-    return Stage(tuple(range(len(graph.layers))), tuple(devices[row][column] for row in rows for column in columns), axes, layouts)
+        return sized_stage(graph, arrangement, sizes, rows[0], rows[0][column])
+    return batch_stage(graph, samples, [row[column] for row in devices])
 
 
 def _on_grid(graph: LayerGraph, index: int, layout: str, sizes: tuple[int, ...], samples: tuple[int, ...]) -> LayerLayout:

@@ -1,4 +1,4 @@
-"""The parts of a plan: layouts, stages, predictions and the alternatives that lost."""
+"""The parts of a plan: layouts, stages, predictions, proofs and the alternatives considered."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ PROOFS = ("optimal", "time limit", "heuristic")
 COLLECTIVES = {"all_reduce": ("ring", "butterfly", "halving_doubling", "two_level", "exchange", "nccl")}
 LEADERS = ("ring", "butterfly", "halving_doubling", "exchange")  # methods among the leaders of hosts
 AXIS = "devices"
-# Without rules, all-reduces of at most this many bytes go by few rounds, larger ones by few bytes a processor.
+# Without rules, all-reduces of at most this many bytes use the method of fewest rounds, larger ones that of fewest bytes.
 BUTTERFLY_UP_TO_BYTES = 256 * 1024
 BATCH_AXIS, FILTER_AXIS = "batch", "filters"  # of a mesh that splits samples along one axis and channels along the other
 
 
 @dataclasses.dataclass(frozen=True)
 class LayerLayout:
-    """How one layer lies on the mesh of its stage.
+    """The layout of one layer on the mesh of its stage.
 
     Parameters
     ----------
@@ -24,11 +24,11 @@ class LayerLayout:
     name : the layer's name, for people.
     layout : "replicated" (every device computes all of it), "batch" (samples split), "column" (output channels split), "row"
         (input channels split, partial sums added up) or "split" (input and output channels split alike).
-    sizes : (positions of the axis,) whole units of each device, zero allowed; empty when replicated or batch.
-    axis : name of the mesh axis the sizes lie along.
+    sizes : (positions of the axis,) integer units of each device, zero allowed; empty when replicated or batch.
+    axis : name of the mesh axis that the sizes are along.
     samples : (positions of the batch axis,) samples of each device, zero allowed; they sum to the plan's batch size, and other
         batches are split in proportion. Given for "batch"; a layer split by channels may have them too, on another mesh axis.
-    batch_axis : name of the mesh axis the samples lie along.
+    batch_axis : name of the mesh axis that the samples are along.
     """
 
     layer: int
@@ -85,7 +85,7 @@ class CollectiveRule:
     ----------
     collective : "all_reduce", the only one that has a choice.
     method : "ring", "butterfly" (recursive doubling), "halving_doubling", "two_level" (inside each host to a leader, among the
-        leaders, back inside), "exchange" (everybody to everybody, whole) or "nccl" (TensorFlow's, between GPUs of one process).
+        leaders, back inside), "exchange" (everybody to everybody, the full tensor) or "nccl" (TensorFlow's, between GPUs of one process).
     up_to_bytes : largest tensor it is for, in bytes; None for any.
     segments : (processors,) fractions of the tensor that a ring's chunks hold; empty for equal ones.
     leaders : method among the leaders of the hosts, for two_level; empty for "ring".
@@ -105,9 +105,9 @@ class DevicePart:
     Parameters
     ----------
     device : the device's name.
-    compute_s : seconds it computes.
-    communication_s : seconds it takes part in all-reduces and all-gathers.
-    idle_s : seconds it waits for other devices.
+    compute_s : seconds of compute.
+    communication_s : seconds in all-reduces and all-gathers.
+    idle_s : seconds in which it waits for other devices.
     memory_bytes : bytes of its variables, optimizer slots, gradients and activations.
     """
 
@@ -125,11 +125,11 @@ class Prediction:
     Parameters
     ----------
     step_s : seconds of the whole step; forward_s + backward_s + update_s + launch_s.
-    forward_s : seconds until the output is whole, all-reduces and all-gathers included.
+    forward_s : seconds of the forward pass, all-reduces and all-gathers included.
     backward_s : seconds of the backward pass, all-reduces and all-gathers included.
     update_s : seconds of the optimizer on the slowest device.
-    parts : one for each device of the plan that is in a stage; all of them wait while the step is called.
-    launch_s : seconds to call the step and hand over its batch.
+    parts : one for each device of the plan that is in a stage; all are idle during launch_s.
+    launch_s : launch overhead: seconds to call the step and to send its batch to the devices.
     """
 
     step_s: float
@@ -142,15 +142,15 @@ class Prediction:
 
 @dataclasses.dataclass(frozen=True)
 class Proof:
-    """How far the layouts of a plan are proven best, in the seconds that the layout program adds up (`layout_program`).
+    """How far the layouts of a plan are proven optimal, in J of the layout program (`layout_search.program`).
 
     Parameters
     ----------
-    status : "optimal", "time limit" (the best found by then), or "heuristic" (found otherwise, and predicted to be faster).
+    status : "optimal", "time limit" (the best found by then), or "heuristic" (found by another method, and predicted to be faster).
     value_s : seconds of the plan.
-    bound_s : seconds that no plan of the space is below.
+    bound_s : a lower bound of the seconds of all plans of the space.
     gap : value_s / bound_s - 1.
-    space : the plans among which this holds.
+    space : the plans for which this holds.
     """
 
     status: str
@@ -162,14 +162,14 @@ class Proof:
 
 @dataclasses.dataclass(frozen=True)
 class Alternative:
-    """A plan that was considered and not taken.
+    """A plan that was considered and not chosen.
 
     Parameters
     ----------
-    strategy : the strategy that made it.
-    step_s : its predicted seconds a step; None if the strategy made no plan.
-    reason : why it was not taken.
-    bottleneck : what the device that waits least does in it; None if that is not known.
+    strategy : its strategy.
+    step_s : its predicted seconds a step; None if the strategy has no plan.
+    reason : why it was not chosen.
+    bottleneck : the part of the device with least idle time; None if unknown.
     """
 
     strategy: str
@@ -180,14 +180,14 @@ class Alternative:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceContribution:
-    """Whether a device is worth using.
+    """The contribution of a device to the plan.
 
     Parameters
     ----------
     device : the device's name.
     used : whether the plan uses it.
     step_s : predicted seconds of the best step found without it if it is used, with it if it is not; None if there is none.
-    reason : what follows, for people.
+    reason : the conclusion, as text.
     """
 
     device: str

@@ -1,4 +1,4 @@
-"""Moves: what is sent when a tensor changes from one layout to another, as the builder and the lowering do it."""
+"""Reshardings: the collectives that bring a tensor from one layout to another, in the order of the builder and the lowering."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hetero_mtf.planning.layout.records import LayerLayout
 
 @dataclasses.dataclass(frozen=True)
 class TensorLayout:
-    """How a tensor lies on a mesh.
+    """The layout of a tensor on a mesh.
 
     Parameters
     ----------
-    sizes : (positions,) units of its channels along `axis`; empty if the channels are whole.
-    axis : mesh axis of the channels; "" if they are whole.
-    samples : (positions,) samples along `batch_axis`; empty if the batch is whole.
-    batch_axis : mesh axis of the batch; "" if it is whole.
+    sizes : (positions,) units of its channels along `axis`; empty if the channels are not split.
+    axis : mesh axis of the channels; "" if they are not split.
+    samples : (positions,) samples along `batch_axis`; empty if the batch is not split.
+    batch_axis : mesh axis of the batch; "" if it is not split.
     """
 
     sizes: tuple[int, ...] = ()
@@ -27,9 +27,9 @@ class TensorLayout:
 
     @property
     def by_axis(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Mesh axis -> ("channels" or "batch", parts) of what lies along it."""
-        found = {self.axis: ("channels", self.sizes), self.batch_axis: ("batch", self.samples)}
-        return {axis: held for axis, held in found.items() if axis}
+        """Mesh axis -> ("channels" or "batch", parts) of what is split along it."""
+        parts = {self.axis: ("channels", self.sizes), self.batch_axis: ("batch", self.samples)}
+        return {axis: held for axis, held in parts.items() if axis}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Resharding:
     ----------
     kind : "all_gather", "slice" (nothing is sent) or "all_to_all".
     axis : the mesh axis.
-    tensor_layout : how the tensor lies before or after, where it is split along `axis`; what else is split stays so.
-    before, after : (positions,) parts of the processors along the axis, empty where the tensor is whole along it.
+    tensor_layout : the tensor's layout before or after, whichever is split along `axis`; its other splits stay.
+    before, after : (positions,) parts of the processors along the axis, empty where the tensor is not split along it.
     """
 
     kind: str
@@ -52,26 +52,26 @@ class Resharding:
 
     @property
     def reverse(self) -> Resharding:
-        """The move that the gradient makes."""
+        """The resharding of the gradient."""
         kind = {"all_gather": "slice", "slice": "all_gather", "all_to_all": "all_to_all"}[self.kind]
         return Resharding(kind, self.axis, self.tensor_layout, self.after, self.before)
 
 
 def output_of(entry: LayerLayout) -> TensorLayout:
-    """Return how a layer's output lies: a row's partial sums are added up, so its channels are whole."""
+    """Return the layout of a layer's output; a row's partial sums are added up, so its channels are not split."""
     return _tensor_layout(entry, entry.layout in ("column", "split"))
 
 
 def input_of(entry: LayerLayout) -> TensorLayout:
-    """Return how a layer wants its inputs to lie."""
+    """Return the layout in which a layer needs its inputs."""
     return _tensor_layout(entry, entry.layout in ("row", "split"))
 
 
 def reshardings(old: TensorLayout, new: TensorLayout) -> list[Resharding]:
-    """Return the moves that bring a tensor from one layout to another.
+    """Return the reshardings that bring a tensor from one layout to another, in order.
 
-    Channels split in two different ways are gathered in between. Along a mesh axis that holds the samples before and the channels
-    after, or the other way round, one all-to-all serves, unless another axis holds one of the two.
+    Between two different splits of the channels they are gathered. Along a mesh axis that splits the samples before and the channels
+    after, or the reverse, one all-to-all is enough, unless another axis splits one of the two.
 
     Examples
     --------
@@ -80,8 +80,8 @@ def reshardings(old: TensorLayout, new: TensorLayout) -> list[Resharding]:
     (['all_to_all'], ['all_gather'])
     """
     if old.sizes and new.sizes and (old.sizes, old.axis) != (new.sizes, new.axis):
-        whole = TensorLayout((), "", old.samples, old.batch_axis)
-        return reshardings(old, whole) + reshardings(whole, new)
+        gathered = TensorLayout((), "", old.samples, old.batch_axis)
+        return reshardings(old, gathered) + reshardings(gathered, new)
     before, after = old.by_axis, new.by_axis
     gathers: list[Resharding] = []
     exchanges: list[Resharding] = []
@@ -104,5 +104,5 @@ def _tensor_layout(entry: LayerLayout, split: bool) -> TensorLayout:
 
 @functools.lru_cache(maxsize=4096)
 def _same(sizes: tuple[int, ...], axis: str, samples: tuple[int, ...], batch_axis: str) -> TensorLayout:
-    """Return one and the same record for all tensors that lie alike: thousands are asked for in a plan, of some tens."""
+    """Return one record for all equal layouts: a plan needs thousands of records with some tens of values."""
     return TensorLayout(sizes, axis, samples, batch_axis)

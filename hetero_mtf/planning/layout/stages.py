@@ -18,41 +18,40 @@ SPLITS = ("filters", "batch")
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A run of layers as a network of its own: what it reads from outside are inputs in front.
+    """A run of layers as a network of its own, with an input layer for each tensor that it reads from outside.
 
     Parameters
     ----------
     graph : the network.
-    layers : indices in the whole network of its layers, those in front left out.
-    doors : how many inputs stand in front.
+    layers : indices in the full network of its layers, without these input layers.
+    boundary_inputs : number of these input layers; they come first.
     """
 
     graph: LayerGraph
     layers: tuple[int, ...]
-    doors: int
+    boundary_inputs: int
 
-    def whole(self, stage: Stage) -> Stage:
-        """Return a stage that lays out this network as a stage of the whole one.
+    def in_network(self, stage: Stage) -> Stage:
+        """Return a stage of this network as a stage of the full network.
 
         Parameters
         ----------
         stage : Stage of all layers of `graph`.
         """
-        layouts = [self._whole(entry) for entry in stage.layouts if entry.layer >= self.doors]
+        layouts = [self._entry_in_network(entry) for entry in stage.layouts if entry.layer >= self.boundary_inputs]
         return dataclasses.replace(stage, layers=self.layers, layouts=tuple(layouts))
 
-    def _whole(self, entry: LayerLayout) -> LayerLayout:
-        return dataclasses.replace(entry, layer=self.layers[entry.layer - self.doors])
+    def _entry_in_network(self, entry: LayerLayout) -> LayerLayout:
+        return dataclasses.replace(entry, layer=self.layers[entry.layer - self.boundary_inputs])
 
 
 def part_of(graph: LayerGraph, first: int, end: int) -> Part:
     """Return layers `first` to `end` - 1 of a network.
 
-    What other layers read of them is an output. A layer that shares its variables with one outside holds them itself.
+    Layers that others read are outputs. A layer that shares its variables with one outside holds them itself.
 
     Parameters
     ----------
-    graph : LayerGraph.
     first, end : indices of its first layer and of the first behind it.
 
     Notes
@@ -61,28 +60,30 @@ def part_of(graph: LayerGraph, first: int, end: int) -> Part:
     """
     outside = sorted({source for layer in graph.layers[first:end] for source in layer.inputs if source < first})
     place = {source: at for at, source in enumerate(itertools.chain(outside, range(first, end)))}
-    doors = [make_layer(graph.layers[s].name, "InputLayer", {"shape": list(graph.layers[s].output_shape)}, (), []) for s in outside]
-    layers = [_moved(layer, place, len(outside)) for layer in graph.layers[first:end]]
+    inputs = [make_layer(graph.layers[s].name, "InputLayer", {"shape": list(graph.layers[s].output_shape)}, (), []) for s in outside]
+    layers = [_renumbered(layer, place, len(outside)) for layer in graph.layers[first:end]]
     read = {source for layer in graph.layers[end:] for source in layer.inputs} | set(graph.outputs)
     outputs = tuple(place[index] for index in range(first, end) if index in read)
-    return Part(LayerGraph((*doors, *layers), graph.dtype, outputs), tuple(range(first, end)), len(doors))
+    return Part(LayerGraph((*inputs, *layers), graph.dtype, outputs), tuple(range(first, end)), len(inputs))
 
 
-def _moved(layer: Layer, place: dict[int, int], doors: int) -> Layer:
-    """Return a layer with its inputs' new indices; the first `doors` of them hold no variables."""
+def _renumbered(layer: Layer, place: dict[int, int], inputs: int) -> Layer:
+    """Return a layer with the new indices of its inputs; the first `inputs` layers hold no variables."""
     owner = -1 if layer.shared_with is None else place.get(layer.shared_with, -1)
-    return dataclasses.replace(layer, inputs=tuple(place[source] for source in layer.inputs), shared_with=owner if owner >= doors else None)
+    return dataclasses.replace(
+        layer, inputs=tuple(place[source] for source in layer.inputs), shared_with=owner if owner >= inputs else None
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """The devices of a stage and how they share it.
+    """The devices of a stage and the split among them.
 
     Parameters
     ----------
     devices : (replicas, members) indices in the cluster.
     shares : (members,) relative shares inside each replica; zero leaves a member out.
-    split : "filters" or "batch": what the members of a replica share.
+    split : "filters" or "batch": what is split among the members of a replica.
     """
 
     devices: tuple[tuple[int, ...], ...]
@@ -94,11 +95,10 @@ def group_stage(graph: LayerGraph, first: int, end: int, group: Group, replicas:
     """Return the stage that computes layers `first` to `end` - 1 on a group.
 
     Members of a replica share filters or samples in proportion to their shares, as in a network of these layers alone: what the
-    stage reads from others arrives whole in channels.
+    stage reads from others arrives with all its channels.
 
     Parameters
     ----------
-    graph : LayerGraph.
     first, end : indices of its first layer and of the first behind it.
     group : Group.
     replicas : (replicas,) samples of each replica; they sum to the batch size.
@@ -106,28 +106,27 @@ def group_stage(graph: LayerGraph, first: int, end: int, group: Group, replicas:
     part = part_of(graph, first, end)
     if group.split == "batch":
         samples = [count for batch in replicas for count in proportional(batch, group.shares).sizes]
-        return part.whole(batch_stage(part.graph, samples, list(itertools.chain(*group.devices))))
+        return part.in_network(batch_stage(part.graph, samples, list(itertools.chain(*group.devices))))
     if len(replicas) < 2:
         stage = filter_stage(part.graph, group.shares, "pairs")
-        return part.whole(dataclasses.replace(stage, devices=tuple(group.devices[0][at] for at in stage.devices)))
+        return part.in_network(dataclasses.replace(stage, devices=tuple(group.devices[0][at] for at in stage.devices)))
     arrangement = arrange(part.graph)
     sizes = [proportional(segment.units, group.shares).sizes for segment in arrangement.segments]
     largest = max(range(len(group.shares)), key=lambda at: (group.shares[at], -at))
     rows = group.devices if sizes else [(row[largest],) for row in group.devices]
-    return part.whole(grid_stage(part.graph, replicas, arrangement, sizes, rows))
+    return part.in_network(grid_stage(part.graph, replicas, arrangement, sizes, rows))
 
 
 def transfers(graph: LayerGraph, stages: Sequence[Stage]) -> tuple[tuple[int, int, int], ...]:
-    """Return what goes from stage to stage, as (layer whose output is sent, its stage, the stage that reads it), in this order.
+    """Return the transfers between stages, as (layer whose output is sent, its stage, the stage that reads it), sorted.
 
     Parameters
     ----------
-    graph : LayerGraph.
     stages : the stages of a plan for it.
 
     Notes
     -----
-    An output goes straight from the stage that makes it to each stage that reads it, once. O(reads).
+    An output is sent once from its stage to each stage that reads it. O(reads).
     """
     where = {layer: at for at, stage in enumerate(stages) for layer in stage.layers}
     reads = {(source, where[source], where[index]) for index, layer in enumerate(graph.layers) for source in layer.inputs}

@@ -1,13 +1,19 @@
-"""The layout program on a mesh of rows and columns: samples along its rows, filters along its columns."""
+"""The layout program on a mesh of rows and columns: samples along its rows, filters along its columns.
+
+A state is a layout with sizes along the columns and samples along the rows, either of which may be empty:
+
+    min_s  J(s) = sum_l own_l(s_l) + sum_l sent_l(s_l, s_R(l))
+
+as in `program`, with other seconds of collectives: a tensor that is split along the other axis too is held in parts q_g by the groups g
+along an axis, and as the groups communicate at the same time, n bytes take max_g collective_g(q_g n).
+"""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import Ring
@@ -25,17 +31,16 @@ def grid_space(costs: Costs, stages: Sequence[Stage]) -> Space:
     """Return the states of every layer on the mesh of some stages.
 
     A layer may be replicated; split its batch along the rows; take each layout of its channels that its kind allows along the columns,
-    with the batch whole or split. Samples are those of the first two stages that differ in them, sizes those of the first four that
+    with the batch split or not. Samples are those of the first two stages that differ in them, sizes those of the first four that
     differ in them for so many units.
 
     Parameters
     ----------
-    costs : Costs of a profile.
-    stages : stages on one and the same mesh of two axes, the best first.
+    stages : stages on the same mesh of two axes, the best first.
 
     Notes
     -----
-    A state is charged at the device that is slowest over all layers which lie as it does in the first stage that has it. O(stages *
+    A state is charged at the device that is slowest over all layers of the same layout in the first stage that has it. O(stages *
     layers * devices).
     """
     graph, first = costs.graph, stages[0]
@@ -46,9 +51,9 @@ def grid_space(costs: Costs, stages: Sequence[Stage]) -> Space:
         for entry in stage.layouts:
             if entry.samples and (len(samples) < SAMPLES or stage is first):
                 samples[entry.samples] = None
-            found = vectors.setdefault(sum(entry.sizes), {}) if entry.sizes else {}
-            if len(found) < VECTORS or stage is first:
-                found[entry.sizes] = None
+            considered = vectors.setdefault(sum(entry.sizes), {}) if entry.sizes else {}
+            if len(considered) < VECTORS or stage is first:
+                considered[entry.sizes] = None
         _charge(costs, stage, slowest)
     never, views = shared(graph), flattened(graph, costs.counts)
     states = tuple(
@@ -61,20 +66,20 @@ def grid_space(costs: Costs, stages: Sequence[Stage]) -> Space:
 def _states(costs: Costs, index: int, samples: Sequence[Vector], vectors: dict[int, dict[Vector, None]], splits: bool) -> Iterable[State]:
     layer = costs.graph.layers[index]
     batches = list(samples) if splits_batch(layer) else []
-    yield "replicated", (), ()
+    yield State("replicated")
     for vector in batches:
-        yield "batch", (), vector
+        yield State("batch", samples=vector)
     legal = kind_of(layer).layouts(layer) if splits and layer.inputs else frozenset({"replicated"})
     if len({costs.counts[i] for i in layer.inputs}) > 1:
         legal -= {"split"}
     for layout in sorted(legal - {"replicated"}):
         for sizes in vectors.get(split_units(costs.graph, index, layout, costs.counts), ()):
             for vector in [(), *batches]:
-                yield layout, sizes, vector
+                yield State(layout, sizes, vector)
 
 
 def _charge(costs: Costs, stage: Stage, slowest: dict[tuple[int, State], int]) -> None:
-    """Charge the layers that lie alike in a stage at the device that is slowest in all of them together."""
+    """Charge layers of equal sizes and samples in a stage at the device that is slowest in all of them together."""
     alike: dict[tuple[Vector, Vector], list[LayerLayout]] = {}
     for entry in stage.layouts:
         alike.setdefault((entry.sizes, entry.samples), []).append(entry)
@@ -85,60 +90,56 @@ def _charge(costs: Costs, stage: Stage, slowest: dict[tuple[int, State], int]) -
             for step_pass, counts in zip(PASSES, (True, trains, own)):
                 spent = spent + costs.spent_on(entry, stage, step_pass) if counts else spent
         for entry in entries:
-            slowest.setdefault(
-                (entry.layer, state_of(entry, grid=True)), int((spent * costs.processors_per_device(stage.devices)).argmax())
-            )
+            slowest.setdefault((entry.layer, state_of(entry)), int((spent * costs.processors_per_device(stage.devices)).argmax()))
 
 
 class GridCost(LayoutCost):
     """The terms of J on a mesh of rows and columns.
 
-    Devices of one row meet in what is sent of channels, those of one column in what is sent of samples. All groups along an axis meet
-    at the same time, so the group that takes longest is charged, with the part of the tensor that it holds. What else J is,
-    `layout_program.solve_layouts` says.
+    Collectives over channels are among the devices of one row, those over samples among the devices of one column. All groups along an
+    axis communicate at the same time, so the slowest group is charged, with the part of the tensor that it holds. The rest of J is
+    defined in `program`.
 
     Parameters
     ----------
-    costs : Costs of a profile.
     space : Space with rows.
     """
 
     def __init__(self, costs: Costs, space: Space) -> None:
         mesh = np.reshape(space.devices, (space.rows, -1)).tolist()
         self._groups = {FILTER_AXIS: _rings(costs, mesh), BATCH_AXIS: _rings(costs, list(zip(*mesh)))}
-        self._brings: dict[tuple[float, int, int], tuple[float, float]] = {}
-        self._added: dict[tuple[float, int], float] = {}
+        self._reshard_s: dict[tuple[float, int, int], tuple[float, float]] = {}
+        self._reduce_s: dict[tuple[float, int], float] = {}
         super().__init__(costs, space)
 
     def reshard_s(self, index: int, held: int, wanted: int) -> tuple[float, float]:
-        """Return the seconds of bringing an output from one lying to another, and of the way back of its gradient, as `LayoutCost`."""
+        """Return the seconds of resharding an output and of resharding its gradient back, as `LayoutCost`."""
         full_bytes, trains = self.output_bytes(index), self.costs.trains_before[index]
         key = full_bytes, held, wanted
-        if key not in self._brings:
-            made = reshardings(self.tensor_layout(held), self.tensor_layout(wanted)) if held != wanted else []
-            there, back = 0.0, 0.0
-            for move in made:
-                parts = self._groups_of(move.tensor_layout, move.axis)
+        if key not in self._reshard_s:
+            path = reshardings(self.tensor_layout(held), self.tensor_layout(wanted)) if held != wanted else []
+            forward_s, backward_s = 0.0, 0.0
+            for resharding in path:
+                parts = self._groups_of(resharding.tensor_layout, resharding.axis)
                 groups = [(ring, part * full_bytes) for part, rings in parts for ring in rings]
-                there += max(ring.reshard_s(move, n) for ring, n in groups)
-                back += max(ring.reshard_s(move.reverse, n) for ring, n in groups)
-            self._brings[key] = there, back
-        there, back = self._brings[key]
-        return there, back if trains else 0.0
+                forward_s += max(ring.reshard_s(resharding, n) for ring, n in groups)
+                backward_s += max(ring.reshard_s(resharding.reverse, n) for ring, n in groups)
+            self._reshard_s[key] = forward_s, backward_s
+        forward_s, backward_s = self._reshard_s[key]
+        return forward_s, backward_s if trains else 0.0
 
     def reduce_s(self, full_bytes: float, tensor_layout: int) -> float:
         """Return the seconds of an all-reduce of a tensor along the rows, as `LayoutCost`."""
-        if (full_bytes, tensor_layout) not in self._added:
+        if (full_bytes, tensor_layout) not in self._reduce_s:
             held = self._groups_of(self.tensor_layout(tensor_layout), FILTER_AXIS)
-            self._added[full_bytes, tensor_layout] = max(ring.all_reduce_s(part * full_bytes) for part, rings in held for ring in rings)
-        return self._added[full_bytes, tensor_layout]
+            self._reduce_s[full_bytes, tensor_layout] = max(ring.all_reduce_s(part * full_bytes) for part, rings in held for ring in rings)
+        return self._reduce_s[full_bytes, tensor_layout]
 
     def _batch_s(self, index: int, state: State) -> float:
-        _, sizes, samples = state if len(state) > 2 else (*state, ())
-        layer = self.graph.layers[index]
+        layer, samples = self.graph.layers[index], state.samples
         if not samples:
             return 0.0
-        seconds, parts = 0.0, [size / sum(sizes) for size in sizes] or [1.0] * len(self._groups[BATCH_AXIS])
+        seconds, parts = 0.0, [size / sum(state.sizes) for size in state.sizes] or [1.0] * len(self._groups[BATCH_AXIS])
         if takes_statistics(layer):
             statistics = 2 * layer.units * self.graph.item_bytes
             columns = list(zip(self._groups[BATCH_AXIS], parts))
@@ -148,9 +149,8 @@ class GridCost(LayoutCost):
         return seconds + messages_s + self._gradient_s_per_byte * max(parts) * self._trained_bytes((index,))
 
     def _parts(self, state: State) -> tuple[np.ndarray, np.ndarray]:
-        _, sizes, samples = state if len(state) > 2 else (*state, ())
         rows, columns = self.space.rows, len(self.devices) // self.space.rows
-        return np.tile(sizes or [0] * columns, rows), np.repeat(samples or [0] * rows, columns)
+        return np.tile(state.sizes or [0] * columns, rows), np.repeat(state.samples or [0] * rows, columns)
 
     def _rate(self) -> float:
         """Return the seconds a byte of one all-reduce of all gradients along the columns, each with an equal part of every weight."""
@@ -159,39 +159,15 @@ class GridCost(LayoutCost):
         return max(ring.all_reduce_s(full_bytes) for ring in columns) / full_bytes if full_bytes else 0.0
 
     def _groups_of(self, tensor_layout: TensorLayout, axis: str) -> list[tuple[float, list[Ring]]]:
-        """Return the part of a tensor that the devices along an axis hold together, and their links, for each group."""
+        """Return, for each group along an axis, the part of a tensor that it holds, and its links."""
         others = [parts for other, (_, parts) in tensor_layout.by_axis.items() if other != axis]
         rings = self._groups[axis]
         parts = [part / sum(others[0]) for part in others[0]] if others else [1.0] * len(rings)
-        found: dict[float, dict[Ring, None]] = {}
+        by_part: dict[float, dict[Ring, None]] = {}
         for part, ring in zip(parts, rings):
-            found.setdefault(part, {})[ring] = None
-        return [(part, list(kept)) for part, kept in found.items()]
+            by_part.setdefault(part, {})[ring] = None
+        return [(part, list(kept)) for part, kept in by_part.items()]
 
 
 def _rings(costs: Costs, groups: Sequence[Sequence[int]]) -> list[Ring]:
     return [costs.ring(tuple(group)) for group in groups]
-
-
-def grid_layouts(graph: LayerGraph, layouts: Sequence[LayerLayout], space: Space) -> Stage | None:
-    """Return the stage with given layouts, without the rows and columns that have a part of none; None if that is no mesh of two axes.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    layouts : (layers,) layouts on the mesh of the space.
-    space : Space with rows.
-    """
-    columns = len(space.devices) // space.rows
-    kept_rows = [r for r in range(space.rows) if any(e.samples and e.samples[r] for e in layouts)]
-    kept_columns = [c for c in range(columns) if any(e.sizes and e.sizes[c] for e in layouts)]
-    if min(len(kept_rows), len(kept_columns)) < 2:
-        return None
-    entries = tuple(
-        dataclasses.replace(
-            e, sizes=tuple(e.sizes[c] for c in kept_columns if e.sizes), samples=tuple(e.samples[r] for r in kept_rows if e.samples)
-        )
-        for e in layouts
-    )
-    devices = tuple(space.devices[row * columns + column] for row in kept_rows for column in kept_columns)
-    return Stage(tuple(range(len(graph.layers))), devices, ((BATCH_AXIS, len(kept_rows)), (FILTER_AXIS, len(kept_columns))), entries)

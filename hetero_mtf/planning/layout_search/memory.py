@@ -1,4 +1,4 @@
-"""Memory in the layout program: the bytes that each state of a layer takes on each device, and what is free for them."""
+"""Memory in the layout program: the bytes of each state of a layer on each device, and the free bytes of each pool."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.layout.records import AXIS, Stage
 from hetero_mtf.planning.layout.resharding import input_of, output_of
+from hetero_mtf.planning.layout.stage_from_layouts import full_stage
 from hetero_mtf.planning.layout_search.objective import any_reader, spread
-from hetero_mtf.planning.layout_search.space import Space, entry_of
-from hetero_mtf.planning.memory.step_memory import StageMemory
+from hetero_mtf.planning.layout_search.space import Space
+from hetero_mtf.planning.memory.layer_memory import LayerMemory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Pool:
     ----------
     name : its name.
     places : places in the space of the devices that draw from it.
-    free : bytes that are free for what layers keep and the largest temporary.
+    free : bytes that are free for what layers keep and for the largest temporary.
     """
 
     name: str
@@ -36,17 +36,15 @@ class LayoutMemory:
 
     Parameters
     ----------
-    costs : Costs of the profile.
-    space : Space.
-    reserved : pool -> bytes to leave for what does not add up over layers: copies that neighbours bring, messages, the runtime.
+    reserved : pool -> bytes to reserve for what does not add up over layers: copies of neighbours' outputs, messages, the runtime.
 
     Attributes
     ----------
-    pools : the pools that devices of the space draw from and of which it is known how much is free.
+    pools : the pools that devices of the space draw from and whose free bytes are known.
 
     Notes
     -----
-    What a layer keeps is taken from its own state, as if its readers had its output where it lies (`StageMemory.layer_bytes`).
+    What a layer keeps is taken from its own state, as if its readers needed its output in its own layout (`LayerMemory.layer_bytes`).
     """
 
     def __init__(self, costs: Costs, space: Space, reserved: Mapping[str, float]) -> None:
@@ -57,7 +55,7 @@ class LayoutMemory:
         self.pools = tuple(
             Pool(name, tuple(at for at, other in enumerate(names) if other == name), free[name] - reserved.get(name, 0.0)) for name in known
         )
-        self._held = StageMemory(costs.memory, Stage((), space.devices, ((AXIS, len(space.devices)),), ()))
+        self._held = LayerMemory(costs.memory, full_stage((), space.devices))
         self._tables: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
@@ -66,62 +64,44 @@ class LayoutMemory:
         return any(pool.free <= 0 for pool in self.pools)
 
     def kept(self, index: int, pool: Pool) -> np.ndarray:
-        """Return the (states,) bytes that a layer keeps on the devices of a pool.
-
-        Parameters
-        ----------
-        index : index of the layer.
-        pool : Pool.
-        """
-        found: np.ndarray = self._table(index)[0][:, list(pool.places)].sum(axis=1)
-        return found
+        """Return the (states,) bytes that a layer keeps on the devices of a pool."""
+        kept_bytes: np.ndarray = self._table(index)[0][:, list(pool.places)].sum(axis=1)
+        return kept_bytes
 
     def temporary(self, index: int, place: int) -> np.ndarray:
         """Return the (states,) bytes that a layer's passes need besides on a device.
 
         Parameters
         ----------
-        index : index of the layer.
         place : place of the device in the space.
         """
-        found: np.ndarray = self._table(index)[1][:, place]
-        return found
+        temporary_bytes: np.ndarray = self._table(index)[1][:, place]
+        return temporary_bytes
 
     def own(self, index: int, pool: Pool) -> np.ndarray:
-        """Return the (states,) bytes that a layer keeps on the devices of a pool, however its output is read.
-
-        Parameters
-        ----------
-        index : index of the layer.
-        pool : Pool.
-        """
-        memory, found = self._held.memory, []
+        """Return the (states,) bytes that a layer keeps on the devices of a pool, however its output is read."""
+        memory, own_bytes = self._held.memory, []
         tensors = self._always_kept(index) + ("inner" in memory.needs[index] and memory.trains[index])
         for state in self.space.states[index]:
-            entry = entry_of(index, "", state)
+            entry = self.space.entry(index, "", state)
             held = self._held.weights(entry, memory.weight_bytes)
             held = held + self._held.weights(entry, memory.gradient_bytes) if entry.samples else held
             held = held + self._held.score_bytes(entry) if memory.trains[index] else held
-            found.append(self._in(pool, held + tensors * self._held.moved_bytes(index, output_of(entry))))
-        return np.array(found)
+            own_bytes.append(self._in(pool, held + tensors * self._held.moved_bytes(index, output_of(entry))))
+        return np.array(own_bytes)
 
     def read(self, index: int, pool: Pool) -> np.ndarray:
-        """Return the (states, states of the first reader, ...) bytes of a layer's output, as it lies and as it is brought to readers.
-
-        Parameters
-        ----------
-        index : index of the layer.
-        pool : Pool.
+        """Return the (states, states of the first reader, ...) bytes of a layer's output, in its own layout and in those that readers need.
 
         Notes
         -----
         With `own` this is what layers keep in a stage, to the byte: an output that its readers keep in other layouts only is not kept
-        as it lies, and a copy that several readers keep counts once (`StageMemory.layer_bytes`).
+        in its own, and a copy that several readers keep counts once (`LayerMemory.layer_bytes`).
         """
-        memory, readers = self._held.memory, self._held.memory.readers[index]
+        memory, readers = self._held.memory, self._held.memory.graph.readers[index]
         rank = len(readers) + 1
-        held = [output_of(entry_of(index, "", state)) for state in self.space.states[index]]
-        wanted = [[input_of(entry_of(reader, "", state)) for state in self.space.states[reader]] for reader in readers]
+        held = [output_of(self.space.entry(index, "", state)) for state in self.space.states[index]]
+        wanted = [[input_of(self.space.entry(reader, "", state)) for state in self.space.states[reader]] for reader in readers]
         keeps = [memory.keeps_input[reader] for reader in readers]
         here = not self._always_kept(index) and "view" not in memory.needs[index]
         total = np.zeros((len(held), *map(len, wanted)))
@@ -146,7 +126,6 @@ class LayoutMemory:
         Parameters
         ----------
         choice : (layers,) index of each layer's state.
-        pool : Pool.
         """
         kept = sum(float(self.kept(index, pool)[at]) for index, at in enumerate(choice))
         largest = [max(float(self.temporary(index, place)[at]) for index, at in enumerate(choice)) for place in pool.places]
@@ -154,7 +133,7 @@ class LayoutMemory:
 
     def _table(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         if index not in self._tables:
-            entries = [entry_of(index, "", state) for state in self.space.states[index]]
+            entries = [self.space.entry(index, "", state) for state in self.space.states[index]]
             kept, temporary = ([of(entry) for entry in entries] for of in (self._held.layer_bytes, self._held.temporary_bytes))
             self._tables[index] = np.array(kept), np.array(temporary)
         return self._tables[index]

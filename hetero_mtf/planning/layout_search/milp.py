@@ -1,4 +1,21 @@
-"""The layout program as an integer program for HiGHS: for networks too entangled for tables, and where memory binds."""
+"""The layout program as an integer program for HiGHS: for networks whose tables are too large for elimination, and within memory.
+
+Variables: x_ls in {0, 1}, layer l takes state s; f_lr(h, w) >= 0, the output of l has layout h and its reader r needs it in w;
+y_l(h, w) >= 0, this resharding is paid; z_l(w) >= 0, the all-reduce of the gradients of columns is paid; t_d >= 0, largest temporary of
+device d.
+
+    min  sum_ls own_l(s) x_ls + sum_l,h,w c_l(h, w) y_l(h, w) + sum_l,w a_l(w) z_l(w)
+    s.t. sum_s x_ls = 1                                                   for all l
+         sum_w f_lr(h, w) = sum over s of layout h of x_ls                for all l, r, h
+         sum_h f_lr(h, w) = sum over s that need w of x_rs                for all l, r, w
+         y_l(h, w) >= f_lr(h, w)                                          for all l, r, h != w
+         z_l(w) >= sum over columns s that need w of x_rs                 for all l, r, w
+         t_d >= sum_s temporary_lsd x_ls                                  for all l, d
+         sum_ls kept_lsp x_ls + sum over d of p of t_d <= free_p          for all pools p
+
+f_lr(h, w) exists only where the two are compatible; the last two rows only within memory. An output of the network has one more
+variable, e_l(h) + y_l(h, w_out) >= sum over s of layout h of x_ls, for its gathering without a reader.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +39,11 @@ _Term = tuple[int, float]  # variable, coefficient
 
 @dataclasses.dataclass(frozen=True)
 class MilpSolution:
-    """What the integer solver found.
+    """The result of the integer program.
 
     Parameters
     ----------
-    choice : (layers,) index of each layer's state; empty if none was found.
+    choice : (layers,) index of each layer's state; empty if there is none.
     bound : a lower bound of J, seconds; infinite if no choice is within the memory.
     status : "optimal", "time limit" or "infeasible".
     """
@@ -41,41 +58,38 @@ def solve_milp(
 ) -> MilpSolution:
     """Return the states that minimise J, within the memory of every pool.
 
-    A binary variable x_ls says that layer l takes state s. For a layer p and each layer c that reads it, f_pc(h, w) says that p's
-    output lies in h and c wants it in w: f has the sums that x gives it, and is zero where the two do not go together. y_p(h, w) is
-    at least each f_pc(h, w), so a move is paid once for all readers; likewise a sum of gradients once for all columns. A memory row
-    adds up the bytes that all layers keep on the devices of a pool, and the largest temporary, a variable that is at least each
-    layer's.
+    As y_l(h, w) is at least each f_lr(h, w), a resharding is paid once for all readers, and likewise a sum of gradients once for all
+    columns.
 
     Parameters
     ----------
     cost : J over a space.
-    memory : bytes of every state, and what is free; None to leave memory out.
-    time_limit_s : seconds after which the best found is returned.
-    gap : relative gap at which it may stop.
+    memory : bytes of every state, and the free bytes; None for no memory rows.
+    time_limit_s : seconds after which the best solution so far is returned.
+    gap : relative gap at which the solver may stop.
 
     Notes
     -----
     Exact up to the gap. Without memory rows the relaxation is tight on chains. O(layers * states +
-    reads * lyings^2) variables.
+    reads * layouts^2) variables.
     """
     if memory is not None and memory.never_fits:
         return MilpSolution((), np.inf, "infeasible")
     program = _Program(cost)
     if memory is not None:
         program.add_memory(memory)
-    found = program.solve(time_limit_s, gap)
-    bound = float(found.mip_dual_bound) if found.mip_dual_bound is not None else -np.inf
-    if found.status == 2:
+    optimum = program.solve(time_limit_s, gap)
+    bound = float(optimum.mip_dual_bound) if optimum.mip_dual_bound is not None else -np.inf
+    if optimum.status == 2:
         return MilpSolution((), np.inf, "infeasible")
-    if found.x is None:
+    if optimum.x is None:
         return MilpSolution((), max(0.0, bound), "time limit")
-    choice = tuple(int(np.argmax(found.x[first : first + count])) for first, count in program.states)
-    return MilpSolution(choice, max(0.0, bound), "optimal" if found.status == 0 else "time limit")
+    choice = tuple(int(np.argmax(optimum.x[first : first + count])) for first, count in program.states)
+    return MilpSolution(choice, max(0.0, bound), "optimal" if optimum.status == 0 else "time limit")
 
 
 class _Program:
-    """Variables and rows in the making."""
+    """Variables and rows of the integer program."""
 
     def __init__(self, cost: LayoutCost) -> None:
         self.cost = cost
@@ -91,7 +105,7 @@ class _Program:
             self._add_sent(index)
 
     def add_memory(self, memory: LayoutMemory) -> None:
-        """Add a row for every pool, and what bounds the temporaries in it."""
+        """Add a row for every pool, and the rows that bound the temporaries in it."""
         for pool in memory.pools:
             terms: list[_Term] = []
             for index in range(len(self.states)):
@@ -103,17 +117,17 @@ class _Program:
                     needed = memory.temporary(index, place)
                     if needed.any():
                         self._row([(largest, 1.0), *((v, -n / pool.free) for v, n in zip(self._of(index), needed.tolist()))], 0.0, np.inf)
-            self._row(terms, -np.inf, 1.0)  # in parts of what is free: HiGHS likes numbers near one
+            self._row(terms, -np.inf, 1.0)  # in parts of the free bytes: HiGHS needs coefficients near one
 
     def solve(self, time_limit_s: float, gap: float) -> Any:
         """Return the solver's result."""
-        data, at_row, at_column = [], [], []
+        coefficients, at_row, at_column = [], [], []
         for number, (terms, _, _) in enumerate(self.rows):
             for variable, coefficient in terms:
-                data.append(coefficient)
+                coefficients.append(coefficient)
                 at_row.append(number)
                 at_column.append(variable)
-        matrix = csr_array((data, (at_row, at_column)), shape=(len(self.rows), len(self.prices)))
+        matrix = csr_array((coefficients, (at_row, at_column)), shape=(len(self.rows), len(self.prices)))
         low, high = (np.array([row[side] for row in self.rows]) for side in (1, 2))
         integral = np.zeros(len(self.prices))
         for first, count in self.states:
@@ -140,15 +154,15 @@ class _Program:
         self.rows.append((terms, low, high))
 
     def _add_sent(self, index: int) -> None:
-        """Add what is sent of a layer's output and gradient."""
-        cost, moved = self.cost, dict[tuple[int, int], int]()
+        """Add the communication of a layer's output and gradient."""
+        cost, resharded = self.cost, dict[tuple[int, int], int]()
         states = cost.space.states[index]
         held: dict[int, list[int]] = {}
         for v, state in zip(self._of(index), states):
             held.setdefault(cost.held(state), []).append(v)
-        for reader in cost.readers[index]:
-            self._add_flow(index, reader, moved)
-        if cost.readers[index] and cost.costs.trains_before[index]:
+        for reader in cost.graph.readers[index]:
+            self._add_flow(index, reader, resharded)
+        if cost.graph.readers[index] and cost.costs.trains_before[index]:
             self._add_columns(index)
         for h, chosen in held.items() if index in cost.graph.outputs else ():
             wanted = cost.left_as(h)
@@ -156,11 +170,11 @@ class _Program:
                 continue
             price = cost.reshard_s(index, h, wanted)[0]
             leaves = self._variables([price])
-            read = [(moved[h, wanted], 1.0)] if (h, wanted) in moved else []
+            read = [(resharded[h, wanted], 1.0)] if (h, wanted) in resharded else []
             self._row([(leaves, 1.0), *read, *((v, -1.0) for v in chosen)], 0.0, np.inf)
 
-    def _add_flow(self, index: int, reader: int, moved: dict[tuple[int, int], int]) -> None:
-        """Add how the states of a layer and of one that reads it go together."""
+    def _add_flow(self, index: int, reader: int, resharded: dict[tuple[int, int], int]) -> None:
+        """Add the flow between the states of a layer and those of a reader."""
         cost, first = self.cost, len(self.prices)
         ours, theirs = cost.space.states[index], cost.space.states[reader]
         sources, wants = cost.kinds(index, reader)
@@ -176,18 +190,18 @@ class _Program:
             held, wanted = cost.held(ours[sources[a][0]]), cost.wanted(theirs[wants[b][0]])
             if held != wanted:
                 by_resharding.setdefault((held, wanted), []).append(first + k)
-        for move, over in by_resharding.items():
-            if move not in moved:
-                moved[move] = self._variables([sum(cost.reshard_s(index, *move))])
-            self._row([(moved[move], 1.0), *((v, -1.0) for v in over)], 0.0, np.inf)
+        for change, over in by_resharding.items():
+            if change not in resharded:
+                resharded[change] = self._variables([sum(cost.reshard_s(index, *change))])
+            self._row([(resharded[change], 1.0), *((v, -1.0) for v in over)], 0.0, np.inf)
 
     def _add_columns(self, index: int) -> None:
-        """Add the sums of the gradients that columns return to a layer, one for all that read it as it lies alike."""
+        """Add the all-reduces of the gradients that columns return to a layer, one for all columns that need it in the same layout."""
         cost, summed = self.cost, dict[int, int]()
-        for reader in cost.readers[index]:
+        for reader in cost.graph.readers[index]:
             columns: dict[int, list[int]] = {}
             for v, state in zip(self._of(reader), cost.space.states[reader]):
-                if state[0] == "column":
+                if state.layout == "column":
                     columns.setdefault(cost.wanted(state), []).append(v)
             for wanted, chosen in columns.items():
                 if wanted not in summed:

@@ -1,4 +1,14 @@
-"""The layout program within memory by prices: every byte costs seconds on top of J, until the layouts that cost least fit."""
+"""The layout program within memory by Lagrangean relaxation: bytes of a pool have prices in seconds that are added to J.
+
+    min_x J(x)  subject to  k_p(x) <= f_p for all pools p
+
+with k_p(x) bytes that the states x take of pool p and f_p bytes free. Its dual is
+
+    max_{w >= 0} L(w),    L(w) = min_x J(x) + sum_p w_p (k_p(x) - f_p),
+
+a lower bound of J over all x that fit. L is concave and piecewise linear; it is maximised by cutting planes, and states that fit are
+looked for at prices near the maximum.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +26,21 @@ from hetero_mtf.planning.solvers.elimination import Factor, SumMinimum, minimise
 ROUNDS = 40  # of finding prices
 SHORTAGES = 20  # of finding prices at which nothing fits
 FITTINGS = 40  # of raising and lowering prices until the states fit
-STEP = 3.0  # by which a price is raised for each part of a pool that is lacking
-TIGHT = 1e-3  # between the bound and what the next prices can bring at most: no other prices are looked for
+STEP = 3.0  # factor on the lacking part of a pool by which its price is raised
+TIGHT = 1e-3  # relative difference of the bound and its upper limit at which the search stops
 
 Choice = tuple[int, ...]
 Short = Callable[[Choice], np.ndarray]
-Parts = list[np.ndarray]  # for each pool, the part of what is free there that a term takes, for every choice of its variables
+Parts = list[np.ndarray]  # for each pool, the part of its free bytes that a term takes, for every choice of its variables
 
 
 @dataclasses.dataclass(frozen=True)
 class Priced:
-    """What was found with prices.
+    """The result of the search over prices.
 
     Parameters
     ----------
-    choice : (layers,) index of each layer's state, of the least J among those found that fit; empty if none does.
+    choice : (layers,) index of each layer's state, of the least J among those that fit; empty if none does.
     value : J of the choice, seconds; infinite if there is none.
     bound : a lower bound of J of all choices that fit, seconds; infinite where none does.
     """
@@ -56,14 +66,14 @@ def solve_priced(cost: LayoutCost, memory: LayoutMemory, short: Short, time_limi
     ----------
     cost : J over a space whose tables are small enough for elimination.
     memory : bytes of every state, at most what a plan with it needs, and what is free.
-    short : the part of each pool that a choice lacks, by the rule that counts; zero or less where it fits.
-    time_limit_s : seconds after which the best found is returned; half of them for the bound.
+    short : the part of each pool that a choice lacks, for the full stage; zero or less where it fits.
+    time_limit_s : seconds after which the best choice so far is returned; half of them for the bound.
     known : choices to start from.
 
     Notes
     -----
-    The bound is proven, the choice a heuristic: the least J that fits may lie above the largest L (a duality gap), and what the largest
-    temporary takes is counted for one layer only, the one that needs most for the states that J alone would take. O(rounds *
+    The bound is proven, the choice a heuristic: the least J that fits may lie above the largest L (a duality gap), and the largest
+    temporary is counted for one layer only, the one that needs most for the states that J alone would take. O(rounds *
     elimination).
 
     References
@@ -74,7 +84,7 @@ def solve_priced(cost: LayoutCost, memory: LayoutMemory, short: Short, time_limi
     search = _PriceSearch(cost, memory, short, time_limit_s)
     for choice in known:
         search.consider(choice)
-    if (search.look(np.zeros(len(memory.pools))) > 0).any():
+    if (search.try_prices(np.zeros(len(memory.pools))) > 0).any():
         if search.never_fits():
             return Priced((), np.inf, np.inf)
         search.raise_bound()
@@ -83,7 +93,7 @@ def solve_priced(cost: LayoutCost, memory: LayoutMemory, short: Short, time_limi
 
 
 class _PriceSearch:
-    """Prices tried so far, and what came of them; a price is seconds for all that is free in a pool."""
+    """The planes of L at the prices tried so far; a price is seconds for all free bytes of a pool."""
 
     def __init__(self, cost: LayoutCost, memory: LayoutMemory, short: Short, time_limit_s: float) -> None:
         self.cost, self.short, begun_s = cost, short, time.monotonic()
@@ -101,8 +111,8 @@ class _PriceSearch:
         """Return whether a time is over."""
         return time.monotonic() > end_s
 
-    def look(self, prices: np.ndarray) -> np.ndarray:
-        """Find the states that cost least at some prices; return the part of each pool that they lack."""
+    def try_prices(self, prices: np.ndarray) -> np.ndarray:
+        """Minimise over the states at some prices; return the part of each pool that the minimum lacks."""
         least = self._least(prices)
         reached = least.value - float(prices.sum())
         if reached > self.bound:
@@ -111,18 +121,18 @@ class _PriceSearch:
         return self.consider(least.choice)
 
     def _least(self, prices: np.ndarray, with_seconds: bool = True) -> SumMinimum:
-        """Return the states that cost least at some prices; infinite terms, of states that do not go together, stay so."""
-        dear = []
+        """Return the states that cost least at some prices; infinite terms, of states that are not compatible, stay infinite."""
+        priced = []
         for scope, table, parts in self.terms:
             seconds = table if with_seconds else np.where(np.isinf(table), table, 0.0)
-            dear.append(Factor(scope, sum((w * part for w, part in zip(prices, parts) if w), seconds)))
-        return minimise_sum(self.domains, dear)
+            priced.append(Factor(scope, sum((w * part for w, part in zip(prices, parts) if w), seconds)))
+        return minimise_sum(self.domains, priced)
 
     def _over(self, choice: Choice) -> np.ndarray:
         """Return the part of each pool that a choice takes beyond what is free, as far as it adds up over layers."""
         held = np.array([[part[tuple(choice[at] for at in scope)] for part in parts] for scope, _, parts in self.terms])
-        found: np.ndarray = held.sum(axis=0) - 1.0
-        return found
+        excess: np.ndarray = held.sum(axis=0) - 1.0
+        return excess
 
     def consider(self, choice: Choice) -> np.ndarray:
         """Keep a choice if it fits and none was better; return the part of each pool that it lacks."""
@@ -132,7 +142,7 @@ class _PriceSearch:
         return short
 
     def never_fits(self) -> bool:
-        """Look for prices at which even the states that take least are dearer than all that is free; return whether there are any."""
+        """Return whether there are prices at which even the states of least bytes cost more than all free bytes."""
         count = len(self.best)
         prices, planes = np.full(count, 1 / count), list[np.ndarray]()
         for _ in range(SHORTAGES):
@@ -142,9 +152,9 @@ class _PriceSearch:
             if least.value > 1 + 1e-9:
                 return True
             rows = np.column_stack([-np.array(planes), np.ones(len(planes))])
-            whole, goal = np.append(np.ones(count), 0.0)[None], np.append(np.zeros(count), -1.0)
+            total_row, goal = np.append(np.ones(count), 0.0)[None], np.append(np.zeros(count), -1.0)
             bounds = [(0, None)] * count + [(None, None)]
-            solved = linprog(goal, A_ub=rows, b_ub=np.zeros(len(planes)), A_eq=whole, b_eq=[1.0], bounds=bounds)
+            solved = linprog(goal, A_ub=rows, b_ub=np.zeros(len(planes)), A_eq=total_row, b_eq=[1.0], bounds=bounds)
             if solved.status != 0 or solved.x[-1] <= 1e-9 or self.choice or self.late(self.half_s):
                 break
             prices = solved.x[:-1]
@@ -158,7 +168,7 @@ class _PriceSearch:
             if self.late(self.half_s) or most <= self.bound * (1 + TIGHT) or self.value <= self.bound * (1 + TIGHT):
                 break
             before = self.bound
-            self.look(prices)
+            self.try_prices(prices)
             wide *= 2.0 if self.bound > before else 0.5
 
     def fit(self) -> None:
@@ -167,11 +177,11 @@ class _PriceSearch:
         for _ in range(FITTINGS):
             if self.late(self.end_s) or self.value <= self.bound * (1 + TIGHT):
                 break
-            short = self.look(prices)
+            short = self.try_prices(prices)
             prices = prices * (0.95 if (short <= 0).all() else 1 + np.clip(STEP * short, 0.0, 1.0))
 
     def _highest(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return the prices within a box at which the planes known leave the most, and that."""
+        """Return the prices within a box at which the least of the known planes is largest, and this value."""
         values, slopes = np.array([value for value, _ in self.planes]), np.array([slope for _, slope in self.planes])
         rows = np.column_stack([-slopes, np.ones(len(values))])
         goal = np.append(np.zeros(len(low)), -1.0)
@@ -180,18 +190,18 @@ class _PriceSearch:
 
 
 def _kept(memory: LayoutMemory, first: Choice) -> list[Parts]:
-    """Return what each layer takes however its output is read.
+    """Return the part of each pool that each layer takes however its output is read.
 
     Of the temporaries those of one layer count on each device, the largest in `first`: the largest of all is no less.
     """
-    found = [[memory.own(index, pool) / pool.free for pool in memory.pools] for index in range(len(first))]
+    kept = [[memory.own(index, pool) / pool.free for pool in memory.pools] for index in range(len(first))]
     for at, pool in enumerate(memory.pools):
         for place in pool.places:
             largest = max(range(len(first)), key=lambda index: float(memory.temporary(index, place)[first[index]]))
-            found[largest][at] = found[largest][at] + memory.temporary(largest, place) / pool.free
-    return found
+            kept[largest][at] = kept[largest][at] + memory.temporary(largest, place) / pool.free
+    return kept
 
 
 def _read(memory: LayoutMemory, scope: tuple[int, ...]) -> Parts:
-    """Return what a layer's output takes, as it lies and as it is brought to its readers."""
+    """Return the part of each pool that a layer's output takes, in its own layout and in those of its readers."""
     return [memory.read(scope[0], pool) / pool.free for pool in memory.pools]

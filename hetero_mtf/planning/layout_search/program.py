@@ -1,4 +1,18 @@
-"""The layout program: a layout and sizes for every layer, so that neighbours that match are merged, by exact optimisation."""
+"""The layout program: the layout and sizes of every layer that minimise the predicted seconds of a step.
+
+Each layer l takes one state s_l, a layout with its sizes or samples, of a finite set S_l (`space.layout_space`). With R(l) the readers of
+l, the program is
+
+    min_s  J(s) = sum_l own_l(s_l) + sum_l sent_l(s_l, (s_r for r in R(l)))    subject to  s_l in S_l for all l
+
+where own_l are the seconds of the layer itself and sent_l those of resharding its output and its gradient between its own layout and
+the layouts that its readers need, infinite where the states are not compatible. Within memory, with k_p(s) bytes that a stage with these
+states takes of pool p and f_p bytes free,
+
+    subject to  k_p(s) <= f_p for all p.
+
+Neighbours of equal sizes need no resharding, so the optimum merges them into segments. `solve_layouts` defines own_l and sent_l.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +23,21 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.layout.records import AXIS, LayerLayout, Proof, Stage
+from hetero_mtf.planning.layout.records import LayerLayout, Proof, Stage
+from hetero_mtf.planning.layout.stage_from_layouts import full_stage, trimmed_stage
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
 from hetero_mtf.planning.layout_search.milp import TIME_LIMIT_S, MilpSolution, solve_milp
 from hetero_mtf.planning.layout_search.objective import LayoutCost
 from hetero_mtf.planning.layout_search.prices import solve_priced
-from hetero_mtf.planning.layout_search.space import Space, State, entry_of
+from hetero_mtf.planning.layout_search.space import Space
 from hetero_mtf.planning.memory.shortfall import pool_bytes
 from hetero_mtf.planning.memory.worker_memory import worker_bytes
 from hetero_mtf.planning.solvers.elimination import elimination_order, minimise_sum
 
-ROUNDS = 6  # of solving with other memory reserved, each in half of the time that is left
-WITHIN_GAP = 1e-2  # within memory, where to prove more takes long
-MILP_UP_TO = 100  # layers, above which the integer program finds nothing within memory where prices find nothing
-LARGEST_TABLE = 2_000_000  # entries, above which the program goes to the integer solver
+ROUNDS = 6  # of solving with other bytes reserved, each in half of the remaining time
+WITHIN_GAP = 1e-2  # gap that is enough within memory
+MILP_UP_TO = 100  # layers; above, the integer program has no solution in time where the search over prices has none
+LARGEST_TABLE = 2_000_000  # entries; above, HiGHS solves the program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,26 +63,29 @@ class LayoutSolution:
 def solve_layouts(cost: LayoutCost, time_limit_s: float = TIME_LIMIT_S) -> LayoutSolution:
     """Return the states of all layers that minimise J.
 
-    J is the sum, over all layers, of
+    own_l is the sum of
 
-    - the seconds of its passes and update in its state, on one device: for sizes found for a segment with this layer, the device
+    - the seconds of the layer's passes and update in its state, on one device: for sizes of a segment with this layer, the device
       that is slowest in that segment; for samples, the one that is slowest between two batch norms; else the one that is slowest in
       the layer itself; a layer that splits its batch updates all its weights, on the slowest device;
-    - the moves of its output to how its readers want it, one for all that want it alike, and the same way back for its gradient
-      where anything before it trains; an output is gathered when it leaves the network;
-    - an all-reduce of a row's output, of the scores of attention that is split by channels and of their gradients, and one of the
-      gradient that columns return to one input;
-    - for a layer that splits its batch, an all-reduce of its gradients at the seconds a byte that all gradients of the network
-      take in one piece, and for batch norm the gathering and summing of its statistics.
+    - an all-reduce of a row's output, and of the scores of attention that is split by channels and of their gradients;
+    - for a layer that splits its batch, an all-reduce of its gradients at the seconds a byte of one all-reduce of all gradients of the
+      network, and for batch norm the gathering and summing of its statistics.
 
-    It differs from the clocks of `predict` where devices do not meet between layers whose slowest devices differ: `predict` takes
-    the largest of sums where J takes the sum of the largest, and J knows the slowest device of a segment only as a whole. J leaves out
-    the seconds of calling a step, which no layout changes. The other terms are the same.
+    sent_l is the sum of
+
+    - the reshardings of its output to the layouts that its readers need, one for all readers of equal need, and the reverse for its
+      gradient if it needs one; an output that leaves the network is gathered;
+    - one all-reduce of the gradient that columns return to it, for all columns of equal need.
+
+    J differs from the clocks of `predict` where no collective comes between layers whose slowest devices differ: `predict` takes the
+    largest of sums where J takes the sum of the largest, and J charges a segment at one device. J leaves out the launch overhead,
+    which no layout changes. The other terms are the same.
 
     Parameters
     ----------
     cost : J over a space, the states of each layer from `layout_space`.
-    time_limit_s : seconds after which the integer solver returns the best it found.
+    time_limit_s : seconds after which the integer solver returns its best solution so far.
 
     Notes
     -----
@@ -78,19 +96,19 @@ def solve_layouts(cost: LayoutCost, time_limit_s: float = TIME_LIMIT_S) -> Layou
     space = cost.space
     if not fits_in_tables(cost):
         return _solution(cost, solve_milp(cost, None, time_limit_s))
-    found = minimise_sum([len(states) for states in space.states], cost.factors())
-    layouts = laid_out(cost.costs, [states[at] for states, at in zip(space.states, found.choice)])
-    return LayoutSolution(layouts, found.value, found.value, 0.0, "optimal")
+    optimum = minimise_sum([len(states) for states in space.states], cost.factors())
+    layouts = space.layouts(cost.graph, [states[at] for states, at in zip(space.states, optimum.choice)])
+    return LayoutSolution(layouts, optimum.value, optimum.value, 0.0, "optimal")
 
 
 def solve_within_memory(cost: LayoutCost, time_limit_s: float, known: Iterable[Stage] = ()) -> LayoutSolution | None:
-    """Return the states of all layers that minimise J where devices have little memory; None if none was found.
+    """Return the states of all layers that minimise J where devices have little memory; None if there is no solution in time.
 
     Parameters
     ----------
     cost : J over a space.
-    time_limit_s : seconds after which the best found is returned.
-    known : stages that fit, found otherwise.
+    time_limit_s : seconds after which the best solution so far is returned.
+    known : stages that fit, from other searches.
 
     Notes
     -----
@@ -109,33 +127,27 @@ def solve_within_memory(cost: LayoutCost, time_limit_s: float, known: Iterable[S
     priced = solve_priced(cost, memory, lambda choice: _short(cost, memory, choice, reserved), time_limit_s / 2, starts)
     if np.isinf(priced.bound):
         return None
-    found = _solution(cost, MilpSolution(priced.choice, priced.bound, "time limit")) if priced.choice else None
-    if found is not None and found.gap <= WITHIN_GAP:
-        return dataclasses.replace(found, status="optimal")
-    if found is None and len(space.states) > MILP_UP_TO:
+    by_prices = _solution(cost, MilpSolution(priced.choice, priced.bound, "time limit")) if priced.choice else None
+    if by_prices is not None and by_prices.gap <= WITHIN_GAP:
+        return dataclasses.replace(by_prices, status="optimal")
+    if by_prices is None and len(space.states) > MILP_UP_TO:
         return None
-    other = _within_by_milp(cost, reserved, max(0.0, end_s - time.monotonic()))
-    return other if found is None or (other is not None and other.value <= found.value) else found
+    by_milp = _within_by_milp(cost, reserved, max(0.0, end_s - time.monotonic()))
+    return by_milp if by_prices is None or (by_milp is not None and by_milp.value <= by_prices.value) else by_prices
 
 
 def beside_bytes(costs: Costs, space: Space) -> dict[str, float]:
-    """Return pool -> the bytes that processes on all devices of a space take beside tensors, at least.
-
-    Parameters
-    ----------
-    costs : Costs of the profile.
-    space : Space.
-    """
-    stage = Stage((), space.devices, ((AXIS, len(space.devices)),), laid_out(costs, [states[0] for states in space.states]))
-    nothing, found = np.zeros(len(space.devices)), dict[str, float]()
+    """Return pool -> the least bytes that processes on all devices of a space take beside tensors."""
+    stage = full_stage(space.layouts(costs.graph, [states[0] for states in space.states]), space.devices)
+    nothing, least_by_pool = np.zeros(len(space.devices)), dict[str, float]()
     for device, least in zip(space.devices, worker_bytes(costs.profile, stage, nothing, nothing, nothing).tolist()):
         pool = costs.profile.cluster.devices[device].pool
-        found[pool] = found.get(pool, 0.0) + least
-    return found
+        least_by_pool[pool] = least_by_pool.get(pool, 0.0) + least
+    return least_by_pool
 
 
 def _within_by_milp(cost: LayoutCost, least: dict[str, float], time_limit_s: float) -> LayoutSolution | None:
-    """Return the states that the integer program finds within memory; None if it finds none.
+    """Return the solution of the integer program within memory; None if it has none in time.
 
     Its memory rows add up what layers keep and the largest temporaries. What a stage needs besides (`stage_memory_bytes`) does not
     add up over layers, so it is reserved: the least there is; then as much as the plan found last, which did not fit, needs besides;
@@ -147,17 +159,17 @@ def _within_by_milp(cost: LayoutCost, least: dict[str, float], time_limit_s: flo
     high: dict[str, float] | None = None
     for round_ in range(ROUNDS):
         memory = LayoutMemory(costs, space, reserved)
-        found = solve_milp(cost, memory, time_limit_s / 2 ** (round_ + 1), WITHIN_GAP)
-        if not found.choice:
+        optimum = solve_milp(cost, memory, time_limit_s / 2 ** (round_ + 1), WITHIN_GAP)
+        if not optimum.choice:
             if reserved is least:
                 return None
             high = reserved
         else:
-            needed = _needed(cost, found.choice)
-            if (_short(cost, memory, found.choice, reserved) <= 0).all():
-                return _solution(cost, found)
+            needed = _needed(cost, optimum.choice)
+            if (_short(cost, memory, optimum.choice, reserved) <= 0).all():
+                return _solution(cost, optimum)
             low = reserved
-            reserved = {p.name: max(low.get(p.name, 0.0), needed.get(p.name, 0) - memory.needed(found.choice, p)) for p in memory.pools}
+            reserved = {p.name: max(low.get(p.name, 0.0), needed.get(p.name, 0) - memory.needed(optimum.choice, p)) for p in memory.pools}
         if high is not None:
             reserved = {name: (low.get(name, 0.0) + most) / 2 for name, most in high.items()}
     return None
@@ -165,8 +177,8 @@ def _within_by_milp(cost: LayoutCost, least: dict[str, float], time_limit_s: flo
 
 def _needed(cost: LayoutCost, choice: Sequence[int]) -> dict[str, int]:
     """Return the bytes that a choice of states needs, by pool."""
-    layouts = laid_out(cost.costs, [states[at] for states, at in zip(cost.space.states, choice)])
-    return pool_bytes(cost.costs.profile, stage_of(layouts, cost.space.devices), cost.costs.memory)
+    layouts = cost.space.layouts(cost.graph, [states[at] for states, at in zip(cost.space.states, choice)])
+    return pool_bytes(cost.costs.profile, trimmed_stage(layouts, cost.space.devices), cost.costs.memory)
 
 
 def _short(cost: LayoutCost, memory: LayoutMemory, choice: Sequence[int], reserved: Mapping[str, float]) -> np.ndarray:
@@ -177,14 +189,13 @@ def _short(cost: LayoutCost, memory: LayoutMemory, choice: Sequence[int], reserv
 
 
 def proof_of(space: Space, solution: LayoutSolution, value: float, within: bool = False) -> Proof:
-    """Return what is proven of a plan by the optimum of its space.
+    """Return the proof for a plan by the optimum of its space.
 
     Parameters
     ----------
-    space : Space.
     solution : its optimum.
     value : J of the plan, seconds.
-    within : whether the optimum is one within memory.
+    within : whether the optimum is within memory.
     """
     gap = max(0.0, value / solution.bound - 1) if solution.bound > 0 else 0.0
     status = "heuristic" if value > solution.value * (1 + 1e-9) else solution.status
@@ -196,42 +207,13 @@ def proof_of(space: Space, solution: LayoutSolution, value: float, within: bool 
     return Proof(status, value, solution.bound, gap, f"{where}, {vectors} size vectors, equal sizes across merges and Adds{tight}")
 
 
-def _solution(cost: LayoutCost, found: MilpSolution) -> LayoutSolution:
-    """Return what the integer solver found, or all layers replicated where it found nothing in time."""
-    choice = found.choice or (0,) * len(cost.space.states)
+def _solution(cost: LayoutCost, optimum: MilpSolution) -> LayoutSolution:
+    """Return the solution of the integer program; all layers replicated where it has none in time."""
+    choice = optimum.choice or (0,) * len(cost.space.states)
     value = cost.total(choice)
-    bound = min(value, found.bound)
+    bound = min(value, optimum.bound)
     states = [states[at] for states, at in zip(cost.space.states, choice)]
-    return LayoutSolution(laid_out(cost.costs, states), value, bound, value / bound - 1 if bound > 0 else 0.0, found.status)
-
-
-def laid_out(costs: Costs, states: Sequence[State]) -> tuple[LayerLayout, ...]:
-    """Return the layouts of states, one a layer."""
-    return tuple(entry_of(index, layer.name, state) for index, (layer, state) in enumerate(zip(costs.graph.layers, states)))
-
-
-def stage_of(layouts: Sequence[LayerLayout], devices: Sequence[int]) -> Stage:
-    """Return the stage with given layouts, without the devices that have a part of none.
-
-    Parameters
-    ----------
-    layouts : (layers,) layouts on one axis over `devices`.
-    devices : indices in the cluster.
-
-    Notes
-    -----
-    Where one device remains, or nothing is split, every layer is replicated on one device: the first that has a part, or the first.
-    """
-    used = [at for at in range(len(devices)) if any((entry.sizes or entry.samples or (0,) * len(devices))[at] for entry in layouts)]
-    layers = tuple(range(len(layouts)))
-    if len(used) < 2:
-        alone = devices[used[0] if used else 0]
-        return Stage(layers, (alone,), ((AXIS, 1),), tuple(LayerLayout(e.layer, e.name, "replicated") for e in layouts))
-    kept = tuple(
-        dataclasses.replace(e, sizes=tuple(e.sizes[at] for at in used if e.sizes), samples=tuple(e.samples[at] for at in used if e.samples))
-        for e in layouts
-    )
-    return Stage(layers, tuple(devices[at] for at in used), ((AXIS, len(used)),), kept)
+    return LayoutSolution(cost.space.layouts(cost.graph, states), value, bound, value / bound - 1 if bound > 0 else 0.0, optimum.status)
 
 
 def fits_in_tables(cost: LayoutCost) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,14 +21,27 @@ _POWERS = (0, 1, 2)  # of free memory
 VECTORS = 4  # size vectors considered for each number of units
 
 Vector = tuple[int, ...]
-# Layout, and its sizes or samples, none if replicated; on a mesh of rows and columns its sizes and then its samples.
-State = tuple[str, Vector] | tuple[str, Vector, Vector]
 Members = tuple[tuple[tuple[int, str], int], ...]  # ((first layer that takes the same time, its layout), how many of them)
+
+
+class State(NamedTuple):
+    """A layout and sizes that the layout program may choose for a layer.
+
+    Parameters
+    ----------
+    layout : as in a LayerLayout.
+    sizes : units along the axis of channels; empty if they are not split.
+    samples : samples along the axis of the batch; empty if it is not split. On one axis only one of the two is given.
+    """
+
+    layout: str
+    sizes: Vector = ()
+    samples: Vector = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """What the layout program chooses from.
+    """The states that the layout program chooses from.
 
     Parameters
     ----------
@@ -46,7 +60,25 @@ class Space:
     @property
     def size(self) -> tuple[int, int]:
         """(most states of a layer, size vectors altogether)."""
-        return max(map(len, self.states)), len({vector for states in self.states for _, *vectors in states for vector in vectors if vector})
+        vectors = {vector for states in self.states for state in states for vector in (state.sizes, state.samples) if vector}
+        return max(map(len, self.states)), len(vectors)
+
+    def entry(self, layer: int, name: str, state: State) -> LayerLayout:
+        """Return the layout of a layer in a state.
+
+        Parameters
+        ----------
+        layer : index of the layer.
+        name : its name.
+        """
+        if not self.rows:
+            return LayerLayout(layer, name, state.layout, state.sizes, samples=state.samples)
+        axis, batch_axis = FILTER_AXIS if state.sizes else AXIS, BATCH_AXIS if state.samples else AXIS
+        return LayerLayout(layer, name, state.layout, state.sizes, axis, state.samples, batch_axis)
+
+    def layouts(self, graph: LayerGraph, states: Sequence[State]) -> tuple[LayerLayout, ...]:
+        """Return the layouts of states, one a layer."""
+        return tuple(self.entry(index, layer.name, state) for index, (layer, state) in enumerate(zip(graph.layers, states)))
 
 
 def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = (), by_memory: bool = False) -> Space:
@@ -61,25 +93,24 @@ def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = 
 
     Parameters
     ----------
-    costs : Costs of a profile.
     devices : indices of the devices.
-    known : stages on the same devices, found in other ways, whose samples and sizes are considered too.
-    by_memory : whether to consider samples and sizes too that are even, in proportion to the memory that is free, or to its square:
-        what every device holds alike leaves those with little memory less for their part.
+    known : stages on the same devices, from other searches, whose samples and sizes are considered too.
+    by_memory : whether to consider samples and sizes too that are equal, in proportion to the free memory, or to its square:
+        bytes that every device holds alike leave devices of little memory less for their part.
 
     Notes
     -----
     Every size vector is exact (`minimise_maximum`). A layer that is called more than once is not split by channels; a flattened
-    tensor is split only where all that reads it ends in rows, as in `layout.arrange`. O(layers * vectors * devices).
+    tensor is split only where all its readers end in rows, as in `layout.arrange`. O(layers * vectors * devices).
     """
     free = _free(costs, devices) if by_memory else []
     shares = [[part**power for part in free] for power in _POWERS] if by_memory else []
     stages = [stage for stage in known if stage.devices == tuple(devices) and len(stage.axes) == 1]
-    return _Space(costs, tuple(devices), shares).made(stages)
+    return _Space(costs, tuple(devices), shares).of(stages)
 
 
 def _free(costs: Costs, devices: Sequence[int]) -> list[float]:
-    """Return each device's part of the memory that is free in its pool; 1 where nothing is known."""
+    """Return each device's part of the free memory of its pool; 1 where it is unknown."""
     names = [costs.profile.cluster.devices[device].pool for device in devices]
     free = {pool.name: float(pool.free_bytes) for pool in costs.profile.memory}
     parts = [free.get(name, 0.0) / names.count(name) for name in names]
@@ -94,9 +125,9 @@ class _Space:
         self.slowest: dict[tuple[int, State], int] = {}
         self._solved: dict[Members, tuple[Vector, float, int]] = {}
 
-    def made(self, known: Sequence[Stage]) -> Space:
-        samples = self._samples(known)
-        vectors = self._vectors(known)
+    def of(self, stages: Sequence[Stage]) -> Space:
+        samples = self._samples(stages)
+        vectors = self._vectors(stages)
         never, views = shared(self.graph), flattened(self.graph, self.costs.counts)
         states = tuple(self._states(index, samples, vectors, index in never, views) for index in range(len(self.graph.layers)))
         return Space(self.devices, states, self.slowest)
@@ -105,39 +136,39 @@ class _Space:
         self, index: int, samples: Sequence[Vector], vectors: dict[int, tuple[Vector, ...]], never: bool, views: dict[int, bool]
     ) -> tuple[State, ...]:
         layer = self.graph.layers[index]
-        found: list[State] = [("replicated", ())]
+        states = [State("replicated")]
         if splits_batch(layer):
-            found += [("batch", vector) for vector in samples]
+            states += [State("batch", samples=vector) for vector in samples]
         legal = frozenset({"replicated"}) if never or not layer.inputs or not views.get(index, True) else kind_of(layer).layouts(layer)
         if len({self.costs.counts[i] for i in layer.inputs}) > 1:
             legal -= {"split"}
         for layout in sorted(legal - {"replicated"}):
             units = split_units(self.graph, index, layout, self.costs.counts)
-            found += [(layout, vector) for vector in vectors.get(units, ())]
-        return tuple(found)
+            states += [State(layout, vector) for vector in vectors.get(units, ())]
+        return tuple(states)
 
     # Samples, and the device that is charged for them.
 
     def _samples(self, known: Sequence[Stage]) -> tuple[Vector, ...]:
         everything = frozenset(range(len(self.graph.layers)))
-        found: dict[Vector, frozenset[int]] = {}
+        split_layers: dict[Vector, frozenset[int]] = {}
         for layers in dict.fromkeys((everything, trunk(self.graph))):
             splitting = [i for i in sorted(layers) if splits_batch(self.graph.layers[i])]
             rows = self.costs.batch_rows(splitting)[list(self.devices)] * self.processors_per_device
             units = self.costs.profile.batch_size
             vector = minimise_maximum(rows, units).sizes if rows[:, -1].any() else equal_sizes(units, len(self.devices)).sizes
-            found.setdefault(vector, frozenset(splitting))
+            split_layers.setdefault(vector, frozenset(splitting))
         for stage in known:
             for vector in {entry.samples: None for entry in stage.layouts if entry.samples}:
-                found.setdefault(vector, frozenset(e.layer for e in stage.layouts if e.samples == vector))
+                split_layers.setdefault(vector, frozenset(e.layer for e in stage.layouts if e.samples == vector))
         for share in self.shares:
-            found.setdefault(proportional(self.costs.profile.batch_size, share).sizes, everything)
-        for vector, members in found.items():
+            split_layers.setdefault(proportional(self.costs.profile.batch_size, share).sizes, everything)
+        for vector, members in split_layers.items():
             self._charge_samples(vector, members)
-        return tuple(found)
+        return tuple(split_layers)
 
     def _charge_samples(self, vector: Vector, layers: frozenset[int]) -> None:
-        """Charge the layers between two batch norms, at which all devices meet, at the slowest device there."""
+        """Charge the layers between two batch norms, which synchronise all devices, at the slowest device there."""
         run: list[int] = []
         for index in sorted(layers):
             run.append(index)
@@ -150,37 +181,39 @@ class _Space:
         if run:
             seconds = (self.costs.batch_rows(run)[list(self.devices)] * self.processors_per_device)[self.at, list(vector)]
             for index in run:
-                self.slowest[index, ("batch", vector)] = int(seconds.argmax())
+                self.slowest[index, State("batch", samples=vector)] = int(seconds.argmax())
 
     # Size vectors, and the device that is charged for them.
 
     def _vectors(self, known: Sequence[Stage]) -> dict[int, tuple[Vector, ...]]:
-        worth: dict[int, dict[Vector, float]] = {}
+        seconds_by_vector: dict[int, dict[Vector, float]] = {}
         for arrangement in arrangements(self.graph):
             together: dict[int, list[int]] = {}
             for segment in arrangement.segments:
-                self._consider(worth, segment.units, segment.layers, arrangement.layouts)
+                self._count_seconds(seconds_by_vector, segment.units, segment.layers, arrangement.layouts)
                 together.setdefault(segment.units, []).extend(segment.layers)
             for units, layers in together.items():
-                self._consider(worth, units, layers, arrangement.layouts)
-        found = {units: sorted(by, key=lambda v, by=by: -by[v])[:VECTORS] for units, by in worth.items()}  # type: ignore[misc]
+                self._count_seconds(seconds_by_vector, units, layers, arrangement.layouts)
+        vectors = {units: sorted(by, key=lambda v, by=by: -by[v])[:VECTORS] for units, by in seconds_by_vector.items()}  # type: ignore[misc]
         for entry in (entry for stage in known for entry in stage.layouts if entry.sizes):
-            kept = found.setdefault(sum(entry.sizes), [])
+            kept = vectors.setdefault(sum(entry.sizes), [])
             if entry.sizes not in kept:
                 kept.append(entry.sizes)
-        for units, kept in found.items():
+        for units, kept in vectors.items():
             kept += [v for v in dict.fromkeys(proportional(units, share).sizes for share in self.shares) if v not in kept]
-        return {units: tuple(kept) for units, kept in found.items()}
+        return {units: tuple(kept) for units, kept in vectors.items()}
 
-    def _consider(self, worth: dict[int, dict[Vector, float]], units: int, layers: Sequence[int], layouts: Sequence[str]) -> None:
+    def _count_seconds(
+        self, seconds_by_vector: dict[int, dict[Vector, float]], units: int, layers: Sequence[int], layouts: Sequence[str]
+    ) -> None:
         members = tuple(sorted(collections.Counter((self.costs.alike[layer], layouts[layer]) for layer in layers).items()))
         if members not in self._solved:
             self._solved[members] = self._solve(members, units)
         vector, seconds, slowest = self._solved[members]
-        by = worth.setdefault(units, {})
-        by[vector] = by.get(vector, 0.0) + seconds
+        of_units = seconds_by_vector.setdefault(units, {})
+        of_units[vector] = of_units.get(vector, 0.0) + seconds
         for layer in layers:
-            self.slowest.setdefault((layer, (layouts[layer], vector)), slowest)
+            self.slowest.setdefault((layer, State(layouts[layer], vector)), slowest)
 
     def _solve(self, members: Members, units: int) -> tuple[Vector, float, int]:
         """Return the best sizes of some layers, their seconds on the slowest device, and its place."""
@@ -191,63 +224,33 @@ class _Space:
 
 
 def arrangements(graph: LayerGraph) -> list[Arrangement]:
-    """Return the arrangements whose segments sizes are found for: pairs, gathered, and both borders of a hybrid where there is one.
-
-    Parameters
-    ----------
-    graph : LayerGraph.
-    """
-    found = [arrange(graph, pairing) for pairing in PAIRINGS]
+    """Return the arrangements for whose segments sizes are computed: pairs, gathered, and both borders of a hybrid where there is one."""
+    all_arrangements = [arrange(graph, pairing) for pairing in PAIRINGS]
     for border in BORDERS:
         try:
-            found.append(arrange(graph, border=border))
+            all_arrangements.append(arrange(graph, border=border))
         except NothingToSplitError:
             continue
-    return found
+    return all_arrangements
 
 
 def flattened(graph: LayerGraph, counts: Sequence[int]) -> dict[int, bool]:
-    """Return, for each layer that may hand on a flattened tensor split by the channels in front of it, whether it is allowed to.
+    """Return, for each layer whose output is a flattened tensor, whether it may be split by the channels in front of the Flatten.
 
-    It is not where its output leaves the network, it has variables or several inputs, or tells its dimensions apart.
+    It may not if its output leaves the network, it has variables or several inputs, or it depends on the order of its dimensions.
 
     Parameters
     ----------
-    graph : LayerGraph.
     counts : `layout.channels` of it.
     """
-    found: dict[int, bool] = {}
+    allowed: dict[int, bool] = {}
     for index, layer in enumerate(graph.layers):
         if layer.inputs and not kind_of(layer).mixes and counts[index] != layer.units:
             plain = not layer.variables and len(layer.inputs) == 1 and index not in graph.outputs
-            found[index] = plain and not kind_of(layer).needs_flat
-    return found
+            allowed[index] = plain and not kind_of(layer).needs_flat
+    return allowed
 
 
-def entry_of(layer: int, name: str, state: State) -> LayerLayout:
-    """Return the layout of a layer in a state.
-
-    Parameters
-    ----------
-    layer : index of the layer.
-    name : its name.
-    state : State.
-    """
-    layout, *vectors = state
-    if len(vectors) > 1:
-        sizes, samples = vectors
-        return LayerLayout(layer, name, layout, sizes, FILTER_AXIS if sizes else AXIS, samples, BATCH_AXIS if samples else AXIS)
-    if layout == "batch":
-        return LayerLayout(layer, name, layout, samples=vectors[0])
-    return LayerLayout(layer, name, layout, vectors[0])
-
-
-def state_of(entry: LayerLayout, grid: bool = False) -> State:
-    """Return the state of a layer that lies so.
-
-    Parameters
-    ----------
-    entry : its layout.
-    grid : whether the mesh has rows and columns.
-    """
-    return (entry.layout, entry.sizes, entry.samples) if grid else (entry.layout, entry.sizes or entry.samples)
+def state_of(entry: LayerLayout) -> State:
+    """Return the state of a layer of a given layout."""
+    return State(entry.layout, entry.sizes, entry.samples)

@@ -1,4 +1,4 @@
-"""Memory pools that have less free than a plan needs, and what they lack."""
+"""Memory pools that have less free than a plan needs, and by how much."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetero_mtf.planning.layout.records import DevicePart, Stage
-from hetero_mtf.planning.memory.step_memory import Memory, StageMemory, stage_memory_bytes
+from hetero_mtf.planning.memory.layer_memory import LayerMemory, NetworkMemory
+from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.units import bytes_text
 
@@ -21,7 +22,7 @@ class Shortfall:
     Parameters
     ----------
     pool : name of the pool.
-    needed_bytes, free_bytes : what its devices need together, and what is free.
+    needed_bytes, free_bytes : bytes that its devices need together, and bytes that are free.
     layer : name of the layer that needs most on one of its devices, with its temporaries.
     device : name of that device.
     layer_bytes : what it needs there.
@@ -45,18 +46,18 @@ class Shortfall:
 
 
 def short_text(pool: str, needed_bytes: int, free_bytes: int) -> str:
-    """Return what a pool lacks, for people.
+    """Return the shortfall of a pool as text.
 
     Parameters
     ----------
     pool : its name.
-    needed_bytes, free_bytes : what is needed of it, and less that is free.
+    needed_bytes, free_bytes : bytes needed of it, and the fewer bytes that are free.
     """
     needs = f"needs {bytes_text(needed_bytes)} of memory {pool}, which has {bytes_text(free_bytes)} free"
     return f"{needs} and is {needed_bytes - free_bytes} bytes short"
 
 
-def pool_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> dict[str, int]:
+def pool_bytes(profile: Profile, stage: Stage, memory: NetworkMemory | None = None) -> dict[str, int]:
     """Return the bytes that the devices of a stage need together, by pool.
 
     Parameters
@@ -70,7 +71,7 @@ def pool_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> 
     return needed
 
 
-def short_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> int:
+def short_bytes(profile: Profile, stage: Stage, memory: NetworkMemory | None = None) -> int:
     """Return the bytes that a stage is short of, over all pools; 0 where it fits.
 
     Parameters
@@ -81,50 +82,48 @@ def short_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) ->
     return sum(max(0, needed.get(free.name, 0) - free.free_bytes) for free in profile.memory)
 
 
-def shortfalls(profile: Profile, stage: Stage, memory: Memory | None = None) -> tuple[Shortfall, ...]:
-    """Return the pools that have less free than a stage needs, the one that misses most first.
+def shortfalls(profile: Profile, stage: Stage, memory: NetworkMemory | None = None) -> tuple[Shortfall, ...]:
+    """Return the pools that have less free than a stage needs, the largest shortfall first.
 
     Parameters
     ----------
     profile : Profile with its memory pools.
-    stage : Stage.
-    memory : Memory of the profile, where it is at hand.
+    memory : Memory of the profile, where known.
     """
     devices, needed = profile.cluster.devices, pool_bytes(profile, stage, memory)
     lacking = [free for free in profile.memory if needed.get(free.name, 0) > free.free_bytes]
     if not lacking:
         return ()
     layers, most = _largest_layers(profile, stage, memory)
-    found = []
+    short_pools = []
     for free in lacking:
         drawing = [at for at, device in enumerate(stage.devices) if devices[device].pool == free.name]
         at = max(drawing, key=lambda at: (most[at], -layers[at]))
         name, holder = stage.layouts[layers[at]].name, devices[stage.devices[at]].name
-        found.append(Shortfall(free.name, needed[free.name], free.free_bytes, name, holder, math.ceil(most[at])))
-    return tuple(sorted(found, key=lambda short: -short.short_bytes))
+        short_pools.append(Shortfall(free.name, needed[free.name], free.free_bytes, name, holder, math.ceil(most[at])))
+    return tuple(sorted(short_pools, key=lambda short: -short.short_bytes))
 
 
-def _largest_layers(profile: Profile, stage: Stage, memory: Memory | None) -> tuple[list[int], list[float]]:
+def _largest_layers(profile: Profile, stage: Stage, memory: NetworkMemory | None) -> tuple[list[int], list[float]]:
     """Return the layer that needs most on each processor, and the bytes that it needs there."""
-    held = StageMemory(memory or Memory(profile), stage)
+    held = LayerMemory(memory or NetworkMemory(profile), stage)
     per_layer = np.array([held.layer_bytes(entry) + held.temporary_bytes(entry) for entry in stage.layouts])
     return per_layer.argmax(axis=0).tolist(), per_layer.max(axis=0).tolist()
 
 
 def lack_of_memory(profile: Profile, stage: Stage) -> str:
-    """Return "" if a stage fits in the free memory of every pool, else what it lacks most.
+    """Return "" if a stage fits in the free memory of every pool, else its largest shortfall as text.
 
     Parameters
     ----------
     profile : Profile with its memory pools.
-    stage : Stage.
     """
-    found = shortfalls(profile, stage)
-    return str(found[0]) if found else ""
+    short_pools = shortfalls(profile, stage)
+    return str(short_pools[0]) if short_pools else ""
 
 
 def pool_lack(profile: Profile, parts: Sequence[DevicePart]) -> str:
-    """Return "" if what the devices of a step hold fits in the free memory of every pool, else what is missing most.
+    """Return "" if what the devices of a step hold fits in the free memory of every pool, else the largest shortfall as text.
 
     Parameters
     ----------

@@ -1,4 +1,23 @@
-"""Bytes a stage of several holds on each device: its weights, and activations of the microbatches that are in flight."""
+"""Bytes of a stage on each of its devices, for a step of the full network and for microbatches in flight in a pipeline.
+
+On one processor, for each layer l of the stage,
+
+    w_l  bytes of its weights and optimizer slots
+    g_l  bytes of the gradients of its weights; sum_B is over the layers that split their batch
+    a_l  bytes of the activations that its backward pass needs
+    r_l  bytes that it receives from other stages and keeps for its backward pass
+    t_l  bytes of the temporaries of its passes
+
+With p bytes of the process beside tensors, a step of the full network takes at most
+
+    max(sum_l w_l + sum_B g_l + sum_l a_l + max_l t_l,  sum_l w_l + 2 sum_B g_l) + p
+
+where the second term is the end of the step: all gradients of a split batch, its own and those of another processor. A stage of a
+pipeline with m microbatches in flight, whose gradients are added up over the microbatches, takes
+
+    sum_l w_l + sum_l g_l + m sum_l (a_l + r_l) + max_l t_l + p               activations kept
+    sum_l w_l + sum_l g_l + m sum_l r_l + (sum_l a_l + max_l t_l) + p         activations recomputed
+"""
 
 from __future__ import annotations
 
@@ -9,14 +28,14 @@ import numpy as np
 
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import input_of
-from hetero_mtf.planning.memory.step_memory import Memory, StageMemory
+from hetero_mtf.planning.memory.layer_memory import LayerMemory, NetworkMemory
 from hetero_mtf.planning.memory.worker_memory import scratch_bytes, worker_bytes
 from hetero_mtf.planning.profile.profile import Profile
 
 
 @dataclasses.dataclass(frozen=True)
 class StageBytes:
-    """Bytes of one stage.
+    """Bytes of one stage of a pipeline.
 
     Parameters
     ----------
@@ -41,46 +60,112 @@ class StageBytes:
         return tuple(math.ceil(held) for held in self.fixed + in_flight * self.kept + self.temporary + self.beside)
 
 
-def stage_bytes(profile: Profile, stage: Stage, recompute: bool = False, memory: Memory | None = None) -> StageBytes:
-    """Return what a stage of a pipeline holds.
+def stage_memory_bytes(profile: Profile, stage: Stage, memory: NetworkMemory | None = None) -> tuple[int, ...]:
+    """Return the bytes each processor of a stage that holds the full network takes at most in one step.
+
+    Parameters
+    ----------
+    profile : Profile; its graph, batch size and optimizer count.
+    memory : NetworkMemory of the profile, where known.
+
+    Notes
+    -----
+    An estimate from the structure, within 20 % of what workers of emulated clusters take where that is above 500 MB
+    (`tools/bench/memory.py`). O(layers * devices).
+    """
+    memory = memory or NetworkMemory(profile)
+    if stage not in memory.known:
+        totals = _totals(stage, memory)
+        tensors = np.maximum(totals.kept + totals.temporary, totals.weights + 2 * totals.split_gradients)
+        beside = totals.beside(profile, stage, totals.split_gradients)
+        memory.known[stage] = tuple(math.ceil(held_bytes) for held_bytes in tensors + beside)
+    return memory.known[stage]
+
+
+def stage_bytes(profile: Profile, stage: Stage, recompute: bool = False, memory: NetworkMemory | None = None) -> StageBytes:
+    """Return the bytes of a stage of a pipeline.
 
     Parameters
     ----------
     profile : Profile at the batch size of a microbatch; its graph and optimizer count too.
-    stage : Stage.
     recompute : whether only what comes from other stages is kept, and the rest computed again.
-    memory : Memory of the profile, where it is at hand.
+    memory : NetworkMemory of the profile, where known.
 
     Notes
     -----
-    By the rules of `stage_memory_bytes`, for part of the network. O(layers * processors).
+    O(layers * processors).
     """
-    memory = memory or Memory(profile)
-    held, none = StageMemory(memory, stage), np.zeros(len(stage.devices))
-    weights, gradients, kept, arriving = none.copy(), none.copy(), none.copy(), none.copy()
-    temporary, largest, kernel, moved = none.copy(), none.copy(), none.copy(), none.copy()
-    inside = {entry.layer for entry in stage.layouts}
-    for entry in stage.layouts:
-        own, grown = held.weights(entry, memory.weight_bytes), held.weights(entry, memory.gradient_bytes)
-        weights, gradients = weights + own, gradients + grown
-        kept += held.layer_bytes(entry) - own - (grown if entry.samples else 0.0)
-        arriving += _arriving(held, entry, inside)
-        temporary = np.maximum(temporary, held.temporary_bytes(entry))
-        largest, kernel = np.maximum(largest, grown), np.maximum(kernel, held.weights(entry, memory.kernel_bytes))
-        moved = np.maximum(moved, held.in_flight_bytes(entry))
-    beside = worker_bytes(profile, stage, weights, largest, np.maximum(moved, gradients)) + scratch_bytes(kernel)
+    totals = _totals(stage, memory or NetworkMemory(profile))
+    fixed, beside = totals.weights + totals.gradients, totals.beside(profile, stage, totals.gradients)
     if recompute:
-        return StageBytes(weights + gradients, arriving, temporary + kept, beside)
-    return StageBytes(weights + gradients, kept + arriving, temporary, beside)
+        return StageBytes(fixed, totals.received, totals.temporary + totals.activations, beside)
+    return StageBytes(fixed, totals.activations + totals.received, totals.temporary, beside)
 
 
-def _arriving(held: StageMemory, entry: LayerLayout, inside: set[int]) -> np.ndarray:
-    """Return the bytes that a layer's backward pass keeps of what other stages sent, where it is the first of the stage to do so."""
-    memory, found = held.memory, np.zeros(1)
+@dataclasses.dataclass
+class _Totals:
+    """Sums and maxima over the layers of a stage, (processors,) bytes each.
+
+    Parameters
+    ----------
+    weights : sum of weights and optimizer slots.
+    gradients : sum of the gradients of weights.
+    split_gradients : the same over the layers that split their batch.
+    kept : sum of what layers keep through a step: weights, split gradients and activations.
+    activations : sum of the activations that backward passes need.
+    received : sum of what comes from other stages and is kept for backward passes.
+    temporary : largest temporary of a layer.
+    largest_gradient, largest_kernel : the largest of a layer.
+    in_flight : largest tensor that is sent for a layer.
+    """
+
+    weights: np.ndarray
+    gradients: np.ndarray
+    split_gradients: np.ndarray
+    kept: np.ndarray
+    activations: np.ndarray
+    received: np.ndarray
+    temporary: np.ndarray
+    largest_gradient: np.ndarray
+    largest_kernel: np.ndarray
+    in_flight: np.ndarray
+
+    def beside(self, profile: Profile, stage: Stage, sent_gradients: np.ndarray) -> np.ndarray:
+        """Return the (processors,) bytes of the process beside tensors."""
+        moved: np.ndarray = np.maximum(self.in_flight, sent_gradients)
+        beside: np.ndarray = worker_bytes(profile, stage, self.weights, self.largest_gradient, moved) + scratch_bytes(self.largest_kernel)
+        return beside
+
+
+def _totals(stage: Stage, memory: NetworkMemory) -> _Totals:
+    layers, inside = LayerMemory(memory, stage), {entry.layer for entry in stage.layouts}
+    totals = _Totals(*(np.zeros(len(stage.devices)) for _ in dataclasses.fields(_Totals)))
+    for entry in stage.layouts:
+        weights, gradients = layers.weights(entry, memory.weight_bytes), layers.weights(entry, memory.gradient_bytes)
+        split_gradients = gradients if entry.samples else 0.0
+        kept = layers.layer_bytes(entry)
+        totals.weights += weights
+        totals.gradients += gradients
+        totals.split_gradients += split_gradients
+        totals.kept += kept
+        totals.activations += kept - weights - split_gradients
+        totals.received += _received(layers, entry, inside)
+        totals.temporary = np.maximum(totals.temporary, layers.temporary_bytes(entry))
+        totals.largest_gradient = np.maximum(totals.largest_gradient, gradients)
+        totals.largest_kernel = np.maximum(totals.largest_kernel, layers.weights(entry, memory.kernel_bytes))
+        totals.in_flight = np.maximum(totals.in_flight, layers.in_flight_bytes(entry))
+    return totals
+
+
+def _received(layers: LayerMemory, entry: LayerLayout, inside: set[int]) -> np.ndarray:
+    """Return the bytes that a layer's backward pass keeps of other stages' outputs, where it is the first of the stage to do so."""
+    memory, received = layers.memory, np.zeros(1)
     if not memory.keeps_input[entry.layer]:
-        return found
+        return received
     for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
-        before = [reader for reader in memory.readers[source] if reader in inside and reader < entry.layer and memory.keeps_input[reader]]
-        if source not in inside and not before:
-            found = found + held.moved_bytes(source, input_of(entry))
-    return found
+        if source in inside:
+            continue
+        readers = memory.graph.readers[source]
+        if not any(reader in inside and reader < entry.layer and memory.keeps_input[reader] for reader in readers):
+            received = received + layers.moved_bytes(source, input_of(entry))
+    return received

@@ -1,7 +1,7 @@
 """Bytes a worker's process takes besides its tensors: the runtime, its copy of the graph, messages, and scratch of convolutions.
 
-What is here was measured on TensorFlow 2.21 on Linux (`tools/bench/memory.py`). It is memory of the C library's allocator, which keeps
-what it once had, while tensors lie in the allocator of TensorFlow; so the two peaks add up, whenever they come.
+What is here was measured on TensorFlow 2.21 on Linux (`tools/bench/memory.py`). It is memory of the C library's allocator, which does not
+return what it once took, while tensors are in TensorFlow's own allocator; so the two peaks add up, whenever they occur.
 """
 
 from __future__ import annotations
@@ -14,20 +14,15 @@ from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.profile.profile import Profile
 
 RUNTIME_BYTES = 14 * 2**20  # threads, pages of code and tables that the first step brings in
-GRAPH_BYTES = 700 * 2**10  # of a layer on one processor, in the process that all sessions talk to: some 20 nodes and their rewriting
-GRAPH_UP_TO_BYTES = 256 * 2**20  # as far as graphs were measured
-TRANSFER_BYTES = 32 * 2**20  # at most this many bytes of whole values travel in one session call, but a variable in one piece
+GRAPH_BYTES = 700 * 2**10  # of a layer on one processor, in the process of all sessions: about 20 nodes and their rewriting
+GRAPH_UP_TO_BYTES = 256 * 2**20  # the largest graph measured
+TRANSFER_BYTES = 32 * 2**20  # most bytes of full values sent in one session call; a variable is not split
 THREADS = 4  # that run operations in a worker
-KEPT_UP_TO_BYTES = 32 * 2**20  # the C library gives larger pieces back at once
+KEPT_UP_TO_BYTES = 32 * 2**20  # the C library returns larger pieces at once
 
 
 def master(profile: Profile) -> int:
-    """Return the index of the device whose process all sessions talk to: the first of the largest share.
-
-    Parameters
-    ----------
-    profile : Profile with its cluster.
-    """
+    """Return the index of the device whose process runs all sessions: the first of the largest share."""
     shares = [device.share for device in profile.cluster.devices]
     return shares.index(max(shares))
 
@@ -37,15 +32,14 @@ def worker_bytes(profile: Profile, stage: Stage, weights: np.ndarray, largest: n
 
     Parameters
     ----------
-    profile : Profile with its cluster.
     stage : its devices and layouts count.
     weights : (processors,) bytes of the weights and optimizer slots.
     largest : (processors,) bytes of the largest weight.
-    moved : (processors,) bytes that are on their way to a processor at once.
+    moved : (processors,) bytes that are sent to a processor at once.
 
     Notes
     -----
-    Initial values are sent through the master, which holds them twice, as they came and as they go on. Later messages take the room
+    Initial values are sent through the master, which holds them twice, as received and as sent. Later messages reuse the memory
     of earlier ones.
     """
     initial = np.minimum(weights, np.maximum(TRANSFER_BYTES, largest))
@@ -61,14 +55,14 @@ def worker_bytes(profile: Profile, stage: Stage, weights: np.ndarray, largest: n
 def scratch_bytes(kernel_bytes: np.ndarray) -> np.ndarray:
     """Return the bytes that convolutions need beside their tensors, for the largest kernel.
 
-    The gradient of a kernel is reckoned in two more copies of it, which each thread that ran one keeps.
+    The gradient of a kernel is computed in two more copies of it, which each thread that ran one keeps.
 
     Parameters
     ----------
     kernel_bytes : (processors,) bytes of the largest kernel's slice.
     """
-    found: np.ndarray = np.where(kernel_bytes < KEPT_UP_TO_BYTES, 2 * THREADS, 2) * kernel_bytes
-    return found
+    scratch: np.ndarray = np.where(kernel_bytes < KEPT_UP_TO_BYTES, 2 * THREADS, 2) * kernel_bytes
+    return scratch
 
 
 def is_kernel(shape: tuple[int, ...]) -> bool:

@@ -13,8 +13,9 @@ import numpy as np
 
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.stage_cost import StageCost, stage_cost
-from hetero_mtf.planning.layout.arrangement import Arrangement, arrange, splits_batch
-from hetero_mtf.planning.layout.records import AXIS, LayerLayout, Stage
+from hetero_mtf.planning.layout.arrangement import Arrangement, arrange
+from hetero_mtf.planning.layout.records import LayerLayout, Stage
+from hetero_mtf.planning.layout.stage_from_layouts import full_stage, replicated, split_by_samples, unsplit_stage
 from hetero_mtf.planning.memory.stage_memory import StageBytes, stage_bytes
 from hetero_mtf.planning.solvers.apportionment import proportional
 from hetero_mtf.planning.strategies.search import Sizer
@@ -62,14 +63,14 @@ class GroupStages:
         """
         run, group = tuple(layers), tuple(devices)
         if replicas:
-            stage = self._by_samples(run, group, proportional(self.costs.profile.batch_size, replicas).sizes)
+            stage = full_stage(split_by_samples(self.costs.graph, run, proportional(self.costs.profile.batch_size, replicas).sizes), group)
             return stage, self.cost(stage)
         if len(group) == 1:
-            stage = unsplit_stage(self.costs, run, group[0])
+            stage = unsplit_stage(self.costs.graph, run, group[0])
             return stage, self.cost(stage)
         stages = [stage for form in FORMS for stage in self._split(run, group, form)]
         if not stages:  # nothing in it can be split: every device computes all of it
-            stages = [_stage(run, group, _replicated(self.costs, run))]
+            stages = [full_stage(replicated(self.costs.graph, run), group)]
         candidates = [(stage, self.cost(stage)) for stage in stages]
         return min(candidates, key=lambda pair: self.seconds(pair[1]))
 
@@ -100,7 +101,7 @@ class GroupStages:
         """
         key = tuple(layers), device
         if key not in self._held:
-            stage = unsplit_stage(self.costs, layers, device)
+            stage = unsplit_stage(self.costs.graph, layers, device)
             self._held[key] = stage_bytes(self.costs.profile, stage, self.recompute, self.costs.memory)
         return self._held[key]
 
@@ -128,24 +129,14 @@ class GroupStages:
         graph = self.costs.graph
         if form == "batch":
             samples = self._sizer.samples(frozenset(layers), devices)
-            return [self._by_samples(layers, devices, samples)] if min(samples) else []
+            return [full_stage(split_by_samples(graph, layers, samples), devices)] if min(samples) else []
         arrangement = self._arrangement(layers, form)
         if not arrangement.segments:
             return []
         rows = {segment.layers[0]: self._sizer.units(segment, arrangement, devices) for segment in arrangement.segments}
         sizes = {index: rows[segment.layers[0]] for segment in arrangement.segments for index in segment.layers}
         layouts = [LayerLayout(i, graph.layers[i].name, arrangement.layouts[i], sizes.get(i, ())) for i in layers]
-        return [_stage(layers, devices, layouts)]
-
-    def _by_samples(self, layers: tuple[int, ...], devices: tuple[int, ...], samples: tuple[int, ...]) -> Stage:
-        graph = self.costs.graph
-        layouts = [
-            LayerLayout(index, graph.layers[index].name, "batch", samples=samples)
-            if splits_batch(graph.layers[index])
-            else LayerLayout(index, graph.layers[index].name, "replicated")
-            for index in layers
-        ]
-        return _stage(layers, devices, layouts)
+        return [full_stage(layouts, devices)]
 
     def _arrangement(self, layers: tuple[int, ...], pairing: str) -> Arrangement:
         """Return the layouts of a run of layers, whose inputs from outside are not split."""
@@ -154,17 +145,6 @@ class GroupStages:
             elsewhere = frozenset(range(len(graph.layers))) - frozenset(layers)
             self._arrangements[layers, pairing] = arrange(graph, pairing, elsewhere)
         return self._arrangements[layers, pairing]
-
-
-def unsplit_stage(costs: Costs, layers: Sequence[int], device: int) -> Stage:
-    """Return the stage that has a run of layers on one device.
-
-    Parameters
-    ----------
-    layers : their indices.
-    device : index of the device.
-    """
-    return _stage(tuple(layers), (device,), _replicated(costs, layers))
 
 
 def with_samples(stage: Stage, samples: int) -> Stage:
@@ -190,11 +170,3 @@ def with_device_samples(stage: Stage, samples: tuple[int, ...]) -> Stage:
     """
     layouts = [dataclasses.replace(entry, samples=samples) if entry.samples else entry for entry in stage.layouts]
     return dataclasses.replace(stage, layouts=tuple(layouts))
-
-
-def _replicated(costs: Costs, layers: Sequence[int]) -> list[LayerLayout]:
-    return [LayerLayout(index, costs.graph.layers[index].name, "replicated") for index in layers]
-
-
-def _stage(layers: tuple[int, ...], devices: tuple[int, ...], layouts: Sequence[LayerLayout]) -> Stage:
-    return Stage(layers, devices, ((AXIS, len(devices)),), tuple(layouts))

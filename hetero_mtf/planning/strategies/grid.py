@@ -13,7 +13,8 @@ from hetero_mtf.planning.cost.step_cost import Costs
 from hetero_mtf.planning.layout.arrangement import PAIRINGS, Arrangement, arrange, splits_batch
 from hetero_mtf.planning.layout.manual import Grid, grid_stage
 from hetero_mtf.planning.layout.records import Stage
-from hetero_mtf.planning.layout_search.grid import GridCost, grid_layouts, grid_space
+from hetero_mtf.planning.layout.stage_from_layouts import trimmed_grid
+from hetero_mtf.planning.layout_search.grid import GridCost, grid_space
 from hetero_mtf.planning.layout_search.program import fits_in_tables, proof_of, solve_layouts
 from hetero_mtf.planning.memory.shortfall import short_bytes
 from hetero_mtf.planning.profile.curve import PASSES
@@ -94,7 +95,7 @@ def _by_program(costs: Costs, best: Candidate, known: Sequence[Candidate]) -> Ca
         if not fits_in_tables(cost):
             break
         solution = solve_layouts(cost)
-        stage = grid_layouts(costs.graph, solution.layouts, cost.space)
+        stage = trimmed_grid(solution.layouts, cost.space.devices, cost.space.rows)
         if stages[0] == best.stage:
             best = dataclasses.replace(best, proof=proof_of(cost.space, solution, cost.of(best.stage)))
         if stage is None or short_bytes(costs.profile, stage, costs.memory) > short:

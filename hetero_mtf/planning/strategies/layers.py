@@ -14,10 +14,11 @@ from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.arrangement import PAIRINGS, arrange
 from hetero_mtf.planning.layout.manual import filter_stage, single_stage, sized_stage
 from hetero_mtf.planning.layout.records import Proof, Stage
+from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
 from hetero_mtf.planning.layout_search.grid import GridCost, grid_space
 from hetero_mtf.planning.layout_search.milp import TIME_LIMIT_S
 from hetero_mtf.planning.layout_search.objective import LayoutCost
-from hetero_mtf.planning.layout_search.program import LayoutSolution, fits_in_tables, proof_of, solve_layouts, solve_within_memory, stage_of
+from hetero_mtf.planning.layout_search.program import LayoutSolution, fits_in_tables, proof_of, solve_layouts, solve_within_memory
 from hetero_mtf.planning.layout_search.space import Space, layout_space
 from hetero_mtf.planning.memory.shortfall import short_bytes
 from hetero_mtf.planning.solvers.apportionment import largest_remainder, proportional
@@ -65,12 +66,12 @@ def best_layers(costs: Costs) -> Candidate:
         if sum(float(cost.own(index).min()) for index in range(len(costs.graph.layers))) >= least:
             continue
         solution = solve_layouts(cost, TIME_LIMIT_S / len(sets))
-        lacking = short_bytes(costs.profile, stage_of(solution.layouts, devices), costs.memory) > 0
+        lacking = short_bytes(costs.profile, trimmed_stage(solution.layouts, devices), costs.memory) > 0
         if lacking and len(devices) * len(costs.graph.layers) <= WITHIN_MEMORY_UP_TO:
             left_s /= 2
             within_memory.update(_solved_within_memory(costs, devices, stages, fitted, left_s))
         space, solution = within_memory.get(devices, (space, solution))
-        stage = stage_of(solution.layouts, devices)
+        stage = trimmed_stage(solution.layouts, devices)
         proof = proof_of(space, solution, solution.value, devices in within_memory)
         candidate = Candidate(stage, predict(costs, stage), proof)
         candidate_rank = _rank(costs, candidate)

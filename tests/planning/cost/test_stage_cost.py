@@ -11,8 +11,8 @@ from hetero_mtf.planning.cost.stage_cost import StageCost, stage_cost
 from hetero_mtf.planning.cost.step_cost import Costs, predict
 from hetero_mtf.planning.layout.manual import batch_stage, filter_stage, single_stage
 from hetero_mtf.planning.layout.records import Stage
-from hetero_mtf.planning.memory.stage_memory import stage_bytes
-from hetero_mtf.planning.memory.step_memory import Memory, stage_memory_bytes
+from hetero_mtf.planning.memory.layer_memory import NetworkMemory
+from hetero_mtf.planning.memory.stage_memory import stage_bytes, stage_memory_bytes
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import profile_of, residual_net
 
@@ -52,7 +52,7 @@ def test_stages_add_up_to_the_network(profile: Profile) -> None:
 
 
 def test_bytes_of_stages_add_up_and_those_of_microbatches_in_flight(profile: Profile) -> None:
-    whole, memory = single_stage(profile.graph, 0), Memory(profile)
+    whole, memory = single_stage(profile.graph, 0), NetworkMemory(profile)
     everything = stage_bytes(profile, whole, memory=memory)
     parts = [stage_bytes(profile, _cut(whole, *span), memory=memory) for span in ((0, 3), (3, 5), (5, len(whole.layers)))]
     assert sum(part.fixed for part in parts) == pytest.approx(everything.fixed)

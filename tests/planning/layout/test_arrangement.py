@@ -11,8 +11,8 @@ from hetero_mtf.planning.layout.arrangement import Segment, arrange, channels, l
 from tests.planning.networks import Net, frozen, pair_net
 
 
-def layouts_of(graph: LayerGraph, pairing: str = "pairs", whole: frozenset[int] = frozenset()) -> dict[str, str]:
-    return {layer.name: layout for layer, layout in zip(graph.layers, arrange(graph, pairing, whole).layouts)}
+def layouts_of(graph: LayerGraph, pairing: str = "pairs", unsplit: frozenset[int] = frozenset()) -> dict[str, str]:
+    return {layer.name: layout for layer, layout in zip(graph.layers, arrange(graph, pairing, unsplit).layouts)}
 
 
 @st.composite
@@ -112,7 +112,7 @@ def test_a_flatten_without_a_row_behind_it_is_gathered_first(tail: str | None) -
 
 
 def test_a_layer_kept_whole_turns_the_next_one_into_a_column() -> None:
-    assert list(layouts_of(pair_net(), whole=frozenset({1})).values()) == ["replicated", "replicated", "column", "split", "row"]
+    assert list(layouts_of(pair_net(), unsplit=frozenset({1})).values()) == ["replicated", "replicated", "column", "split", "row"]
 
 
 def test_a_dense_softmax_is_a_row_behind_a_split_and_whole_otherwise() -> None:

@@ -27,7 +27,7 @@ def test_a_part_reads_what_others_make_as_inputs_and_gives_what_others_read() ->
         ("shortcut", "Conv2D", (0,)),
         ("sum", "Add", (2, 3)),
     ]
-    assert part.layers == (5, 6, 7) and part.doors == 2 and part.graph.outputs == (4,)
+    assert part.layers == (5, 6, 7) and part.boundary_inputs == 2 and part.graph.outputs == (4,)
     assert part_of(GRAPH, 1, 5).graph.outputs == (1, 4)  # the stem is read further on
 
 

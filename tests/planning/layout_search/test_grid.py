@@ -9,9 +9,10 @@ import pytest
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost.step_cost import Costs, launch_s, predict
 from hetero_mtf.planning.layout.records import Stage
-from hetero_mtf.planning.layout_search.grid import GridCost, grid_layouts, grid_space
-from hetero_mtf.planning.layout_search.program import laid_out, solve_layouts
-from hetero_mtf.planning.layout_search.space import Space, entry_of, state_of
+from hetero_mtf.planning.layout.stage_from_layouts import trimmed_grid
+from hetero_mtf.planning.layout_search.grid import GridCost, grid_space
+from hetero_mtf.planning.layout_search.program import solve_layouts
+from hetero_mtf.planning.layout_search.space import Space, State, state_of
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.strategies.grid import best_grid
 from hetero_mtf.planning.strategies.layers import proven
@@ -40,7 +41,7 @@ def drawn_space(rng: np.random.Generator, layers: int, speeds: list[float]) -> t
 
 
 def stage_with(space: Space, choice: tuple[int, ...]) -> Stage:
-    entries = tuple(entry_of(index, "", states[at]) for index, (states, at) in enumerate(zip(space.states, choice)))
+    entries = tuple(space.entry(index, "", states[at]) for index, (states, at) in enumerate(zip(space.states, choice)))
     axes = (("batch", space.rows), ("filters", len(space.devices) // space.rows))
     return Stage(tuple(range(len(entries))), space.devices, axes, entries)
 
@@ -76,7 +77,7 @@ def test_the_program_finds_what_enumerating_every_choice_of_states_finds(seed: i
     found = solve_layouts(cost)
     every = (tuple(s.index(state) for s, state in zip(space.states, states)) for states in every_choice(space))
     assert found.value == pytest.approx(min(map(cost.total, every)), rel=1e-9)
-    chosen = tuple(s.index(state_of(entry, grid=True)) for s, entry in zip(space.states, found.layouts))
+    chosen = tuple(s.index(state_of(entry)) for s, entry in zip(space.states, found.layouts))
     assert cost.total(chosen) == pytest.approx(found.value, rel=1e-9) and found.gap == 0
 
 
@@ -85,7 +86,7 @@ def test_every_optimum_is_a_legal_plan_on_the_rows_and_columns_that_have_a_part(
     rng = np.random.default_rng(seed)
     costs, space = drawn_space(rng, int(rng.integers(4, 12)), [1e6, 1e6, 2e6, 1e6, 3e6, 1e6])
     graph = costs.graph
-    stage = grid_layouts(graph, solve_layouts(GridCost(costs, space)).layouts, space)
+    stage = trimmed_grid(solve_layouts(GridCost(costs, space)).layouts, space.devices, space.rows)
     names = tuple(device.name for device in costs.profile.cluster.devices)
     if stage is not None:
         Plan(graph.digest, graph.dtype, 6, "grid", names, (stage,)).check(graph)
@@ -93,15 +94,15 @@ def test_every_optimum_is_a_legal_plan_on_the_rows_and_columns_that_have_a_part(
 
 def test_rows_and_columns_without_a_part_are_left_out_and_one_that_remains_is_no_grid() -> None:
     graph = pair_net(6, 4, 4)
-    costs = Costs(profile_of(graph, [1e6] * 6, batch_size=4))
-    states = (("batch", (), (2, 2)), ("column", (3, 0, 3), (2, 2)), *[("batch", (), (2, 2))] * 3)
+    batch = State("batch", samples=(2, 2))
+    states = (batch, State("column", (3, 0, 3), (2, 2)), *[batch] * 3)
     space = Space(tuple(range(6)), tuple((state,) for state in states), {}, 2)
-    stage = grid_layouts(graph, laid_out(costs, states), space)
+    stage = trimmed_grid(space.layouts(graph, states), space.devices, space.rows)
     assert stage is not None and stage.devices == (0, 2, 3, 5) and stage.axes == (("batch", 2), ("filters", 2))
     assert stage.layouts[1].sizes == (3, 3) and stage.layouts[1].samples == (2, 2)
-    whole = [("replicated", (), ())] * 5
-    assert grid_layouts(graph, laid_out(costs, whole), space) is None
-    assert grid_layouts(graph, laid_out(costs, [("batch", (), (2, 2))] * 5), space) is None
+    whole = [State("replicated")] * 5
+    assert trimmed_grid(space.layouts(graph, whole), space.devices, space.rows) is None
+    assert trimmed_grid(space.layouts(graph, [batch] * 5), space.devices, space.rows) is None
 
 
 @pytest.mark.parametrize("graph", [pair_net(24, 20, 12), residual_net(16)])

@@ -6,16 +6,16 @@ import pytest
 from hetero_mtf.planning.cost.step_cost import Costs
 from hetero_mtf.planning.layout.records import AXIS, Stage
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
-from hetero_mtf.planning.layout_search.space import Space, entry_of, layout_space
-from hetero_mtf.planning.memory.step_memory import StageMemory
+from hetero_mtf.planning.layout_search.space import Space, layout_space
+from hetero_mtf.planning.memory.layer_memory import LayerMemory
 from tests.planning.layout_objective import drawn_graph, drawn_profile
 from tests.planning.networks import attention_net
 
 
 def held_bytes(costs: Costs, space: Space, choice: tuple[int, ...], temporaries: bool = True) -> np.ndarray:
     """Return the (devices,) bytes that all layers keep, and the largest temporary, on a mesh from which no device is left out."""
-    entries = tuple(entry_of(index, "", states[at]) for index, (states, at) in enumerate(zip(space.states, choice)))
-    held = StageMemory(costs.memory, Stage(tuple(range(len(entries))), space.devices, ((AXIS, len(space.devices)),), entries))
+    entries = tuple(space.entry(index, "", states[at]) for index, (states, at) in enumerate(zip(space.states, choice)))
+    held = LayerMemory(costs.memory, Stage(tuple(range(len(entries))), space.devices, ((AXIS, len(space.devices)),), entries))
     kept: np.ndarray = np.sum([held.layer_bytes(entry) for entry in entries], axis=0)
     largest: np.ndarray = np.max([held.temporary_bytes(entry) for entry in entries], axis=0)
     return kept + largest if temporaries else kept
@@ -33,7 +33,7 @@ def test_what_layers_keep_is_to_the_byte_what_the_stage_keeps(seed: int) -> None
         for pool in memory.pools:
             found = 0.0
             for index in range(len(choice)):
-                readers = costs.memory.readers[index]
+                readers = costs.graph.readers[index]
                 found += memory.own(index, pool)[choice[index]]
                 found += memory.read(index, pool)[(choice[index], *(choice[reader] for reader in readers))]
             kept = held_bytes(costs, space, choice, temporaries=False)[list(pool.places)].sum()

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
 from hetero_mtf.planning.layout_search.milp import solve_milp
 from hetero_mtf.planning.layout_search.objective import LayoutCost
-from hetero_mtf.planning.layout_search.program import solve_layouts, solve_within_memory, stage_of
+from hetero_mtf.planning.layout_search.program import solve_layouts, solve_within_memory
 from hetero_mtf.planning.layout_search.space import Space, layout_space
 from hetero_mtf.planning.memory.shortfall import lack_of_memory
 from hetero_mtf.planning.profile.profile import Profile
@@ -96,10 +97,10 @@ def test_weights_that_fit_on_no_device_are_split_where_the_least_seconds_would_n
     tight = Costs(apart(roomy, [int(0.8 * max(needed))] * 2))
     space = layout_space(tight, (0, 1))
     cost = LayoutCost(tight, space)
-    assert lack_of_memory(tight.profile, stage_of(solve_layouts(cost).layouts, (0, 1)))
+    assert lack_of_memory(tight.profile, trimmed_stage(solve_layouts(cost).layouts, (0, 1)))
     found = solve_within_memory(cost, 10.0)
     assert found is not None and found.status == "optimal" and found.value > solve_layouts(cost).value
-    stage, best = stage_of(found.layouts, (0, 1)), best_layers(tight)
+    stage, best = trimmed_stage(found.layouts, (0, 1)), best_layers(tight)
     assert not lack_of_memory(tight.profile, stage)
     assert not lack_of_memory(tight.profile, best.stage)
     assert best.prediction.step_s <= predict(tight, stage).step_s

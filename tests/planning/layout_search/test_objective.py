@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
 from hetero_mtf.planning.layout_search.objective import LayoutCost
-from hetero_mtf.planning.layout_search.program import stage_of
-from hetero_mtf.planning.layout_search.space import entry_of, layout_space
+from hetero_mtf.planning.layout_search.space import State, layout_space
 from tests.planning.layout_objective import drawn_graph, drawn_profile, objective
 from tests.planning.networks import attention_net
 
@@ -35,19 +35,19 @@ def test_factors_total_and_the_plan_itself_agree_on_the_objective(seed: int, att
 @pytest.mark.parametrize("seed", range(5))
 def test_a_stage_of_the_space_has_its_objective_and_another_has_none(seed: int) -> None:
     _, cost = drawn(seed)
-    batch = [next(state for state in states if state[0] == "batch") for states in cost.space.states]
-    stage = stage_of([entry_of(index, "", state) for index, state in enumerate(batch)], cost.space.devices)
+    batch = [next(state for state in states if state.layout == "batch") for states in cost.space.states]
+    stage = trimmed_stage([cost.space.entry(index, "", state) for index, state in enumerate(batch)], cost.space.devices)
     if stage.devices == cost.space.devices:
         assert cost.of(stage) == pytest.approx(objective(cost.costs, cost.space, batch), rel=1e-9)
-    odd = [("batch", (cost.costs.profile.batch_size, *(0 for _ in cost.space.devices[1:]))) for _ in batch]
-    entries = [entry_of(index, "", state) for index, state in enumerate(odd)]
+    odd = [State("batch", samples=(cost.costs.profile.batch_size, *(0 for _ in cost.space.devices[1:]))) for _ in batch]
+    entries = [cost.space.entry(index, "", state) for index, state in enumerate(odd)]
     assert math.isinf(cost.of(stage.__class__(stage.layers, cost.space.devices, stage.axes, tuple(entries))))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_states_of_one_kind_cost_the_same_to_send(seed: int) -> None:
     _, cost = drawn(seed)
-    for index, readers in enumerate(cost.readers):
+    for index, readers in enumerate(cost.graph.readers):
         if len(readers) != 1:
             continue
         sources, wants = cost.kinds(index, readers[0])

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
 from hetero_mtf.planning.layout_search.objective import LayoutCost
 from hetero_mtf.planning.layout_search.prices import solve_priced
-from hetero_mtf.planning.layout_search.program import beside_bytes, solve_layouts, solve_within_memory, stage_of
+from hetero_mtf.planning.layout_search.program import beside_bytes, solve_layouts, solve_within_memory
 from hetero_mtf.planning.layout_search.space import layout_space
 from hetero_mtf.planning.memory.shortfall import lack_of_memory, pool_bytes
 from tests.planning.layout_objective import every_choice
@@ -58,16 +59,16 @@ def residuals(part: float) -> Costs:
         net.add("Add", f"add{len(net.layers)}", [start, len(net.layers) - 1])
     roomy = generated_profile(net.graph(), [Figures(1e11, 2e10), Figures(7e10, 2e10), Figures(5e10, 1e10)], 64)
     free = solve_layouts(LayoutCost(Costs(roomy), layout_space(Costs(roomy), (0, 1, 2))))
-    wanted = pool_bytes(roomy, stage_of(free.layouts, (0, 1, 2)))
+    wanted = pool_bytes(roomy, trimmed_stage(free.layouts, (0, 1, 2)))
     return Costs(apart(roomy, [int(part * max(wanted.values()))] * 3))
 
 
 def test_a_network_with_residuals_is_planned_within_memory_to_a_hundredth() -> None:
     tight = residuals(0.9)
     cost = LayoutCost(tight, layout_space(tight, (0, 1, 2), by_memory=True))
-    assert lack_of_memory(tight.profile, stage_of(solve_layouts(cost).layouts, (0, 1, 2)))
+    assert lack_of_memory(tight.profile, trimmed_stage(solve_layouts(cost).layouts, (0, 1, 2)))
     found = solve_within_memory(cost, 20.0)
-    assert found is not None and not lack_of_memory(tight.profile, stage_of(found.layouts, (0, 1, 2)))
+    assert found is not None and not lack_of_memory(tight.profile, trimmed_stage(found.layouts, (0, 1, 2)))
     assert solve_layouts(cost).value * (1 - 1e-9) <= found.bound <= found.value and found.gap < 0.05
 
 
@@ -83,6 +84,6 @@ def test_the_least_beside_tensors_is_no_more_than_any_plan_on_all_devices_takes_
     costs = Costs(profile_of(residual_net(), [2e6, 1e6]))
     space = layout_space(costs, (0, 1))
     least = beside_bytes(costs, space)
-    needed = pool_bytes(costs.profile, stage_of(solve_layouts(LayoutCost(costs, space)).layouts, (0, 1)))
+    needed = pool_bytes(costs.profile, trimmed_stage(solve_layouts(LayoutCost(costs, space)).layouts, (0, 1)))
     assert set(least) == set(needed) and all(0 < least[name] <= needed[name] for name in needed)
     assert least == beside_bytes(costs, dataclasses.replace(space, states=space.states[:]))

@@ -5,7 +5,7 @@ import dataclasses
 from hetero_mtf.devices import MemoryPool
 from hetero_mtf.planning.layout.records import DevicePart
 from hetero_mtf.planning.memory.shortfall import lack_of_memory, pool_bytes, pool_lack, short_bytes, shortfalls
-from hetero_mtf.planning.memory.step_memory import stage_memory_bytes
+from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import cluster_of, pair_net, profile_of

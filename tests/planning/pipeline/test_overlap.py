@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.cost.stage_cost import Spent, StageCost
-from hetero_mtf.planning.pipeline.group_stages import unsplit_stage
+from hetero_mtf.planning.layout.stage_from_layouts import unsplit_stage
 from hetero_mtf.planning.pipeline.overlap import blended, overlaps
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.profile.profile import Profile
@@ -63,7 +63,7 @@ def test_a_step_is_faster_by_what_its_stages_work_alone(microbatches: int) -> No
     half = len(disturbed.profile.graph.layers) // 2
     runs = (range(half), range(half, len(disturbed.profile.graph.layers)))
     pipeline = Pipeline(
-        tuple(unsplit_stage(disturbed.full_batch, run, device) for device, run in enumerate(runs)), Execution("1f1b", microbatches)
+        tuple(unsplit_stage(disturbed.full_batch.graph, run, device) for device, run in enumerate(runs)), Execution("1f1b", microbatches)
     )
     (found, line), (before, _) = predict_pipeline(disturbed, pipeline), predict_pipeline(undisturbed, pipeline)
     passes_s, before_s = (p.forward_s + p.backward_s for p in (found, before))

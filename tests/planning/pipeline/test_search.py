@@ -15,8 +15,9 @@ from hetero_mtf.planning.allocation.allocate import Allocated
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.layout.blocks import blocks
+from hetero_mtf.planning.layout.stage_from_layouts import unsplit_stage
 from hetero_mtf.planning.pipeline.device_groups import DeviceGroups
-from hetero_mtf.planning.pipeline.group_stages import GroupStages, unsplit_stage, with_samples
+from hetero_mtf.planning.pipeline.group_stages import GroupStages, with_samples
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, boundaries_s, predict_pipeline
 from hetero_mtf.planning.pipeline.search import PipelineOptions, _depths, best_pipeline, chain_problem
 from hetero_mtf.planning.plan.plan import Plan
@@ -61,7 +62,7 @@ def test_a_stage_on_one_device_costs_what_the_chain_problem_has(profile: Profile
     for block in blocks(profile.graph):
         alone = stages.alone(block)
         for device in range(3):
-            cost = stages.cost(unsplit_stage(stages.costs, block, device))
+            cost = stages.cost(unsplit_stage(stages.costs.graph, block, device))
             assert alone[device] == pytest.approx(stages.seconds(cost))
 
 
@@ -100,7 +101,7 @@ def test_what_crosses_a_border_is_charged_for_its_bytes_and_each_reader() -> Non
     profile = profile_of(graph, [1e6, 5e5, 3e5], batch_size=BATCH)
     costs = MicrobatchCosts(profile).full_batch
     ends = (0, 3, 5, len(graph.layers))
-    stages = [unsplit_stage(costs, range(a, b), d) for d, (a, b) in enumerate(itertools.pairwise(ends))]
+    stages = [unsplit_stage(costs.graph, range(a, b), d) for d, (a, b) in enumerate(itertools.pairwise(ends))]
     found = boundaries_s(costs, stages)
     assert found.shape == (2,) and (found > 0).all()
     lonely = dataclasses.replace(profile, links=())

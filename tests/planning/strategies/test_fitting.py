@@ -11,7 +11,7 @@ from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.cost.step_cost import Costs
 from hetero_mtf.planning.layout.manual import batch_stage
 from hetero_mtf.planning.memory.shortfall import lack_of_memory
-from hetero_mtf.planning.memory.step_memory import stage_memory_bytes
+from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.solvers.apportionment import minimise_maximum
 from hetero_mtf.planning.strategies.batch import best_batch

@@ -3,15 +3,13 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pytest
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.layout.resharding import output_of
-from hetero_mtf.planning.memory.step_memory import Memory, StageMemory, layer_bytes, optimizer_name, stage_memory_bytes, temporary_bytes
-from hetero_mtf.planning.memory.worker_memory import RUNTIME_BYTES
+from hetero_mtf.planning.memory.layer_memory import LayerMemory, NetworkMemory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
-from tests.planning.networks import Net, attention_net, cluster_of, frozen, pair_net, profile_of
+from tests.planning.networks import attention_net, cluster_of, frozen, pair_net, profile_of
 
 GRAPH = pair_net()
 
@@ -20,12 +18,12 @@ WEIGHTS = sum(v.size for layer in GRAPH.layers for v in layer.variables)
 
 
 def kept(profile: Profile, plan: Plan) -> np.ndarray:
-    held = StageMemory(Memory(profile), plan.stages[0])
+    held = LayerMemory(NetworkMemory(profile), plan.stages[0])
     return np.sum([held.layer_bytes(entry) for entry in plan.stages[0].layouts], axis=0)
 
 
 def temporaries(profile: Profile, plan: Plan) -> np.ndarray:
-    held = StageMemory(Memory(profile), plan.stages[0])
+    held = LayerMemory(NetworkMemory(profile), plan.stages[0])
     return np.array([held.temporary_bytes(entry) for entry in plan.stages[0].layouts])
 
 
@@ -101,19 +99,19 @@ def test_scores_of_all_pairs_of_positions_are_kept_whole_by_each_device_and_by_s
         (Plan.batch(graph, [3, 1], profile.cluster, 4), [alone * 3 / 4, alone / 4], [backward * 3 / 4, backward / 4]),
     ]
     for plan, kept_bytes, temporary in expected:
-        held, entry = StageMemory(Memory(profile), plan.stages[0]), plan.stages[0].layouts[index]
+        held, entry = LayerMemory(NetworkMemory(profile), plan.stages[0]), plan.stages[0].layouts[index]
         assert held.layer_bytes(entry).tolist() == kept_bytes, plan.strategy
         assert held.temporary_bytes(entry).tolist() == temporary, plan.strategy
         assert held.in_flight_bytes(entry).tolist() == ([scores] * 2 if entry.layout == "split" else [0] * len(kept_bytes))
-    still = Memory(profile_of(frozen(graph), [1e6]))
+    still = NetworkMemory(profile_of(frozen(graph), [1e6]))
     plan = Plan.single(graph, 0, profile.cluster, 4)
-    assert StageMemory(still, plan.stages[0]).layer_bytes(plan.stages[0].layouts[index]).tolist() == [0]
+    assert LayerMemory(still, plan.stages[0]).layer_bytes(plan.stages[0].layouts[index]).tolist() == [0]
 
 
 def test_an_input_that_is_brought_to_a_layer_is_kept_there_and_not_where_it_came_from() -> None:
     profile = profile_of(GRAPH, [1e6, 1e6])
     pairs, gather = (Plan.filters(GRAPH, [1, 1], profile.cluster, 4, pairing) for pairing in ("pairs", "gather"))
-    held = StageMemory(Memory(profile), gather.stages[0])
+    held = LayerMemory(NetworkMemory(profile), gather.stages[0])
     second = gather.stages[0].layouts[2]
     brought = held.layer_bytes(second) - held.weights(second, held.memory.weight_bytes) - held.moved_bytes(2, output_of(second))
     assert (brought == 4 * 4 * 9 * 9 * 12).all() and kept(profile, gather)[0] > kept(profile, pairs)[0]
@@ -122,34 +120,8 @@ def test_an_input_that_is_brought_to_a_layer_is_kept_there_and_not_where_it_came
 def test_a_layer_whose_neighbours_are_not_known_keeps_at_least_what_it_keeps_among_them() -> None:
     profile = profile_of(GRAPH, [1e6, 1e6])
     stage = Plan.filters(GRAPH, [1, 1], profile.cluster, 4).stages[0]
-    bare = dataclasses.replace(stage, layouts=())
+    memory = NetworkMemory(profile)
+    among, alone = LayerMemory(memory, stage), LayerMemory(memory, dataclasses.replace(stage, layouts=()))
     for entry in stage.layouts:
-        assert np.all(np.array(layer_bytes(profile, entry, bare)) >= layer_bytes(profile, entry, stage)), entry.name
-        assert temporary_bytes(profile, entry, bare) == temporary_bytes(profile, entry, stage)
-
-
-def test_a_stage_holds_what_layers_keep_the_largest_temporary_and_what_the_process_takes() -> None:
-    profile = profile_of(GRAPH, [1e6, 1e6])
-    plan = Plan.filters(GRAPH, [3, 1], profile.cluster, 4)
-    tensors = kept(profile, plan) + temporaries(profile, plan).max(axis=0)
-    beside = np.array(stage_memory_bytes(profile, plan.stages[0])) - tensors
-    assert RUNTIME_BYTES < beside[1] < beside[0] < 2 * RUNTIME_BYTES
-
-
-def test_gradients_that_wait_for_those_of_others_count_twice_where_weights_are_most_of_it() -> None:
-    wide = Net((1000,))
-    wide.dense("head", 1000)
-    graph = wide.graph()
-    profile = profile_of(graph, [1e6, 1e6])
-    weights = 4 * 1001 * 1000
-    found = stage_memory_bytes(profile, Plan.batch(graph, [1, 1], profile.cluster, 4).stages[0])
-    assert found[1] == 4 * weights + RUNTIME_BYTES + 2 * weights  # and as messages initial weights and slots, which are more than gradients
-
-
-class AdamW:
-    pass
-
-
-@pytest.mark.parametrize(("given", "name"), [("SGD", "sgd"), ("adam(0.001)", "adam"), (AdamW(), "adamw"), ("", "")])
-def test_an_optimizer_is_known_by_its_name(given: object, name: str) -> None:
-    assert optimizer_name(given) == name
+        assert np.all(alone.layer_bytes(entry) >= among.layer_bytes(entry)), entry.name
+        assert alone.temporary_bytes(entry).tolist() == among.temporary_bytes(entry).tolist()

@@ -1,9 +1,8 @@
-"""Bytes a stage needs on each device: what is kept through a step, and the largest temporary."""
+"""Bytes of each layer of a network, and its parts on the processors of a mesh: what a step keeps, and temporaries."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,14 +11,13 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import trains_before
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of
-from hetero_mtf.planning.memory.worker_memory import is_kernel, scratch_bytes, worker_bytes
+from hetero_mtf.planning.memory.optimizer_slots import optimizer_name, optimizer_slots
+from hetero_mtf.planning.memory.worker_memory import is_kernel
 from hetero_mtf.planning.profile.profile import Profile
 
-_SLOTS = {"adam": 2, "adamw": 2, "sgd": 1}
 
-
-class Memory:
-    """What a step keeps of each layer, for one network, batch size and optimizer.
+class NetworkMemory:
+    """Bytes that a step keeps of each layer, all parts together, for one network, batch size and optimizer.
 
     Parameters
     ----------
@@ -30,13 +28,12 @@ class Memory:
     weight_bytes : (layers,) bytes of a layer's weights and optimizer slots; 0 for a call that shares another's.
     gradient_bytes : (layers,) bytes of the gradients of its weights, likewise.
     kernel_bytes : (layers,) bytes of its largest convolution kernel.
-    output_bytes : (layers,) bytes of a layer's whole output.
+    output_bytes : (layers,) bytes of a layer's output.
     score_bytes : (layers,) bytes of what a layer computes for every pair of positions, see `LayerKind.scores`; mostly 0.
     trains : (layers,) whether a layer has a backward pass.
-    needs : (layers,) what that needs, see `LayerKind.needs`.
-    readers : (layers,) indices of the layers that read a layer.
+    needs : (layers,) what its backward pass needs, see `LayerKind.needs`.
     keeps_input : (layers,) whether a layer's backward pass, or that of what reads its input through it, needs its inputs.
-    known : what `stage_memory_bytes` found, stage -> (processors,) bytes.
+    known : results of `stage_memory_bytes`, stage -> (processors,) bytes.
 
     Notes
     -----
@@ -49,17 +46,13 @@ class Memory:
         self.known: dict[Stage, tuple[int, ...]] = {}
         self.trains = trains_before(graph)
         self.needs = [kind_of(layer).needs(layer) for layer in graph.layers]
-        copies = 1 + _SLOTS.get(optimizer_name(profile.optimizer), 2)
+        copies = 1 + _slots(profile.optimizer)
         own = [layer.variables if layer.shared_with is None else () for layer in graph.layers]
         self.weight_bytes = [graph.item_bytes * sum(v.size * (copies if v.trainable else 1) for v in held) for held in own]
         self.gradient_bytes = [graph.item_bytes * sum(v.size for v in held if v.trainable) for held in own]
         self.kernel_bytes = [graph.item_bytes * max((v.size for v in held if is_kernel(v.shape)), default=0) for held in own]
         self.output_bytes = [profile.batch_size * graph.item_bytes * math.prod(layer.output_shape) for layer in graph.layers]
         self.score_bytes = [profile.batch_size * graph.item_bytes * kind_of(layer).scores(layer) for layer in graph.layers]
-        self.readers: list[list[int]] = [[] for _ in graph.layers]
-        for index, layer in enumerate(graph.layers):
-            for source in dict.fromkeys(layer.inputs):
-                self.readers[source].append(index)
         self.keeps_input = [False] * len(graph.layers)
         for index in reversed(range(len(graph.layers))):
             self.keeps_input[index] = self._keeps_input(index)
@@ -67,21 +60,20 @@ class Memory:
     def _keeps_input(self, index: int) -> bool:
         layer, needs = self.graph.layers[index], self.needs[index]
         if "view" in needs:
-            return index in self.graph.outputs or any(self.keeps_input[reader] for reader in self.readers[index])
+            return index in self.graph.outputs or any(self.keeps_input[reader] for reader in self.graph.readers[index])
         own = any(v.trainable for v in layer.variables) if kind_of(layer).mixes else self.trains[index]
         return own and "input" in needs
 
 
-class StageMemory:
-    """Bytes of layers on the processors of a mesh.
+class LayerMemory:
+    """Bytes of the parts of layers on the processors of a mesh.
 
     Parameters
     ----------
-    memory : Memory.
     stage : its devices and axes count, and the layouts of a layer's neighbours as far as it has them.
     """
 
-    def __init__(self, memory: Memory, stage: Stage) -> None:
+    def __init__(self, memory: NetworkMemory, stage: Stage) -> None:
         self.memory = memory
         self._layouts = {entry.layer: entry for entry in stage.layouts}
         self._places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
@@ -93,7 +85,7 @@ class StageMemory:
         """Return the (processors,) bytes that a layer keeps through a step; those of layers add up.
 
         Its weights and optimizer slots; their gradients, where the batch is split, as they wait for those of other devices; its output,
-        where a backward pass needs it, as its scores; and the inputs that are brought to it and kept, in the layout it wants.
+        where a backward pass needs it, as its scores; and its resharded inputs that are kept.
 
         Parameters
         ----------
@@ -101,9 +93,9 @@ class StageMemory:
 
         Notes
         -----
-        Where the stage has the readers' layouts, an output that is needed in other layouts only is not kept, and what is moved for
-        several readers counts for the first. Else the output is taken to be read where it lies, and what is moved can be added by
-        `moved_bytes`. A view, such as a Flatten, is its input's memory.
+        Where the stage has the readers' layouts, an output that is needed in other layouts only is not kept, and what is resharded for
+        several readers counts for the first. Else the output is taken to be read in its own layout, and copies in other layouts can be
+        added by `moved_bytes`. A view, such as a Flatten, is its input's memory.
         """
         index = entry.layer
         held = self.weights(entry, self.memory.weight_bytes)
@@ -115,7 +107,7 @@ class StageMemory:
         if self.memory.trains[index]:
             held = held + self.score_bytes(entry)
         for source in dict.fromkeys(self.memory.graph.layers[index].inputs):
-            if self._brings(entry, source):
+            if self._keeps_copy(entry, source):
                 held = held + self.moved_bytes(source, input_of(entry))
         return held
 
@@ -125,7 +117,7 @@ class StageMemory:
         Parameters
         ----------
         entry : the layer's layout.
-        of_layers : (layers,) bytes where it is whole.
+        of_layers : (layers,) bytes of all parts.
         """
         full_bytes = of_layers[entry.layer]
         return self._slices(full_bytes, TensorLayout(entry.sizes, entry.axis if entry.sizes else "")) if full_bytes else self._nothing
@@ -136,12 +128,11 @@ class StageMemory:
         Parameters
         ----------
         source : index of the layer.
-        tensor_layout : the layout.
         """
         return self._slices(self.memory.output_bytes[source], tensor_layout)
 
     def score_bytes(self, entry: LayerLayout) -> np.ndarray:
-        """Return the (processors,) bytes of a layer's scores of the samples that lie there.
+        """Return the (processors,) bytes of a layer's scores of the samples there.
 
         Parameters
         ----------
@@ -154,8 +145,8 @@ class StageMemory:
     def temporary_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer's passes need besides: the larger of the forward and the backward pass.
 
-        Backward, the gradients of its output, of its inputs, of its scores before and behind the softmax and what they are reckoned from,
-        and of its weights twice, as the next layer's are reckoned meanwhile; forward, a row's partial sums, those of others, and their sum.
+        Backward, the gradients of its output, of its inputs, of its scores before and behind the softmax and what they are computed from,
+        and of its weights twice, as the next layer's are computed meanwhile; forward, a row's partial sums, those of others, and their sum.
 
         Parameters
         ----------
@@ -173,7 +164,7 @@ class StageMemory:
         return np.maximum(held, 3 * output) if entry.layout == "row" else held
 
     def in_flight_bytes(self, entry: LayerLayout) -> np.ndarray:
-        """Return the (processors,) bytes of the largest tensor that a layer has others send: sums, and inputs that lie elsewhere.
+        """Return the (processors,) bytes of the largest tensor that is sent for a layer: sums, and resharded inputs.
 
         Parameters
         ----------
@@ -195,15 +186,15 @@ class StageMemory:
             return False
         if index in memory.graph.outputs or ("output" in memory.needs[index] and memory.trains[index]):
             return True
-        readers = [reader for reader in memory.readers[index] if memory.keeps_input[reader]]
+        readers = [reader for reader in memory.graph.readers[index] if memory.keeps_input[reader]]
         return any(reader not in self._layouts or input_of(self._layouts[reader]) == output_of(entry) for reader in readers)
 
-    def _brings(self, entry: LayerLayout, source: int) -> bool:
-        """Return whether a layer's input is a moved copy that is kept, and this layer the first that it is kept for."""
+    def _keeps_copy(self, entry: LayerLayout, source: int) -> bool:
+        """Return whether a layer's input is a resharded copy that is kept, and this layer the first that it is kept for."""
         wanted, keeps = input_of(entry), self.memory.keeps_input
         if source not in self._layouts or output_of(self._layouts[source]) == wanted or not keeps[entry.layer]:
             return False
-        before = [reader for reader in self.memory.readers[source] if reader < entry.layer and keeps[reader]]
+        before = [reader for reader in self.memory.graph.readers[source] if reader < entry.layer and keeps[reader]]
         return all(reader not in self._layouts or input_of(self._layouts[reader]) != wanted for reader in before)
 
     def _slices(self, full_bytes: float, tensor_layout: TensorLayout) -> np.ndarray:
@@ -216,85 +207,6 @@ class StageMemory:
         return full_bytes * self._shares[tensor_layout]
 
 
-def layer_bytes(profile: Profile, entry: LayerLayout, stage: Stage) -> tuple[float, ...]:
-    """Return the (processors,) bytes that a layer keeps through a step, as `StageMemory.layer_bytes`.
-
-    Parameters
-    ----------
-    profile : Profile; its graph, batch size and optimizer count.
-    entry : the layer's layout.
-    stage : as for `StageMemory`.
-
-    Notes
-    -----
-    O(layers + processors), as it looks at the whole graph first; where many are asked for, make one `Memory` and one `StageMemory`.
-    """
-    return tuple(StageMemory(Memory(profile), stage).layer_bytes(entry).tolist())
-
-
-def temporary_bytes(profile: Profile, entry: LayerLayout, stage: Stage) -> tuple[float, ...]:
-    """Return the (processors,) bytes that a layer's backward pass needs besides, as `StageMemory.temporary_bytes`.
-
-    Parameters
-    ----------
-    profile, entry, stage : as for `layer_bytes`.
-    """
-    return tuple(StageMemory(Memory(profile), stage).temporary_bytes(entry).tolist())
-
-
-def stage_memory_bytes(profile: Profile, stage: Stage, memory: Memory | None = None) -> tuple[int, ...]:
-    """Return the bytes each processor of a stage holds at most in one step.
-
-    What all its layers keep and the largest temporary; or, where that is more, the weights and slots with all gradients of a split
-    batch, its own and those of another. To this comes what the process takes beside tensors (`worker_memory`).
-
-    Parameters
-    ----------
-    profile : Profile; its graph, batch size and optimizer count.
-    stage : Stage.
-    memory : Memory of the profile, where it is at hand.
-
-    Notes
-    -----
-    An estimate from the structure, within 20 % of what workers of emulated clusters take where that is above 500 MB
-    (`tools/bench/memory.py`). O(layers * devices).
-    """
-    memory = memory or Memory(profile)
-    if stage not in memory.known:
-        memory.known[stage] = _stage_bytes(profile, stage, memory)
-    return memory.known[stage]
-
-
-def _stage_bytes(profile: Profile, stage: Stage, memory: Memory) -> tuple[int, ...]:
-    held, processors = StageMemory(memory, stage), len(stage.devices)
-    kept, weights, waiting = np.zeros(processors), np.zeros(processors), np.zeros(processors)
-    temporary, largest, kernel, moved = (np.zeros(processors) for _ in range(4))
-    for entry in stage.layouts:
-        gradients = held.weights(entry, memory.gradient_bytes)
-        kept += held.layer_bytes(entry)
-        weights += held.weights(entry, memory.weight_bytes)
-        waiting += gradients if entry.samples else 0.0
-        temporary = np.maximum(temporary, held.temporary_bytes(entry))
-        largest = np.maximum(largest, gradients)
-        kernel = np.maximum(kernel, held.weights(entry, memory.kernel_bytes))
-        moved = np.maximum(moved, held.in_flight_bytes(entry))
-    tensors = np.maximum(kept + temporary, weights + 2 * waiting)
-    beside = worker_bytes(profile, stage, weights, largest, np.maximum(moved, waiting)) + scratch_bytes(kernel)
-    return tuple(math.ceil(held_bytes) for held_bytes in tensors + beside)
-
-
-def optimizer_name(optimizer: object) -> str:
-    """Return the name of an optimizer in lower case, without its settings.
-
-    Parameters
-    ----------
-    optimizer : a name such as "SGD" or "sgd(momentum=0.9)", or a Keras optimizer.
-
-    Examples
-    --------
-    >>> optimizer_name("SGD(momentum=0.9)")
-    'sgd'
-    """
-    text = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
-    found = re.match(r"\s*(\w+)", text)
-    return found.group(1).lower() if found else ""
+def _slots(optimizer: str) -> int:
+    """Return the number of slots of a profile's optimizer."""
+    return len(optimizer_slots(optimizer_name(optimizer), {"momentum": True}))

@@ -251,8 +251,11 @@ def _versions() -> dict[str, str]:
 
 
 def _optimizer_text(optimizer: Any) -> str:
-    """Return the name of a Keras optimizer, with its momentum where it has one."""
-    name, momentum = type(optimizer).__name__.lower(), optimizer.get_config().get("momentum")
+    """Return the name of a Keras optimizer, with the options that decide its slots where they are on."""
+    name, config = type(optimizer).__name__.lower(), optimizer.get_config()
+    if config.get("amsgrad"):
+        return f"{name}(amsgrad=True)"
+    momentum = config.get("momentum")
     return f"{name}(momentum={momentum:g})" if momentum else name
 
 

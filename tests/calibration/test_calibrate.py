@@ -110,6 +110,7 @@ def test_a_profile_comes_back_from_its_file(profile: Profile, tmp_path: pathlib.
         (lambda: keras.optimizers.SGD(momentum=0.5), "sgd(momentum=0.5)"),
         ("adam", "adam"),
         ("adamw", "adamw"),
+        (lambda: keras.optimizers.Adam(amsgrad=True), "adam(amsgrad=True)"),
     ],
 )
 def test_a_profile_names_the_optimizer_it_was_measured_with_and_serves_to_plan_for_it(optimizer: Any, name: str) -> None:

@@ -135,7 +135,7 @@ def profile_of(
     links = tuple(Link(a, b, latency_s, bandwidth) for a, b in pairs)
     curves = tuple(c for device, speed in enumerate(speeds) for c in _curves(graph, device, speed, batch_size))
     pools = cluster.pools
-    return Profile(cluster, graph, batch_size, curves, links, pools, "SGD", "2026-01-01", {"hetero_mtf": "0.1.0"})
+    return Profile(cluster, graph, batch_size, curves, links, pools, "sgd(momentum=0.9)", "2026-01-01", {"hetero_mtf": "0.1.0"})
 
 
 def with_rest(profile: Profile, part: Callable[[int], float]) -> Profile:

@@ -129,7 +129,7 @@ def predict(graph: Any, plan: Any, cluster: Any) -> tuple[int, ...]:
     from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
     from hetero_mtf.planning.profile.profile import Profile
 
-    profile = Profile(cluster, graph, plan.batch_size, (), (), cluster.pools, "SGD", "2026-01-01", {})
+    profile = Profile(cluster, graph, plan.batch_size, (), (), cluster.pools, "sgd(momentum=0.9)", "2026-01-01", {})
     return stage_memory_bytes(profile, plan.stages[0])
 
 

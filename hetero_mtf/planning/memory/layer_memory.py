@@ -11,7 +11,7 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import trains_before
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of
-from hetero_mtf.planning.memory.optimizer_slots import optimizer_name, optimizer_slots
+from hetero_mtf.planning.memory.optimizer_slots import optimizer_name, optimizer_options, optimizer_slots
 from hetero_mtf.planning.memory.worker_memory import is_kernel
 from hetero_mtf.planning.profile.profile import Profile
 
@@ -37,7 +37,7 @@ class NetworkMemory:
 
     Notes
     -----
-    SGD is taken to have momentum. O(layers).
+    SGD has a momentum slot and Adam a third slot if the profile's optimizer names the option. O(layers).
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -209,4 +209,4 @@ class LayerMemory:
 
 def _slots(optimizer: str) -> int:
     """Return the number of slots of a profile's optimizer."""
-    return len(optimizer_slots(optimizer_name(optimizer), {"momentum": True}))
+    return len(optimizer_slots(optimizer_name(optimizer), optimizer_options(optimizer)))

@@ -40,3 +40,24 @@ def optimizer_name(optimizer: object) -> str:
     text = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
     match = re.match(r"\s*(\w+)", text)
     return match.group(1).lower() if match else ""
+
+
+def optimizer_options(optimizer: str) -> dict[str, float]:
+    """Return the options in an optimizer's text that are numbers or truth values, as floats.
+
+    Parameters
+    ----------
+    optimizer : such as "sgd(momentum=0.9)", as a profile names it.
+
+    Examples
+    --------
+    >>> optimizer_options("sgd(momentum=0.9)"), optimizer_options("adam(amsgrad=True)"), optimizer_options("sgd")
+    ({'momentum': 0.9}, {'amsgrad': 1.0}, {})
+    """
+    options: dict[str, float] = {}
+    for name, value in re.findall(r"(\w+)\s*=\s*([\w.+-]+)", optimizer):
+        try:
+            options[name] = {"True": 1.0, "False": 0.0}[value] if value in ("True", "False") else float(value)
+        except ValueError:
+            continue
+    return options

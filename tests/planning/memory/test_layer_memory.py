@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pytest
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.layout.resharding import output_of
@@ -46,11 +47,14 @@ def test_a_row_holds_its_partial_sums_those_of_others_and_their_sum() -> None:
     assert plan.stages[0].layouts[2].layout == "row" and (temporaries(profile, plan)[2] >= 3 * 4 * 4 * 9 * 9 * 10).all()
 
 
-def test_adam_holds_one_slot_more_than_sgd() -> None:
+@pytest.mark.parametrize(
+    ("optimizer", "slots"), [("SGD", 0), ("sgd(momentum=0.9)", 1), ("Adam", 2), ("adamw", 2), ("adam(amsgrad=True)", 3), ("other", 2)]
+)
+def test_each_slot_of_the_optimizer_is_kept_beside_the_weights(optimizer: str, slots: int) -> None:
     profile = profile_of(GRAPH, [1e6])
     plan = Plan.single(GRAPH, 0, profile.cluster, 4)
-    other = dataclasses.replace(profile, optimizer="Adam")
-    assert kept(other, plan) - kept(profile, plan) == 4 * WEIGHTS
+    bytes_of = [kept(dataclasses.replace(profile, optimizer=name), plan) for name in (optimizer, "sgd")]
+    assert bytes_of[0] - bytes_of[1] == 4 * slots * WEIGHTS
 
 
 def test_a_split_holds_less_on_each_device_and_less_where_the_share_is_less() -> None:

@@ -34,8 +34,8 @@ def command(
     With --reuse, layers and links that the earlier profile holds for the same devices, batch size and optimizer are kept, unless
     it is more than 30 days old or two layers that are measured for a look take another time; --output may be the same file.
     """
+    from hetero_mtf.commands.command_files import calibrate_files
     from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
-    from hetero_mtf.commands.process.command_files import calibrate_files
     from hetero_mtf.commands.process.files import check_files
     from hetero_mtf.commands.workload.model_file import load_model
     from hetero_mtf.commands.workload.preparation import measure

@@ -48,8 +48,8 @@ class Commands(click.Group):
         """Return a command by name, or None."""
         if name not in NAMES:
             return None
-        found: click.Command = importlib.import_module(f"hetero_mtf.commands.{name}").command
-        return found
+        command: click.Command = importlib.import_module(f"hetero_mtf.commands.{name}").command
+        return command
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -57,15 +57,15 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="hetero-mtf")
 @click.pass_obj
 def program(options: Options, show: bool) -> None:
-    """Train a Keras model over unequal devices with the numbers one device would give.
+    """Train a Keras model over unequal devices numerically equivalent to one device.
 
-    The usual way is calibrate, plan, train; train alone does all three.
+    The usual order is calibrate, plan, train; train alone does all three.
     """
     options.traceback = show
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """TrainRequest one command and return its exit code: 0, 1 for an error, 2 for wrong usage, 130 if interrupted, 143 if terminated.
+    """Run one command and return its exit code: 0, 1 for an error, 2 for wrong usage, 130 if interrupted, 143 if terminated.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def main() -> None:
-    """TrainRequest the command in this process's arguments and end the process.
+    """Run the command in this process's arguments and end the process.
 
     A command that a signal has ended is closed by then. Python would spend seconds on taking TensorFlow's modules apart, and wait for
     threads that a worker keeps; so the process ends without that.

@@ -33,13 +33,13 @@ class Bars:
     ----------
     series : names of the parts of a bar, in order.
     bars : the bars.
-    whole : length of a full bar; None where every bar is full.
+    full_length : length of a full bar; None where every bar is full.
     kind : what the colours stand for: "devices" or "times".
     """
 
     series: tuple[str, ...]
     bars: tuple[Bar, ...]
-    whole: float | None = None
+    full_length: float | None = None
     kind: str = "devices"
 
 

@@ -49,7 +49,7 @@ class StepTimes:
 
     @property
     def ideal(self) -> StepTime:
-        """The step if all devices worked all the time and sent nothing: 1 / sum over devices of 1 / T_d."""
+        """The step if all devices computed all the time, without communication: 1 / sum over devices of 1 / T_d."""
         return StepTime("ideal", ideal_s([t.predicted_s for t in self.alone]), ideal_s([t.measured_s for t in self.alone]))
 
     def efficiency(self, *, measured: bool) -> float | None:

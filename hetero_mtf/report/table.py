@@ -98,11 +98,11 @@ def sizes_table(plan: Plan) -> Table:
     ----------
     plan : Plan.
     """
-    whole = plan_table(plan)
+    full_table = plan_table(plan)
     if len(plan.devices) <= BESIDE_UP_TO:
-        return whole
-    rows = tuple((*row[:3], *_extremes(row[3:])) for row in whole.rows)
-    return Table(("stage", "layer", "layout", "devices", "least", "most"), rows, whole.title, left=3)
+        return full_table
+    rows = tuple((*row[:3], *_extremes(row[3:])) for row in full_table.rows)
+    return Table(("stage", "layer", "layout", "devices", "least", "most"), rows, full_table.title, left=3)
 
 
 def _extremes(cells: tuple[str, ...]) -> tuple[str, str, str]:
@@ -112,7 +112,7 @@ def _extremes(cells: tuple[str, ...]) -> tuple[str, str, str]:
 
 
 def prediction_table(plan: Plan) -> Table:
-    """Return what each device of a plan is predicted to do in one step; no rows for a plan typed by hand.
+    """Return what each device of a plan is predicted to do in one step; no rows for a manual plan.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def prediction_table(plan: Plan) -> Table:
 
 
 def alternatives_table(plan: Plan) -> Table:
-    """Return the strategies that were considered and not taken, and why.
+    """Return the alternatives considered, and why each was not chosen.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def alternatives_table(plan: Plan) -> Table:
 
 
 def considered_table(plan: Plan) -> Table:
-    """Return `alternatives_table` with what the device that waits least does in each.
+    """Return `alternatives_table` with the step of the bottleneck device in each.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def step_time_table(times: StepTimes) -> Table:
     rows += [_time_row(entry.name, entry, times) for entry in (times.equal, *times.simpler, times.planned) if entry is not None]
     rows.append(_time_row("ideal", times.ideal, times))
     rows.append(("efficiency (ideal / planned)", _percent(times.efficiency(measured=False)), _percent(times.efficiency(measured=True)), ""))
-    return Table(("one training step", "predicted", "measured", "times planned"), tuple(rows))
+    return Table(("one training step", "predicted", "measured", "relative to the plan"), tuple(rows))
 
 
 def _time_row(name: str, entry: StepTime, times: StepTimes) -> tuple[str, ...]:

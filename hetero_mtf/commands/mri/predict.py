@@ -12,8 +12,9 @@ import click
 import nibabel
 
 from hetero_mtf.commands.mri.predictions import UNKNOWN, Predictions, predicted
-from hetero_mtf.commands.mri.volumes import ModelOrigin, opened_cache, stored_network, table_of
-from hetero_mtf.commands.options.volumes import BATCH_SIZE, VolumeOptions
+from hetero_mtf.commands.mri.volumes import opened_cache, stored_network, table_of
+from hetero_mtf.commands.options.requests import PredictRequest
+from hetero_mtf.commands.options.volumes import BATCH_SIZE
 from hetero_mtf.commands.workload.objective import last_activation
 from hetero_mtf.commands.workload.restored import restored
 from hetero_mtf.commands.workload.stored import Stored, load_stored
@@ -46,65 +47,43 @@ class Maps:
     participants: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Asked:
-    """What is asked of a prediction.
-
-    Parameters
-    ----------
-    data : "nifti:TABLE".
-    checkpoint : path of the checkpoint.
-    output : the table to write.
-    made : how the network is made; without a model there it is built from the stored structure.
-    cluster : the cluster as the command line says it.
-    plan : path of a plan, or None.
-    batch_size : samples a batch, or None.
-    positive : of two classes the one that sensitivity is of, or None.
-    maps : which maps are wanted, or None.
-    volumes : how scans are read.
-    """
-
-    data: str
-    checkpoint: str
-    output: str
-    made: ModelOrigin = ModelOrigin(None, (), None)
-    cluster: str = "local"
-    plan: str | None = None
-    batch_size: int | None = None
-    positive: str | None = None
-    maps: Maps | None = None
-    volumes: VolumeOptions = VolumeOptions()
-
-
-def predict_volumes(asked: Asked) -> Predictions:
+def predict_volumes(request: PredictRequest) -> Predictions:
     """Write the predictions for the scans of a table, print their scores, and return them.
 
     Parameters
     ----------
-    asked : what is asked for.
+    request : the options of the command; its data are "nifti:TABLE".
 
     Raises
     ------
     HeteroError
         If something cannot be read, written, or does not fit.
     """
-    table, stored = table_of(asked.data), load_stored(asked.checkpoint)
-    stored.check_classes(() if asked.positive is None else (asked.positive,), "--positive")
-    model, graph = stored_network(asked.made, stored, asked.data, asked.checkpoint)
-    if asked.maps is not None:
-        _check_maps(asked.maps, stored, model, graph)
-    cache, notes = opened_cache(table, asked.volumes, stored.data.preprocessing)
-    people = _cohort(table, cache, stored, asked, notes).participants
-    mapped = () if asked.maps is None else _mapped(asked.maps, people)
-    size = asked.batch_size or (BATCH_SIZE if asked.plan is None else None)
-    with restored(model, asked.checkpoint, asked.cluster, asked.plan, size, "mse") as trainer:
-        found = predicted(trainer, graph, people, cache, asked.volumes.workers or WORKERS, _parts(stored, people))
+    data, maps = request.data or "", _maps_of(request)
+    table, stored = table_of(data), load_stored(request.checkpoint)
+    stored.check_classes(() if request.positive is None else (request.positive,), "--positive")
+    model, graph = stored_network(request.origin, stored, data, request.checkpoint)
+    if maps is not None:
+        _check_maps(maps, stored, model, graph)
+    cache, notes = opened_cache(table, request.volumes, stored.data.preprocessing)
+    people = _cohort(table, cache, stored, request, notes).participants
+    mapped = () if maps is None else _mapped(maps, people)
+    size = request.batch_size or (BATCH_SIZE if request.plan is None else None)
+    with restored(model, request.checkpoint, request.cluster, request.plan, size, "mse") as trainer:
+        predictions = predicted(trainer, graph, people, cache, request.volumes.workers or WORKERS, _parts(stored, people))
         trained = trainer.to_keras() if mapped else None
-    found.save(asked.output)
-    _tell(found, stored, asked)
-    if asked.maps is not None:
-        draw_maps(asked.maps, trained, graph, cache, [(scan, found.numbers[people.scans.index(scan)]) for scan in mapped], people.classes)
-    return found
+    predictions.save(request.target)
+    _tell(predictions, stored, request)
+    if maps is not None:
+        scans = [(scan, predictions.numbers[people.scans.index(scan)]) for scan in mapped]
+        draw_maps(maps, trained, graph, cache, scans, people.classes)
+    return predictions
+
+
+def _maps_of(request: PredictRequest) -> Maps | None:
+    if request.grad_cam is None:
+        return None
+    return Maps(request.grad_cam, request.grad_cam_layer, request.grad_cam_class, request.participant)
 
 
 def draw_maps(
@@ -171,8 +150,8 @@ def _description(name: str) -> bytes:
     return f"Grad-CAM: what speaks for {name}".encode()[:79].decode(errors="ignore").encode()
 
 
-def _cohort(table: str, cache: VolumeCache, stored: Stored, asked: Asked, notes: tuple[str, ...]) -> Cohort:
-    options, workers = asked.volumes, asked.volumes.workers or WORKERS
+def _cohort(table: str, cache: VolumeCache, stored: Stored, request: PredictRequest, notes: tuple[str, ...]) -> Cohort:
+    options, workers = request.volumes, request.volumes.workers or WORKERS
     taken = CohortOptions(options.label or stored.data.label, False, stored.data.classes, options.skip_bad, workers)
     with progress("reading scans", len(read_table(table).rows)) as advance:
         cohort = open_cohort(table, cache, taken, advance=advance)
@@ -187,28 +166,29 @@ def _parts(stored: Stored, people: Participants) -> tuple[str, ...]:
     return tuple(stored.data.part(scan.participant) for scan in people.scans)
 
 
-def _tell(found: Predictions, stored: Stored, asked: Asked) -> None:
+def _tell(predictions: Predictions, stored: Stored, request: PredictRequest) -> None:
     """Print where the predictions are, whose truth can be trusted to be new to the network, and the scores over these."""
-    scans = found.participants.scans
-    click.echo(f"{asked.output}: {len(scans)} scan{'s' if len(scans) != 1 else ''}, probabilities of {', '.join(stored.data.classes)}")
+    scans = predictions.participants.scans
+    click.echo(f"{request.target}: {len(scans)} scan{'s' if len(scans) != 1 else ''}, probabilities of {', '.join(stored.data.classes)}")
     strange = [scan.label for scan in scans if scan.label and scan.label not in stored.data.classes]
     if strange:
         listed = ", ".join(sorted(set(strange)))
         click.echo(f"{len(strange)} of them have a label that the network does not know ({listed}), and are not scored")
-    click.echo(_leak_line(found, stored))
-    if found.fresh:
-        scored = found.scores(found.fresh, asked.positive)
+    click.echo(_leak_line(predictions, stored))
+    if predictions.fresh:
+        scored = predictions.scores(predictions.fresh, request.positive)
         click.echo(f"\n{scored.table().text()}\n\n{scored.confusion_table().text()}")
     else:
         click.echo("no scores: there is no scan of a known class that was not trained on")
 
 
-def _leak_line(found: Predictions, stored: Stored) -> str:
-    seen = sum(part in ("train", "validation") for part in found.parts)
-    if UNKNOWN not in found.parts:
-        return f"leak check: {seen} of {len(found.parts)} scans are of participants that were trained on or chosen by, and are not scored"
+def _leak_line(predictions: Predictions, stored: Stored) -> str:
+    seen = sum(part in ("train", "validation") for part in predictions.parts)
+    if UNKNOWN not in predictions.parts:
+        count = f"{seen} of {len(predictions.parts)} scans"
+        return f"leak check: {count} are of participants that were trained on or chosen by, and are not scored"
     known = {*stored.data.split.train, *stored.data.split.validation}
-    alike = sum(who in known for who in found.participants.ids)
+    alike = sum(who in known for who in predictions.participants.ids)
     other = f"leak check: this is not the table that was trained with ({stored.data.table})"
     remedy = ", make sure that they are others" if alike else ""
     return f"{other}; {alike} of its participants are named like some that were trained on{remedy}"

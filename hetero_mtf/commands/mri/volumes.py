@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from typing import Any
 
+from hetero_mtf.commands.options.requests import ModelOrigin
 from hetero_mtf.commands.options.volumes import BALANCED, CHANNELS, VolumeOptions
-from hetero_mtf.commands.workload.stored import Stored, argument_texts, data_path, load_stored, origin_of
+from hetero_mtf.commands.process.run_files import beside
+from hetero_mtf.commands.workload.stored import Stored, argument_texts, load_stored, origin_of
 from hetero_mtf.commands.workload.workload import Workload, load_network
 from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
@@ -28,22 +29,6 @@ LABEL = "diagnosis"
 _ALIKE = ("orientation", "interpolation", "normalisation", "mask", "volume", "nan_share")
 _STEPS = {"spacing_mm": "spacing", **{name: name for name in _ALIKE}}  # names in Preprocessing and among the options
 SPLIT_OPTIONS = ("--split", "--test-fraction", "--validation-fraction", "--folds", "--fold", "--split-seed")
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelOrigin:
-    """How a network is made; None stands for what was not said.
-
-    Parameters
-    ----------
-    model : the function, as --model says it.
-    arguments : what it is called with.
-    dtype : "float32" or "float64".
-    """
-
-    model: str | None
-    arguments: tuple[tuple[str, Any], ...]
-    dtype: str | None
 
 
 def table_of(data: str) -> str:
@@ -94,19 +79,19 @@ def workload_to_train(
     )
     cache, notes = opened_cache(table, options, steps)
     request = VolumeRequest(table, cache, cohort, _choice(options, before), changes, graph.dtype, _class_weight(options))
-    found = _opened(request, notes)
-    _check_classes(found.participants.classes, graph)
-    if before is not None and found.class_weight != before.data.class_weight:
-        was, now = (weights_text(weights, found.participants.classes) for weights in (before.data.class_weight, found.class_weight))
+    volumes = _opened(request, notes)
+    _check_classes(volumes.participants.classes, graph)
+    if before is not None and volumes.class_weight != before.data.class_weight:
+        was, now = (weights_text(weights, volumes.participants.classes) for weights in (before.data.class_weight, volumes.class_weight))
         raise DataError(f"training cannot go on with other weights in the loss: they were {was} and are {now}; give those of the first run")
-    if before is not None and found.split.parts != before.data.split.within(found.participants.ids).parts:
+    if before is not None and volumes.split.parts != before.data.split.within(volumes.participants.ids).parts:
         wrong = "training cannot go on with another split, what was trained on would be tested on"
         raise DataError(f"{wrong}; leave out {', '.join(name for name in options.given if name in SPLIT_OPTIONS)}")
     from hetero_mtf.training.keras_configuration import configuration_of
 
     called = (origin_of(how.model or ""), argument_texts(how.arguments))
-    stored = Stored(graph.digest, *called, graph.dtype, found.record, configuration_of(model))
-    return Workload(model, graph, found, stored)
+    stored = Stored(graph.digest, *called, graph.dtype, volumes.record, configuration_of(model))
+    return Workload(model, graph, volumes, stored)
 
 
 def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkpoint: str) -> Workload:
@@ -164,7 +149,7 @@ def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str)
 
 
 def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str) -> tuple[Any, LayerGraph]:
-    path = str(data_path(checkpoint))
+    path = str(beside(checkpoint, "data"))
     if how.arguments or how.dtype not in (None, stored.dtype):
         given = f"--dtype {how.dtype}" if not how.arguments else f"--model-arg {argument_texts(how.arguments)[0]}"
         wrong = f"{given} goes with --model, and without it the network is as {path} describes it"
@@ -205,7 +190,7 @@ def preprocessing(options: VolumeOptions, graph: LayerGraph) -> Preprocessing:
     given = graph.layers[graph.inputs[0]].output_shape
     if len(given) != 4 or given[-1] != CHANNELS:
         wrong = f"the model takes samples of shape {given} and a scan is (depth, height, width, {CHANNELS})"
-        raise UnsupportedError(f"{wrong}; give a 3-D network, such as models/resattnet3d.py:resattnet18")
+        raise UnsupportedError(f"{wrong}; give a 3-D network, such as hetero_mtf.models.resattnet3d:resattnet18")
     shape = (given[0], given[1], given[2])
     if options.shape is not None and options.shape != shape:
         remedy = f"leave --shape out, or make the model for it, as with --model-arg size={options.shape[0]}"

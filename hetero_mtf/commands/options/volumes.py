@@ -129,7 +129,7 @@ def default_batch_size(data: str) -> int:
 
 def reading_options(command: Command) -> Command:
     """Add what training and all that comes after it needs: --label, --cache, --no-cache, --workers and --skip-bad."""
-    folder = "Folder for decoded scans, which are then read anew only where they change.  [default: .hetero_mtf_cache beside the table]"
+    folder = "Folder for decoded scans, which are then decoded again only where they change.  [default: .hetero_mtf_cache beside the table]"
     for option in reversed(
         (
             click.option("--label", metavar="COLUMN", help="Volumes: the table's column of labels.  [default: diagnosis]"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.commands.process.quiet import load_tensorflow
+from hetero_mtf.commands.process.run_files import beside
 from hetero_mtf.data.volumes.record import VolumeRecord
 from hetero_mtf.errors import CheckpointError, DataError, HeteroError
 from hetero_mtf.graph.description import DTYPES
@@ -77,22 +77,6 @@ class Stored:
         return ", ".join([self.model, *self.model_arguments])
 
 
-def data_path(beside: str | os.PathLike[str]) -> pathlib.Path:
-    """Return where it is stored.
-
-    Parameters
-    ----------
-    beside : path of a file of the run.
-
-    Examples
-    --------
-    >>> str(data_path("run/state.npz"))
-    'run/state-data.json'
-    """
-    path = pathlib.Path(beside)
-    return path.with_name(f"{path.stem}-data.json")
-
-
 def origin_of(model: str) -> str:
     """Return --model as it is stored, for people: of a file its name without its folder, so that no path leaves this machine.
 
@@ -139,7 +123,7 @@ def load_stored(checkpoint: str | os.PathLike[str]) -> Stored:
     load_tensorflow()
     from hetero_mtf.training.checkpoint import load_state
 
-    path, digest = data_path(checkpoint), load_state(checkpoint).digest
+    path, digest = beside(checkpoint, "data"), load_state(checkpoint).digest
     if not path.exists():
         wrong = f"there is no {path} beside {checkpoint}, which says how scans were prepared for it"
         raise CheckpointError(f"{wrong}; name a checkpoint that was trained with --data nifti:TABLE, and keep both files together")
@@ -148,14 +132,14 @@ def load_stored(checkpoint: str | os.PathLike[str]) -> Stored:
     faults: list[Fault] = [] if there == wanted else [Fault("structure", "is missing" if wanted else "is not known")]
     try:
         fields = read_fields(Stored, document, "", faults, frozenset({"kind", "version", "structure"}))
-        found = Stored(**fields, structure=document.get("structure"))
+        stored = Stored(**fields, structure=document.get("structure"))
     except HeteroError as fault:
         raise CheckpointError(f"{path} cannot be used: {fault}") from fault
     if faults:
         raise CheckpointError(f"{path} has {listed(faults)}; train again, or take the file that was written with {checkpoint}")
-    if found.dtype not in DTYPES:
-        raise CheckpointError(f"{path} has the dtype {value_text(found.dtype)}, must be one of {', '.join(DTYPES)}; train again")
-    if found.network != digest:
-        wrong = f"{path} is of a network with digest {found.network}, {checkpoint} of one with {digest}"
+    if stored.dtype not in DTYPES:
+        raise CheckpointError(f"{path} has the dtype {value_text(stored.dtype)}, must be one of {', '.join(DTYPES)}; train again")
+    if stored.network != digest:
+        wrong = f"{path} is of a network with digest {stored.network}, {checkpoint} of one with {digest}"
         raise CheckpointError(f"{wrong}; keep the two files of one training together")
-    return found
+    return stored

@@ -13,6 +13,7 @@ from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, default_ba
 if TYPE_CHECKING:
     from hetero_mtf.commands.workload.workload import Workload
     from hetero_mtf.report.scores import Scores
+    from hetero_mtf.training.checkpoint import State
 
 PARTS = ("train", "validation", "test")
 
@@ -23,7 +24,7 @@ PARTS = ("train", "validation", "test")
 @click.option("--checkpoint", required=True, metavar="FILE", help="What hetero-mtf train --save wrote.")
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")
-@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a batch.  [default: the plan's, or {SIZES}]")
+@click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples.  [default: the plan's, or {SIZES}]")
 @click.option("--part", type=click.Choice(PARTS), default="test", help="The samples to look at.")
 @shared.objective_options
 @click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one named as worse]")
@@ -44,15 +45,14 @@ def command(**options: Any) -> None:
     if is_volumes(request.data):
         evaluate_volumes(request)
         return
-    from hetero_mtf.commands.workload.restored import restored
+    from hetero_mtf.commands.workload.restored import read_state, restored
     from hetero_mtf.commands.workload.workload import load_workload
 
     workload = load_workload(request.model or "", request.model_arguments, request.dtype or "float32", request.data)
     workload = workload.choosing(request.objective_choice)
     click.echo(workload.loss_text)
-    with restored(
-        workload.model, request.checkpoint, request.cluster, request.plan, request.batch_size, workload.loss, workload.metrics
-    ) as trainer:
+    state = read_state(request.checkpoint)
+    with restored(request, workload.model, state, request.batch_size, workload.loss, workload.metrics) as trainer:
         with workload.data.testing(request.batch_size or trainer.plan.batch_size, request.part) as source:
             metrics = trainer.evaluate(source)
     click.echo(workload.metrics_text(metrics, request.part))
@@ -70,16 +70,19 @@ def evaluate_volumes(request: EvaluateRequest) -> Scores:
     HeteroError
         If something cannot be read or does not fit.
     """
-    from hetero_mtf.commands.mri.volumes import trained_workload
+    from hetero_mtf.commands.mri.volumes import table_of, trained_workload
+    from hetero_mtf.commands.workload.restored import read_state
     from hetero_mtf.commands.workload.stored import load_stored
     from hetero_mtf.json_file import write_json
 
+    table_of(request.data)  # a missing table is refused before the checkpoint is read
+    state = read_state(request.checkpoint)
     if request.positive is not None:
-        load_stored(request.checkpoint).check_classes((request.positive,), "--positive")
-    workload = trained_workload(request.origin, request.data, request.volumes, request.checkpoint)
+        load_stored(request.checkpoint, state).check_classes((request.positive,), "--positive")
+    workload = trained_workload(request.origin, request.data, request.volumes, request.checkpoint, state)
     for line in workload.data.lines:
         click.echo(line)
-    scores = _scores(request, workload)
+    scores = _scores(request, workload, state)
     click.echo(f"\n{scores.table().text()}\n\n{scores.confusion_table().text()}")
     if request.json is not None:
         write_json(
@@ -89,7 +92,7 @@ def evaluate_volumes(request: EvaluateRequest) -> Scores:
     return scores
 
 
-def _scores(request: EvaluateRequest, workload: Workload) -> Scores:
+def _scores(request: EvaluateRequest, workload: Workload, state: State) -> Scores:
     from hetero_mtf.commands.mri.predictions import predicted
     from hetero_mtf.commands.workload.restored import restored
     from hetero_mtf.data.volumes.volume_data import VolumeData
@@ -98,6 +101,6 @@ def _scores(request: EvaluateRequest, workload: Workload) -> Scores:
     assert isinstance(data, VolumeData)
     chosen = data.part(request.part)
     size = request.batch_size or (default_batch_size(request.data) if request.plan is None else None)
-    with restored(workload.model, request.checkpoint, request.cluster, request.plan, size, workload.loss) as trainer:
+    with restored(request, workload.model, state, size, workload.loss) as trainer:
         predictions = predicted(trainer, workload.graph, chosen, data.cache, data.workers, (request.part,) * len(chosen.scans))
     return predictions.scores(positive=request.positive)

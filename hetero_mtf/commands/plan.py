@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 )
 @cluster_option
 @model_options(required=False)
-@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a step.  [default: the profile's, or {BATCH_SIZE}]")
+@click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples/step.  [default: the profile's, or {BATCH_SIZE}]")
 @click.option("--extrapolate", is_flag=True, help="Let --batch-size be another than the profile was measured at.")
 @pipeline_options
 @what_if_options

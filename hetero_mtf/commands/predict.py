@@ -24,7 +24,7 @@ REMEDY = "write it again with numpy.savez(file, x=...)"
 @click.option("--checkpoint", required=True, metavar="FILE", help="What hetero-mtf train --save wrote.")
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")
-@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a batch.  [default: the plan's, or {SIZES}]")
+@click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples.  [default: the plan's, or {SIZES}]")
 @click.option("-o", "--output", metavar="FILE", help="What to write.  [default: predictions.npz, or predictions.tsv of volumes]")
 @click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one named as worse]")
 @click.option("--grad-cam", metavar="DIR", help="Volumes: draw what the network looked at, as NIfTI on each scan's grid and as PNG.")
@@ -56,14 +56,15 @@ def _predict_arrays(request: PredictRequest) -> None:
 
     path = check_source(request.source or "")
     from hetero_mtf.commands.workload.model_file import load_model
-    from hetero_mtf.commands.workload.restored import restored
+    from hetero_mtf.commands.workload.restored import read_state, restored
     from hetero_mtf.graph.reader import read_wiring
 
     network = load_model(request.model or "", shared.arguments(request.model_arguments), request.dtype or "float32")
     wiring = read_wiring(network)
     inputs, outputs = wiring.input_structure, wiring.output_structure
     samples = read_samples(path) if inputs.count == 1 else {name: read_samples(path, (name,)) for name in inputs.names}
-    with restored(network, request.checkpoint, request.cluster, request.plan, request.batch_size, "mse") as trainer:
+    state = read_state(request.checkpoint)
+    with restored(request, network, state, request.batch_size, "mse") as trainer:
         predicted = trainer.predict(inputs.pack([samples]) if inputs.count == 1 else samples, batch_size=request.batch_size)
     names = ("y",) if outputs.count == 1 else outputs.names
     if len(set(names)) < len(names):  # an output that is given twice

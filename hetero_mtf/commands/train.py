@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     help="How to plan where there is no --plan.",
 )
 @click.option("--epochs", type=click.IntRange(1), default=5, help="Epochs in all, those before a --resume counted.")
-@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a step.  [default: the plan's, or {SIZES}]")
+@click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples/step.  [default: the plan's, or {SIZES}]")
 @shared.optimizer_options
 @shared.learning_rate_option
 @shared.objective_options

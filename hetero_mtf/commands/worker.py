@@ -18,10 +18,10 @@ from hetero_mtf.errors import ClusterError
 def command(hosts: str | None, index: int | None, port: int | None) -> None:
     """Serve this machine's devices to one training program at a time until interrupted.
 
-    Which program that is it settles on a second port, of 20000 and the last four digits of its own. When the program is killed,
-    the worker starts again from nothing, in the same process.
+    The program reserves the worker on a second port: 20000 plus the last four digits of the worker's own port. When the program is
+    killed, the worker starts afresh in the same process.
 
-    The server listens on every interface and asks nobody who they are: run it in trusted networks only.
+    The server listens on every interface and has no authentication: run it in trusted networks only.
     """
     from hetero_mtf.devices import environment
 

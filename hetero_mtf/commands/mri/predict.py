@@ -16,7 +16,7 @@ from hetero_mtf.commands.mri.volumes import opened_cache, stored_network, table_
 from hetero_mtf.commands.options.requests import PredictRequest
 from hetero_mtf.commands.options.volumes import BATCH_SIZE
 from hetero_mtf.commands.workload.objective import last_activation
-from hetero_mtf.commands.workload.restored import restored
+from hetero_mtf.commands.workload.restored import read_state, restored
 from hetero_mtf.commands.workload.stored import Stored, load_stored
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.check import WORKERS, Cohort, CohortOptions, open_cohort
@@ -60,16 +60,17 @@ def predict_volumes(request: PredictRequest) -> Predictions:
         If something cannot be read, written, or does not fit.
     """
     data, maps = request.data or "", _maps_of(request)
-    table, stored = table_of(data), load_stored(request.checkpoint)
+    table, state = table_of(data), read_state(request.checkpoint)
+    stored = load_stored(request.checkpoint, state)
     stored.check_classes(() if request.positive is None else (request.positive,), "--positive")
-    model, graph = stored_network(request.origin, stored, data, request.checkpoint)
+    model, graph = stored_network(request.origin, stored, data, request.checkpoint, state)
     if maps is not None:
         _check_maps(maps, stored, model, graph)
     cache, notes = opened_cache(table, request.volumes, stored.data.preprocessing)
     people = _cohort(table, cache, stored, request, notes).participants
     mapped = () if maps is None else _mapped(maps, people)
     size = request.batch_size or (BATCH_SIZE if request.plan is None else None)
-    with restored(model, request.checkpoint, request.cluster, request.plan, size, "mse") as trainer:
+    with restored(request, model, state, size, "mse") as trainer:
         predictions = predicted(trainer, graph, people, cache, request.volumes.workers or WORKERS, _parts(stored, people))
         trained = trainer.to_keras() if mapped else None
     predictions.save(request.target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetero_mtf.commands.options.requests import ModelOrigin
 from hetero_mtf.commands.options.volumes import BALANCED, CHANNELS, VolumeOptions
@@ -24,6 +24,9 @@ from hetero_mtf.errors import CheckpointError, DataError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.report.progress import progress
 from hetero_mtf.units import value_text
+
+if TYPE_CHECKING:
+    from hetero_mtf.training.checkpoint import State
 
 LABEL = "diagnosis"
 _ALIKE = ("orientation", "interpolation", "normalisation", "mask", "volume", "nan_share")
@@ -94,7 +97,7 @@ def workload_to_train(
     return Workload(model, graph, volumes, stored)
 
 
-def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkpoint: str) -> Workload:
+def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkpoint: str, state: State) -> Workload:
     """Return a trained network, not yet with its weights, and the volumes it was trained on, in the parts they had.
 
     Parameters
@@ -103,6 +106,7 @@ def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkp
     data : "nifti:TABLE", the table of the training, or a copy of it that has moved.
     options : what the command line says of reading them.
     checkpoint : path of the checkpoint.
+    state : the state in it.
 
     Raises
     ------
@@ -111,8 +115,8 @@ def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkp
     DataError
         With every fault of table, files and split.
     """
-    table, stored = table_of(data), load_stored(checkpoint)
-    model, graph = stored_network(how, stored, data, checkpoint)
+    table, stored = table_of(data), load_stored(checkpoint, state)
+    model, graph = stored_network(how, stored, data, checkpoint, state)
     label = options.label or stored.data.label
     cohort = CohortOptions(label, True, stored.data.classes, options.skip_bad, options.workers or WORKERS)
     cache, notes = opened_cache(table, options, stored.data.preprocessing)
@@ -120,7 +124,7 @@ def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkp
     return Workload(model, graph, _opened(VolumeRequest(table, cache, cohort, choice, dtype=graph.dtype), notes), stored)
 
 
-def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str) -> tuple[Any, LayerGraph]:
+def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str, state: State) -> tuple[Any, LayerGraph]:
     """Return the network that something is stored with, not yet with its weights, and its LayerGraph.
 
     It is built from the stored structure, which is checked first, unless the user names its function: no file leads to an import or
@@ -132,6 +136,7 @@ def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str)
     stored : what is stored.
     data : name of the data, for messages.
     checkpoint : path of the checkpoint that it is stored beside.
+    state : the state in it.
 
     Raises
     ------
@@ -139,7 +144,7 @@ def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str)
         If it cannot be made, or is another.
     """
     if how.model is None:
-        return _network_of_structure(how, stored, checkpoint)
+        return _network_of_structure(how, stored, checkpoint, state)
     network, graph = load_network(how.model, how.arguments, how.dtype or stored.dtype, data)
     if graph.digest != stored.network:
         called = ", ".join([how.model, *argument_texts(how.arguments)])
@@ -148,7 +153,7 @@ def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str)
     return network, graph
 
 
-def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str) -> tuple[Any, LayerGraph]:
+def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str, state: State) -> tuple[Any, LayerGraph]:
     path = str(beside(checkpoint, "data"))
     if how.arguments or how.dtype not in (None, stored.dtype):
         given = f"--dtype {how.dtype}" if not how.arguments else f"--model-arg {argument_texts(how.arguments)[0]}"
@@ -159,11 +164,10 @@ def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str) -> 
         raise CheckpointError(f"{wrong}; give the --model and --model-arg of the training")
     import keras
 
-    from hetero_mtf.training.checkpoint import load_state
     from hetero_mtf.training.keras_configuration import model_of
 
     keras.config.set_floatx(stored.dtype)
-    model, graph = model_of(stored.structure, path, load_state(checkpoint), stored.network)
+    model, graph = model_of(stored.structure, path, state, stored.network)
     shapes = [graph.layers[at].output_shape for at in (*graph.inputs, *graph.outputs)]
     if len(shapes) != 2 or shapes[0] != (*stored.data.preprocessing.shape, CHANNELS):
         wrong = f"{path} describes a network with inputs and outputs of shapes {shapes}, which its scans do not fit"

@@ -129,7 +129,7 @@ def default_batch_size(data: str) -> int:
 
 def reading_options(command: Command) -> Command:
     """Add what training and all that comes after it needs: --label, --cache, --no-cache, --workers and --skip-bad."""
-    folder = "Folder for decoded scans, which are then decoded again only where they change.  [default: .hetero_mtf_cache beside the table]"
+    folder = "folder for decoded scans, which are then decoded again only where they change.  [default: .hetero_mtf_cache beside the table]"
     for option in reversed(
         (
             click.option("--label", metavar="COLUMN", help="Volumes: the table's column of labels.  [default: diagnosis]"),
@@ -148,7 +148,7 @@ def volume_options(command: Command) -> Command:
     positive = FiniteRange(0, 1, min_open=True, max_open=True)
     steps = (
         click.option("--shape", type=Three(int), help="Volumes: voxels after cropping or padding.  [default: the model's input]"),
-        click.option("--spacing", type=Three(float), help="Volumes: mm a voxel after resampling.  [default: each scan's own]"),
+        click.option("--spacing", type=Three(float), help="Volumes: mm/voxel after resampling.  [default: each scan's own]"),
         click.option("--orientation", metavar="AXES", help="Volumes: where the axes point to.  [default: RAS]"),
         click.option("--interpolation", type=click.IntRange(0, 3), help="Volumes: order of the spline.  [default: 1]"),
         click.option("--normalisation", type=click.Choice(_NORMALISATIONS), help="Volumes: intensities.  [default: zscore]"),

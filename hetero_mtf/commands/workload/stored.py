@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetero_mtf.commands.process.quiet import load_tensorflow
 from hetero_mtf.commands.process.run_files import beside
@@ -15,6 +15,9 @@ from hetero_mtf.graph.description import DTYPES
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.json_records import Fault, listed, read_fields
 from hetero_mtf.units import value_text
+
+if TYPE_CHECKING:
+    from hetero_mtf.training.checkpoint import State
 
 KIND, VERSION, NAMED_MODEL = "data", 2, 1  # files of version 1 named the model by a function to call
 
@@ -108,12 +111,13 @@ def argument_texts(pairs: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     return tuple(f"{name}={value!r}" for name, value in pairs)
 
 
-def load_stored(checkpoint: str | os.PathLike[str]) -> Stored:
+def load_stored(checkpoint: str | os.PathLike[str], state: State | None = None) -> Stored:
     """Return what is stored beside a checkpoint of a network that was trained on volumes.
 
     Parameters
     ----------
     checkpoint : path of the checkpoint.
+    state : the state in it; None reads it.
 
     Raises
     ------
@@ -123,7 +127,7 @@ def load_stored(checkpoint: str | os.PathLike[str]) -> Stored:
     load_tensorflow()
     from hetero_mtf.training.checkpoint import load_state
 
-    path, digest = beside(checkpoint, "data"), load_state(checkpoint).digest
+    path, digest = beside(checkpoint, "data"), (load_state(checkpoint) if state is None else state).digest
     if not path.exists():
         wrong = f"there is no {path} beside {checkpoint}, which says how scans were prepared for it"
         raise CheckpointError(f"{wrong}; name a checkpoint that was trained with --data nifti:TABLE, and keep both files together")

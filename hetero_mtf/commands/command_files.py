@@ -19,7 +19,7 @@ def train_files(request: TrainRequest) -> CommandFiles:
 
     Parameters
     ----------
-    request : what the command line says.
+    request : the options of the command.
     """
     split = command_file("--split", request.volumes.split)
     split_is_read = request.volumes.split is not None and os.path.lexists(request.volumes.split)
@@ -41,7 +41,7 @@ def calibrate_files(model: str, reuse: str | None, output: str) -> CommandFiles:
 
     Parameters
     ----------
-    model, reuse, output : what the command line says.
+    model, reuse, output : the options of the command.
     """
     inputs = (*model_files(model), *command_file("--reuse", reuse))
     return CommandFiles(inputs, command_file("--output", output), (("--output", "--reuse"),))
@@ -52,7 +52,7 @@ def plan_files(model: str | None, profile: str | None, output: str, convergence:
 
     Parameters
     ----------
-    model, profile, output, convergence : what the command line says.
+    model, profile, output, convergence : the options of the command.
     """
     inputs = (*model_files(model), *command_file("PROFILE", profile))
     return CommandFiles(inputs, (*command_file("--output", output), *command_file("--convergence", convergence)))
@@ -63,7 +63,7 @@ def evaluate_files(request: EvaluateRequest) -> CommandFiles:
 
     Parameters
     ----------
-    request : what the command line says.
+    request : the options of the command.
     """
     trained = trained_files(request.model, request.checkpoint, request.plan)
     return CommandFiles((*trained, *data_files(request.data, request.volumes)), command_file("--json", request.json))
@@ -74,7 +74,7 @@ def predict_files(request: PredictRequest) -> CommandFiles:
 
     Parameters
     ----------
-    request : what the command line says.
+    request : the options of the command.
     """
     place = (request.source or "").partition(":")[2]
     samples = command_file("--input", place) if place else data_files(request.data or "", request.volumes)
@@ -95,7 +95,7 @@ def explain_files(plan: str, profile: str | None, measured: str | None, html: st
 
     Parameters
     ----------
-    plan, profile, measured, html : what the command line says.
+    plan, profile, measured, html : the options of the command.
     """
     inputs = [*command_file("PLAN", plan)]
     for kind, given in (("profile", profile), ("measured", measured)):
@@ -144,7 +144,7 @@ def trained_files(model: str | None, checkpoint: str, plan: str | None) -> tuple
 
     Parameters
     ----------
-    model, checkpoint, plan : what the command line says.
+    model, checkpoint, plan : the options of the command.
     """
     return (*model_files(model), *checkpoint_files("--checkpoint", checkpoint), *command_file("--plan", plan))
 

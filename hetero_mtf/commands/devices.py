@@ -1,4 +1,4 @@
-"""`hetero-mtf devices`: what there is to train on."""
+"""`hetero-mtf devices`: list the devices of a cluster."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def evaluate_volumes(request: EvaluateRequest) -> Scores:
 
     Parameters
     ----------
-    request : what the command line says.
+    request : the options of the command.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The `hetero-mtf` program: finds the command, and turns whatever goes wrong into one sentence and an exit code."""
+"""The `hetero-mtf` program: runs a command, and reports an error as one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
 
 @dataclasses.dataclass
 class Options:
-    """What was asked of the program itself, not of a command.
+    """Options of the program itself, not of a command.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         fault.show()
         return fault.exit_code
     except BrokenPipeError:
-        return _forget_output()
+        return _discard_output()
     except ReportError as fault:
         first, *more = str(fault).splitlines()
         return _report(first, options, more)
@@ -125,7 +125,7 @@ def main() -> None:
 
 
 def _report(text: str, options: Options, more: Sequence[str] = ()) -> int:
-    """Say what went wrong: one sentence, and more lines below it if there are any."""
+    """Print what went wrong: one sentence, and more lines below it if there are any."""
     if options.traceback:
         traceback.print_exc()
     code = _say(text, FAILED)
@@ -145,8 +145,8 @@ def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
     _say(f"warning: {message}", 0)
 
 
-def _forget_output() -> int:
-    """Whoever read our output has gone; nothing must be written to it as the process ends."""
+def _discard_output() -> int:
+    """Standard output is closed at its other end; nothing must be written to it as the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED
 

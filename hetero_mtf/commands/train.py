@@ -1,4 +1,4 @@
-"""`hetero-mtf train`: train a model under a plan, which is measured and made first where there is none."""
+"""`hetero-mtf train`: train a model under a plan; without one, the devices are measured and a plan is made first."""
 
 from __future__ import annotations
 

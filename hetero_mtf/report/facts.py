@@ -133,7 +133,6 @@ def step_times(plan: Plan, costs: Costs, measured: Measured | None = None) -> St
 
     Parameters
     ----------
-    plan : Plan.
     costs : Costs of the profile.
     measured : times of a run.
     """

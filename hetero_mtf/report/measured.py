@@ -120,7 +120,6 @@ class Measured:
 
         Parameters
         ----------
-        plan : Plan.
         source : what messages call it.
         """
         mine, asked = (_said(r.digest, r.strategy, r.batch_size, r.devices) for r in (self, plan))

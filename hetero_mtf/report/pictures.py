@@ -19,12 +19,7 @@ EVERYWHERE = "replicated on every device"
 
 
 def size_bars(plan: Plan) -> Bars | None:
-    """Return a bar a layer, with each device's part of the work in it; None for more devices than can be told apart.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
+    """Return a bar a layer, with each device's part of the work in it; None for more devices than can be told apart."""
     devices = sorted({d for stage in plan.stages for d in stage.devices})
     if len(devices) > DRAWN_UP_TO:
         return None
@@ -56,12 +51,7 @@ def fraction(entry: LayerLayout, stage: Stage, at: int) -> float:
 
 
 def time_bars(plan: Plan) -> Bars | None:
-    """Return a bar a device, with its seconds of compute, communication and idle time; None if nothing is predicted.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
+    """Return a bar a device, with its seconds of compute, communication and idle time; None if nothing is predicted."""
     if plan.predicted is None or not plan.predicted.parts or plan.predicted.step_s <= 0:
         return None
     return Bars(TIMES, tuple(_time_bar(part.device, part) for part in plan.predicted.parts), plan.predicted.step_s, "times")

@@ -28,8 +28,7 @@ def stages_table(plan: Plan, simulation: Simulation | None = None) -> Table:
 
     Parameters
     ----------
-    plan : Plan.
-    simulation : its simulated step; None for nothing more than the plan says.
+    simulation : its simulated step; None to list only the stages.
     """
     headings = ("stage", "devices", "layers", "from", "to")
     rows = []
@@ -48,7 +47,6 @@ def stage_bottlenecks(plan: Plan, simulation: Simulation, launch_s: float = 0.0)
 
     Parameters
     ----------
-    plan : Plan.
     simulation : its simulated step.
     launch_s : predicted launch overhead, which is not simulated.
 
@@ -84,7 +82,6 @@ def pipeline_sections(plan: Plan, simulation: Simulation, measured: Measured | N
 
     Parameters
     ----------
-    plan : Plan.
     simulation : its simulated step.
     measured : times of a run by this plan; None if there was none.
     """
@@ -103,7 +100,6 @@ def traced_sections(plan: Plan, measured: Measured | None, simulation: Simulatio
 
     Parameters
     ----------
-    plan : Plan.
     measured : times of a run by this plan; None if there was none.
     simulation : the simulated step, on whose scale it is drawn unless one is far longer; None for a scale of its own.
     """
@@ -154,7 +150,6 @@ def simpler_times(plan: Plan, costs: Costs, measured: Measured | None = None) ->
 
     Parameters
     ----------
-    plan : Plan.
     costs : Costs of the profile.
     measured : times of a run by this plan; None if there was none.
     """

@@ -18,10 +18,6 @@ STAGES_UP_TO = 64
 class Rows:
     """The rows of a plan's time lines: a device each, or a stage each where there are many devices.
 
-    Parameters
-    ----------
-    plan : Plan.
-
     Attributes
     ----------
     names : (rows,) what people read in front of them; empty for more stages than can be drawn.
@@ -68,7 +64,6 @@ def placed(plan: Plan, stage: int) -> str:
 
     Parameters
     ----------
-    plan : Plan.
     stage : index of the stage.
     """
     names = [plan.devices[device] for device in plan.stages[stage].devices]
@@ -80,7 +75,6 @@ def predicted_line(plan: Plan, simulation: Simulation, total_s: float = 0.0) -> 
 
     Parameters
     ----------
-    plan : Plan.
     simulation : its simulated step.
     total_s : least seconds from edge to edge, so that two lines have one scale.
 
@@ -100,7 +94,6 @@ def measured_line(plan: Plan, tasks: Sequence[MeasuredTask], total_s: float = 0.
 
     Parameters
     ----------
-    plan : Plan.
     tasks : the tasks of the step, at least one.
     total_s : as for `predicted_line`.
     """

@@ -64,12 +64,7 @@ class StepTimes:
         return pair[0] / pair[1] if pair[0] is not None and pair[1] is not None else None
 
     def ratio(self, entry: StepTime) -> float | None:
-        """Return how many times the planned split's seconds an entry takes, measured where both are, else predicted.
-
-        Parameters
-        ----------
-        entry : StepTime.
-        """
+        """Return how many times the planned split's seconds an entry takes, measured where both are, else predicted."""
         if entry.measured_s is not None and self.planned.measured_s is not None:
             return entry.measured_s / self.planned.measured_s
         if entry.predicted_s is not None and self.planned.predicted_s is not None:

@@ -24,7 +24,6 @@ def time_line_svg(line: TimeLine, title: str) -> str:
 
     Parameters
     ----------
-    line : TimeLine.
     title : what a screen reader calls it.
 
     Notes

@@ -1,4 +1,4 @@
-"""Predicting scans: a table of probabilities, scores where the truth is known, and maps of what the network looked at."""
+"""Predicting scans: a table of probabilities, scores where the truth is known, and maps of what the network attends to."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def predict_volumes(request: PredictRequest) -> Predictions:
         predictions = predicted(trainer, graph, people, cache, request.volumes.workers or WORKERS, _parts(stored, people))
         trained = trainer.to_keras() if mapped else None
     predictions.save(request.target)
-    _tell(predictions, stored, request)
+    _report(predictions, stored, request)
     if maps is not None:
         scans = [(scan, predictions.numbers[people.scans.index(scan)]) for scan in mapped]
         draw_maps(maps, trained, graph, cache, scans, people.classes)
@@ -122,7 +122,7 @@ def draw_maps(
                 image.header["descrip"] = _description(classes[wanted])
                 path = pathlib.Path(maps.folder) / f"{_name(scan.key)}_gradcam-{_name(classes[wanted])}.nii.gz"
                 _save(image, path)
-                title = f"{scan.key}: what speaks for {classes[wanted]} (predicted: {classes[number]})"
+                title = f"{scan.key}: evidence for {classes[wanted]} (predicted: {classes[number]})"
                 save_slices(path.with_name(f"{path.name.removesuffix('.nii.gz')}.png"), volume.values, heat, volume.affine, title)
                 written[path] = classes[wanted]
                 silent += not heat.any()
@@ -130,25 +130,25 @@ def draw_maps(
     for line in _map_lines(maps.folder, cam.layer, list(written.values()), sources):
         click.echo(line)
     if silent:
-        click.echo(f"{silent} of them are 0 everywhere: nothing in that layer speaks for that class within the foreground")
+        click.echo(f"{silent} of them are 0 everywhere: that layer has no evidence for that class within the foreground")
     return list(written)
 
 
 def _map_lines(folder: str, layer: str, classes: list[str], sources: list[str]) -> tuple[str, ...]:
-    """Return where maps are, for which classes they speak, and outside what they are 0."""
+    """Return lines on where maps are, of which classes, and outside what they are 0."""
     count = f"{len(classes)} map{'s' if len(classes) > 1 else ''}"
-    spoken = ", ".join(f"{number} for {name}" for name, number in collections.Counter(classes).items())
+    counts = ", ".join(f"{number} for {name}" for name, number in collections.Counter(classes).items())
     kept = ", ".join(f"{source} ({number})" for source, number in collections.Counter(sources).items())
     return (
         f"{count} of layer {layer} in {folder}, as NIfTI on each scan's own grid and as pictures",
-        f"classes: {spoken}, named in each file's name, description and title",
+        f"classes: {counts}, named in each file's name, description and title",
         f"maps are 0 outside the foreground; scans by its source: {kept}",
     )
 
 
 def _description(name: str) -> bytes:
-    """Return what a NIfTI header says of the map of a class, in the 79 bytes that there are."""
-    return f"Grad-CAM: what speaks for {name}".encode()[:79].decode(errors="ignore").encode()
+    """Return the description of a class's map in a NIfTI header, at most 79 bytes."""
+    return f"Grad-CAM: evidence for {name}".encode()[:79].decode(errors="ignore").encode()
 
 
 def _cohort(table: str, cache: VolumeCache, stored: Stored, request: PredictRequest, notes: tuple[str, ...]) -> Cohort:
@@ -167,14 +167,14 @@ def _parts(stored: Stored, people: Participants) -> tuple[str, ...]:
     return tuple(stored.data.part(scan.participant) for scan in people.scans)
 
 
-def _tell(predictions: Predictions, stored: Stored, request: PredictRequest) -> None:
-    """Print where the predictions are, whose truth can be trusted to be new to the network, and the scores over these."""
+def _report(predictions: Predictions, stored: Stored, request: PredictRequest) -> None:
+    """Print where the predictions are, the leak check, and the scores over scans that were not trained on."""
     scans = predictions.participants.scans
     click.echo(f"{request.target}: {len(scans)} scan{'s' if len(scans) != 1 else ''}, probabilities of {', '.join(stored.data.classes)}")
-    strange = [scan.label for scan in scans if scan.label and scan.label not in stored.data.classes]
-    if strange:
-        listed = ", ".join(sorted(set(strange)))
-        click.echo(f"{len(strange)} of them have a label that the network does not know ({listed}), and are not scored")
+    unknown = [scan.label for scan in scans if scan.label and scan.label not in stored.data.classes]
+    if unknown:
+        listed = ", ".join(sorted(set(unknown)))
+        click.echo(f"{len(unknown)} of them have a label that is no class of the network ({listed}), and are not scored")
     click.echo(_leak_line(predictions, stored))
     if predictions.fresh:
         scored = predictions.scores(predictions.fresh, request.positive)

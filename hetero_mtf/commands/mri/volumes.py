@@ -1,4 +1,4 @@
-"""Volumes for the commands: read as the command line says, or as a trained network had them."""
+"""Volumes for the commands: read by the options of the command, or as they were read for a trained network."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def table_of(data: str) -> str:
     Raises
     ------
     DataError
-        If it says no path, or there is no such file.
+        If it has no path, or there is no such file.
     """
     table = data.partition(":")[2]
     if not table:
@@ -61,10 +61,10 @@ def workload_to_train(
 
     Parameters
     ----------
-    network : Keras model and its LayerGraph; its input says the shape where the options do not.
+    network : Keras model and its LayerGraph; its input gives the shape where the options do not.
     how : how it was made.
     data : "nifti:TABLE".
-    options : what the command line says of the volumes.
+    options : the options of volumes.
     before : where training goes on, what is stored with it: its split holds, and all else must be as it was.
 
     Raises
@@ -102,9 +102,9 @@ def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkp
 
     Parameters
     ----------
-    how : how it is made; where it names no model, the network is built from the stored structure.
+    how : how it is made; without a model there the network is built from the stored structure.
     data : "nifti:TABLE", the table of the training, or a copy of it that has moved.
-    options : what the command line says of reading them.
+    options : how they are read.
     checkpoint : path of the checkpoint.
     state : the state in it.
 
@@ -132,7 +132,7 @@ def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str,
 
     Parameters
     ----------
-    how : how it is made; where it names no model, the network is built from the stored structure.
+    how : how it is made; without a model there the network is built from the stored structure.
     stored : what is stored.
     data : name of the data, for messages.
     checkpoint : path of the checkpoint that it is stored beside.
@@ -181,8 +181,6 @@ def preprocessing(options: VolumeOptions, graph: LayerGraph) -> Preprocessing:
 
     Parameters
     ----------
-    options : what the command line says.
-    graph : the network.
 
     Raises
     ------
@@ -204,7 +202,7 @@ def preprocessing(options: VolumeOptions, graph: LayerGraph) -> Preprocessing:
 
 
 def opened_cache(table: str, options: VolumeOptions, steps: Preprocessing) -> tuple[VolumeCache, tuple[str, ...]]:
-    """Return the cache that the command line asks for, and notes on its place.
+    """Return the cache that --cache and --no-cache select, and notes on its place.
 
     Parameters
     ----------

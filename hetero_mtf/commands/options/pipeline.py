@@ -141,7 +141,7 @@ class PipelineChoice:
 class Search:
     """Follows the search for pipelines: shows a bar of generations for each number of microbatches, and keeps the answers.
 
-    Use it in a with-statement, so that a bar ends whatever happens.
+    Use it in a with-statement, so that a bar always ends.
 
     Attributes
     ----------

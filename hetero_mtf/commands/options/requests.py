@@ -16,11 +16,11 @@ _NO_MODEL = "--model is missing; only what was trained on nifti:TABLE is stored 
 
 @dataclasses.dataclass(frozen=True)
 class ModelOrigin:
-    """How a network is made; None stands for what was not said.
+    """How a network is made; None for what is not given.
 
     Parameters
     ----------
-    model : the function, as --model says it.
+    model : the function, as given with --model.
     arguments : what it is called with.
     dtype : "float32" or "float64".
     """
@@ -63,7 +63,7 @@ class TrainRequest:
 
     def __post_init__(self) -> None:
         if self.plan is not None and self.profile is not None:
-            raise click.UsageError("--plan and --profile exclude each other: a plan says all that a profile is read for")
+            raise click.UsageError("--plan and --profile exclude each other: a plan has all that a profile is read for")
         if self.save_every is not None and self.save is None:
             raise click.UsageError("--save-every needs --save PATH")
         if self.output is not None and not self.output.endswith(".keras"):

@@ -138,7 +138,7 @@ class Three(click.ParamType):
 
 @dataclasses.dataclass(frozen=True)
 class ObjectiveChoice:
-    """Loss and metrics as the command line says them.
+    """Loss and metrics as given on the command line.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class ObjectiveChoice:
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerChoice:
-    """An optimizer as the command line says it.
+    """An optimizer as given on the command line.
 
     Parameters
     ----------

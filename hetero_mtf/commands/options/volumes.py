@@ -40,7 +40,7 @@ class ClassWeightType(click.ParamType):
 
 @dataclasses.dataclass(frozen=True)
 class VolumeOptions:
-    """What the command line says of volumes, by the options' names; None where nothing was said."""
+    """The options of volumes by their names; None for what is not given."""
 
     label: str | None = None
     cache: str | None = None
@@ -72,7 +72,7 @@ class VolumeOptions:
         if (self.folds is None) != (self.fold is None):
             raise click.UsageError("--folds and --fold go together: --folds 5 --fold 1 tests on the first of five folds")
         if BALANCED in self.class_weight and len(self.class_weight) > 1:
-            raise click.UsageError("--class-weight balanced says the weights of all classes; leave the others out")
+            raise click.UsageError("--class-weight balanced sets the weights of all classes; leave the others out")
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def is_volumes(data: str) -> bool:
 
 
 def default_batch_size(data: str) -> int:
-    """Return how many samples a step takes where nothing says it.
+    """Return the default batch size, samples/step.
 
     Parameters
     ----------

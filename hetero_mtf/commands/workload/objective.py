@@ -55,7 +55,7 @@ def loss_of(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _GU
     ----------
     data : the data set.
     graph : LayerGraph of the model.
-    choice : what the command line says; without a loss it is guessed, see `guess_loss`.
+    choice : the options --loss and --metrics; without a loss it is guessed, see `guess_loss`.
     """
     import keras
 
@@ -65,7 +65,7 @@ def loss_of(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _GU
 
 
 def loss_text(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _GUESSED) -> str:
-    """Return a line on the loss, which says whether it is a guess.
+    """Return a line on the loss, with the reason where it is guessed.
 
     Parameters
     ----------

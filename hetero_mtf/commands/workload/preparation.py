@@ -1,4 +1,4 @@
-"""What has to be there before training: a profile that was measured here, and a plan that fits."""
+"""Before training: a profile that was measured on these devices, and a plan that fits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hetero_mtf.planning.profile.profile import Profile
 
 @dataclasses.dataclass(frozen=True)
 class PlanRequest:
-    """What the command line says about the plan.
+    """Which plan to train by, as given on the command line.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class Stored:
     Parameters
     ----------
     network : digest of its LayerGraph.
-    model : the function that made it, for people; what a file says here is never imported or called.
+    model : the function that made it, for people; it is never imported or called.
     model_arguments : "name=value", what it was called with, for people likewise.
     dtype : its float type.
     data : the volumes.

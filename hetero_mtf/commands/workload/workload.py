@@ -50,7 +50,7 @@ class Workload:
 
     @property
     def loss_text(self) -> str:
-        """A line on the loss, which says whether it is a guess."""
+        """A line on the loss, with the reason where it is guessed."""
         return loss_text(self.data, self.graph, self.choice)
 
     def choosing(self, choice: ObjectiveChoice) -> Workload:
@@ -112,7 +112,7 @@ def load_workload(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str
     Raises
     ------
     HeteroError
-        If one of them cannot be had, or the model holds what is not supported.
+        If one of them cannot be loaded, or the model has unsupported layers.
     """
     data_set = load(data, dtype=dtype)
     network, graph = load_network(model, arguments, dtype, data_set.name, seed)
@@ -130,7 +130,7 @@ def load_network(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str,
     Raises
     ------
     HeteroError
-        If it cannot be had, holds what is not supported, or has several inputs or outputs.
+        If it cannot be loaded, has unsupported layers, or has several inputs or outputs.
     """
     network = load_model(model, dict(arguments), dtype, seed)
     graph = layer_graph(network)

@@ -58,7 +58,7 @@ def test_a_table_without_known_labels_is_predicted_and_not_scored(cli, trained, 
     found = cli("predict", "--data", f"nifti:{bare}", "--checkpoint", trained[0], "--cluster", "local:cpu:0", "-o", tmp_path / "p.tsv")
     assert found.code == 0 and "no scores: there is no scan of a known class that was not trained on" in found.out, found
     assert "leak check: this is not the table that was trained with" in found.out
-    assert "1 of them have a label that the network does not know (MCI), and are not scored" in found.out
+    assert "1 of them have a label that is no class of the network (MCI), and are not scored" in found.out
     assert [row["true"] for row in rows_of(tmp_path / "p.tsv")] == ["n/a"] * 3
     whole = cli("predict", "--data", table, "--checkpoint", trained[0], "--cluster", "local:cpu:0", "-o", tmp_path / "all.tsv")
     assert whole.code == 0, whole

@@ -57,7 +57,7 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="hetero-mtf")
 @click.pass_obj
 def program(options: Options, show: bool) -> None:
-    """Train a Keras model over unequal devices numerically equivalent to one device.
+    """Train a Keras model over unequal devices, numerically equivalent to one device.
 
     The usual order is calibrate, plan, train; train alone does all three.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetero_mtf.commands.options.pipeline import PipelineChoice, Search, pipeline_options
+from hetero_mtf.commands.options.pipeline import PipelineChoice, SearchProgress, pipeline_options
 from hetero_mtf.commands.options.shared import (
     BATCH_SIZE,
     MANUAL,
@@ -110,7 +110,7 @@ def _planned(profile: Profile, what_if: WhatIf, batch_size: int | None, strategy
     devices = len(profile.cluster.devices)
     few = devices <= PIPELINES_UP_TO
     wanted = bool(choice.given) or strategy == "pipeline" or (strategy == "auto" and few and gradient_sync == "all_reduce")
-    with Search() as search:
+    with SearchProgress() as search:
         groups = bool(choice.given) or strategy == "pipeline" or devices <= ALL_GROUPS_UP_TO
         plan = plan_if(profile, what_if, batch_size, strategy, gradient_sync, choice.planner_options(search, groups) if wanted else None)
     if choice.convergence is not None:

@@ -114,7 +114,7 @@ class PipelineChoice:
         if self.convergence is not None and self.allocator not in (None, "genetic"):
             raise PlanError(f"--convergence draws generations, of which the allocator {self.allocator} has none; add --allocator genetic")
 
-    def planner_options(self, search: Search, groups: bool = True) -> PipelineOptions:
+    def planner_options(self, search: SearchProgress, groups: bool = True) -> PipelineOptions:
         """Return the options of the planner.
 
         Parameters
@@ -138,7 +138,7 @@ class PipelineChoice:
         )
 
 
-class Search:
+class SearchProgress:
     """Follows the search for pipelines: shows a bar of generations for each number of microbatches, and keeps the answers.
 
     Use it in a with-statement, so that a bar always ends.
@@ -153,7 +153,7 @@ class Search:
         self._bar = contextlib.ExitStack()
         self._advance: Advance = lambda step: None
 
-    def __enter__(self) -> Search:
+    def __enter__(self) -> SearchProgress:
         return self
 
     def __exit__(self, *fault: object) -> None:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from hetero_mtf.commands.options.pipeline import PipelineChoice, Search
+from hetero_mtf.commands.options.pipeline import PipelineChoice, SearchProgress
 from hetero_mtf.commands.output.plan_report import plan_report
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.pipeline.search import PipelineOptions
@@ -112,7 +112,7 @@ def test_each_search_has_a_bar_of_its_own(monkeypatch):
             shown[-1].append("closed")
 
     monkeypatch.setattr(bars, "progress", lambda title, total: Bar())
-    with Search() as search:
+    with SearchProgress() as search:
         for generation, best_s in ((1, float("inf")), (2, 0.5), (1, 0.25)):
             search.generation(generation, 2, best_s)
     assert shown == [["nothing fits yet", "best 500 ms", "closed"], ["best 250 ms", "closed"]]

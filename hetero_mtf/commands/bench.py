@@ -15,7 +15,7 @@ from hetero_mtf.errors import HeteroError
 @click.argument("name")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(name: str, arguments: tuple[str, ...]) -> None:
-    """TrainRequest the benchmark NAME, tools/bench/NAME.py of a source checkout, with ARGUMENTS."""
+    """Run the benchmark NAME, tools/bench/NAME.py of a source checkout, with ARGUMENTS."""
     path = benchmark(name, pathlib.Path(__file__).resolve().parents[2])
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.parent))  # as for a script
@@ -36,9 +36,9 @@ def benchmark(name: str, root: pathlib.Path) -> pathlib.Path:
         If this is no source checkout, or it has no such benchmark.
     """
     folder = root / "tools" / "bench"
-    there = sorted(path.stem for path in folder.glob("*.py") if "__main__" in path.read_text(encoding="utf-8"))
-    if not there:
+    names = sorted(path.stem for path in folder.glob("*.py") if "__main__" in path.read_text(encoding="utf-8"))
+    if not names:
         raise HeteroError(f"{root} has no benchmarks, they are not installed; run hetero-mtf bench from a source checkout")
-    if name not in there:
-        raise HeteroError(f"there is no benchmark {name!r}; there are {', '.join(there)}")
+    if name not in names:
+        raise HeteroError(f"there is no benchmark {name!r}; there are {', '.join(names)}")
     return folder / f"{name}.py"

@@ -12,7 +12,7 @@ from hetero_mtf.commands.options import shared
 @click.command()
 @shared.cluster_option
 @shared.model_options()
-@click.option("--batch-size", type=click.IntRange(1), default=shared.BATCH_SIZE, help="Samples a step.")
+@click.option("--batch-size", type=click.IntRange(1), default=shared.BATCH_SIZE, help="Batch size, samples/step.")
 @shared.optimizer_options
 @shared.budget_option
 @click.option("--reuse", metavar="FILE", help="An earlier profile; what of it still holds is not measured again.")
@@ -32,10 +32,10 @@ def command(
     """Measure every distinct layer of a model on every device, and the links between the devices.
 
     With --reuse, layers and links that the earlier profile holds for the same devices, batch size and optimizer are kept, unless
-    it is more than 30 days old or two layers that are measured for a look take another time; --output may be the same file.
+    it is more than 30 days old or two layers, measured again as a check, take a different time; --output may be the same file.
     """
+    from hetero_mtf.commands.command_files import calibrate_files
     from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
-    from hetero_mtf.commands.process.command_files import calibrate_files
     from hetero_mtf.commands.process.files import check_files
     from hetero_mtf.commands.workload.model_file import load_model
     from hetero_mtf.commands.workload.preparation import measure

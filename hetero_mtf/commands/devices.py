@@ -1,4 +1,4 @@
-"""`hetero-mtf devices`: what there is to train on."""
+"""`hetero-mtf devices`: list the devices of a cluster."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def command(cluster: str, as_json: bool) -> None:
     load_tensorflow()
     from hetero_mtf.report.table import devices_table
 
-    with open_cluster(cluster) as found:
-        click.echo(json.dumps(found.record.to_json(), indent=1) if as_json else devices_table(found.record).text())
+    with open_cluster(cluster) as live:
+        click.echo(json.dumps(live.record.to_json(), indent=1) if as_json else devices_table(live.record).text())

@@ -1,4 +1,4 @@
-"""The `hetero-mtf` program: finds the command, and turns whatever goes wrong into one sentence and an exit code."""
+"""The `hetero-mtf` program: runs a command, and reports an error as one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
 
 @dataclasses.dataclass
 class Options:
-    """What was asked of the program itself, not of a command.
+    """Options of the program itself, not of a command.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class Commands(click.Group):
         """Return a command by name, or None."""
         if name not in NAMES:
             return None
-        found: click.Command = importlib.import_module(f"hetero_mtf.commands.{name}").command
-        return found
+        command: click.Command = importlib.import_module(f"hetero_mtf.commands.{name}").command
+        return command
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -57,15 +57,15 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="hetero-mtf")
 @click.pass_obj
 def program(options: Options, show: bool) -> None:
-    """Train a Keras model over unequal devices with the numbers one device would give.
+    """Train a Keras model over unequal devices, numerically equivalent to one device.
 
-    The usual way is calibrate, plan, train; train alone does all three.
+    The usual order is calibrate, plan, train; train alone does all three.
     """
     options.traceback = show
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """TrainRequest one command and return its exit code: 0, 1 for an error, 2 for wrong usage, 130 if interrupted, 143 if terminated.
+    """Run one command and return its exit code: 0, 1 for an error, 2 for wrong usage, 130 if interrupted, 143 if terminated.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         fault.show()
         return fault.exit_code
     except BrokenPipeError:
-        return _forget_output()
+        return _discard_output()
     except ReportError as fault:
         first, *more = str(fault).splitlines()
         return _report(first, options, more)
@@ -109,7 +109,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def main() -> None:
-    """TrainRequest the command in this process's arguments and end the process.
+    """Run the command in this process's arguments and end the process.
 
     A command that a signal has ended is closed by then. Python would spend seconds on taking TensorFlow's modules apart, and wait for
     threads that a worker keeps; so the process ends without that.
@@ -125,7 +125,7 @@ def main() -> None:
 
 
 def _report(text: str, options: Options, more: Sequence[str] = ()) -> int:
-    """Say what went wrong: one sentence, and more lines below it if there are any."""
+    """Print what went wrong: one sentence, and more lines below it if there are any."""
     if options.traceback:
         traceback.print_exc()
     code = _say(text, FAILED)
@@ -145,8 +145,8 @@ def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
     _say(f"warning: {message}", 0)
 
 
-def _forget_output() -> int:
-    """Whoever read our output has gone; nothing must be written to it as the process ends."""
+def _discard_output() -> int:
+    """Standard output is closed at its other end; nothing must be written to it as the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED
 

@@ -1,4 +1,4 @@
-"""`hetero-mtf plan`: choose what each device computes, from a profile or from typed shares."""
+"""`hetero-mtf plan`: choose what each device computes, from a profile or from manual shares."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetero_mtf.commands.options.pipeline import PipelineAsked, Search, pipeline_options
+from hetero_mtf.commands.options.pipeline import PipelineChoice, SearchProgress, pipeline_options
 from hetero_mtf.commands.options.shared import (
     BATCH_SIZE,
+    MANUAL,
     STRATEGIES,
-    TYPED,
     RenamedChoice,
     Shares,
     arguments,
@@ -19,7 +19,7 @@ from hetero_mtf.commands.options.shared import (
     model_options,
     open_cluster,
 )
-from hetero_mtf.commands.options.what_if import what_if, what_if_options
+from hetero_mtf.commands.options.what_if import parse_what_if, what_if_options
 from hetero_mtf.planning.plan.names import EARLIER_NAMES, GRADIENT_SYNCS
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("profile", required=False)
+@click.argument("profile_file", metavar="[PROFILE]", required=False)
 @click.option(
     "--strategy", type=RenamedChoice(STRATEGIES, EARLIER_NAMES), default="auto", help="How to choose; auto takes the cheapest that fits."
 )
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 )
 @cluster_option
 @model_options(required=False)
-@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a step.  [default: the profile's, or {BATCH_SIZE}]")
+@click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples/step.  [default: the profile's, or {BATCH_SIZE}]")
 @click.option("--extrapolate", is_flag=True, help="Let --batch-size be another than the profile was measured at.")
 @pipeline_options
 @what_if_options
 @click.option("-o", "--output", default="plan.json", metavar="FILE", help="The plan to write.")
 def command(
-    profile: str | None,
+    profile_file: str | None,
     strategy: str,
     shares: tuple[float, ...] | None,
     gradient_sync: str,
@@ -65,61 +65,61 @@ def command(
     output: str,
     **pipeline: Any,
 ) -> None:
-    """Plan from the file PROFILE, which needs neither the model nor its devices; or from --shares typed by hand.
+    """Plan from the file PROFILE, which needs neither the model nor its devices; or from manual --shares.
 
     With --scale, --add-like, --memory, --bandwidth or --extrapolate the plan is for devices or a batch size that were not measured.
     The options that begin with "Pipeline" go with --strategy pipeline, and with auto, which looks for a pipeline too.
     """
+    from hetero_mtf.commands.command_files import plan_files
     from hetero_mtf.commands.output.plan_report import plan_report
-    from hetero_mtf.commands.process.command_files import plan_files
     from hetero_mtf.commands.process.files import check_files
     from hetero_mtf.commands.workload.model_file import load_model
 
-    stages = PipelineAsked(**pipeline)
-    check_files(plan_files(model, profile, output, stages.convergence))
-    stages.check(strategy, shares is not None, gradient_sync)
-    asked = what_if(scale, add_like, memory, bandwidth, batch_size if extrapolate else None)
-    if asked and profile is None:
-        raise click.UsageError("what if needs a profile; --shares typed by hand suppose nothing")
-    if (profile is None) == (shares is None):
+    pipeline_choice = PipelineChoice(**pipeline)
+    check_files(plan_files(model, profile_file, output, pipeline_choice.convergence))
+    pipeline_choice.check(strategy, shares is not None, gradient_sync)
+    what_if = parse_what_if(scale, add_like, memory, bandwidth, batch_size if extrapolate else None)
+    if what_if and profile_file is None:
+        raise click.UsageError("what if needs a profile; it does not go with --shares")
+    if (profile_file is None) == (shares is None):
         raise click.UsageError("give either a profile or --shares with --model and --cluster")
     if shares is not None:
-        if model is None or strategy not in ("auto", *TYPED):
+        if model is None or strategy not in ("auto", *MANUAL):
             raise click.UsageError(
-                f"--shares split a model; add --model, and --strategy {', '.join(TYPED)} or none, which splits the filters"
+                f"--shares split a model; add --model, and --strategy {', '.join(MANUAL)} or none, which splits the filters"
             )
         network = load_model(model, arguments(model_arguments), dtype)
-        made = _typed(network, strategy, shares, gradient_sync, cluster, batch_size or BATCH_SIZE)
+        plan = _manual(network, strategy, shares, gradient_sync, cluster, batch_size or BATCH_SIZE)
     else:
         from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
         from hetero_mtf.planning.profile.profile import Profile
 
-        found = Profile.load(str(profile))
-        made = _planned(found, asked, batch_size, strategy, gradient_sync, stages)
-        print_profile_warnings(found)
-    made.save(output)
-    click.echo(plan_report(made))
+        profile = Profile.load(str(profile_file))
+        plan = _planned(profile, what_if, batch_size, strategy, gradient_sync, pipeline_choice)
+        print_profile_warnings(profile)
+    plan.save(output)
+    click.echo(plan_report(plan))
     click.echo(f"\nwritten to {output}")
 
 
-def _planned(profile: Profile, asked: WhatIf, batch_size: int | None, strategy: str, gradient_sync: str, stages: PipelineAsked) -> Plan:
+def _planned(profile: Profile, what_if: WhatIf, batch_size: int | None, strategy: str, gradient_sync: str, choice: PipelineChoice) -> Plan:
     """Return the plan of a profile, with the picture of its search where that is wanted."""
     from hetero_mtf.planning.choose import PIPELINES_UP_TO, plan_if
     from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
 
     devices = len(profile.cluster.devices)
     few = devices <= PIPELINES_UP_TO
-    wanted = bool(stages.typed) or strategy == "pipeline" or (strategy == "auto" and few and gradient_sync == "all_reduce")
-    with Search() as search:
-        groups = bool(stages.typed) or strategy == "pipeline" or devices <= ALL_GROUPS_UP_TO
-        made = plan_if(profile, asked, batch_size, strategy, gradient_sync, stages.wish(search, groups) if wanted else None)
-    if stages.convergence is not None:
-        search.draw(stages.convergence, made)
-        click.echo(f"written to {stages.convergence}\n")
-    return made
+    wanted = bool(choice.given) or strategy == "pipeline" or (strategy == "auto" and few and gradient_sync == "all_reduce")
+    with SearchProgress() as search:
+        groups = bool(choice.given) or strategy == "pipeline" or devices <= ALL_GROUPS_UP_TO
+        plan = plan_if(profile, what_if, batch_size, strategy, gradient_sync, choice.planner_options(search, groups) if wanted else None)
+    if choice.convergence is not None:
+        search.draw(choice.convergence, plan)
+        click.echo(f"written to {choice.convergence}\n")
+    return plan
 
 
-def _typed(network: Any, strategy: str, shares: tuple[float, ...], gradient_sync: str, cluster: str, batch_size: int) -> Plan:
+def _manual(network: Any, strategy: str, shares: tuple[float, ...], gradient_sync: str, cluster: str, batch_size: int) -> Plan:
     from hetero_mtf.planning.plan.plan import Plan
 
     with open_cluster(cluster) as live:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -10,51 +9,12 @@ from typing import Any
 import click
 
 from hetero_mtf.commands.options import shared
-from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, is_volumes, reading_options
+from hetero_mtf.commands.options.requests import PredictRequest
+from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, reading_options
 from hetero_mtf.errors import DataError
 
 NAMES = ("x", "x_test")
 REMEDY = "write it again with numpy.savez(file, x=...)"
-
-
-@dataclasses.dataclass(frozen=True)
-class PredictRequest:
-    """The options of the command, by their names on the command line."""
-
-    model: str | None
-    model_arguments: tuple[tuple[str, Any], ...]
-    dtype: str | None
-    source: str | None
-    data: str | None
-    checkpoint: str
-    cluster: str
-    plan: str | None
-    batch_size: int | None
-    output: str | None
-    positive: str | None
-    grad_cam: str | None
-    grad_cam_layer: str | None
-    grad_cam_class: tuple[str, ...]
-    participant: tuple[str, ...]
-    volumes: VolumeOptions
-
-    def __post_init__(self) -> None:
-        if (self.source is None) == (self.data is None):
-            raise click.UsageError("give one of --input npz:FILE and --data nifti:TABLE")
-        if self.data is not None and not is_volumes(self.data):
-            raise click.UsageError(f"--data is {self.data!r}; write nifti:TABLE, or --input npz:FILE")
-        self.volumes.check_data(self.data or "")
-        if self.data is None and self.model is None:
-            raise click.UsageError("--model is missing; only what was trained on nifti:TABLE is stored with its model")
-        if self.data is None and (self.grad_cam is not None or self.positive is not None):
-            raise click.UsageError("--grad-cam and --positive go with --data nifti:TABLE only")
-        if self.grad_cam is None and (self.grad_cam_layer or self.grad_cam_class or self.participant):
-            raise click.UsageError("--grad-cam-layer, --grad-cam-class and --participant go with --grad-cam DIR")
-
-    @property
-    def target(self) -> str:
-        """The file to write."""
-        return self.output or ("predictions.npz" if self.data is None else "predictions.tsv")
 
 
 @click.command()
@@ -64,7 +24,7 @@ class PredictRequest:
 @click.option("--checkpoint", required=True, metavar="FILE", help="What hetero-mtf train --save wrote.")
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")
-@click.option("--batch-size", type=click.IntRange(1), help=f"Samples a batch.  [default: the plan's, or {SIZES}]")
+@click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples.  [default: the plan's, or {SIZES}]")
 @click.option("-o", "--output", metavar="FILE", help="What to write.  [default: predictions.npz, or predictions.tsv of volumes]")
 @click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one named as worse]")
 @click.option("--grad-cam", metavar="DIR", help="Volumes: draw what the network looked at, as NIfTI on each scan's grid and as PNG.")
@@ -78,43 +38,40 @@ def command(**options: Any) -> None:
     Of volumes (--data nifti:TABLE) the model, the classes and the preprocessing are those that are stored with the checkpoint. The
     table that is written has a line a scan; where the truth is known, the scores over the scans that were not trained on are printed.
     """
-    asked = PredictRequest(volumes=VolumeOptions.taken(options), **options)
-    from hetero_mtf.commands.process.command_files import predict_files
+    request = PredictRequest(volumes=VolumeOptions.taken(options), **options)
+    from hetero_mtf.commands.command_files import predict_files
     from hetero_mtf.commands.process.files import check_files
 
-    check_files(predict_files(asked))
-    if asked.data is None:
-        _predict_arrays(asked)
+    check_files(predict_files(request))
+    if request.data is None:
+        _predict_arrays(request)
         return
-    from hetero_mtf.commands.mri.predict import Asked, Maps, predict_volumes
-    from hetero_mtf.commands.mri.volumes import ModelOrigin
+    from hetero_mtf.commands.mri.predict import predict_volumes
 
-    maps = None if asked.grad_cam is None else Maps(asked.grad_cam, asked.grad_cam_layer, asked.grad_cam_class, asked.participant)
-    made = ModelOrigin(asked.model, asked.model_arguments, asked.dtype)
-    settings = (asked.cluster, asked.plan, asked.batch_size, asked.positive, maps, asked.volumes)
-    predict_volumes(Asked(asked.data, asked.checkpoint, asked.target, made, *settings))
+    predict_volumes(request)
 
 
-def _predict_arrays(asked: PredictRequest) -> None:
+def _predict_arrays(request: PredictRequest) -> None:
     from hetero_mtf.commands.process.output_file import save_arrays
 
-    path = check_source(asked.source or "")
+    path = check_source(request.source or "")
     from hetero_mtf.commands.workload.model_file import load_model
-    from hetero_mtf.commands.workload.restored import restored
+    from hetero_mtf.commands.workload.restored import read_state, restored
     from hetero_mtf.graph.reader import read_wiring
 
-    network = load_model(asked.model or "", shared.arguments(asked.model_arguments), asked.dtype or "float32")
+    network = load_model(request.model or "", shared.arguments(request.model_arguments), request.dtype or "float32")
     wiring = read_wiring(network)
     inputs, outputs = wiring.input_structure, wiring.output_structure
     samples = read_samples(path) if inputs.count == 1 else {name: read_samples(path, (name,)) for name in inputs.names}
-    with restored(network, asked.checkpoint, asked.cluster, asked.plan, asked.batch_size, "mse") as trainer:
-        found = trainer.predict(inputs.pack([samples]) if inputs.count == 1 else samples, batch_size=asked.batch_size)
+    state = read_state(request.checkpoint)
+    with restored(request, network, state, request.batch_size, "mse") as trainer:
+        predicted = trainer.predict(inputs.pack([samples]) if inputs.count == 1 else samples, batch_size=request.batch_size)
     names = ("y",) if outputs.count == 1 else outputs.names
     if len(set(names)) < len(names):  # an output that is given twice
         names = tuple(f"y{number}" for number in range(len(names)))
-    arrays = dict(zip(names, outputs.flatten(found, "y")))
-    save_arrays(asked.target, arrays)
-    click.echo(f"{asked.target}: {', '.join(f'{name} of shape {array.shape}' for name, array in arrays.items())}")
+    arrays = dict(zip(names, outputs.flatten(predicted, "y")))
+    save_arrays(request.target, arrays)
+    click.echo(f"{request.target}: {', '.join(f'{name} of shape {array.shape}' for name, array in arrays.items())}")
 
 
 def check_source(source: str) -> pathlib.Path:

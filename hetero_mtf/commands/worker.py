@@ -13,22 +13,22 @@ from hetero_mtf.errors import ClusterError
 
 @click.command()
 @click.option("--hosts", metavar="HOST:PORT,...", help="All servers, the same list in every worker.  [default: TF_CONFIG, or Slurm's job]")
-@click.option("--index", type=click.IntRange(0), help="Which of the servers this is, from 0.  [default: what TF_CONFIG or Slurm says]")
+@click.option("--index", type=click.IntRange(0), help="Which of the servers this is, from 0.  [default: that of TF_CONFIG or Slurm]")
 @click.option("--port", type=click.IntRange(1, 65535), help="The port of hosts that are written without one.")
 def command(hosts: str | None, index: int | None, port: int | None) -> None:
     """Serve this machine's devices to one training program at a time until interrupted.
 
-    Which program that is it settles on a second port, of 20000 and the last four digits of its own. When the program is killed,
-    the worker starts again from nothing, in the same process.
+    The program reserves the worker on a second port: 20000 plus the last four digits of the worker's own port. When the program is
+    killed, the worker starts afresh in the same process.
 
-    The server listens on every interface and asks nobody who they are: run it in trusted networks only.
+    The server listens on every interface and has no authentication: run it in trusted networks only.
     """
     from hetero_mtf.devices import environment
 
     addresses = _addresses(hosts, port, environment.variables())
     task = addresses.task if index is None else index
     if task is None:
-        raise ClusterError(f"it is not said which of {', '.join(addresses.hosts)} this worker is; add --index")
+        raise ClusterError(f"the index of this worker among {', '.join(addresses.hosts)} is unknown; add --index")
     from hetero_mtf.commands.process.quiet import load_tensorflow
 
     load_tensorflow()

@@ -1,4 +1,4 @@
-"""Two plans side by side: as things are, and as they would be."""
+"""A what-if: the plan for the measured profile and the plan for the changed one, side by side."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def before_after(before: Plan, after: Plan, profile: Profile, kept_s: float | No
 
     Parameters
     ----------
-    before : the plan as things are.
-    after : the plan as they would be; its devices are those of `before`, perhaps with more behind them.
-    profile : the supposed profile that `after` was made from.
-    kept_s : seconds a step of `before` with nothing changed, if things were so; None if that is not known.
+    before : the plan for the profile as measured.
+    after : the plan for `profile`; its devices are those of `before`, perhaps with more behind them.
+    profile : the what-if profile.
+    kept_s : seconds/step of `before` on the what-if profile; None if that is not known.
     """
     assert before.predicted is not None and after.predicted is not None
     if before.predicted.step_s > 0:
@@ -32,14 +32,14 @@ def before_after(before: Plan, after: Plan, profile: Profile, kept_s: float | No
         change = f"a step would take {times:.2f} times as long: {_arrow(*(seconds_text(s) for s in _steps(before, after)))}"
     else:
         change = f"a step would take {_arrow(*(seconds_text(s) for s in _steps(before, after)))}"
-    found = time_line(Costs(profile), after)
-    staged = stage_bottlenecks(after, found[1], after.predicted.launch_s) if found is not None else ()
+    simulated = time_line(Costs(profile), after)
+    staged = stage_bottlenecks(after, simulated[1], after.predicted.launch_s) if simulated is not None else ()
     bottleneck = [*staged, *(b.text for b in bottlenecks(after.predicted, after.used, profile, ring=not staged))]
     change += f"; with the plan as it is, {seconds_text(kept_s)}" if kept_s is not None else ""
-    sentences = (*(f"suppose that {clause}" for clause in after.what_if), change, *(f"then {text}" for text in bottleneck))
+    sentences = (*(f"what-if: {clause}" for clause in after.what_if), change, *(f"then {text}" for text in bottleneck))
     sections = [Section("What if", sentences, _figures(before, after))]
-    line = predicted_line(after, found[1]) if found is not None else None
-    sections += [Section("Time line if so", (KEY,), line=line)] if line is not None else []
+    line = predicted_line(after, simulated[1]) if simulated is not None else None
+    sections += [Section("What-if time line", (KEY,), line=line)] if line is not None else []
     if len(after.devices) <= BESIDE_UP_TO:
         sections.append(Section("Sizes before and after", (), _sizes(before, after)))
     return tuple(sections)
@@ -60,11 +60,12 @@ def _figures(before: Plan, after: Plan) -> Table:
     if before.pipelined or after.pipelined:
         rows.append(("stages", str(len(before.stages)), str(len(after.stages))))
         rows.append(("microbatches", str(before.microbatches), str(after.microbatches)))
-    rows.append(("samples a second", _rate(before), _rate(after)))
+    rows.append(("samples/s", _rate(before), _rate(after)))
     for name in ("step_s", "launch_s", "forward_s", "backward_s", "update_s"):
         values = (getattr(plan.predicted, name) for plan in (before, after))
         was, would_be = (seconds_text(value) for value in values)
-        rows += [(name.removesuffix("_s"), was, would_be)] if (name, was, would_be) != ("launch_s", "0 s", "0 s") else []
+        label = "launch overhead" if name == "launch_s" else name.removesuffix("_s")
+        rows += [(label, was, would_be)] if (name, was, would_be) != ("launch_s", "0 s", "0 s") else []
     for index, device in enumerate(after.devices[:BESIDE_UP_TO]):
         parts = [_part(plan, index) for plan in (before, after)]
         if parts[0] == parts[1] == (NOTHING,) * 4:
@@ -98,9 +99,9 @@ def _sizes(before: Plan, after: Plan) -> Table:
 
 
 def _cells(plan: Plan, devices: int) -> list[list[str]]:
-    found = []
+    rows = []
     for stage in plan.stages:
         for name, layout, *parts in stage_rows(stage, plan.devices)[1:]:
             held = dict(zip(stage.devices, parts))
-            found.append([name, layout, *(held.get(d, NOTHING) for d in range(devices))])
-    return found
+            rows.append([name, layout, *(held.get(d, NOTHING) for d in range(devices))])
+    return rows

@@ -1,4 +1,4 @@
-"""Bottleneck a step: the device all others wait for, the links, or memory."""
+"""The bottleneck of a step: the device that all others wait for, the links, or memory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hetero_mtf.planning.layout.records import DevicePart, Prediction
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.units import bandwidth_text, bytes_text, seconds_text
 
-MEMORY_BINDS_FROM = 0.95  # of what is free
-BALANCED_UP_TO = 0.02  # of the step, waited by any device
+MEMORY_FULL_FROM = 0.95  # of what is free
+BALANCED_UP_TO = 0.02  # of the step, the idle time of any device
 
 
 @dataclasses.dataclass(frozen=True)
 class Bottleneck:
-    """One thing that binds.
+    """What limits a step.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Bottleneck:
 
 
 def critical(parts: Sequence[DevicePart]) -> DevicePart:
-    """Return the part of the device that waits least: what it does is the step.
+    """Return the part of the device that is idle least: its compute and communication take the step.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ def critical(parts: Sequence[DevicePart]) -> DevicePart:
 
 
 def bottlenecks(predicted: Prediction, devices: Sequence[int], profile: Profile | None = None, ring: bool = True) -> tuple[Bottleneck, ...]:
-    """Return what binds a step, first what its time hangs on, then the memory pools that are all but full.
+    """Return the bottlenecks of a step: first that of its time, then the memory pools that are almost full.
 
-    Time hangs on the device that waits least for others; where none waits longer than 2 % of the step, on all alike. It is links
-    that bind if that device sends for longer than it computes. A memory pool binds if the plan needs more than 95 % of what is
-    free in it.
+    The bottleneck is the device with the least idle time, or the links if its communication takes longer than its compute. Where no
+    device is idle for more than 2 % of the step, the devices are balanced. A memory pool is a bottleneck if the plan needs more than
+    95 % of its free bytes.
 
     Parameters
     ----------
@@ -54,26 +54,26 @@ def bottlenecks(predicted: Prediction, devices: Sequence[int], profile: Profile 
     """
     part = critical(predicted.parts)
     compute, communication, step = map(seconds_text, (part.compute_s, part.communication_s, predicted.step_s))
-    spent = f"computes for {compute} and sends for {communication} of {step}"
-    waited_s = max(0.0, part.idle_s - predicted.launch_s)  # every device waits until the step is called
-    waits = "never waits" if waited_s <= 0.005 * predicted.step_s else f"waits least, for {seconds_text(waited_s)}"
+    spent = f"compute {compute}, communication {communication} of {step}"
+    waited_s = max(0.0, part.idle_s - predicted.launch_s)  # every device is idle until the step is launched
+    idle = "never idle" if waited_s <= 0.005 * predicted.step_s else f"least idle ({seconds_text(waited_s)})"
     longest_s = max(p.idle_s for p in predicted.parts) - predicted.launch_s
-    alike = len(predicted.parts) > 1 and longest_s <= BALANCED_UP_TO * predicted.step_s
+    balanced = len(predicted.parts) > 1 and longest_s <= BALANCED_UP_TO * predicted.step_s
     if part.communication_s > part.compute_s:
         slowest = f"; {_slowest_link(profile, devices)}" if profile is not None and ring and len(devices) > 1 else ""
-        found = [Bottleneck("link", f"the links bind: {part.device}, which {waits}, {spent}{slowest}")]
+        limits = [Bottleneck("link", f"the links are the bottleneck: {part.device} is {idle}, {spent}{slowest}")]
     else:
         many = "both" if len(predicted.parts) == 2 else f"all {len(predicted.parts)}"
-        who = f"{many} devices bind alike: {part.device}" if alike else f"device {part.device} binds: it"
-        found = [Bottleneck("device", f"{who} {waits}, {spent}")]
-    return tuple(found + (_full_pools(predicted, devices, profile) if profile is not None else []))
+        who = f"{many} devices are balanced: {part.device}" if balanced else f"device {part.device} is the bottleneck: it"
+        limits = [Bottleneck("device", f"{who} is {idle}, {spent}")]
+    return tuple(limits + (_full_pools(predicted, devices, profile) if profile is not None else []))
 
 
 def _slowest_link(profile: Profile, devices: Sequence[int]) -> str:
     """Return the slowest of the links from each device to the next."""
     names = [d.name for d in profile.cluster.devices]
-    ends = [(devices[at - 1], devices[at]) for at in range(len(devices))]
-    links = {end: link_between(profile, end) for end in ends}
+    pairs = [(devices[at - 1], devices[at]) for at in range(len(devices))]
+    links = {end: link_between(profile, end) for end in pairs}
     (first, second), link = max(links.items(), key=lambda item: (item[1].seconds_per_byte, item[1].latency_s))
     if link.seconds_per_byte <= 0:
         return f"between {names[first]} and {names[second]} nothing is sent"
@@ -88,8 +88,9 @@ def _full_pools(predicted: Prediction, devices: Sequence[int], profile: Profile)
         needed[pool] = needed.get(pool, 0) + part.memory_bytes
     return [
         Bottleneck(
-            "memory", f"memory {pool.name} binds: {bytes_text(needed[pool.name])} are needed, {bytes_text(pool.free_bytes)} are free"
+            "memory",
+            f"memory {pool.name} is a bottleneck: {bytes_text(needed[pool.name])} are needed, {bytes_text(pool.free_bytes)} are free",
         )
         for pool in profile.memory
-        if needed.get(pool.name, 0) > MEMORY_BINDS_FROM * pool.free_bytes
+        if needed.get(pool.name, 0) > MEMORY_FULL_FROM * pool.free_bytes
     ]

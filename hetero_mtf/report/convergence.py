@@ -19,21 +19,21 @@ def draw_convergence(
     path: str | os.PathLike[str],
     history: Sequence[float],
     *,
-    polished: float | None = None,
+    after_local_search: float | None = None,
     bound: float | None = None,
     optimal: bool = False,
     others: Sequence[tuple[str, float]] = (),
 ) -> None:
-    """Write a picture of the best J after each generation, with the yardsticks as lines.
+    """Write a picture of the best J after each generation, with values to compare it with as lines.
 
     Parameters
     ----------
     path : file to write; .png, .svg or .pdf.
     history : (generations,) best J after each generation, seconds; infinite while no allocation fits.
-    polished : J after the final polish, seconds; None to leave it out.
+    after_local_search : J after the final local search, seconds; None to leave it out.
     bound : seconds that no allocation is below; None to leave it out.
     optimal : whether the bound is the exact optimum.
-    others : (name, J in seconds) of other allocations, such as the equal cut.
+    others : (name, J in seconds) of other allocations, such as the equal partition.
 
     Raises
     ------
@@ -53,8 +53,8 @@ def draw_convergence(
     axes.step(np.arange(1, len(values) + 1), np.where(np.isfinite(values), values, np.nan), where="post", label="genetic, best so far")
     for (name, value), style in zip(others, _styles()):
         axes.axhline(value, color="0.5", linestyle=style, linewidth=1.0, label=f"{name}: {seconds_text(value)}")
-    if polished is not None:
-        axes.plot([len(values)], [polished], "o", label=f"after polish: {seconds_text(polished)}")
+    if after_local_search is not None:
+        axes.plot([len(values)], [after_local_search], "o", label=f"after local search: {seconds_text(after_local_search)}")
     if bound is not None:
         axes.axhline(bound, color="black", linewidth=1.0, label=f"{'optimum' if optimal else 'lower bound'}: {seconds_text(bound)}")
     axes.set_xlabel("generation")

@@ -1,4 +1,4 @@
-"""The facts of a plan: everything that is said of it, in one list of sections for terminal and page alike."""
+"""The facts of a plan: one list of sections for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class ReportedPlan:
 
     Parameters
     ----------
-    plan : Plan; without a prediction of its own it gets that of the profile, and so with what its devices are worth.
+    plan : Plan; a prediction and contributions that it lacks are computed from the profile.
     profile : what it was made from; None if it is not at hand.
     measured : times of a run by this plan; None if there was none.
-    warnings : what speaks against the profile (`validity.profile_warnings`).
+    warnings : warnings of the profile (`validity.profile_warnings`).
 
     Raises
     ------
@@ -79,45 +79,45 @@ class ReportedPlan:
     @functools.cached_property
     def simulation(self) -> Simulation | None:
         """The simulated step of a pipeline; None without a profile, and for a plan that nothing simulates."""
-        found = time_line(self.costs, self.plan) if self.costs is not None else None
-        return found[1] if found is not None else None
+        simulated = time_line(self.costs, self.plan) if self.costs is not None else None
+        return simulated[1] if simulated is not None else None
 
 
-def facts(subject: ReportedPlan) -> tuple[Section, ...]:
+def facts(reported: ReportedPlan) -> tuple[Section, ...]:
     """Return everything that is known of a plan.
 
     Parameters
     ----------
-    subject : the plan and what is known beside it.
+    reported : the plan and what is known beside it.
     """
-    plan = subject.plan
-    found = [_heading(plan, subject.warnings), Section("Sizes", (_sizes_sentence(plan),), sizes_table(plan), size_bars(plan))]
+    plan = reported.plan
+    sections = [_heading(plan, reported.warnings), Section("Sizes", (_sizes_sentence(plan),), sizes_table(plan), size_bars(plan))]
     if plan.predicted is None:
-        lack = "no profile is given" if subject.profile is None else "its stages work one after another"
-        found.append(Section("Predicted step", (f"nothing is predicted: the plan was typed by hand, and {lack}",)))
+        lack = "no profile is given" if reported.profile is None else "its stages work one after another"
+        sections.append(Section("Predicted step", (f"nothing is predicted: the plan is manual, and {lack}",)))
     else:
-        found += _predicted(subject, plan.predicted)
-    found += _staged(subject)
-    compared = _compared(subject)
-    found += [compared] if compared is not None else []
+        sections += _predicted(reported, plan.predicted)
+    sections += _staged(reported)
+    compared = _compared(reported)
+    sections += [compared] if compared is not None else []
     if plan.alternatives:
-        found.append(Section("Alternatives considered", (), considered_table(plan), alternative_bars(plan)))
+        sections.append(Section("Alternatives considered", (), considered_table(plan), alternative_bars(plan)))
     if plan.contributions:
-        found.append(Section("Contribution of each device", (), contribution_table(plan)))
-    return tuple(found)
+        sections.append(Section("Contribution of each device", (), contribution_table(plan)))
+    return tuple(sections)
 
 
-def _staged(subject: ReportedPlan) -> list[Section]:
+def _staged(reported: ReportedPlan) -> list[Section]:
     """Return what is said of a pipeline alone, as far as it is known."""
-    plan, simulation = subject.plan, subject.simulation
+    plan, simulation = reported.plan, reported.simulation
     if simulation is not None:
-        return pipeline_sections(plan, simulation, subject.measured)
-    found = [Section("Stages", (), stages_table(plan))] if len(plan.stages) > 1 else []
-    return [*found, *traced_sections(plan, subject.measured)]
+        return pipeline_sections(plan, simulation, reported.measured)
+    sections = [Section("Stages", (), stages_table(plan))] if len(plan.stages) > 1 else []
+    return [*sections, *traced_sections(plan, reported.measured)]
 
 
 def _contributions(plan: Plan, costs: Costs) -> tuple[DeviceContribution, ...]:
-    """Return what each device is worth to a plan that does not say so itself; nothing for one that is not predicted."""
+    """Return the contribution of each device to a plan that lacks them; nothing for a plan without a prediction."""
     if plan.predicted is None or plan.gradient_sync != "all_reduce":
         return ()
     if len(plan.stages) > 1:
@@ -128,12 +128,11 @@ def _contributions(plan: Plan, costs: Costs) -> tuple[DeviceContribution, ...]:
 def step_times(plan: Plan, costs: Costs, measured: Measured | None = None) -> StepTimes:
     """Return seconds a step on each device alone, split equally and as planned: predicted, and measured where that is known.
 
-    A pipeline is set beside an equal cut and beside itself without microbatches too. What is predicted to take no time at all, from
+    A pipeline is compared with an equal partition and with itself without microbatches too. What is predicted to take no time at all, from
     a profile without curves, counts as not predicted.
 
     Parameters
     ----------
-    plan : Plan.
     costs : Costs of the profile.
     measured : times of a run.
     """
@@ -164,7 +163,7 @@ def _heading(plan: Plan, warnings: Sequence[str]) -> Section:
     ]
     lines += [f"left out: {_named(idle)}"] if idle else []
     lines += [f"{proven(plan)}: {proof_text(plan.proof)}"] if plan.proof is not None else []
-    return Section("Plan", (*lines, *(f"supposed, not measured: {clause}" for clause in plan.what_if), *warnings))
+    return Section("Plan", (*lines, *(f"what-if, not measured: {clause}" for clause in plan.what_if), *warnings))
 
 
 def _named(names: list[str]) -> str:
@@ -178,66 +177,70 @@ def _sizes_sentence(plan: Plan) -> str:
     return f"units, samples, or samples x units of each device, by layer; layouts: {', '.join(counts)}"
 
 
-def _predicted(subject: ReportedPlan, predicted: Prediction) -> list[Section]:
-    plan = subject.plan
+def _predicted(reported: ReportedPlan, predicted: Prediction) -> list[Section]:
+    plan = reported.plan
     figures = [(name, seconds_text(s)) for name, field in PASSES.items() if (s := getattr(predicted, field)) > 0 or field != "launch_s"]
     if predicted.step_s > 0:
         figures.append(("samples/s", f"{plan.batch_size / predicted.step_s:.3g}"))
-    sentences = [_measured_sentence(subject.measured, predicted)] if subject.measured is not None else []
+    sentences = [_measured_sentence(reported.measured, predicted)] if reported.measured is not None else []
     if predicted.launch_s > 0:
-        sentences.append("until a step is called and has its batch all devices wait, as long under every plan")
+        sentences.append(
+            "launch overhead is the time until a step is called and has its batch: all devices are idle, equally long under every plan"
+        )
     if plan.microbatches > 1:
         sentences.append("forward is until the last forward pass has ended, backward from then on; passes of several microbatches overlap")
-    staged = stage_bottlenecks(plan, subject.simulation, predicted.launch_s) if subject.simulation is not None else ()
+    staged = stage_bottlenecks(plan, reported.simulation, predicted.launch_s) if reported.simulation is not None else ()
     bottleneck = (
-        [*staged, *(b.text for b in bottlenecks(predicted, plan.used, subject.profile, ring=not staged))] if predicted.parts else []
+        [*staged, *(b.text for b in bottlenecks(predicted, plan.used, reported.profile, ring=not staged))] if predicted.parts else []
     )
-    bottleneck += ["whether memory is the bottleneck is not known without the profile"] if subject.profile is None else []
-    found = [Section("Predicted step", tuple(sentences), prediction_table(plan), time_bars(plan), tuple(figures))]
-    if subject.measured is not None and subject.measured.parts:
-        found.append(_parts_section(predicted, subject.measured))
-    return [*found, Section("Bottleneck", tuple(bottleneck))]
+    bottleneck += ["whether memory is the bottleneck is not known without the profile"] if reported.profile is None else []
+    sections = [Section("Predicted step", tuple(sentences), prediction_table(plan), time_bars(plan), tuple(figures))]
+    if reported.measured is not None and reported.measured.parts:
+        sections.append(_parts_section(predicted, reported.measured))
+    return [*sections, Section("Bottleneck", tuple(bottleneck))]
 
 
 def _parts_section(predicted: Prediction, measured: Measured) -> Section:
-    """Return what each device did in a traced step beside what it was predicted to do."""
-    foreseen = {part.device: part for part in reversed(predicted.parts)}
+    """Return the times of each device in a traced step beside the predicted ones."""
+    predicted_of = {part.device: part for part in reversed(predicted.parts)}
     rows = []
     for part in measured.parts:
         cells = [part.device]
         for name in TIMES:
-            expected = getattr(foreseen[part.device], f"{name}_s") if part.device in foreseen else None
+            expected = getattr(predicted_of[part.device], f"{name}_s") if part.device in predicted_of else None
             cells += [_time(expected), seconds_text(getattr(part, f"{name}_s"))]
         rows.append(tuple(cells))
     headings = ("device", *(heading for name in TIMES for heading in (name, "measured")))
-    told = "one step was traced; what is sent while a device computes counts as busy"
+    told = "one step was traced; communication during compute counts as compute"
     return Section("Measured beside predicted", (told,), Table(headings, tuple(rows)), measured_bars(predicted, measured))
 
 
 def _measured_sentence(measured: Measured, predicted: Prediction) -> str:
-    taken = f"measured {seconds_text(measured.step_s)} a step (median of {measured.steps} steps, spread {measured.spread:.0%})"
+    taken = f"measured {seconds_text(measured.step_s)}/step (median of {measured.steps} steps, spread {measured.spread:.0%})"
     if predicted.step_s <= 0:
         return taken
     return f"{taken}, {measured.step_s / predicted.step_s:.2f} times what was predicted"
 
 
-def _compared(subject: ReportedPlan) -> Section | None:
-    plan, title = subject.plan, "Equal split and ideal"
-    if subject.costs is None or subject.plan.predicted is None:
-        if subject.measured is None:
+def _compared(reported: ReportedPlan) -> Section | None:
+    plan, title = reported.plan, "Equal split and ideal"
+    if reported.costs is None or reported.plan.predicted is None:
+        if reported.measured is None:
             return None
-        planned = _planned(plan, subject.measured)
+        planned = _planned(plan, reported.measured)
         row = (planned.name, _time(planned.predicted_s), _time(planned.measured_s), "")
-        return Section(title, (), Table(("one training step", "predicted", "measured", "times planned"), (row,)))
-    times = step_times(plan, subject.costs, subject.measured)
-    way = "the ideal is 1 / (sum of 1 / alone): all devices work all the time and send nothing"
+        return Section(title, (), Table(("one training step", "predicted", "measured", "relative to the plan"), (row,)))
+    times = step_times(plan, reported.costs, reported.measured)
+    definition = "the ideal is 1 / (sum of 1 / alone): all devices compute all the time, without communication"
     if len(times.alone) <= COMPARED_UP_TO:
-        return Section(title, (way,), step_time_table(times))
+        return Section(title, (definition,), step_time_table(times))
     table = step_time_table(times)
     slowest = max(range(len(times.alone)), key=lambda d: times.alone[d].predicted_s or 0.0)
     fastest = min(range(len(times.alone)), key=lambda d: times.alone[d].predicted_s or 0.0)
     rows = (table.rows[fastest], table.rows[slowest], *table.rows[len(times.alone) :])
-    return Section(title, (way, "of the devices alone, the fastest and the slowest are shown"), dataclasses.replace(table, rows=rows))
+    return Section(
+        title, (definition, "of the devices alone, the fastest and the slowest are shown"), dataclasses.replace(table, rows=rows)
+    )
 
 
 def _time(value: float | None) -> str:

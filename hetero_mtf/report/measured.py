@@ -64,10 +64,10 @@ def measured_task(device: str, task: str, start_s: float, end_s: float, compute_
     >>> measured_task("cpu:0", "stage1_backward3", 0.5, 0.75, 0.25)
     MeasuredTask(device='cpu:0', stage=1, microbatch=3, step_pass='backward', start_s=0.5, end_s=0.75, compute_s=0.25)
     """
-    found = _TASK.fullmatch(task)
-    if found is None:
+    match = _TASK.fullmatch(task)
+    if match is None:
         raise DataError(f"a trace names the task {task!r}, which is not like stage0_forward3; report it with the plan")
-    return MeasuredTask(device, int(found[1]), int(found[3]), found[2], start_s, end_s, compute_s)
+    return MeasuredTask(device, int(match[1]), int(match[3]), match[2], start_s, end_s, compute_s)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +120,6 @@ class Measured:
 
         Parameters
         ----------
-        plan : Plan.
         source : what messages call it.
         """
         mine, asked = (_said(r.digest, r.strategy, r.batch_size, r.devices) for r in (self, plan))

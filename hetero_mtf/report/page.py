@@ -14,7 +14,7 @@ from hetero_mtf.report.time_line_picture import time_line_svg
 # Dark enough that white text on each has a contrast of at least 4.5, and told apart without red against green.
 _DEVICE_COLOURS = ("#1f6fb2", "#b35900", "#147a63", "#96397b", "#5b4bb3", "#a63434", "#6a6400", "#1f6b7a")
 _TIME_COLOURS = ("#1f6fb2", "#b35900", "#6b7280")
-_WHOLE_COLOUR = "#6b7280"
+_REPLICATED_COLOUR = "#6b7280"
 _FOLDED_FROM = 16  # rows, of a table that says what a picture shows
 _TEXT_FROM = 0.07  # of a full bar; narrower parts have their text in the title and the table only
 
@@ -148,10 +148,10 @@ def _bar(bar: Bar, bars: Bars) -> str:
 
 
 def _parts(bar: Bar, bars: Bars) -> Iterator[str]:
-    whole = max(bars.whole or 0.0, sum(bar.parts)) or 1.0
+    full_length = max(bars.full_length or 0.0, sum(bar.parts)) or 1.0
     for at, (length, text) in enumerate(zip(bar.parts, bar.texts)):
         if length > 0:
-            wide = length / whole
+            wide = length / full_length
             inside = _text(text) if wide >= _TEXT_FROM else ""
             style = f"width:{100 * wide:.3f}%;background:{_colour(bars, at)}"
             yield f'<span style="{style}" title="{_text(f"{bars.series[at]}: {text}")}">{inside}</span>'
@@ -160,7 +160,7 @@ def _parts(bar: Bar, bars: Bars) -> Iterator[str]:
 def _colour(bars: Bars, at: int) -> str:
     if bars.kind == "times":
         return _TIME_COLOURS[at % len(_TIME_COLOURS)]
-    return _WHOLE_COLOUR if at == len(bars.series) - 1 else _DEVICE_COLOURS[at % len(_DEVICE_COLOURS)]
+    return _REPLICATED_COLOUR if at == len(bars.series) - 1 else _DEVICE_COLOURS[at % len(_DEVICE_COLOURS)]
 
 
 def _text(text: str) -> str:

@@ -15,16 +15,11 @@ from hetero_mtf.units import seconds_text
 DRAWN_UP_TO = 16  # devices; more would be hairlines
 NEAR = 3.0  # times the plan's step; longer bars would dwarf the others
 TIMES = ("compute", "communication", "idle")
-EVERYWHERE = "whole on every device"
+EVERYWHERE = "replicated on every device"
 
 
 def size_bars(plan: Plan) -> Bars | None:
-    """Return a bar a layer, with each device's part of the work in it; None for more devices than can be told apart.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
+    """Return a bar a layer, with each device's part of the work in it; None for more devices than can be told apart."""
     devices = sorted({d for stage in plan.stages for d in stage.devices})
     if len(devices) > DRAWN_UP_TO:
         return None
@@ -56,12 +51,7 @@ def fraction(entry: LayerLayout, stage: Stage, at: int) -> float:
 
 
 def time_bars(plan: Plan) -> Bars | None:
-    """Return a bar a device, with the seconds it computes, sends and waits; None if nothing is predicted.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
+    """Return a bar a device, with its seconds of compute, communication and idle time; None if nothing is predicted."""
     if plan.predicted is None or not plan.predicted.parts or plan.predicted.step_s <= 0:
         return None
     return Bars(TIMES, tuple(_time_bar(part.device, part) for part in plan.predicted.parts), plan.predicted.step_s, "times")
@@ -75,11 +65,11 @@ def measured_bars(predicted: Prediction, measured: Measured) -> Bars:
     predicted : the prediction.
     measured : times of a run with a traced step.
     """
-    foreseen = {part.device: part for part in reversed(predicted.parts)}
+    predicted_of = {part.device: part for part in reversed(predicted.parts)}
     bars = []
     for part in measured.parts:
-        if part.device in foreseen:
-            bars.append(_time_bar(f"{part.device} predicted", foreseen[part.device]))
+        if part.device in predicted_of:
+            bars.append(_time_bar(f"{part.device} predicted", predicted_of[part.device]))
         bars.append(_time_bar(f"{part.device} measured", part))
     return Bars(TIMES, tuple(bars), max(sum(bar.parts) for bar in bars), "times")
 
@@ -94,7 +84,7 @@ def alternative_bars(plan: Plan) -> Bars | None:
     if plan.predicted is None or not plan.predicted.parts or plan.predicted.step_s <= 0:
         return None
     near_s = NEAR * plan.predicted.step_s
-    bars = [_time_bar(f"{plan.strategy} (taken)", critical(plan.predicted.parts))]
+    bars = [_time_bar(f"{plan.strategy} (chosen)", critical(plan.predicted.parts))]
     for other in plan.alternatives:
         if other.bottleneck is not None and other.step_s is not None and other.step_s <= near_s:
             bars.append(_time_bar(other.strategy, other.bottleneck))

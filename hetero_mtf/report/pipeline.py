@@ -1,4 +1,4 @@
-"""What is said of a pipeline alone: its stages, its bottleneck, its bubble, and what it is worth beside simpler ones."""
+"""Sections for pipelines only: stages, bottleneck, bubble, and the comparison with simpler pipelines."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ def stages_table(plan: Plan, simulation: Simulation | None = None) -> Table:
 
     Parameters
     ----------
-    plan : Plan.
-    simulation : its simulated step; None for nothing more than the plan says.
+    simulation : its simulated step; None to list only the stages.
     """
     headings = ("stage", "devices", "layers", "from", "to")
     rows = []
@@ -39,37 +38,40 @@ def stages_table(plan: Plan, simulation: Simulation | None = None) -> Table:
         rows.append((*cells, *(_simulated(simulation, at) if simulation is not None else ())))
     if simulation is None:
         return Table(headings, tuple(rows), left=5)
-    more = ("forward", "backward", "sends on", "update", "compute", "idle", "in flight")
+    more = ("forward", "backward", "communication", "update", "compute", "idle", "in flight")
     return Table((*headings, *more), tuple(rows), left=5)
 
 
 def stage_bottlenecks(plan: Plan, simulation: Simulation, launch_s: float = 0.0) -> tuple[str, ...]:
-    """Return which stage, or which transfer, the step of a pipeline hangs on, and how long its devices are idle.
+    """Return the bottleneck of a pipeline's step, a stage or a transfer, and how long its devices are idle.
 
     Parameters
     ----------
-    plan : Plan.
     simulation : its simulated step.
-    launch_s : predicted seconds to call the step, which are not simulated.
+    launch_s : predicted launch overhead, which is not simulated.
 
     Notes
     -----
-    The bottleneck is what is busy longest in a step: the devices of one stage, or of several where they have several, or the links
-    over one boundary, which are busy while anything is on its way over them, forth or back.
+    The bottleneck is what is in use longest in a step: the devices of one stage, or of several where they have several, or the links
+    over one boundary, which are in use while any transfer over them is under way, in either direction.
     """
     seconds: dict[tuple[str, tuple[int, ...]], float] = collections.defaultdict(float)
     stages_of: dict[tuple[int, ...], list[int]] = {}
     for at, stage in enumerate(plan.stages):
         stages_of.setdefault(tuple(sorted(stage.devices)), []).append(at)
-    alike = {at: tuple(found) for found in stages_of.values() for at in found}
+    alike = {at: tuple(stages) for stages in stages_of.values() for at in stages}
     for entry in (*simulation.tasks, *simulation.updates):
         seconds["stage", alike[entry.stage]] += entry.end_s - entry.start_s
     for at in range(len(plan.stages) - 1):
         seconds["boundary", (at, at + 1)] = _covered_s([entry[-2:] for entry in simulation.transfers if entry.stage == at])
     (kind, numbers), most_s = max(seconds.items(), key=lambda item: item[1])
-    who = f"{named('stage', numbers)} on {placed(plan, numbers[0])}" if kind == "stage" else f"sending between {named('stage', numbers)}"
-    does = f"is the bottleneck: {'something is on its way' if kind == 'boundary' else 'it works'} for"
-    does = "are the bottleneck: they work for" if kind == "stage" and len(numbers) > 1 else does
+    who = (
+        f"{named('stage', numbers)} on {placed(plan, numbers[0])}"
+        if kind == "stage"
+        else f"communication between {named('stage', numbers)}"
+    )
+    does = f"is the bottleneck: {'transfers are under way' if kind == 'boundary' else 'it computes'} for"
+    does = "are the bottleneck: they compute for" if kind == "stage" and len(numbers) > 1 else does
     step_s = launch_s + simulation.step_s
     share = f", {most_s / step_s:.0%}" if step_s > 0 else ""
     return f"{who} {does} {seconds_text(most_s)} of {seconds_text(step_s)}{share}", _bubble_text(plan, simulation)
@@ -80,17 +82,17 @@ def pipeline_sections(plan: Plan, simulation: Simulation, measured: Measured | N
 
     Parameters
     ----------
-    plan : Plan.
     simulation : its simulated step.
     measured : times of a run by this plan; None if there was none.
     """
-    told = "of one microbatch, the first: its forward and backward pass, and what is sent on and comes back; busy of the whole step"
-    found = [Section("Stages", (told,), stages_table(plan, simulation))]
+    passes = "forward and backward passes and the communication of output and gradient are of the first microbatch"
+    told = f"{passes}; compute and idle are shares of the whole step"
+    sections = [Section("Stages", (told,), stages_table(plan, simulation))]
     tasks = measured.tasks if measured is not None else ()
     line = predicted_line(plan, simulation, _scale_s(simulation, _lasted_s(tasks)))
     if line is not None:
-        found.append(Section("Predicted time line", (KEY,), line=line))
-    return [*found, *traced_sections(plan, measured, simulation)]
+        sections.append(Section("Predicted time line", (KEY,), line=line))
+    return [*sections, *traced_sections(plan, measured, simulation)]
 
 
 def traced_sections(plan: Plan, measured: Measured | None, simulation: Simulation | None = None) -> list[Section]:
@@ -98,7 +100,6 @@ def traced_sections(plan: Plan, measured: Measured | None, simulation: Simulatio
 
     Parameters
     ----------
-    plan : Plan.
     measured : times of a run by this plan; None if there was none.
     simulation : the simulated step, on whose scale it is drawn unless one is far longer; None for a scale of its own.
     """
@@ -112,7 +113,7 @@ def traced_sections(plan: Plan, measured: Measured | None, simulation: Simulatio
     between, inside = measured_bubble(measured.tasks)
     gaps = f"{between:.0%} between the bars, {inside:.0%} with the gaps inside them"
     sentences.append(f"measured bubble {gaps}{beside}, ideal {_ideal(plan):.0%}")
-    sentences.append("a bar lasts from a task's first operation to its last one, also while it waits for its input")
+    sentences.append("a bar lasts from a task's first operation to its last one, idle time in between included")
     line = measured_line(plan, measured.tasks, _scale_s(simulation, lasted_s) if simulation is not None else 0.0)
     return [Section("Measured time line", tuple(sentences), line=line)]
 
@@ -145,17 +146,16 @@ def measured_bubble(tasks: Sequence[MeasuredTask]) -> tuple[float, float]:
 
 
 def simpler_times(plan: Plan, costs: Costs, measured: Measured | None = None) -> tuple[StepTime, ...]:
-    """Return the steps of an equal cut and of the same stages without microbatches; nothing for what is no pipeline.
+    """Return the steps of an equal partition and of the same stages without microbatches; nothing for what is no pipeline.
 
     Parameters
     ----------
-    plan : Plan.
     costs : Costs of the profile.
     measured : times of a run by this plan; None if there was none.
     """
     known = measured.simpler_s if measured is not None else {}
-    found = [(name, predict_plan(costs, simpler)) for name, simpler in simpler_pipelines(costs.graph, plan).items()]
-    return tuple(StepTime(name, (step.step_s or None) if step is not None else None, known.get(name)) for name, step in found)
+    predictions = [(name, predict_plan(costs, simpler)) for name, simpler in simpler_pipelines(costs.graph, plan).items()]
+    return tuple(StepTime(name, (step.step_s or None) if step is not None else None, known.get(name)) for name, step in predictions)
 
 
 def _simulated(simulation: Simulation, stage: int) -> tuple[str, ...]:
@@ -186,13 +186,13 @@ def _covered_s(intervals: Sequence[tuple[float, float]]) -> float:
 
 
 def _bubble_text(plan: Plan, simulation: Simulation) -> str:
-    even_stages = f"{len(plan.stages)} even stages and {plan.microbatches} microbatches"
-    idle = f"the bubble is {simulation.bubble:.0%}, so much of the passes its devices are idle"
-    return f"{idle}; with {even_stages} that send nothing it would be {_ideal(plan):.0%}"
+    equal_stages = f"{len(plan.stages)} equal stages and {plan.microbatches} microbatches"
+    idle = f"the bubble is {simulation.bubble:.0%}: the share of the passes in which its devices are idle"
+    return f"{idle}; with {equal_stages} without communication it would be {_ideal(plan):.0%}"
 
 
 def _ideal(plan: Plan) -> float:
-    """Return the bubble of even stages; where devices have several, each counts for so many microbatches more."""
+    """Return the bubble of equal stages; where devices have several, each counts for so many microbatches more."""
     groups = len({tuple(sorted(stage.devices)) for stage in plan.stages})
     return ideal_bubble(groups, plan.microbatches * len(plan.stages) // groups)
 

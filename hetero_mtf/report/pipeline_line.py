@@ -18,10 +18,6 @@ STAGES_UP_TO = 64
 class Rows:
     """The rows of a plan's time lines: a device each, or a stage each where there are many devices.
 
-    Parameters
-    ----------
-    plan : Plan.
-
     Attributes
     ----------
     names : (rows,) what people read in front of them; empty for more stages than can be drawn.
@@ -33,7 +29,7 @@ class Rows:
         if self.by_device:
             held = {device: [stage for stage in stages if device in plan.stages[stage].devices] for device in plan.used}
             self._rows = [[at for at, device in enumerate(held) if stage in held[device]] for stage in stages]
-            self.names = tuple(f"{plan.devices[device]}, {named('stage', found)}" for device, found in held.items())
+            self.names = tuple(f"{plan.devices[device]}, {named('stage', numbers)}" for device, numbers in held.items())
         else:
             self._rows = [[stage] for stage in stages]
             self.names = tuple(f"stage {at}, {placed(plan, at)}" for at in stages) if len(plan.stages) <= STAGES_UP_TO else ()
@@ -68,41 +64,38 @@ def placed(plan: Plan, stage: int) -> str:
 
     Parameters
     ----------
-    plan : Plan.
     stage : index of the stage.
     """
     names = [plan.devices[device] for device in plan.stages[stage].devices]
     return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
 
 
-def predicted_line(plan: Plan, simulation: Simulation, whole_s: float = 0.0) -> TimeLine | None:
+def predicted_line(plan: Plan, simulation: Simulation, total_s: float = 0.0) -> TimeLine | None:
     """Return the predicted time line; None for more stages than can be drawn.
 
     Parameters
     ----------
-    plan : Plan.
     simulation : its simulated step.
-    whole_s : least seconds from edge to edge, so that two lines have one scale.
+    total_s : least seconds from edge to edge, so that two lines have one scale.
 
     Notes
     -----
-    A transfer stands in the rows of its senders. The call of the step, before the first task, is left out.
+    A transfer stands in the rows of its senders. The launch overhead, before the first task, is left out.
     """
     rows = Rows(plan)
     if not rows.names:
         return None
     spans = [*_spans(rows, simulation.tasks), *_spans(rows, simulation.updates), *_sent(rows, simulation.transfers)]
-    return TimeLine(rows.names, tuple(spans), max(whole_s, simulation.step_s))
+    return TimeLine(rows.names, tuple(spans), max(total_s, simulation.step_s))
 
 
-def measured_line(plan: Plan, tasks: Sequence[MeasuredTask], whole_s: float = 0.0) -> TimeLine | None:
+def measured_line(plan: Plan, tasks: Sequence[MeasuredTask], total_s: float = 0.0) -> TimeLine | None:
     """Return the time line of a traced step, which begins with its first task; None for more stages than can be drawn.
 
     Parameters
     ----------
-    plan : Plan.
     tasks : the tasks of the step, at least one.
-    whole_s : as for `predicted_line`.
+    total_s : as for `predicted_line`.
     """
     rows, spans = Rows(plan), []
     if not rows.names:
@@ -111,9 +104,9 @@ def measured_line(plan: Plan, tasks: Sequence[MeasuredTask], whole_s: float = 0.
     for task in tasks:
         row = rows.of_device(task.device, task.stage)
         if row is not None:
-            told = f"{_told(task.stage, task.microbatch, task.step_pass)} on {task.device}, {seconds_text(task.compute_s)} of it busy"
+            told = f"{_told(task.stage, task.microbatch, task.step_pass)} on {task.device}, {seconds_text(task.compute_s)} of it compute"
             spans.append(_span(row, task.step_pass, task.microbatch, told, task.start_s - begun_s, task.end_s - begun_s))
-    return TimeLine(rows.names, tuple(spans), max(whole_s, max(task.end_s for task in tasks) - begun_s))
+    return TimeLine(rows.names, tuple(spans), max(total_s, max(task.end_s for task in tasks) - begun_s))
 
 
 def _spans(rows: Rows, entries: Sequence[Entry]) -> Iterator[Span]:

@@ -63,10 +63,10 @@ class Scores:
 
     def __getitem__(self, name: str) -> Score:
         """Return the score of a name."""
-        found = next((score for score in self.scores if score.name == name), None)
-        if found is None:
+        score = next((score for score in self.scores if score.name == name), None)
+        if score is None:
             raise KeyError(f"there is no score {name!r}; there are {', '.join(score.name for score in self.scores)}")
-        return found
+        return score
 
     @property
     def samples(self) -> int:
@@ -94,9 +94,9 @@ def scores(
     """Return accuracy, balanced accuracy, sensitivity, specificity and the area under the ROC curve (AUC), with confidence intervals.
 
     Wilson's intervals for proportions, Newcombe's for the mean of them, DeLong's for areas (`hetero_mtf.report.intervals`, `.roc`).
-    They speak of other samples of the same kind, not of training again. Of two classes, sensitivity is the part of the positive class
-    that was found and specificity that of the other; of more, every class has both against the others, and the AUC is the mean over
-    classes. The class of the largest probability is the predicted one, of equals the first.
+    They hold for other samples of the same kind, not for training again. Of two classes, sensitivity is the part of the positive class
+    that is predicted as such and specificity that of the other; of more, every class has both against the others, and the AUC is the
+    mean over classes. The class of the largest probability is the predicted one, of equals the first.
 
     Parameters
     ----------
@@ -118,16 +118,16 @@ def scores(
         raise DataError(f"a confidence of {confidence:g} is not one; give one between 0 and 1, such as 0.95")
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
     np.add.at(confusion, (y, p.argmax(axis=1)), 1)
-    found = [_proportion("accuracy", int(np.trace(confusion)), len(y), confidence), _balanced(confusion, names, confidence)]
+    entries = [_proportion("accuracy", int(np.trace(confusion)), len(y), confidence), _balanced(confusion, names, confidence)]
     if len(names) == 2:
         positive = _positive(names, positive)
         at = names.index(positive)
-        found += [*_of_class(confusion, at, names, confidence), _area(p, y, at, names, confidence)]
+        entries += [*_of_class(confusion, at, names, confidence), _area(p, y, at, names, confidence)]
     else:
-        found += [score for c in range(len(names)) for score in _of_class(confusion, c, names, confidence)]
-        found += [_mean_area(p, y, names, confidence), *(_area(p, y, c, names, confidence) for c in range(len(names)))]
+        entries += [score for c in range(len(names)) for score in _of_class(confusion, c, names, confidence)]
+        entries += [_mean_area(p, y, names, confidence), *(_area(p, y, c, names, confidence) for c in range(len(names)))]
     counts = tuple(tuple(int(n) for n in row) for row in confusion)
-    return Scores(names, positive if len(names) == 2 else None, counts, tuple(found), confidence)
+    return Scores(names, positive if len(names) == 2 else None, counts, tuple(entries), confidence)
 
 
 def _checked(p: Floats, y: Ints, names: tuple[str, ...]) -> tuple[Floats, Ints]:

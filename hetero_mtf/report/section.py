@@ -1,4 +1,4 @@
-"""Sections: what is said of a plan, once, for the terminal and for a page."""
+"""Sections: the facts of a plan, made once for the terminal and for a page."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class Bars:
     ----------
     series : names of the parts of a bar, in order.
     bars : the bars.
-    whole : length of a full bar; None where every bar is full.
+    full_length : length of a full bar; None where every bar is full.
     kind : what the colours stand for: "devices" or "times".
     """
 
     series: tuple[str, ...]
     bars: tuple[Bar, ...]
-    whole: float | None = None
+    full_length: float | None = None
     kind: str = "devices"
 
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """One thing to say: a title, a few figures, sentences, a table, and a picture of what the table says in numbers.
+    """A title, figures, sentences, a table, and a picture of the numbers in the table.
 
     Parameters
     ----------
@@ -66,12 +66,7 @@ class Section:
 
 
 def sections_text(sections: Sequence[Section]) -> str:
-    """Return sections for a terminal: title, figures, sentences, table and time line of each.
-
-    Parameters
-    ----------
-    sections : Section.
-    """
+    """Return sections for a terminal: title, figures, sentences, table and time line of each."""
     blocks = []
     for section in sections:
         lines = [section.title, "=" * len(section.title)]

@@ -49,7 +49,7 @@ class StepTimes:
 
     @property
     def ideal(self) -> StepTime:
-        """The step if all devices worked all the time and sent nothing: 1 / sum over devices of 1 / T_d."""
+        """The step if all devices computed all the time, without communication: 1 / sum over devices of 1 / T_d."""
         return StepTime("ideal", ideal_s([t.predicted_s for t in self.alone]), ideal_s([t.measured_s for t in self.alone]))
 
     def efficiency(self, *, measured: bool) -> float | None:
@@ -64,12 +64,7 @@ class StepTimes:
         return pair[0] / pair[1] if pair[0] is not None and pair[1] is not None else None
 
     def ratio(self, entry: StepTime) -> float | None:
-        """Return how many times the planned split's seconds an entry takes, measured where both are, else predicted.
-
-        Parameters
-        ----------
-        entry : StepTime.
-        """
+        """Return how many times the planned split's seconds an entry takes, measured where both are, else predicted."""
         if entry.measured_s is not None and self.planned.measured_s is not None:
             return entry.measured_s / self.planned.measured_s
         if entry.predicted_s is not None and self.planned.predicted_s is not None:

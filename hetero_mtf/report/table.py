@@ -62,12 +62,7 @@ class Table:
 
 
 def devices_table(cluster: ClusterRecord) -> Table:
-    """Return the devices of a cluster with what they are and the memory they can use.
-
-    Parameters
-    ----------
-    cluster : ClusterRecord.
-    """
+    """Return the devices of a cluster with what they are and the memory they can use."""
     rows = tuple(
         (str(index), d.name, d.kind, d.model or NOTHING, d.host, bytes_text(d.memory_bytes), f"{d.share:g}")
         for index, d in enumerate(cluster.devices)
@@ -76,12 +71,7 @@ def devices_table(cluster: ClusterRecord) -> Table:
 
 
 def plan_table(plan: Plan) -> Table:
-    """Return the layers of a plan with their layout and the units or samples of each device; a device outside a stage has none.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
+    """Return the layers of a plan with their layout and the units or samples of each device; a device outside a stage has none."""
     rows: list[tuple[str, ...]] = []
     for index, stage in enumerate(plan.stages):
         for name, layout, *cells in stage_rows(stage, plan.devices)[1:]:
@@ -92,17 +82,12 @@ def plan_table(plan: Plan) -> Table:
 
 
 def sizes_table(plan: Plan) -> Table:
-    """Return `plan_table`, or for more devices than fit beside each other the least and the most that one of them has of each layer.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
-    whole = plan_table(plan)
+    """Return `plan_table`, or for more devices than fit beside each other the least and the most that one of them has of each layer."""
+    full_table = plan_table(plan)
     if len(plan.devices) <= BESIDE_UP_TO:
-        return whole
-    rows = tuple((*row[:3], *_extremes(row[3:])) for row in whole.rows)
-    return Table(("stage", "layer", "layout", "devices", "least", "most"), rows, whole.title, left=3)
+        return full_table
+    rows = tuple((*row[:3], *_extremes(row[3:])) for row in full_table.rows)
+    return Table(("stage", "layer", "layout", "devices", "least", "most"), rows, full_table.title, left=3)
 
 
 def _extremes(cells: tuple[str, ...]) -> tuple[str, str, str]:
@@ -112,12 +97,7 @@ def _extremes(cells: tuple[str, ...]) -> tuple[str, str, str]:
 
 
 def prediction_table(plan: Plan) -> Table:
-    """Return what each device of a plan is predicted to do in one step; no rows for a plan typed by hand.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
+    """Return what each device of a plan is predicted to do in one step; no rows for a manual plan."""
     parts = plan.predicted.parts if plan.predicted is not None else ()
     rows = tuple(
         (p.device, seconds_text(p.compute_s), seconds_text(p.communication_s), seconds_text(p.idle_s), bytes_text(p.memory_bytes))
@@ -127,23 +107,13 @@ def prediction_table(plan: Plan) -> Table:
 
 
 def alternatives_table(plan: Plan) -> Table:
-    """Return the strategies that were considered and not taken, and why.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
+    """Return the alternatives considered, and why each was not chosen."""
     rows = tuple((a.strategy, _seconds(a.step_s), a.reason) for a in plan.alternatives)
     return Table(("alternative considered", "step", "why not"), rows, left=3)
 
 
 def considered_table(plan: Plan) -> Table:
-    """Return `alternatives_table` with what the device that waits least does in each.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
+    """Return `alternatives_table` with the step of the bottleneck device in each."""
     rows = []
     for other in plan.alternatives:
         part = other.bottleneck
@@ -155,28 +125,18 @@ def considered_table(plan: Plan) -> Table:
 
 
 def contribution_table(plan: Plan) -> Table:
-    """Return for each device whether the plan uses it, the predicted step if it did the opposite, and what follows.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
+    """Return for each device whether the plan uses it, the predicted step if it did the opposite, and what follows."""
     rows = tuple((w.device, "uses it" if w.used else "leaves it out", _seconds(w.step_s), w.reason) for w in plan.contributions)
     return Table(("device", "the plan", "step otherwise", "contribution"), rows, left=4)
 
 
 def step_time_table(times: StepTimes) -> Table:
-    """Return seconds a step on each device alone, split equally or simpler and as planned, the ideal, and the efficiency reached.
-
-    Parameters
-    ----------
-    times : StepTimes.
-    """
+    """Return seconds a step on each device alone, split equally or simpler and as planned, the ideal, and the efficiency reached."""
     rows = [_time_row(f"{entry.name} alone", entry, times) for entry in times.alone]
     rows += [_time_row(entry.name, entry, times) for entry in (times.equal, *times.simpler, times.planned) if entry is not None]
     rows.append(_time_row("ideal", times.ideal, times))
     rows.append(("efficiency (ideal / planned)", _percent(times.efficiency(measured=False)), _percent(times.efficiency(measured=True)), ""))
-    return Table(("one training step", "predicted", "measured", "times planned"), tuple(rows))
+    return Table(("one training step", "predicted", "measured", "relative to the plan"), tuple(rows))
 
 
 def _time_row(name: str, entry: StepTime, times: StepTimes) -> tuple[str, ...]:

@@ -46,12 +46,12 @@ class TimeLine:
     ----------
     rows : what each row stands for, such as a device and its stage.
     spans : the bars.
-    whole_s : seconds from the left edge to the right.
+    total_s : seconds from the left edge to the right.
     """
 
     rows: tuple[str, ...]
     spans: tuple[Span, ...]
-    whole_s: float
+    total_s: float
 
     @property
     def end_s(self) -> float:
@@ -79,11 +79,11 @@ def time_line_text(line: TimeLine, columns: int = COLUMNS) -> list[str]:
     width = max(10, columns - names - 2)
     cells = [["."] * width for _ in line.rows]
     for span in line.spans:
-        if span.kind in _MARKS and line.whole_s > 0:
-            begin, end = (round(width * time_s / line.whole_s) for time_s in (span.start_s, span.end_s))
+        if span.kind in _MARKS and line.total_s > 0:
+            begin, end = (round(width * time_s / line.total_s) for time_s in (span.start_s, span.end_s))
             cells[span.row][begin:end] = _bar(span, min(end, width) - begin)
-    whole = seconds_text(line.whole_s)
-    scale = f"{'':{names}}  0 s{whole:>{max(width - 3, len(whole) + 2)}}"
+    end_text = seconds_text(line.total_s)
+    scale = f"{'':{names}}  0 s{end_text:>{max(width - 3, len(end_text) + 2)}}"
     return [scale, *(f"{name:{names}}  {''.join(row)}" for name, row in zip(line.rows, cells))]
 
 

@@ -24,7 +24,6 @@ def time_line_svg(line: TimeLine, title: str) -> str:
 
     Parameters
     ----------
-    line : TimeLine.
     title : what a screen reader calls it.
 
     Notes
@@ -33,13 +32,13 @@ def time_line_svg(line: TimeLine, title: str) -> str:
     """
     left = _MARGIN + _LETTER * max(map(len, line.rows), default=0)
     height = _TOP + _ROW * len(line.rows) + 4
-    scale = (_WIDTH - left - 2 * _MARGIN) / line.whole_s if line.whole_s > 0 else 0.0
+    scale = (_WIDTH - left - 2 * _MARGIN) / line.total_s if line.total_s > 0 else 0.0
     drawn = [
         *_axis(line, left, scale, height),
         *(f'<text x="0" y="{_TOP + _ROW * at + 0.7 * _BAR:.1f}">{html.escape(name)}</text>' for at, name in enumerate(line.rows)),
         *(part for span in line.spans for part in _bar(span, left, scale)),
     ]
-    told = html.escape(f"{title}: {len(line.rows)} rows over {seconds_text(line.whole_s)}", quote=True)
+    told = html.escape(f"{title}: {len(line.rows)} rows over {seconds_text(line.total_s)}", quote=True)
     view = f'viewBox="0 0 {_WIDTH:g} {height:g}" role="img" aria-label="{told}"'
     body = "\n".join(drawn)
     return f'<figure>{_key(line)}\n<div class="wide"><svg class="line" {view}>\n{body}\n</svg></div></figure>'
@@ -53,29 +52,29 @@ def _key(line: TimeLine) -> str:
 
 def _axis(line: TimeLine, left: float, scale: float, height: float) -> Iterator[str]:
     """Yield thin lines at round seconds, with the seconds above them."""
-    for at in ticks(line.whole_s):
+    for at in ticks(line.total_s):
         x = left + scale * at
         yield f'<path class="tick" d="M{x:.1f} {_TOP - 6:g}V{height:g}"></path>'
         yield f'<text class="tick" x="{x:.1f}" y="{_TOP - 10:g}" text-anchor="middle">{html.escape(seconds_text(at))}</text>'
 
 
-def ticks(whole_s: float) -> list[float]:
-    """Return round seconds from 0 up to the whole: steps of 1, 2 or 5 times a power of ten, seven of them at most.
+def ticks(total_s: float) -> list[float]:
+    """Return round seconds from 0 up to the total: steps of 1, 2 or 5 times a power of ten, seven of them at most.
 
     Parameters
     ----------
-    whole_s : seconds, zero or more.
+    total_s : seconds, zero or more.
 
     Examples
     --------
     >>> ticks(1.1)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
-    if whole_s <= 0:
+    if total_s <= 0:
         return [0.0]
-    power = 10.0 ** math.floor(math.log10(whole_s / _TICKS))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor * _TICKS >= whole_s * (1 - 1e-9))
-    return [round(at * step, 15) for at in range(math.floor(whole_s / step * (1 + 1e-9)) + 1)]
+    power = 10.0 ** math.floor(math.log10(total_s / _TICKS))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor * _TICKS >= total_s * (1 - 1e-9))
+    return [round(at * step, 15) for at in range(math.floor(total_s / step * (1 + 1e-9)) + 1)]
 
 
 def _bar(span: Span, left: float, scale: float) -> Iterator[str]:

@@ -266,7 +266,7 @@ class Trainer:
         check_replacement(path, self._graph, values, self._step, only_finite)
         save_state(path, State(self._graph.digest, self._optimizer_name, values, self._step, self._seed, position))
 
-    def restore(self, path: str | os.PathLike[str]) -> None:
+    def restore(self, path: str | os.PathLike[str], state: State | None = None) -> None:
         """Take over the state in a file written by `save`, under whatever plan is in force here.
 
         Slots that this trainer's optimizer does not keep, such as the momentum of SGD where it has none here, are left out.
@@ -274,6 +274,7 @@ class Trainer:
         Parameters
         ----------
         path : path of the file.
+        state : the state in it, where `load_state` has read it already; None reads it.
 
         Raises
         ------
@@ -281,7 +282,7 @@ class Trainer:
             If it cannot be read, is of another network or optimizer, or lacks slots that the optimizer needs to go on; nothing
             is changed then.
         """
-        state = load_state(path)
+        state = load_state(path) if state is None else state
         if state.digest != self._graph.digest:
             raise CheckpointError(
                 f"{path} is of a network with digest {state.digest}, this model has {self._graph.digest}; build the model it was made with"

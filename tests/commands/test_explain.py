@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from hetero_mtf.commands.explain import beside
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
@@ -42,7 +41,7 @@ def place(tmp_path):
 def test_planning_and_explaining_need_no_tensorflow(place):
     done = subprocess.run([sys.executable, "-c", BLOCKED, str(place)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Supposed, not measured: a batch has 16 samples, with times extrapolated from 8" in done.stdout
+    assert "What-if, not measured: a batch has 16 samples, with times extrapolated from 8" in done.stdout
     assert Plan.load(place / "if.json").batch_size == 16 and len(Plan.load(place / "if.json").devices) == 3
     assert (place / "page.html").read_text().startswith("<!DOCTYPE html>")
 
@@ -65,11 +64,6 @@ def test_what_speaks_against_the_profile_is_told(cli, place):
     assert re.search(r"^the profile is \d+ days old \(2020-01-01\); calibrate again$", said.out, re.MULTILINE)
 
 
-def test_names_of_files_beside_a_plan_follow_its_own():
-    assert str(beside("run/digits-plan.json", "profile")) == "run/digits-profile.json"
-    assert str(beside("run/best.json", "measured")) == "run/measured.json"
-
-
 def test_a_profile_of_something_else_beside_the_plan_is_left_aside_with_a_warning(cli, place):
     profile_of(pair_net(24, 24, 24), [2e6, 1e6, 1e6], batch_size=8).save(place / "profile.json")
     said = cli("explain", place / "plan.json")
@@ -83,7 +77,7 @@ def test_a_profile_of_something_else_beside_the_plan_is_left_aside_with_a_warnin
 def test_what_if_sets_both_plans_side_by_side(cli, place):
     said = cli("explain", place / "plan.json", "--scale", "worker:1=2", "--add-like", "worker:0", "--bandwidth", "x2")
     assert said.code == 0, said.err
-    assert "suppose that device worker:1 is 2 times as fast as measured\n" in said.out
+    assert "what-if: device worker:1 is 2 times as fast as measured\n" in said.out
     assert re.search(r"a step would take 0\.\d\d times as long: .* -> ", said.out)
     assert re.search(r"^strategy +filters +filters$", said.out, re.MULTILINE)
     assert Plan.load(place / "plan.json") == plan(Profile.load(place / "profile.json"), strategy="filters")

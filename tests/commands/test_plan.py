@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetero_mtf.commands.options.shared import STRATEGIES, TYPED
+from hetero_mtf.commands.options.shared import MANUAL, STRATEGIES
 from hetero_mtf.planning import choose as strategies
 from hetero_mtf.planning.plan.names import PIPELINE
 from hetero_mtf.planning.plan.plan import Plan
@@ -11,7 +11,7 @@ LOCAL = ["--cluster", "local:cpu:0,cpu:0", "--batch-size", "8"]
 
 
 def test_the_options_name_every_strategy_there_is():
-    assert STRATEGIES == ("auto", *strategies.STRATEGIES, PIPELINE) and set(TYPED) < set(STRATEGIES)
+    assert STRATEGIES == ("auto", *strategies.STRATEGIES, PIPELINE) and set(MANUAL) < set(STRATEGIES)
 
 
 @pytest.mark.parametrize("strategy", ["batch", "hybrid"])
@@ -21,7 +21,7 @@ def test_a_profile_is_planned_by_the_strategy_asked_for(cli, profile, tmp_path, 
     assert Plan.load(tmp_path / "plan.json").strategy == strategy
 
 
-@pytest.mark.parametrize("strategy", TYPED)
+@pytest.mark.parametrize("strategy", MANUAL)
 def test_typed_shares_make_a_plan_of_every_kind_that_takes_them(cli, model, tmp_path, strategy):
     said = cli("plan", *model, *LOCAL, "--shares", "3,1", "--strategy", strategy, "-o", tmp_path / "plan.json")
     assert said.code == 0, said.err

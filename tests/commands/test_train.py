@@ -258,7 +258,9 @@ def test_a_pipeline_is_planned_trained_and_explained_with_its_measured_time_line
     assert cli("plan", tmp_path / "profile.json", *asked, "-o", tmp_path / "plan.json").code == 0
     options = ["--plan", tmp_path / "plan.json", "--epochs", "2", "--measured", tmp_path / "measured.json", "--compare"]
     trained = cli("train", *model, *data, *cluster, *options)
-    rows = re.findall(r"^(equal cut into 2 stages|same stages, no microbatches|planned \(pipeline\)) .* ms ", trained.out, re.MULTILINE)
+    rows = re.findall(
+        r"^(equal partition into 2 stages|same stages, no microbatches|planned \(pipeline\)) .* ms ", trained.out, re.MULTILINE
+    )
     assert trained.code == 0 and len(rows) == 3, trained
     plan, found = Plan.load(tmp_path / "plan.json"), Measured.load(tmp_path / "measured.json")
     found.check(plan)

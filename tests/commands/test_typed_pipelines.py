@@ -66,7 +66,7 @@ def test_a_typed_pipeline_is_trained_tested_and_explained(name, cli, start, mode
     placed = [(plan.devices[device], at) for at, stage in enumerate(plan.stages) for device in stage.devices]
     assert tasks == {(*seat, m, way) for seat in placed for m in range(plan.microbatches) for way in ("forward", "backward")}
     said = cli("explain", place)
-    assert said.code == 0 and "\nMeasured time line\n" in said.out and "nothing is predicted: the plan was typed by hand" in said.out, said
+    assert said.code == 0 and "\nMeasured time line\n" in said.out and "nothing is predicted: the plan is manual" in said.out, said
     profile.save(tmp_path / "profile.json")
     said = cli("explain", place, "--html", tmp_path / "page.html")
     assert said.code == 0 and "\nPredicted time line\n" in said.out and "\nMeasured time line\n" in said.out, said

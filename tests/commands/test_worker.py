@@ -22,7 +22,7 @@ def test_servers_come_from_tf_config_or_slurm_where_no_hosts_are_given():
 
 
 def test_a_worker_that_does_not_know_which_it_is_is_refused(cli):
-    assert "it is not said which of a:61000 this worker is; add --index" in cli("worker", "--hosts", "a:61000").sentence
+    assert "the index of this worker among a:61000 is unknown; add --index" in cli("worker", "--hosts", "a:61000").sentence
 
 
 def test_a_port_in_use_is_refused(cli):

@@ -57,13 +57,13 @@ def test_a_plan_with_its_profile_tells_everything() -> None:
 def test_without_the_profile_the_rest_is_still_told() -> None:
     found = titled(facts(ReportedPlan(plan(unequal()))))
     assert "Equal split and ideal" not in found and "Alternatives considered" in found
-    assert found["Bottleneck"].sentences[-1] == "whether memory binds is not known without the profile"
+    assert found["Bottleneck"].sentences[-1] == "whether memory is the bottleneck is not known without the profile"
 
 
 def test_a_typed_plan_is_predicted_from_the_profile_or_says_that_it_is_not() -> None:
     typed = Plan.filters(GRAPH, [2, 1, 0], cluster_of(3), 8)
     told = titled(facts(ReportedPlan(typed)))["Predicted step"].sentences
-    assert told == ("nothing is predicted: the plan was typed by hand, and no profile is given",)
+    assert told == ("nothing is predicted: the plan is manual, and no profile is given",)
     subject = ReportedPlan(typed, unequal())
     assert subject.plan.predicted == predict(Costs(unequal()), typed.stages[0])
     assert "Bottleneck" in titled(facts(subject)) and [w.device for w in subject.plan.contributions] == ["worker:0", "worker:1"]
@@ -77,7 +77,7 @@ def test_a_typed_pipeline_is_not_predicted_as_if_it_were_one_stage() -> None:
         (ReportedPlan(in_turn, unequal()), "its stages work one after another"),
     ):
         found = titled(facts(subject))
-        assert found["Predicted step"].sentences == (f"nothing is predicted: the plan was typed by hand, and {lack}",)
+        assert found["Predicted step"].sentences == (f"nothing is predicted: the plan is manual, and {lack}",)
         assert found["Plan"].sentences[0].endswith(f"samples, {subject.plan.schedule}, 4 microbatches of 2 samples")
         table = found["Sizes"].table
         assert table is not None and table.rows[1] == ("0", "first", "column", "16", "-", "8")
@@ -91,8 +91,8 @@ def test_what_binds_a_pipeline_is_sought_among_all_its_devices() -> None:
     typed = Plan.pipeline(GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], cluster_of(3), 8, microbatches=4)
     parts = tuple(DevicePart(typed.devices[d], 0.1, 0.0, idle_s, 2**35) for d, idle_s in zip(typed.used, (0.5, 0.5, 0.0)))
     found = titled(facts(ReportedPlan(dataclasses.replace(typed, predicted=Prediction(0.6, 0.2, 0.3, 0.1, parts)), unequal())))
-    assert found["Bottleneck"].sentences[2].startswith("device worker:1 binds: it never waits")
-    assert typed.used == (0, 2, 1) and "memory host binds: 96.0 GiB are needed" in found["Bottleneck"].sentences[3]
+    assert found["Bottleneck"].sentences[2].startswith("device worker:1 is the bottleneck: it is never idle")
+    assert typed.used == (0, 2, 1) and "memory host is a bottleneck: 96.0 GiB are needed" in found["Bottleneck"].sentences[3]
 
 
 def test_the_ideal_and_the_equal_split_are_those_of_the_profile() -> None:
@@ -120,10 +120,10 @@ def test_what_was_measured_stands_beside_what_was_predicted() -> None:
     found = titled(facts(ReportedPlan(made, unequal(), measured(made))))
     assert found["Predicted step"].sentences[0].endswith("(median of 30 steps, spread 5%), 1.25 times what was predicted")
     parts = found["Measured beside predicted"].table
-    assert parts is not None and parts.headings == ("device", "busy", "measured", "sending", "measured", "waiting", "measured")
+    assert parts is not None and parts.headings == ("device", "compute", "measured", "communication", "measured", "idle", "measured")
     bars = found["Measured beside predicted"].bars
     assert bars is not None and [bar.label for bar in bars.bars] == ["worker:0 predicted", "worker:0 measured", "worker:9 measured"]
-    assert bars.bars[1].parts == (0.5, 0.25, 0.125) and bars.whole == max(sum(bar.parts) for bar in bars.bars)
+    assert bars.bars[1].parts == (0.5, 0.25, 0.125) and bars.full_length == max(sum(bar.parts) for bar in bars.bars)
     assert parts.rows[0][2::2] == ("500 ms", "250 ms", "125 ms") and parts.rows[1][1::2] == ("-", "-", "-")
     table = found["Equal split and ideal"].table
     assert table is not None and [row[2] for row in table.rows[:4]] == ["1.00 s", "2.00 s", "3.00 s", "4.00 s"]
@@ -158,5 +158,5 @@ def test_many_devices_are_told_in_few_columns() -> None:
 def test_the_call_of_a_step_is_told_where_it_takes_time() -> None:
     profile = dataclasses.replace(unequal(), launch_s=0.5)
     found = titled(facts(ReportedPlan(plan(profile, strategy="equal"), profile)))["Predicted step"]
-    assert dict(found.figures)["call"] == "500 ms" and found.sentences[-1].startswith("until a step is called and has its batch")
+    assert dict(found.figures)["launch overhead"] == "500 ms" and found.sentences[-1].startswith("launch overhead is the time")
     assert "call" not in dict(titled(facts(ReportedPlan(plan(unequal()))))["Predicted step"].figures)

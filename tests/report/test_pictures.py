@@ -45,7 +45,7 @@ def test_more_devices_than_can_be_told_apart_are_not_drawn() -> None:
 def test_the_bars_of_time_are_the_predicted_parts() -> None:
     made = plan(profile_of(GRAPH, [2e6, 1e6], 1e-6), strategy="equal")
     bars = time_bars(made)
-    assert bars is not None and made.predicted is not None and bars.whole == made.predicted.step_s
+    assert bars is not None and made.predicted is not None and bars.full_length == made.predicted.step_s
     for bar, part in zip(bars.bars, made.predicted.parts):
         assert bar.parts == (part.compute_s, part.communication_s, part.idle_s) and sum(bar.parts) == pytest.approx(made.predicted.step_s)
     assert time_bars(Plan.single(GRAPH, 0, cluster_of(1), 8)) is None
@@ -54,7 +54,7 @@ def test_the_bars_of_time_are_the_predicted_parts() -> None:
 def test_each_strategy_is_drawn_by_the_parts_of_its_binding_device_unless_it_is_far_slower() -> None:
     made = plan(profile_of(GRAPH, [2e6, 1e6, 1e4], 1e-6))
     bars = alternative_bars(made)
-    assert bars is not None and made.predicted is not None and bars.bars[0].label == f"{made.strategy} (taken)"
+    assert bars is not None and made.predicted is not None and bars.bars[0].label == f"{made.strategy} (chosen)"
     near = [a for a in made.alternatives if a.step_s is not None and a.step_s <= 3 * made.predicted.step_s]
     assert [bar.label for bar in bars.bars[1:]] == [a.strategy for a in near] and "equal" not in {a.strategy for a in near}
     assert [sum(bar.parts) for bar in bars.bars] == pytest.approx([made.predicted.step_s, *(a.step_s for a in near)])

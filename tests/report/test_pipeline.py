@@ -59,7 +59,7 @@ def test_the_stages_are_listed_with_what_the_simulation_says_of_them() -> None:
     made = typed()
     step, table = simulated(made), stages_table(made, simulated(made))
     assert stages_table(made).rows == (("0", "worker:0, worker:2", "2", "input", "first"), ("1", "worker:1", "3", "second", "head"))
-    assert table.headings[5:] == ("forward", "backward", "sends on", "update", "busy", "idle", "in flight")
+    assert table.headings[5:] == ("forward", "backward", "communication", "update", "compute", "idle", "in flight")
     forward = next(e for e in step.tasks if e.stage == 1)
     sent = [e.end_s - e.start_s for e in step.transfers if e.microbatch == 0]
     first, last = table.rows
@@ -73,23 +73,25 @@ def test_the_stage_that_works_longest_is_the_bottleneck() -> None:
     spent = sum(e.end_s - e.start_s for e in (*step.tasks, *step.updates) if e.stage == 1)
     share = f"{seconds_text(spent)} of {seconds_text(step.step_s + 1.0)}, {spent / (step.step_s + 1.0):.0%}"
     bottleneck, bubble = stage_bottlenecks(made, step, launch_s=1.0)
-    assert bottleneck == f"stage 1 on worker:1 is the bottleneck: it works for {share}"
+    assert bottleneck == f"stage 1 on worker:1 is the bottleneck: it computes for {share}"
     ideal = f"{ideal_bubble(2, 4):.0%}"
-    assert bubble.startswith(f"the bubble is {step.bubble:.0%}, so much of the passes its devices are idle; with 2 even stages and 4")
-    assert bubble.endswith(f"microbatches that send nothing it would be {ideal}")
+    assert bubble.startswith(
+        f"the bubble is {step.bubble:.0%}: the share of the passes in which its devices are idle; with 2 equal stages and 4"
+    )
+    assert bubble.endswith(f"microbatches without communication it would be {ideal}")
 
 
 def test_a_slow_link_is_the_bottleneck() -> None:
     slow = profile_of(GRAPH, [2e9, 1e9, 1e9], 1e-3, bandwidth=1e5, batch_size=8)
     told = stage_bottlenecks(typed(), simulated(typed(), slow))[0]
-    assert told.startswith("sending between stages 0 and 1 is the bottleneck: something is on its way for ")
+    assert told.startswith("communication between stages 0 and 1 is the bottleneck: transfers are under way for ")
     assert 50 < int(told.rpartition(", ")[2].rstrip("%")) <= 100
 
 
 def test_what_is_sent_both_ways_at_once_counts_once() -> None:
     sent = (Entry(0, 0, "forward", 0.0, 2.0), Entry(0, 0, "backward", 1.0, 1.5), Entry(0, 1, "backward", 2.5, 3.0))
     step = Simulation(4.0, 4.0, (Entry(0, 0, "forward", 0.0, 1.0),), sent, (), (0.0,) * 2, 0.5, (1,) * 2, (0.0,) * 2)
-    assert stage_bottlenecks(typed(), step)[0].endswith("something is on its way for 2.50 s of 4.00 s, 62%")
+    assert stage_bottlenecks(typed(), step)[0].endswith("transfers are under way for 2.50 s of 4.00 s, 62%")
 
 
 def test_stages_that_share_a_device_are_its_work_together() -> None:
@@ -99,7 +101,7 @@ def test_stages_that_share_a_device_are_its_work_together() -> None:
     entries = tuple(Entry(stage, 0, "forward", at, at + 0.6) for at, stage in enumerate((0, 2)))
     step = Simulation(3.0, 3.0, (*entries, Entry(1, 0, "forward", 0.0, 1.0)), (), (), (0.0,) * 3, 0.5, (1,) * 3, (0.0,) * 3)
     bottleneck, bubble = stage_bottlenecks(made, step)
-    assert bottleneck == "stages 0 and 2 on worker:1 are the bottleneck: they work for 1.20 s of 3.00 s, 40%"
+    assert bottleneck == "stages 0 and 2 on worker:1 are the bottleneck: they compute for 1.20 s of 3.00 s, 40%"
     assert bubble.endswith(f"it would be {ideal_bubble(2, 3):.0%}")
 
 
@@ -109,11 +111,11 @@ def test_the_measured_line_stands_under_the_predicted_one_on_its_scale() -> None
     titles = [section.title for section in pipeline_sections(made, step)]
     assert titles == ["Stages", "Predicted time line"]
     _, predicted, traced = pipeline_sections(made, step, measured(made, tasks_of(made, step)))
-    assert predicted.line is not None and traced.line is not None and predicted.line.whole_s == traced.line.whole_s > step.step_s
+    assert predicted.line is not None and traced.line is not None and predicted.line.total_s == traced.line.total_s > step.step_s
     lasted = f"took {seconds_text(2 * step.passes_s)}, 2.00 times what was predicted ({seconds_text(step.passes_s)})"
     assert traced.sentences[0] == f"the tasks of one traced step {lasted}"
     far = pipeline_sections(made, step, measured(made, tasks_of(made, step, 5.0)))
-    assert [section.line.whole_s for section in far[1:] if section.line is not None] == [step.step_s, pytest.approx(5 * step.passes_s)]
+    assert [section.line.total_s for section in far[1:] if section.line is not None] == [step.step_s, pytest.approx(5 * step.passes_s)]
     bubble = measured_bubble(tasks_of(made, step))
     assert bubble == pytest.approx((step.bubble, 1 - (1 - step.bubble) / 2))
     gaps = f"{bubble[0]:.0%} between the bars, {bubble[1]:.0%} with the gaps inside them"

@@ -29,7 +29,7 @@ def test_every_device_of_a_stage_has_the_bars_of_the_simulated_step() -> None:
     assert line is not None and line.rows == ("worker:0, stage 0", "worker:2, stage 0", "worker:1, stage 1")
     kinds = Counter((span.row, span.kind) for span in line.spans)
     assert {kinds[row, kind] for row in range(3) for kind in ("forward", "backward", "transfer")} == {4}
-    assert kinds[0, "update"] == kinds[2, "update"] == 1 and line.whole_s == step.step_s == line.end_s
+    assert kinds[0, "update"] == kinds[2, "update"] == 1 and line.total_s == step.step_s == line.end_s
     first = next(span for span in line.spans if span.row == 2 and span.kind == "forward")
     entry = next(entry for entry in step.tasks if entry.stage == 1)
     assert (first.start_s, first.end_s, first.label) == (entry.start_s, entry.end_s, "0")
@@ -75,12 +75,12 @@ def test_a_measured_line_begins_with_its_first_task_and_leaves_out_strangers() -
         MeasuredTask("worker:1", 0, 0, "forward", 0.0, 0.1, 0.1),
     ]
     line = measured_line(PLAN, tasks[:2])
-    assert line is not None and line.whole_s == 2.0 and [span.row for span in line.spans] == [1, 2]
+    assert line is not None and line.total_s == 2.0 and [span.row for span in line.spans] == [1, 2]
     assert (line.spans[0].start_s, line.spans[1].end_s) == (0.0, 2.0)
-    told = "stage 0, forward pass of microbatch 0 on worker:2, 250 ms of it busy: 500 ms from 0 s"
+    told = "stage 0, forward pass of microbatch 0 on worker:2, 250 ms of it compute: 500 ms from 0 s"
     assert line.spans[0].told == told
-    strange = measured_line(PLAN, tasks, whole_s=5.0)
-    assert strange is not None and len(strange.spans) == 2 and strange.whole_s == 5.0
+    strange = measured_line(PLAN, tasks, total_s=5.0)
+    assert strange is not None and len(strange.spans) == 2 and strange.total_s == 5.0
 
 
 def test_processors_on_one_device_stand_in_the_row_of_the_first() -> None:

@@ -1,4 +1,4 @@
-"""Predicting scans: a table of probabilities, scores where the truth is known, and maps of what the network looked at."""
+"""Predicting scans: a table of probabilities, scores where the truth is known, and maps of what the network attends to."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import click
 import nibabel
 
 from hetero_mtf.commands.mri.predictions import UNKNOWN, Predictions, predicted
-from hetero_mtf.commands.mri.volumes import ModelOrigin, opened_cache, stored_network, table_of
-from hetero_mtf.commands.options.volumes import BATCH_SIZE, VolumeOptions
+from hetero_mtf.commands.mri.volumes import opened_cache, stored_network, table_of
+from hetero_mtf.commands.options.requests import PredictRequest
+from hetero_mtf.commands.options.volumes import BATCH_SIZE
 from hetero_mtf.commands.workload.objective import last_activation
-from hetero_mtf.commands.workload.restored import restored
+from hetero_mtf.commands.workload.restored import read_state, restored
 from hetero_mtf.commands.workload.stored import Stored, load_stored
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.check import WORKERS, Cohort, CohortOptions, open_cohort
@@ -46,65 +47,44 @@ class Maps:
     participants: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Asked:
-    """What is asked of a prediction.
-
-    Parameters
-    ----------
-    data : "nifti:TABLE".
-    checkpoint : path of the checkpoint.
-    output : the table to write.
-    made : how the network is made; without a model there it is built from the stored structure.
-    cluster : the cluster as the command line says it.
-    plan : path of a plan, or None.
-    batch_size : samples a batch, or None.
-    positive : of two classes the one that sensitivity is of, or None.
-    maps : which maps are wanted, or None.
-    volumes : how scans are read.
-    """
-
-    data: str
-    checkpoint: str
-    output: str
-    made: ModelOrigin = ModelOrigin(None, (), None)
-    cluster: str = "local"
-    plan: str | None = None
-    batch_size: int | None = None
-    positive: str | None = None
-    maps: Maps | None = None
-    volumes: VolumeOptions = VolumeOptions()
-
-
-def predict_volumes(asked: Asked) -> Predictions:
+def predict_volumes(request: PredictRequest) -> Predictions:
     """Write the predictions for the scans of a table, print their scores, and return them.
 
     Parameters
     ----------
-    asked : what is asked for.
+    request : the options of the command; its data are "nifti:TABLE".
 
     Raises
     ------
     HeteroError
         If something cannot be read, written, or does not fit.
     """
-    table, stored = table_of(asked.data), load_stored(asked.checkpoint)
-    stored.check_classes(() if asked.positive is None else (asked.positive,), "--positive")
-    model, graph = stored_network(asked.made, stored, asked.data, asked.checkpoint)
-    if asked.maps is not None:
-        _check_maps(asked.maps, stored, model, graph)
-    cache, notes = opened_cache(table, asked.volumes, stored.data.preprocessing)
-    people = _cohort(table, cache, stored, asked, notes).participants
-    mapped = () if asked.maps is None else _mapped(asked.maps, people)
-    size = asked.batch_size or (BATCH_SIZE if asked.plan is None else None)
-    with restored(model, asked.checkpoint, asked.cluster, asked.plan, size, "mse") as trainer:
-        found = predicted(trainer, graph, people, cache, asked.volumes.workers or WORKERS, _parts(stored, people))
+    data, maps = request.data or "", _maps_of(request)
+    table, state = table_of(data), read_state(request.checkpoint)
+    stored = load_stored(request.checkpoint, state)
+    stored.check_classes(() if request.positive is None else (request.positive,), "--positive")
+    model, graph = stored_network(request.origin, stored, data, request.checkpoint, state)
+    if maps is not None:
+        _check_maps(maps, stored, model, graph)
+    cache, notes = opened_cache(table, request.volumes, stored.data.preprocessing)
+    people = _cohort(table, cache, stored, request, notes).participants
+    mapped = () if maps is None else _mapped(maps, people)
+    size = request.batch_size or (BATCH_SIZE if request.plan is None else None)
+    with restored(request, model, state, size, "mse") as trainer:
+        predictions = predicted(trainer, graph, people, cache, request.volumes.workers or WORKERS, _parts(stored, people))
         trained = trainer.to_keras() if mapped else None
-    found.save(asked.output)
-    _tell(found, stored, asked)
-    if asked.maps is not None:
-        draw_maps(asked.maps, trained, graph, cache, [(scan, found.numbers[people.scans.index(scan)]) for scan in mapped], people.classes)
-    return found
+    predictions.save(request.target)
+    _report(predictions, stored, request)
+    if maps is not None:
+        scans = [(scan, predictions.numbers[people.scans.index(scan)]) for scan in mapped]
+        draw_maps(maps, trained, graph, cache, scans, people.classes)
+    return predictions
+
+
+def _maps_of(request: PredictRequest) -> Maps | None:
+    if request.grad_cam is None:
+        return None
+    return Maps(request.grad_cam, request.grad_cam_layer, request.grad_cam_class, request.participant)
 
 
 def draw_maps(
@@ -142,7 +122,7 @@ def draw_maps(
                 image.header["descrip"] = _description(classes[wanted])
                 path = pathlib.Path(maps.folder) / f"{_name(scan.key)}_gradcam-{_name(classes[wanted])}.nii.gz"
                 _save(image, path)
-                title = f"{scan.key}: what speaks for {classes[wanted]} (predicted: {classes[number]})"
+                title = f"{scan.key}: evidence for {classes[wanted]} (predicted: {classes[number]})"
                 save_slices(path.with_name(f"{path.name.removesuffix('.nii.gz')}.png"), volume.values, heat, volume.affine, title)
                 written[path] = classes[wanted]
                 silent += not heat.any()
@@ -150,29 +130,29 @@ def draw_maps(
     for line in _map_lines(maps.folder, cam.layer, list(written.values()), sources):
         click.echo(line)
     if silent:
-        click.echo(f"{silent} of them are 0 everywhere: nothing in that layer speaks for that class within the foreground")
+        click.echo(f"{silent} of them are 0 everywhere: that layer has no evidence for that class within the foreground")
     return list(written)
 
 
 def _map_lines(folder: str, layer: str, classes: list[str], sources: list[str]) -> tuple[str, ...]:
-    """Return where maps are, for which classes they speak, and outside what they are 0."""
+    """Return lines on where maps are, of which classes, and outside what they are 0."""
     count = f"{len(classes)} map{'s' if len(classes) > 1 else ''}"
-    spoken = ", ".join(f"{number} for {name}" for name, number in collections.Counter(classes).items())
+    counts = ", ".join(f"{number} for {name}" for name, number in collections.Counter(classes).items())
     kept = ", ".join(f"{source} ({number})" for source, number in collections.Counter(sources).items())
     return (
         f"{count} of layer {layer} in {folder}, as NIfTI on each scan's own grid and as pictures",
-        f"classes: {spoken}, named in each file's name, description and title",
+        f"classes: {counts}, named in each file's name, description and title",
         f"maps are 0 outside the foreground; scans by its source: {kept}",
     )
 
 
 def _description(name: str) -> bytes:
-    """Return what a NIfTI header says of the map of a class, in the 79 bytes that there are."""
-    return f"Grad-CAM: what speaks for {name}".encode()[:79].decode(errors="ignore").encode()
+    """Return the description of a class's map in a NIfTI header, at most 79 bytes."""
+    return f"Grad-CAM: evidence for {name}".encode()[:79].decode(errors="ignore").encode()
 
 
-def _cohort(table: str, cache: VolumeCache, stored: Stored, asked: Asked, notes: tuple[str, ...]) -> Cohort:
-    options, workers = asked.volumes, asked.volumes.workers or WORKERS
+def _cohort(table: str, cache: VolumeCache, stored: Stored, request: PredictRequest, notes: tuple[str, ...]) -> Cohort:
+    options, workers = request.volumes, request.volumes.workers or WORKERS
     taken = CohortOptions(options.label or stored.data.label, False, stored.data.classes, options.skip_bad, workers)
     with progress("reading scans", len(read_table(table).rows)) as advance:
         cohort = open_cohort(table, cache, taken, advance=advance)
@@ -187,28 +167,29 @@ def _parts(stored: Stored, people: Participants) -> tuple[str, ...]:
     return tuple(stored.data.part(scan.participant) for scan in people.scans)
 
 
-def _tell(found: Predictions, stored: Stored, asked: Asked) -> None:
-    """Print where the predictions are, whose truth can be trusted to be new to the network, and the scores over these."""
-    scans = found.participants.scans
-    click.echo(f"{asked.output}: {len(scans)} scan{'s' if len(scans) != 1 else ''}, probabilities of {', '.join(stored.data.classes)}")
-    strange = [scan.label for scan in scans if scan.label and scan.label not in stored.data.classes]
-    if strange:
-        listed = ", ".join(sorted(set(strange)))
-        click.echo(f"{len(strange)} of them have a label that the network does not know ({listed}), and are not scored")
-    click.echo(_leak_line(found, stored))
-    if found.fresh:
-        scored = found.scores(found.fresh, asked.positive)
+def _report(predictions: Predictions, stored: Stored, request: PredictRequest) -> None:
+    """Print where the predictions are, the leak check, and the scores over scans that were not trained on."""
+    scans = predictions.participants.scans
+    click.echo(f"{request.target}: {len(scans)} scan{'s' if len(scans) != 1 else ''}, probabilities of {', '.join(stored.data.classes)}")
+    unknown = [scan.label for scan in scans if scan.label and scan.label not in stored.data.classes]
+    if unknown:
+        listed = ", ".join(sorted(set(unknown)))
+        click.echo(f"{len(unknown)} of them have a label that is no class of the network ({listed}), and are not scored")
+    click.echo(_leak_line(predictions, stored))
+    if predictions.fresh:
+        scored = predictions.scores(predictions.fresh, request.positive)
         click.echo(f"\n{scored.table().text()}\n\n{scored.confusion_table().text()}")
     else:
         click.echo("no scores: there is no scan of a known class that was not trained on")
 
 
-def _leak_line(found: Predictions, stored: Stored) -> str:
-    seen = sum(part in ("train", "validation") for part in found.parts)
-    if UNKNOWN not in found.parts:
-        return f"leak check: {seen} of {len(found.parts)} scans are of participants that were trained on or chosen by, and are not scored"
+def _leak_line(predictions: Predictions, stored: Stored) -> str:
+    seen = sum(part in ("train", "validation") for part in predictions.parts)
+    if UNKNOWN not in predictions.parts:
+        count = f"{seen} of {len(predictions.parts)} scans"
+        return f"leak check: {count} are of participants that were trained on or chosen by, and are not scored"
     known = {*stored.data.split.train, *stored.data.split.validation}
-    alike = sum(who in known for who in found.participants.ids)
+    alike = sum(who in known for who in predictions.participants.ids)
     other = f"leak check: this is not the table that was trained with ({stored.data.table})"
     remedy = ", make sure that they are others" if alike else ""
     return f"{other}; {alike} of its participants are named like some that were trained on{remedy}"

@@ -1,4 +1,4 @@
-"""Predictions: what a network says of scans, as a table and with scores."""
+"""Predictions of a network for scans, as a table and with scores."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Predictions:
 def predicted(
     trainer: Any, graph: LayerGraph, participants: Participants, cache: VolumeCache, workers: int, parts: tuple[str, ...]
 ) -> Predictions:
-    """Return what a trainer's network says of scans.
+    """Return the predictions of a trainer's network for scans.
 
     Parameters
     ----------

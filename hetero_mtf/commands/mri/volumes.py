@@ -1,13 +1,14 @@
-"""Volumes for the commands: read as the command line says, or as a trained network had them."""
+"""Volumes for the commands: read by the options of the command, or as they were read for a trained network."""
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hetero_mtf.commands.options.requests import ModelOrigin
 from hetero_mtf.commands.options.volumes import BALANCED, CHANNELS, VolumeOptions
-from hetero_mtf.commands.workload.stored import Stored, argument_texts, data_path, load_stored, origin_of
+from hetero_mtf.commands.process.run_files import beside
+from hetero_mtf.commands.workload.stored import Stored, argument_texts, load_stored, origin_of
 from hetero_mtf.commands.workload.workload import Workload, load_network
 from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
@@ -24,26 +25,13 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.report.progress import progress
 from hetero_mtf.units import value_text
 
+if TYPE_CHECKING:
+    from hetero_mtf.training.checkpoint import State
+
 LABEL = "diagnosis"
 _ALIKE = ("orientation", "interpolation", "normalisation", "mask", "volume", "nan_share")
 _STEPS = {"spacing_mm": "spacing", **{name: name for name in _ALIKE}}  # names in Preprocessing and among the options
 SPLIT_OPTIONS = ("--split", "--test-fraction", "--validation-fraction", "--folds", "--fold", "--split-seed")
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelOrigin:
-    """How a network is made; None stands for what was not said.
-
-    Parameters
-    ----------
-    model : the function, as --model says it.
-    arguments : what it is called with.
-    dtype : "float32" or "float64".
-    """
-
-    model: str | None
-    arguments: tuple[tuple[str, Any], ...]
-    dtype: str | None
 
 
 def table_of(data: str) -> str:
@@ -56,7 +44,7 @@ def table_of(data: str) -> str:
     Raises
     ------
     DataError
-        If it says no path, or there is no such file.
+        If it has no path, or there is no such file.
     """
     table = data.partition(":")[2]
     if not table:
@@ -73,10 +61,10 @@ def workload_to_train(
 
     Parameters
     ----------
-    network : Keras model and its LayerGraph; its input says the shape where the options do not.
+    network : Keras model and its LayerGraph; its input gives the shape where the options do not.
     how : how it was made.
     data : "nifti:TABLE".
-    options : what the command line says of the volumes.
+    options : the options of volumes.
     before : where training goes on, what is stored with it: its split holds, and all else must be as it was.
 
     Raises
@@ -94,30 +82,31 @@ def workload_to_train(
     )
     cache, notes = opened_cache(table, options, steps)
     request = VolumeRequest(table, cache, cohort, _choice(options, before), changes, graph.dtype, _class_weight(options))
-    found = _opened(request, notes)
-    _check_classes(found.participants.classes, graph)
-    if before is not None and found.class_weight != before.data.class_weight:
-        was, now = (weights_text(weights, found.participants.classes) for weights in (before.data.class_weight, found.class_weight))
+    volumes = _opened(request, notes)
+    _check_classes(volumes.participants.classes, graph)
+    if before is not None and volumes.class_weight != before.data.class_weight:
+        was, now = (weights_text(weights, volumes.participants.classes) for weights in (before.data.class_weight, volumes.class_weight))
         raise DataError(f"training cannot go on with other weights in the loss: they were {was} and are {now}; give those of the first run")
-    if before is not None and found.split.parts != before.data.split.within(found.participants.ids).parts:
+    if before is not None and volumes.split.parts != before.data.split.within(volumes.participants.ids).parts:
         wrong = "training cannot go on with another split, what was trained on would be tested on"
         raise DataError(f"{wrong}; leave out {', '.join(name for name in options.given if name in SPLIT_OPTIONS)}")
     from hetero_mtf.training.keras_configuration import configuration_of
 
     called = (origin_of(how.model or ""), argument_texts(how.arguments))
-    stored = Stored(graph.digest, *called, graph.dtype, found.record, configuration_of(model))
-    return Workload(model, graph, found, stored)
+    stored = Stored(graph.digest, *called, graph.dtype, volumes.record, configuration_of(model))
+    return Workload(model, graph, volumes, stored)
 
 
-def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkpoint: str) -> Workload:
+def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkpoint: str, state: State) -> Workload:
     """Return a trained network, not yet with its weights, and the volumes it was trained on, in the parts they had.
 
     Parameters
     ----------
-    how : how it is made; where it names no model, the network is built from the stored structure.
+    how : how it is made; without a model there the network is built from the stored structure.
     data : "nifti:TABLE", the table of the training, or a copy of it that has moved.
-    options : what the command line says of reading them.
+    options : how they are read.
     checkpoint : path of the checkpoint.
+    state : the state in it.
 
     Raises
     ------
@@ -126,8 +115,8 @@ def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkp
     DataError
         With every fault of table, files and split.
     """
-    table, stored = table_of(data), load_stored(checkpoint)
-    model, graph = stored_network(how, stored, data, checkpoint)
+    table, stored = table_of(data), load_stored(checkpoint, state)
+    model, graph = stored_network(how, stored, data, checkpoint, state)
     label = options.label or stored.data.label
     cohort = CohortOptions(label, True, stored.data.classes, options.skip_bad, options.workers or WORKERS)
     cache, notes = opened_cache(table, options, stored.data.preprocessing)
@@ -135,7 +124,7 @@ def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkp
     return Workload(model, graph, _opened(VolumeRequest(table, cache, cohort, choice, dtype=graph.dtype), notes), stored)
 
 
-def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str) -> tuple[Any, LayerGraph]:
+def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str, state: State) -> tuple[Any, LayerGraph]:
     """Return the network that something is stored with, not yet with its weights, and its LayerGraph.
 
     It is built from the stored structure, which is checked first, unless the user names its function: no file leads to an import or
@@ -143,10 +132,11 @@ def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str)
 
     Parameters
     ----------
-    how : how it is made; where it names no model, the network is built from the stored structure.
+    how : how it is made; without a model there the network is built from the stored structure.
     stored : what is stored.
     data : name of the data, for messages.
     checkpoint : path of the checkpoint that it is stored beside.
+    state : the state in it.
 
     Raises
     ------
@@ -154,7 +144,7 @@ def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str)
         If it cannot be made, or is another.
     """
     if how.model is None:
-        return _network_of_structure(how, stored, checkpoint)
+        return _network_of_structure(how, stored, checkpoint, state)
     network, graph = load_network(how.model, how.arguments, how.dtype or stored.dtype, data)
     if graph.digest != stored.network:
         called = ", ".join([how.model, *argument_texts(how.arguments)])
@@ -163,8 +153,8 @@ def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str)
     return network, graph
 
 
-def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str) -> tuple[Any, LayerGraph]:
-    path = str(data_path(checkpoint))
+def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str, state: State) -> tuple[Any, LayerGraph]:
+    path = str(beside(checkpoint, "data"))
     if how.arguments or how.dtype not in (None, stored.dtype):
         given = f"--dtype {how.dtype}" if not how.arguments else f"--model-arg {argument_texts(how.arguments)[0]}"
         wrong = f"{given} goes with --model, and without it the network is as {path} describes it"
@@ -174,11 +164,10 @@ def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str) -> 
         raise CheckpointError(f"{wrong}; give the --model and --model-arg of the training")
     import keras
 
-    from hetero_mtf.training.checkpoint import load_state
     from hetero_mtf.training.keras_configuration import model_of
 
     keras.config.set_floatx(stored.dtype)
-    model, graph = model_of(stored.structure, path, load_state(checkpoint), stored.network)
+    model, graph = model_of(stored.structure, path, state, stored.network)
     shapes = [graph.layers[at].output_shape for at in (*graph.inputs, *graph.outputs)]
     if len(shapes) != 2 or shapes[0] != (*stored.data.preprocessing.shape, CHANNELS):
         wrong = f"{path} describes a network with inputs and outputs of shapes {shapes}, which its scans do not fit"
@@ -192,8 +181,6 @@ def preprocessing(options: VolumeOptions, graph: LayerGraph) -> Preprocessing:
 
     Parameters
     ----------
-    options : what the command line says.
-    graph : the network.
 
     Raises
     ------
@@ -205,7 +192,7 @@ def preprocessing(options: VolumeOptions, graph: LayerGraph) -> Preprocessing:
     given = graph.layers[graph.inputs[0]].output_shape
     if len(given) != 4 or given[-1] != CHANNELS:
         wrong = f"the model takes samples of shape {given} and a scan is (depth, height, width, {CHANNELS})"
-        raise UnsupportedError(f"{wrong}; give a 3-D network, such as models/resattnet3d.py:resattnet18")
+        raise UnsupportedError(f"{wrong}; give a 3-D network, such as hetero_mtf.models.resattnet3d:resattnet18")
     shape = (given[0], given[1], given[2])
     if options.shape is not None and options.shape != shape:
         remedy = f"leave --shape out, or make the model for it, as with --model-arg size={options.shape[0]}"
@@ -215,7 +202,7 @@ def preprocessing(options: VolumeOptions, graph: LayerGraph) -> Preprocessing:
 
 
 def opened_cache(table: str, options: VolumeOptions, steps: Preprocessing) -> tuple[VolumeCache, tuple[str, ...]]:
-    """Return the cache that the command line asks for, and notes on its place.
+    """Return the cache that --cache and --no-cache select, and notes on its place.
 
     Parameters
     ----------

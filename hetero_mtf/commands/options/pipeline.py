@@ -1,4 +1,4 @@
-"""Options that say what a pipeline is to be, and how its genetic allocator is watched."""
+"""Options of pipelines and of their genetic allocator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = ("allocator", "microbatches", "stages", "replicas", "schedule", "recompute", "allocator_seed", "convergence")
-_ALLOCATOR = "Pipeline: what cuts it and places its stages; auto is exact where that is cheap, else genetic.  [default: auto]"
+_ALLOCATOR = "Pipeline: how layers are partitioned and stages placed; auto is exact where that is cheap, else genetic.  [default: auto]"
 _REPLICAS = "Pipeline: slices of each batch that go through devices of their own.  [default: as many as are best]"
 _SCHEDULE = "Pipeline: order of its passes.  [default: 1f1b, which keeps least]"
 _RECOMPUTE = "Pipeline: compute activations again in backward passes, for less memory."
@@ -50,12 +50,12 @@ def pipeline_options(command: Command) -> Command:
 
 
 @dataclasses.dataclass(frozen=True)
-class PipelineAsked:
-    """What the command line asks of a pipeline; None or False for what was left out.
+class PipelineChoice:
+    """The options of a pipeline on the command line; None for what was left out.
 
     Parameters
     ----------
-    allocator, microbatches, stages, replicas, schedule, recompute, allocator_seed, convergence : as they were typed.
+    allocator, microbatches, stages, replicas, schedule, recompute, allocator_seed, convergence : the options' values.
 
     Raises
     ------
@@ -82,8 +82,8 @@ class PipelineAsked:
                 raise HeteroError(f"a picture cannot be written to {self.convergence}; end its name with .{', .'.join(FORMATS)}")
 
     @property
-    def typed(self) -> tuple[str, ...]:
-        """The options that were typed, by their names."""
+    def given(self) -> tuple[str, ...]:
+        """The options that were given, by their names."""
         spelt = {"allocator_seed": "seed"}
         return tuple(f"--{spelt.get(name, name)}" for name in _OPTIONS if getattr(self, name) is not None)
 
@@ -93,18 +93,18 @@ class PipelineAsked:
         Parameters
         ----------
         strategy, gradient_sync : what the plan is made by.
-        shares : whether shares are typed.
+        shares : whether --shares are given.
 
         Raises
         ------
         PlanError
             If something else is to be made.
         """
-        if not self.typed:
+        if not self.given:
             return
-        options, goes = ", ".join(self.typed), "goes" if len(self.typed) == 1 else "go"
+        options, goes = ", ".join(self.given), "goes" if len(self.given) == 1 else "go"
         if shares:
-            raise PlanError(f"{options} {goes} with a profile, not with --shares; type a pipeline in Python, with hm.Plan.pipeline")
+            raise PlanError(f"{options} {goes} with a profile, not with --shares; make a manual pipeline in Python, with hm.Plan.pipeline")
         if strategy not in PIPELINE_STRATEGIES:
             raise PlanError(f"{options} {goes} with --strategy pipeline or auto, not with {strategy}; leave out one or the other")
         if gradient_sync != "all_reduce":
@@ -114,12 +114,12 @@ class PipelineAsked:
         if self.convergence is not None and self.allocator not in (None, "genetic"):
             raise PlanError(f"--convergence draws generations, of which the allocator {self.allocator} has none; add --allocator genetic")
 
-    def wish(self, search: Search, groups: bool = True) -> PipelineOptions:
-        """Return what the planner is asked for.
+    def planner_options(self, search: SearchProgress, groups: bool = True) -> PipelineOptions:
+        """Return the options of the planner.
 
         Parameters
         ----------
-        search : what hears of the allocator.
+        search : shows the allocator's progress and keeps its answers.
         groups : whether a stage may have several devices.
         """
         from hetero_mtf.planning.pipeline.search import PipelineOptions
@@ -138,22 +138,22 @@ class PipelineAsked:
         )
 
 
-class Search:
-    """Hears how pipelines are looked for: shows a bar of generations for each number of microbatches, and keeps the answers.
+class SearchProgress:
+    """Follows the search for pipelines: shows a bar of generations for each number of microbatches, and keeps the answers.
 
-    Use it in a with-statement, so that a bar ends whatever happens.
+    Use it in a with-statement, so that a bar always ends.
 
     Attributes
     ----------
-    found : the chain problems and the allocator's answers.
+    answers : the chain problems and the allocator's answers.
     """
 
     def __init__(self) -> None:
-        self.found: list[tuple[ChainProblem, Allocated]] = []
+        self.answers: list[tuple[ChainProblem, Allocated]] = []
         self._bar = contextlib.ExitStack()
         self._advance: Advance = lambda step: None
 
-    def __enter__(self) -> Search:
+    def __enter__(self) -> SearchProgress:
         return self
 
     def __exit__(self, *fault: object) -> None:
@@ -184,7 +184,7 @@ class Search:
         answer : the allocation.
         """
         self._bar.close()
-        self.found.append((problem, answer))
+        self.answers.append((problem, answer))
 
     def draw(self, path: str, plan: Plan) -> None:
         """Write the picture of the generations.
@@ -204,12 +204,13 @@ class Search:
 
         assert plan.proof is not None
         parts, replicas, value = plan.microbatches, max(len(plan.replicas), 1), plan.proof.value_s
-        same = [(p, a) for p, a in self.found if (p.microbatches, p.replicas, a.value) == (parts, replicas, value)]
+        same = [(p, a) for p, a in self.answers if (p.microbatches, p.replicas, a.value) == (parts, replicas, value)]
         problem, answer = same[0]
         stages = len(answer.allocation.boundaries)
-        cuts = [
-            (name, make(problem, stages)) for name, make in (("equal cut", equal_partition), ("proportional cut", proportional_partition))
+        partitions = [
+            (name, make(problem, stages))
+            for name, make in (("equal partition", equal_partition), ("proportional partition", proportional_partition))
         ]
-        others = [(name, problem.value(cut)) for name, cut in cuts]
+        others = [(name, problem.value(partition)) for name, partition in partitions]
         optimal = "exact optimum" in answer.reason
-        draw_convergence(path, answer.history, polished=answer.value, bound=answer.bound, optimal=optimal, others=others)
+        draw_convergence(path, answer.history, after_local_search=answer.value, bound=answer.bound, optimal=optimal, others=others)

@@ -25,7 +25,7 @@ LOSSES = {  # by Keras's names; those that `hm.Trainer` trains with
     "mean_squared_error": "MeanSquaredError",
 }
 STRATEGIES = ("auto", *STRATEGY_NAMES)
-TYPED = ("filters", "batch", "hybrid")  # strategies whose shares may be typed
+MANUAL = ("filters", "batch", "hybrid")  # strategies that --shares go with
 BATCH_SIZE = 64
 _TIMEOUT = "hetero_mtf.worker_timeout_s"  # key of what a command keeps of --worker-timeout
 
@@ -127,18 +127,18 @@ class Three(click.ParamType):
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[Any, ...]:
         """Return the three numbers."""
         try:
-            found = tuple(self._kind(part) for part in str(value).split(","))
+            numbers = tuple(self._kind(part) for part in str(value).split(","))
         except ValueError:
-            found = ()
-        if len(found) not in (1, 3):
+            numbers = ()
+        if len(numbers) not in (1, 3):
             what = "whole numbers, such as 64 or 48,56,48" if self._kind is int else "numbers, such as 2 or 1,1,1.5"
             self.fail(f"{value!r} is neither one nor three {what}", parameter, context)
-        return found * (3 // len(found))
+        return numbers * (3 // len(numbers))
 
 
 @dataclasses.dataclass(frozen=True)
 class ObjectiveChoice:
-    """Loss and metrics as the command line says them.
+    """Loss and metrics as given on the command line.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class ObjectiveChoice:
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerChoice:
-    """An optimizer as the command line says it.
+    """An optimizer as given on the command line.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class ClassWeightType(click.ParamType):
 
 @dataclasses.dataclass(frozen=True)
 class VolumeOptions:
-    """What the command line says of volumes, by the options' names; None where nothing was said."""
+    """The options of volumes by their names; None for what is not given."""
 
     label: str | None = None
     cache: str | None = None
@@ -72,7 +72,7 @@ class VolumeOptions:
         if (self.folds is None) != (self.fold is None):
             raise click.UsageError("--folds and --fold go together: --folds 5 --fold 1 tests on the first of five folds")
         if BALANCED in self.class_weight and len(self.class_weight) > 1:
-            raise click.UsageError("--class-weight balanced says the weights of all classes; leave the others out")
+            raise click.UsageError("--class-weight balanced sets the weights of all classes; leave the others out")
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def is_volumes(data: str) -> bool:
 
 
 def default_batch_size(data: str) -> int:
-    """Return how many samples a step takes where nothing says it.
+    """Return the default batch size, samples/step.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def default_batch_size(data: str) -> int:
 
 def reading_options(command: Command) -> Command:
     """Add what training and all that comes after it needs: --label, --cache, --no-cache, --workers and --skip-bad."""
-    folder = "Folder for decoded scans, which are then read anew only where they change.  [default: .hetero_mtf_cache beside the table]"
+    folder = "folder for decoded scans, which are then decoded again only where they change.  [default: .hetero_mtf_cache beside the table]"
     for option in reversed(
         (
             click.option("--label", metavar="COLUMN", help="Volumes: the table's column of labels.  [default: diagnosis]"),
@@ -148,7 +148,7 @@ def volume_options(command: Command) -> Command:
     positive = FiniteRange(0, 1, min_open=True, max_open=True)
     steps = (
         click.option("--shape", type=Three(int), help="Volumes: voxels after cropping or padding.  [default: the model's input]"),
-        click.option("--spacing", type=Three(float), help="Volumes: mm a voxel after resampling.  [default: each scan's own]"),
+        click.option("--spacing", type=Three(float), help="Volumes: mm/voxel after resampling.  [default: each scan's own]"),
         click.option("--orientation", metavar="AXES", help="Volumes: where the axes point to.  [default: RAS]"),
         click.option("--interpolation", type=click.IntRange(0, 3), help="Volumes: order of the spline.  [default: 1]"),
         click.option("--normalisation", type=click.Choice(_NORMALISATIONS), help="Volumes: intensities.  [default: zscore]"),

@@ -78,8 +78,8 @@ class Epochs(keras.callbacks.Callback):
     @property
     def waiting(self) -> float | None:
         """What part of the time of all steps but the first two was waited for their data, or None if there were no more."""
-        whole_s = self._trained_s + self._waited_s
-        return self._waited_s / whole_s if whole_s > 0 else None
+        total_s = self._trained_s + self._waited_s
+        return self._waited_s / total_s if total_s > 0 else None
 
     @property
     def saved(self) -> str:

@@ -1,4 +1,4 @@
-"""A plan as a command shows it."""
+"""A plan as commands print it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,18 @@ from hetero_mtf.units import seconds_text
 
 
 def plan_report(plan: Plan) -> str:
-    """Return a plan's layouts, its prediction and what it was chosen over as text.
-
-    Parameters
-    ----------
-    plan : Plan.
-    """
+    """Return a plan's layouts, its prediction and the alternatives considered as text."""
     head = f"Network {plan.digest} in {plan.dtype}, schedule {execution_text(plan)}"
     layouts = sizes_table(plan)
-    what_if = "".join(f"\nSupposed, not measured: {clause}" for clause in plan.what_if)
+    what_if = "".join(f"\nWhat-if, not measured: {clause}" for clause in plan.what_if)
     parts = [f"{head}\n{layouts.title}{what_if}", _untitled(layouts)]
     if len(plan.stages) > 1:
         parts.append(stages_table(plan).text())
     if plan.predicted is None:
-        return "\n\n".join([*parts, "Nothing is predicted: the plan was typed by hand."])
+        return "\n\n".join([*parts, "Nothing is predicted: the plan is manual."])
     seconds = plan.predicted
-    called = {"launch overhead": seconds.launch_s} if seconds.launch_s > 0 else {}
-    named = {**called, "forward": seconds.forward_s, "backward": seconds.backward_s, "update": seconds.update_s}
+    launch = {"launch overhead": seconds.launch_s} if seconds.launch_s > 0 else {}
+    named = {**launch, "forward": seconds.forward_s, "backward": seconds.backward_s, "update": seconds.update_s}
     passes = ", ".join(f"{name} {seconds_text(value)}" for name, value in named.items())
     parts += [_untitled(prediction_table(plan)), f"Predicted step: {seconds_text(seconds.step_s)} ({passes})"]
     if plan.proof is not None:

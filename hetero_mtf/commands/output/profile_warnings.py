@@ -1,4 +1,4 @@
-"""Doubts about a profile, told on the terminal before it is planned from."""
+"""Warnings of a profile, printed before a plan is made from it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from hetero_mtf.planning.profile.validity import PROGRAMS, profile_warnings
 
 
 def print_profile_warnings(profile: Profile, cluster: ClusterRecord | None = None) -> None:
-    """Write each reason to doubt a profile to stderr, as a warning.
+    """Write each warning of a profile to stderr.
 
     Parameters
     ----------
-    profile : Profile.
     cluster : the devices that are there; None where only planning is asked for, then neither they nor the programs matter.
     """
-    for doubt in profile_warnings(profile, cluster, versions=_versions() if cluster is not None else None):
-        click.echo(f"hetero-mtf: warning: {doubt}", err=True)
+    for warning in profile_warnings(profile, cluster, versions=_versions() if cluster is not None else None):
+        click.echo(f"hetero-mtf: warning: {warning}", err=True)
 
 
 def _versions() -> dict[str, str]:
     """Return the versions of the programs that are installed here."""
-    found = {}
+    versions = {}
     for name in PROGRAMS:
         try:
-            found[name] = importlib.metadata.version(name)
+            versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions

@@ -66,13 +66,13 @@ def identity(path: str | os.PathLike[str]) -> tuple[int | str, ...]:
     place, below = pathlib.Path(os.path.realpath(path)), tuple[str, ...]()
     while True:
         try:
-            found = os.stat(place)
+            status = os.stat(place)
         except (OSError, ValueError):
             if place.parent == place:
                 return below
             place, below = place.parent, (place.name, *below)
         else:
-            return found.st_dev, found.st_ino, *below
+            return status.st_dev, status.st_ino, *below
 
 
 def check_files(files: CommandFiles) -> None:

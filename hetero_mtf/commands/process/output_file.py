@@ -1,4 +1,4 @@
-"""Files that a command writes: looked at before hours of work, written in one piece after them."""
+"""Files that a command writes: checked before hours of work, written in one piece after them."""
 
 from __future__ import annotations
 

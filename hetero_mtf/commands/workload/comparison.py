@@ -1,4 +1,4 @@
-"""The table that tells what a plan is worth: a step on each device alone, split equally, simpler, as planned, and the ideal."""
+"""The comparison of a plan: a step on each device alone, under the equal split, simpler pipelines and the plan, and the ideal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EQUAL, _PLANNED = "equal split", "planned"
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What a plan is worth.
+    """A plan compared with other plans.
 
     Parameters
     ----------
@@ -41,29 +41,29 @@ class Comparison:
     times: StepTimes
 
 
-def compare(subject: Workload, prepared: Prepared, cluster: Any, optimizer: OptimizerChoice, metrics: Mapping[str, float]) -> Comparison:
-    """Return the table and what it was made from, measured now: medians of rounds in which the plans take turns.
+def compare(workload: Workload, prepared: Prepared, cluster: Any, optimizer: OptimizerChoice, metrics: Mapping[str, float]) -> Comparison:
+    """Return the table and what it was made from, measured now: medians of interleaved rounds.
 
     Parameters
     ----------
-    subject : model and data; the steps train on its first batch.
+    workload : model and data; the steps train on its first batch.
     prepared : the plan and, for predictions, its profile.
     cluster : live cluster.
     optimizer : the optimizer.
     metrics : test metrics of the trained model, added below the times.
     """
     batch_size = prepared.plan.batch_size
-    alone = [Plan.single(subject.graph, index, cluster, batch_size) for index in range(len(cluster.devices))]
-    equal = Plan.equal(subject.graph, cluster, batch_size)
-    simpler = simpler_pipelines(subject.graph, prepared.plan)
+    alone = [Plan.single(workload.graph, index, cluster, batch_size) for index in range(len(cluster.devices))]
+    equal = Plan.equal(workload.graph, cluster, batch_size)
+    simpler = simpler_pipelines(workload.graph, prepared.plan)
     plans = {**{str(index): plan for index, plan in enumerate(alone)}, _EQUAL: equal, **simpler, _PLANNED: prepared.plan}
-    x, y = subject.data.first(batch_size)
+    x, y = workload.data.first(batch_size)
     with progress("comparing", len(plans) * (ROUNDS + 1)) as advance:
-        found = time_plans(
-            subject.model, plans, cluster, x, y, optimizer=optimizer.make(), loss=subject.loss, rounds=ROUNDS, steps=STEPS, done=advance
+        seconds_of = time_plans(
+            workload.model, plans, cluster, x, y, optimizer=optimizer.make(), loss=workload.loss, rounds=ROUNDS, steps=STEPS, done=advance
         )
-    measured = {name: statistics.median(seconds) for name, seconds in found.items()}
-    heading = f"{command_line(sys.argv)}\nMedians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples, the plans taking turns"
+    measured = {name: statistics.median(seconds) for name, seconds in seconds_of.items()}
+    heading = f"{command_line(sys.argv)}\nMedians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples, plans interleaved"
     times = step_times(prepared, alone, {_EQUAL: equal, **simpler}, measured)
     return Comparison(f"{heading}\n\n{_table(times, metrics).text()}", times)
 
@@ -76,7 +76,7 @@ def step_times(prepared: Prepared, alone: Sequence[Plan], others: Mapping[str, P
     prepared : the plan and its profile; without a profile only the plan's own prediction is known.
     alone : (devices,) plans that train on one device.
     others : name -> plan: "equal split", and what else a pipeline is set beside.
-    measured : seconds a step by "0", "1", ..., the names of the others and "planned".
+    measured : seconds/step by "0", "1", ..., the names of the others and "planned".
     """
     costs, plan = Costs(prepared.profile) if prepared.profile is not None else None, prepared.plan
     devices = tuple(StepTime(plan.devices[i], _predicted_s(p, costs), measured[str(i)]) for i, p in enumerate(alone))

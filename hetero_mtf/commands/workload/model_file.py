@@ -110,9 +110,9 @@ def _module_of_file(path: pathlib.Path) -> ModuleType:
 
 
 def _function(module: ModuleType, name: str, place: str) -> Callable[..., Any]:
-    found = getattr(module, name, None)
-    if callable(found):
-        return found
+    function = getattr(module, name, None)
+    if callable(function):
+        return function
     own = [key for key, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__]
     there = ", ".join(key for key in own if not key.startswith("_")) or "none"
     raise HeteroError(f"{place} has no function {name}, it has {there}; write one of them behind the colon")

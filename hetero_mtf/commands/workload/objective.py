@@ -55,17 +55,17 @@ def loss_of(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _GU
     ----------
     data : the data set.
     graph : LayerGraph of the model.
-    choice : what the command line says; without a loss it is guessed, see `guess_loss`.
+    choice : the options --loss and --metrics; without a loss it is guessed, see `guess_loss`.
     """
     import keras
 
     name = choice.loss or guess_loss(data, graph)[0]
-    options = {} if name == _SQUARED else {"from_logits": _ends_in_logits(graph)}
+    options = {} if name == _SQUARED else {"from_logits": _gives_logits(graph)}
     return getattr(keras.losses, name)(**options)
 
 
 def loss_text(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _GUESSED) -> str:
-    """Return a line on the loss, which says whether it is a guess.
+    """Return a line on the loss, with the reason where it is guessed.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def loss_text(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _
     """
     guessed, reason = guess_loss(data, graph)
     name = choice.loss or guessed
-    title = _TITLES[name] + (" of logits" if name != _SQUARED and _ends_in_logits(graph) else "")
+    title = _TITLES[name] + (" of logits" if name != _SQUARED and _gives_logits(graph) else "")
     return f"loss: {title}, {'set by --loss' if choice.loss else f'guessed from {reason}; set it with --loss'}"
 
 
@@ -94,7 +94,7 @@ def metrics_of(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = 
     numbers = name == _SQUARED and (single or not data.classes)
     binary = name == _BINARY and (single or not data.classes)
     wanted = choice.metrics or (("mean_absolute_error",) if numbers else ("accuracy",))
-    return [_metric(metric, binary, _ends_in_logits(graph) and name != _SQUARED) for metric in wanted]
+    return [_metric(metric, binary, _gives_logits(graph) and name != _SQUARED) for metric in wanted]
 
 
 def check_targets(data: LabelledData, model: Any, graph: LayerGraph, choice: ObjectiveChoice = _GUESSED) -> None:
@@ -173,7 +173,7 @@ def _end(graph: LayerGraph) -> Layer:
     return graph.layers[graph.outputs[0]]
 
 
-def _ends_in_logits(graph: LayerGraph) -> bool:
+def _gives_logits(graph: LayerGraph) -> bool:
     return last_activation(graph) not in _SQUASHING
 
 

@@ -1,27 +1,27 @@
-"""What has to be there before training: a profile that was measured here, and a plan that fits."""
+"""Before training: a profile that was measured on these devices, and a plan that fits."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 from typing import Any
 
 import click
 
 from hetero_mtf.commands.options.shared import BATCH_SIZE, OptimizerChoice
 from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
+from hetero_mtf.commands.process.run_files import beside
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.errors import PlanError, ProfileError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.choose import plan
+from hetero_mtf.planning import choose
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
-    """What the command line says about the plan.
+class PlanRequest:
+    """Which plan to train by, as given on the command line.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Wanted:
     strategy : how to choose from a profile.
     batch_size : samples a step; None for the file's.
     budget_s : seconds calibration may take, None for what it needs.
-    beside : path of a file beside which a new profile and plan are saved, such as run/state.npz.
+    run_file : path of a file beside which a new profile and plan are saved, such as run/state.npz.
     """
 
     plan_file: str | None = None
@@ -37,29 +37,22 @@ class Wanted:
     strategy: str = "auto"
     batch_size: int | None = None
     budget_s: float | None = None
-    beside: str = "train"
+    run_file: str = "train"
 
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A plan to train by, and the profile it comes from, None if it was read from a file.
-
-    Parameters
-    ----------
-    plan : Plan.
-    profile : Profile or None.
-    """
+    """A plan to train by, and the profile it comes from, None if it was read from a file."""
 
     plan: Plan
     profile: Profile | None
 
 
-def prepare(wanted: Wanted, cluster: Any, model: Any, graph: LayerGraph, optimizer: OptimizerChoice) -> Prepared:
+def prepare(request: PlanRequest, cluster: Any, model: Any, graph: LayerGraph, optimizer: OptimizerChoice) -> Prepared:
     """Return the plan to train by; without a plan or profile, measure and plan first and save both.
 
     Parameters
     ----------
-    wanted : what was asked for.
     cluster : live cluster.
     model, graph : Keras model and its LayerGraph.
     optimizer : the optimizer to train with.
@@ -69,60 +62,28 @@ def prepare(wanted: Wanted, cluster: Any, model: Any, graph: LayerGraph, optimiz
     HeteroError
         If a file cannot be read, or is for another network, cluster, batch size or optimizer.
     """
-    if wanted.plan_file is not None:
-        found = Plan.load(wanted.plan_file)
-        _check_batch_size(found, wanted)
-        return Prepared(found, None)
-    if wanted.profile_file is not None:
-        profile = Profile.load(wanted.profile_file)
-        check_profile(profile, wanted.profile_file, graph, cluster.record)
-        made = plan(profile, wanted.batch_size, wanted.strategy, optimizer.name)
+    if request.plan_file is not None:
+        plan = Plan.load(request.plan_file)
+        _check_batch_size(plan, request)
+        return Prepared(plan, None)
+    if request.profile_file is not None:
+        profile = Profile.load(request.profile_file)
+        check_profile(profile, request.profile_file, graph, cluster.record)
+        plan = choose.plan(profile, request.batch_size, request.strategy, optimizer.name)
         print_profile_warnings(profile, cluster.record)
-        return Prepared(made, profile)
-    return _measured(wanted, cluster, model, optimizer)
+        return Prepared(plan, profile)
+    return _measured(request, cluster, model, optimizer)
 
 
-def _measured(wanted: Wanted, cluster: Any, model: Any, optimizer: OptimizerChoice) -> Prepared:
-    profile_path, plan_path = saved_paths(wanted.beside)
+def _measured(request: PlanRequest, cluster: Any, model: Any, optimizer: OptimizerChoice) -> Prepared:
+    profile_path, plan_path = (beside(request.run_file, kind) for kind in ("profile", "plan"))
     click.echo("there is neither a plan nor a profile: measuring the devices first")
-    profile = measure(cluster, model, wanted.batch_size or BATCH_SIZE, optimizer, wanted.budget_s)
+    profile = measure(cluster, model, request.batch_size or BATCH_SIZE, optimizer, request.budget_s)
     profile.save(profile_path)
-    made = plan(profile, strategy=wanted.strategy)
-    made.save(plan_path)
+    plan = choose.plan(profile, strategy=request.strategy)
+    plan.save(plan_path)
     click.echo(f"saved {profile_path} and {plan_path}")
-    return Prepared(made, profile)
-
-
-def saved_paths(beside: str) -> tuple[pathlib.Path, pathlib.Path]:
-    """Return where the profile and the plan of a run are saved.
-
-    Parameters
-    ----------
-    beside : path of a file of the run.
-
-    Examples
-    --------
-    >>> [str(path) for path in saved_paths("run/state.npz")]
-    ['run/state-profile.json', 'run/state-plan.json']
-    """
-    path = pathlib.Path(beside)
-    return path.with_name(f"{path.stem}-profile.json"), path.with_name(f"{path.stem}-plan.json")
-
-
-def measured_path(beside: str) -> pathlib.Path:
-    """Return where the measured times of a run are saved.
-
-    Parameters
-    ----------
-    beside : path of a file of the run.
-
-    Examples
-    --------
-    >>> str(measured_path("run/state.npz"))
-    'run/state-measured.json'
-    """
-    path = pathlib.Path(beside)
-    return path.with_name(f"{path.stem}-measured.json")
+    return Prepared(plan, profile)
 
 
 def measure(
@@ -179,7 +140,7 @@ def _listed(cluster: ClusterRecord) -> str:
     return ", ".join(" ".join(part for part in (d.name, d.model, f"at {d.share:g}") if part) for d in cluster.devices)
 
 
-def _check_batch_size(found: Plan, wanted: Wanted) -> None:
-    if wanted.batch_size not in (None, found.batch_size):
-        asked = f"{wanted.plan_file} is for batches of {found.batch_size} and --batch-size is {wanted.batch_size}"
+def _check_batch_size(plan: Plan, request: PlanRequest) -> None:
+    if request.batch_size not in (None, plan.batch_size):
+        asked = f"{request.plan_file} is for batches of {plan.batch_size} and --batch-size is {request.batch_size}"
         raise PlanError(f"{asked}; leave the option out or plan again")

@@ -6,24 +6,26 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hetero_mtf.commands.options.requests import EvaluateRequest, PredictRequest
 from hetero_mtf.commands.options.shared import BATCH_SIZE, open_cluster
+from hetero_mtf.commands.process.quiet import load_tensorflow
 
 if TYPE_CHECKING:
+    from hetero_mtf.training.checkpoint import State
     from hetero_mtf.training.trainer import Trainer
 
 
 @contextlib.contextmanager
 def restored(
-    model: Any, checkpoint: str, cluster: str, plan_file: str | None, batch_size: int | None, loss: Any, metrics: Sequence[Any] = ()
+    request: EvaluateRequest | PredictRequest, model: Any, state: State, batch_size: int | None, loss: Any, metrics: Sequence[Any] = ()
 ) -> Iterator[Trainer]:
     """Yield a trainer with a checkpoint's weights, on a cluster of its own.
 
     Parameters
     ----------
+    request : names the checkpoint, the cluster and the plan; without a plan the cluster's first device computes alone.
     model : Keras model of the structure the checkpoint was made with.
-    checkpoint : path of the checkpoint.
-    cluster : the cluster as the command line says it.
-    plan_file : path of a plan; None for the cluster's first device alone.
+    state : the state in the checkpoint, see `read_state`.
     batch_size : samples a batch where there is no plan, None for the default.
     loss, metrics : as for `Trainer`.
 
@@ -33,13 +35,29 @@ def restored(
         If a file cannot be read, or does not fit the model or the cluster.
     """
     from hetero_mtf.planning.plan.plan import Plan
-    from hetero_mtf.training.checkpoint import load_state
     from hetero_mtf.training.trainer import Trainer
 
-    optimizer = load_state(checkpoint).optimizer
-    plan = None if plan_file is None else Plan.load(plan_file)
-    with open_cluster(cluster) as live:
+    plan = None if request.plan is None else Plan.load(request.plan)
+    with open_cluster(request.cluster) as live:
         plan = plan or Plan.single(model, 0, live, batch_size or BATCH_SIZE)
-        with Trainer(model, plan, live, optimizer=optimizer.lower(), loss=loss, metrics=metrics) as trainer:
-            trainer.restore(checkpoint)
+        with Trainer(model, plan, live, optimizer=state.optimizer.lower(), loss=loss, metrics=metrics) as trainer:
+            trainer.restore(request.checkpoint, state)
             yield trainer
+
+
+def read_state(checkpoint: str) -> State:
+    """Return the state in a checkpoint, TensorFlow loaded quietly before.
+
+    Parameters
+    ----------
+    checkpoint : path of the checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        If it cannot be read.
+    """
+    load_tensorflow()
+    from hetero_mtf.training.checkpoint import load_state
+
+    return load_state(checkpoint)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetero_mtf.commands.process.quiet import load_tensorflow
+from hetero_mtf.commands.process.run_files import beside
 from hetero_mtf.data.volumes.record import VolumeRecord
 from hetero_mtf.errors import CheckpointError, DataError, HeteroError
 from hetero_mtf.graph.description import DTYPES
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.json_records import Fault, listed, read_fields
 from hetero_mtf.units import value_text
+
+if TYPE_CHECKING:
+    from hetero_mtf.training.checkpoint import State
 
 KIND, VERSION, NAMED_MODEL = "data", 2, 1  # files of version 1 named the model by a function to call
 
@@ -26,7 +29,7 @@ class Stored:
     Parameters
     ----------
     network : digest of its LayerGraph.
-    model : the function that made it, for people; what a file says here is never imported or called.
+    model : the function that made it, for people; it is never imported or called.
     model_arguments : "name=value", what it was called with, for people likewise.
     dtype : its float type.
     data : the volumes.
@@ -77,22 +80,6 @@ class Stored:
         return ", ".join([self.model, *self.model_arguments])
 
 
-def data_path(beside: str | os.PathLike[str]) -> pathlib.Path:
-    """Return where it is stored.
-
-    Parameters
-    ----------
-    beside : path of a file of the run.
-
-    Examples
-    --------
-    >>> str(data_path("run/state.npz"))
-    'run/state-data.json'
-    """
-    path = pathlib.Path(beside)
-    return path.with_name(f"{path.stem}-data.json")
-
-
 def origin_of(model: str) -> str:
     """Return --model as it is stored, for people: of a file its name without its folder, so that no path leaves this machine.
 
@@ -124,12 +111,13 @@ def argument_texts(pairs: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     return tuple(f"{name}={value!r}" for name, value in pairs)
 
 
-def load_stored(checkpoint: str | os.PathLike[str]) -> Stored:
+def load_stored(checkpoint: str | os.PathLike[str], state: State | None = None) -> Stored:
     """Return what is stored beside a checkpoint of a network that was trained on volumes.
 
     Parameters
     ----------
     checkpoint : path of the checkpoint.
+    state : the state in it; None reads it.
 
     Raises
     ------
@@ -139,7 +127,7 @@ def load_stored(checkpoint: str | os.PathLike[str]) -> Stored:
     load_tensorflow()
     from hetero_mtf.training.checkpoint import load_state
 
-    path, digest = data_path(checkpoint), load_state(checkpoint).digest
+    path, digest = beside(checkpoint, "data"), (load_state(checkpoint) if state is None else state).digest
     if not path.exists():
         wrong = f"there is no {path} beside {checkpoint}, which says how scans were prepared for it"
         raise CheckpointError(f"{wrong}; name a checkpoint that was trained with --data nifti:TABLE, and keep both files together")
@@ -148,14 +136,14 @@ def load_stored(checkpoint: str | os.PathLike[str]) -> Stored:
     faults: list[Fault] = [] if there == wanted else [Fault("structure", "is missing" if wanted else "is not known")]
     try:
         fields = read_fields(Stored, document, "", faults, frozenset({"kind", "version", "structure"}))
-        found = Stored(**fields, structure=document.get("structure"))
+        stored = Stored(**fields, structure=document.get("structure"))
     except HeteroError as fault:
         raise CheckpointError(f"{path} cannot be used: {fault}") from fault
     if faults:
         raise CheckpointError(f"{path} has {listed(faults)}; train again, or take the file that was written with {checkpoint}")
-    if found.dtype not in DTYPES:
-        raise CheckpointError(f"{path} has the dtype {value_text(found.dtype)}, must be one of {', '.join(DTYPES)}; train again")
-    if found.network != digest:
-        wrong = f"{path} is of a network with digest {found.network}, {checkpoint} of one with {digest}"
+    if stored.dtype not in DTYPES:
+        raise CheckpointError(f"{path} has the dtype {value_text(stored.dtype)}, must be one of {', '.join(DTYPES)}; train again")
+    if stored.network != digest:
+        wrong = f"{path} is of a network with digest {stored.network}, {checkpoint} of one with {digest}"
         raise CheckpointError(f"{wrong}; keep the two files of one training together")
-    return found
+    return stored

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.commands.options.shared import ObjectiveChoice
+from hetero_mtf.commands.process.run_files import beside
 from hetero_mtf.commands.workload.model_file import load_model
 from hetero_mtf.commands.workload.objective import check_targets, loss_of, loss_text, metrics_of
-from hetero_mtf.commands.workload.stored import Stored, data_path
+from hetero_mtf.commands.workload.stored import Stored
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.named import load
 from hetero_mtf.errors import UnsupportedError
@@ -49,7 +50,7 @@ class Workload:
 
     @property
     def loss_text(self) -> str:
-        """A line on the loss, which says whether it is a guess."""
+        """A line on the loss, with the reason where it is guessed."""
         return loss_text(self.data, self.graph, self.choice)
 
     def choosing(self, choice: ObjectiveChoice) -> Workload:
@@ -64,10 +65,10 @@ class Workload:
         HeteroError
             If there is no such metric, or the targets do not fit the model and the loss.
         """
-        subject = dataclasses.replace(self, choice=choice)
+        workload = dataclasses.replace(self, choice=choice)
         metrics_of(self.data, self.graph, choice)
         check_targets(self.data, self.model, self.graph, choice)
-        return subject
+        return workload
 
     def metrics_text(self, metrics: Mapping[str, float], part: str = "test") -> str:
         """Return metrics as a sentence.
@@ -77,15 +78,15 @@ class Workload:
         metrics : name -> value over the samples.
         part : the part they are of.
         """
-        found = ", ".join(f"{part} {name.replace('_', ' ')} {value:.4f}" for name, value in metrics.items())
-        return f"{found} over {self.data.counts[part]} samples of {self.data.name}"
+        values = ", ".join(f"{part} {name.replace('_', ' ')} {value:.4f}" for name, value in metrics.items())
+        return f"{values} over {self.data.counts[part]} samples of {self.data.name}"
 
-    def store(self, beside: Sequence[str]) -> tuple[pathlib.Path, ...]:
+    def store(self, run_files: Sequence[str]) -> tuple[pathlib.Path, ...]:
         """Write what has to be stored beside files of the training, and return the paths.
 
         Parameters
         ----------
-        beside : the files.
+        run_files : the files.
 
         Raises
         ------
@@ -94,7 +95,7 @@ class Workload:
         """
         if self.stored is None:
             return ()
-        paths = tuple(dict.fromkeys(map(data_path, beside)))
+        paths = tuple(dict.fromkeys(beside(path, "data") for path in run_files))
         for path in paths:
             self.stored.save(path)
         return paths
@@ -111,11 +112,11 @@ def load_workload(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str
     Raises
     ------
     HeteroError
-        If one of them cannot be had, or the model holds what is not supported.
+        If one of them cannot be loaded, or the model has unsupported layers.
     """
-    found = load(data, dtype=dtype)
-    network, graph = load_network(model, arguments, dtype, found.name, seed)
-    return Workload(network, graph, found)
+    data_set = load(data, dtype=dtype)
+    network, graph = load_network(model, arguments, dtype, data_set.name, seed)
+    return Workload(network, graph, data_set)
 
 
 def load_network(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str, data: str, seed: int = 0) -> tuple[Any, LayerGraph]:
@@ -129,11 +130,11 @@ def load_network(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str,
     Raises
     ------
     HeteroError
-        If it cannot be had, holds what is not supported, or has several inputs or outputs.
+        If it cannot be loaded, has unsupported layers, or has several inputs or outputs.
     """
     network = load_model(model, dict(arguments), dtype, seed)
     graph = layer_graph(network)
     if len(graph.inputs) > 1 or len(graph.outputs) > 1:
-        ends = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
-        raise UnsupportedError(f"{model} has {ends} and the data set {data} one of each; train it in Python, with hm.Trainer")
+        counts = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
+        raise UnsupportedError(f"{model} has {counts} and the data set {data} one of each; train it in Python, with hm.Trainer")
     return network, graph

@@ -19,7 +19,7 @@ def plan_text(plan: PlanRecord) -> str:
         f"Plan by strategy {plan.strategy} for network {plan.digest} ({plan.dtype}), batch size {plan.batch_size}, {execution_text(plan)}",
         f"Devices: {', '.join(plan.devices)}",
     ]
-    lines += [f"Supposed, not measured: {clause}" for clause in plan.what_if]
+    lines += [f"What-if, not measured: {clause}" for clause in plan.what_if]
     for index, stage in enumerate(plan.stages):
         names = [plan.devices[d] for d in stage.devices]
         lines += [f"Stage {index} on {', '.join(names)}", *(f"  {line}" for line in aligned(stage_rows(stage, plan.devices)))]

@@ -7,8 +7,6 @@ link is multiplied, the free bytes of a pool are replaced, and a twin of a devic
 from __future__ import annotations
 
 import dataclasses
-import math
-import re
 from collections.abc import Sequence
 
 from hetero_mtf.devices import Link, MemoryPool
@@ -19,9 +17,8 @@ from hetero_mtf.units import bytes_text
 
 FREE_BANDWIDTH_BYTES_PER_S = 1e18  # of a link that was not measured: sending over it takes no time
 LEAST_FACTOR, MOST_FACTOR = 1e-6, 1e6
-_RANGE = "0.000001 to 1000000"
+FACTOR_RANGE = "0.000001 to 1000000"
 MOST_GROWTH = 1000  # of a batch; beyond that an extrapolation is meaningless
-_BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +48,7 @@ class WhatIf:
     def __post_init__(self) -> None:
         for what, factor in [*((f"device {name}", factor) for name, factor in self.scale), ("the bandwidth", self.bandwidth)]:
             if not LEAST_FACTOR <= factor <= MOST_FACTOR:
-                raise PlanError(f"the factor of {what} is {factor:g}, it must be from {_RANGE}; 2 means twice as fast")
+                raise PlanError(f"the factor of {what} is {factor:g}, it must be from {FACTOR_RANGE}; 2 means twice as fast")
         for name, free_bytes in self.memory:
             if free_bytes < 0:
                 raise PlanError(f"the memory of device {name} is {free_bytes} bytes; give zero or more")
@@ -225,78 +222,6 @@ def with_batch_size(profile: Profile, batch_size: int) -> Profile:
     known = tuple(curve for curve in profile.curves if curve.batch == batch_size)
     curves = tuple(_at_batch(profile, curve, batch_size) for curve in profile.curves if curve.batch == measured)
     return dataclasses.replace(profile, batch_size=batch_size, curves=known + curves)
-
-
-def device_and_number(text: str) -> tuple[str, float]:
-    """Return the device and the factor in a text such as "gpu:1=2".
-
-    Parameters
-    ----------
-    text : what was typed.
-
-    Raises
-    ------
-    PlanError
-        If it has another form, or the factor is no number from a millionth to a million.
-
-    Examples
-    --------
-    >>> device_and_number("gpu:1=2")
-    ('gpu:1', 2.0)
-    """
-    name, equals, number = text.rpartition("=")
-    if not equals or not name:
-        raise PlanError(f"{text!r} names no device and factor; write for instance gpu:1=2 for twice as fast")
-    return name, factor_of(number)
-
-
-def factor_of(text: str) -> float:
-    """Return the factor in a text such as "x2" or "0.5".
-
-    Parameters
-    ----------
-    text : what was typed.
-
-    Raises
-    ------
-    PlanError
-        If it is no number from a millionth to a million.
-
-    Examples
-    --------
-    >>> factor_of("x2"), factor_of("0.5")
-    (2.0, 0.5)
-    """
-    try:
-        factor = float(text.strip().removeprefix("x"))
-    except ValueError:
-        factor = math.nan
-    if not LEAST_FACTOR <= factor <= MOST_FACTOR:
-        raise PlanError(f"{text!r} is no factor; write a number from {_RANGE}, such as x2 or 0.5")
-    return factor
-
-
-def device_and_bytes(text: str) -> tuple[str, int]:
-    """Return the device and the bytes in a text such as "gpu:0=8GB" or "gpu:0=7.5GiB".
-
-    Parameters
-    ----------
-    text : what was typed.
-
-    Raises
-    ------
-    PlanError
-        If it has another form.
-
-    Examples
-    --------
-    >>> device_and_bytes("gpu:0=8GB"), device_and_bytes("cpu:0=1.5KiB")
-    (('gpu:0', 8000000000), ('cpu:0', 1536))
-    """
-    found = re.fullmatch(r"(.+)=(\d{1,20}(?:\.\d{1,20})?)\s*([KMGT]?i?)B?", text.strip(), re.IGNORECASE)
-    if not found or found.group(3).upper() not in _BYTES:
-        raise PlanError(f"{text!r} names no device and memory; write for instance gpu:0=8GB or gpu:0=7.5GiB")
-    return found.group(1), int(float(found.group(2)) * _BYTES[found.group(3).upper()])
 
 
 def _device_index(profile: Profile, device: str) -> int:

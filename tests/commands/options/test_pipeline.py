@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from hetero_mtf.commands.options.pipeline import PipelineAsked, Search
+from hetero_mtf.commands.options.pipeline import PipelineChoice, SearchProgress
 from hetero_mtf.commands.output.plan_report import plan_report
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.pipeline.search import PipelineOptions
@@ -76,7 +76,7 @@ def test_auto_takes_the_options_of_a_pipeline_too(cli, made, place):
         (["--strategy", "grid", "--recompute", "--seed", "1"], "--recompute, --seed go with --strategy pipeline or auto, not with grid; "),
         (
             ["--shares", "1,1", "--allocator", "equal"],
-            "--allocator goes with a profile, not with --shares; type a pipeline in Python, with",
+            "--allocator goes with a profile, not with --shares; make a manual pipeline in Python, with",
         ),
         (["--gradient-sync", "butterfly_mixing", "--stages", "2"], "--stages goes with --gradient-sync all_reduce, not with butterfly"),
         (["--convergence", "c.png"], "--convergence goes with --strategy pipeline, not with auto; leave out one or the other"),
@@ -97,7 +97,7 @@ def test_the_generations_are_drawn_with_the_yardsticks(cli, place):
     said = cli("plan", place / "profile.json", *ASKED, "--convergence", place / "c.svg", "-o", place / "out.json")
     assert said.code == 0 and said.out.startswith(f"written to {place / 'c.svg'}\n")
     drawn = (place / "c.svg").read_text()
-    assert all(f"<!-- {name}: " in drawn for name in ("equal cut", "proportional cut", "after polish", "optimum"))
+    assert all(f"<!-- {name}: " in drawn for name in ("equal partition", "proportional partition", "after local search", "optimum"))
 
 
 def test_each_search_has_a_bar_of_its_own(monkeypatch):
@@ -112,11 +112,11 @@ def test_each_search_has_a_bar_of_its_own(monkeypatch):
             shown[-1].append("closed")
 
     monkeypatch.setattr(bars, "progress", lambda title, total: Bar())
-    with Search() as search:
+    with SearchProgress() as search:
         for generation, best_s in ((1, float("inf")), (2, 0.5), (1, 0.25)):
             search.generation(generation, 2, best_s)
     assert shown == [["nothing fits yet", "best 500 ms", "closed"], ["best 250 ms", "closed"]]
-    assert PipelineAsked().typed == () and PipelineAsked(stages=2, allocator_seed=0).typed == ("--stages", "--seed")
+    assert PipelineChoice().given == () and PipelineChoice(stages=2, allocator_seed=0).given == ("--stages", "--seed")
 
 
 def test_a_pipeline_is_explained_with_its_time_line_and_what_was_measured(cli, made, place):
@@ -130,7 +130,7 @@ def test_a_pipeline_is_explained_with_its_time_line_and_what_was_measured(cli, m
     Measured(found.digest, "pipeline", 8, found.devices, 20, 6.0, tasks=tuple(tasks)).save(place / "measured.json")
     said = cli("explain", place / "plan.json", "--html", place / "page.html")
     assert (said.code, said.err) == (0, "")
-    assert " is the bottleneck: it works for " in said.out and f"ideal {ideal_bubble(2, 4):.0%}\n" in said.out
+    assert " is the bottleneck: it computes for " in said.out and f"ideal {ideal_bubble(2, 4):.0%}\n" in said.out
     assert re.search(r"^equal partition into 2 stages +\d", said.out, re.MULTILINE)
     for title in ("Predicted time line", "Measured time line"):
         block = said.out.partition(f"{title}\n=")[2].partition("\n\n")[2].partition("\n\n")[0].splitlines()
@@ -155,7 +155,7 @@ def test_what_if_plans_a_pipeline_anew_and_tells_what_the_plan_as_it_is_would_ta
     assert said.code == 0, said.err
     assert re.search(r"a step would take \d\.\d\d times as long: .* -> .*; with the plan as it is, \d", said.out)
     assert re.search(r"^stages +2 +\d$", said.out, re.MULTILINE) and re.search(r"^microbatches +4 +\d+$", said.out, re.MULTILINE)
-    assert "\nTime line if so\n" in said.out and re.search(r"^then stages? .*bottleneck", said.out, re.MULTILINE)
+    assert "\nWhat-if time line\n" in said.out and re.search(r"^then stages? .*bottleneck", said.out, re.MULTILINE)
 
 
 def test_what_if_keeps_the_schedule_and_recomputation_of_the_plan(cli, made, place):
@@ -176,5 +176,5 @@ def test_a_typed_pipeline_is_shown_as_one(place):
     profile = Profile.load(place / "profile.json")
     typed = Plan.pipeline(profile.graph, ["stem", "pool"], [[0], [1]], [[1], [1]], profile.cluster, 8, microbatches=2)
     text = plan_report(typed)
-    assert "0       worker:0  " in text and text.endswith("Nothing is predicted: the plan was typed by hand.")
+    assert "0       worker:0  " in text and text.endswith("Nothing is predicted: the plan is manual.")
     assert json.loads((place / "plan.json").read_text())["strategy"] == "pipeline"

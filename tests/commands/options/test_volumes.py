@@ -40,7 +40,7 @@ def test_weights_of_classes_are_numbers_by_name_or_balanced():
     for wrong, words in (("AD", "neither balanced nor of the form"), ("=2", "neither"), ("AD=0", "range"), ("AD=nan", "finite")):
         with pytest.raises(click.BadParameter, match=words):
             convert(wrong, None, None)
-    with pytest.raises(click.UsageError, match="--class-weight balanced says the weights of all classes"):
+    with pytest.raises(click.UsageError, match="--class-weight balanced sets the weights of all classes"):
         VolumeOptions(class_weight=(BALANCED, ("AD", 2.0)))
 
 

@@ -58,7 +58,7 @@ def test_a_table_without_known_labels_is_predicted_and_not_scored(cli, trained, 
     found = cli("predict", "--data", f"nifti:{bare}", "--checkpoint", trained[0], "--cluster", "local:cpu:0", "-o", tmp_path / "p.tsv")
     assert found.code == 0 and "no scores: there is no scan of a known class that was not trained on" in found.out, found
     assert "leak check: this is not the table that was trained with" in found.out
-    assert "1 of them have a label that the network does not know (MCI), and are not scored" in found.out
+    assert "1 of them have a label that is no class of the network (MCI), and are not scored" in found.out
     assert [row["true"] for row in rows_of(tmp_path / "p.tsv")] == ["n/a"] * 3
     whole = cli("predict", "--data", table, "--checkpoint", trained[0], "--cluster", "local:cpu:0", "-o", tmp_path / "all.tsv")
     assert whole.code == 0, whole
@@ -90,14 +90,14 @@ def test_a_map_lies_in_the_scan_s_own_space_where_the_classes_differ(cli, place,
     for number, axes in zip(range(0, 2 * len(AXES), 2), AXES):
         scan = nibabel.load(place / "cohort" / f"{number}.nii.gz")
         heat = nibabel.load(tmp_path / "maps" / f"sub-{number:02d}_gradcam-AD.nii.gz")
-        assert heat.header["descrip"].tobytes().rstrip(b"\0") == b"Grad-CAM: what speaks for AD"
+        assert heat.header["descrip"].tobytes().rstrip(b"\0") == b"Grad-CAM: evidence for AD"
         assert nibabel.aff2axcodes(heat.affine) == tuple(axes) and heat.shape == scan.shape
         np.testing.assert_allclose(heat.affine, scan.affine)
         values = nibabel.as_closest_canonical(heat).get_fdata()
         assert values[:4, :4, :4].min() > 0.2 and values[5:].max() == values[:, 5:].max() == values[:, :, 5:].max() == 0
         assert (tmp_path / "maps" / f"sub-{number:02d}_gradcam-AD.png").stat().st_size > 1000
     nothing = cli("predict", "--data", table, "--checkpoint", bright, *options, *chosen[:2], "--grad-cam-class", "NC")
-    assert "1 of them are 0 everywhere: nothing in that layer speaks for that class" in nothing.out, nothing
+    assert "1 of them are 0 everywhere: that layer has no evidence for that class" in nothing.out, nothing
     assert "\nclasses: 1 for NC, " in nothing.out
 
 

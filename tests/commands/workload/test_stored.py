@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from hetero_mtf.commands.workload.stored import Stored, data_path, load_stored, origin_of
+from hetero_mtf.commands.process.run_files import beside
+from hetero_mtf.commands.workload.stored import Stored, load_stored, origin_of
 from hetero_mtf.data.volumes import Augmentation, Preprocessing
 from hetero_mtf.data.volumes.cohort.splits import Split
 from hetero_mtf.data.volumes.record import VolumeRecord
@@ -23,13 +24,13 @@ def checkpoint(tmp_path):
     """A checkpoint with what is stored beside it."""
     path = tmp_path / "state.npz"
     save_state(path, State("abc", "SGD", {}, 0, 0))
-    STORED.save(data_path(path))
+    STORED.save(beside(path, "data"))
     return path
 
 
 def changed(path, **entries):
     """Write other entries over those stored."""
-    place = data_path(path)
+    place = beside(path, "data")
     place.write_text(json.dumps({**json.loads(place.read_text()), **entries}))
 
 
@@ -38,10 +39,10 @@ def test_it_is_read_as_it_was_written(checkpoint):
 
 
 def test_it_must_be_there_and_of_the_same_network(checkpoint, tmp_path):
-    dataclasses.replace(STORED, network="def").save(data_path(checkpoint))
+    dataclasses.replace(STORED, network="def").save(beside(checkpoint, "data"))
     with pytest.raises(CheckpointError, match="is of a network with digest def, .*state.npz of one with abc; keep the two files"):
         load_stored(checkpoint)
-    data_path(checkpoint).unlink()
+    beside(checkpoint, "data").unlink()
     with pytest.raises(CheckpointError, match="there is no .*state-data.json beside .*, which says how scans were prepared for it; name a"):
         load_stored(checkpoint)
 
@@ -51,12 +52,12 @@ def test_no_path_of_this_machine_is_stored(checkpoint):
 
 
 def test_a_file_of_version_1_is_read_and_has_no_structure(checkpoint):
-    document = json.loads(data_path(checkpoint).read_text())
+    document = json.loads(beside(checkpoint, "data").read_text())
     del document["structure"], document["data"]["scans"]
-    data_path(checkpoint).write_text(json.dumps({**document, "version": 1}))
+    beside(checkpoint, "data").write_text(json.dumps({**document, "version": 1}))
     assert load_stored(checkpoint) == dataclasses.replace(STORED, structure=None, data=dataclasses.replace(RECORD, scans=()))
     for version, text in ((2, "structure: is missing"), (3, "has version 3 and this program reads 2")):
-        data_path(checkpoint).write_text(json.dumps({**document, "version": version}))
+        beside(checkpoint, "data").write_text(json.dumps({**document, "version": version}))
         with pytest.raises(HeteroError, match=text):
             load_stored(checkpoint)
     changed(checkpoint, version=1, structure={})
@@ -80,6 +81,6 @@ def test_every_fault_of_it_is_named(checkpoint):
 
 
 def test_a_truncated_one_is_refused(checkpoint):
-    data_path(checkpoint).write_text(data_path(checkpoint).read_text()[:50])
+    beside(checkpoint, "data").write_text(beside(checkpoint, "data").read_text()[:50])
     with pytest.raises(HeteroError, match="is not a complete JSON file .*; make it again with hetero-mtf train"):
         load_stored(checkpoint)

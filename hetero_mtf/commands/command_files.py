@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import os
 import pathlib
-from typing import TYPE_CHECKING
 
+from hetero_mtf.commands.options.requests import EvaluateRequest, PredictRequest, TrainRequest
 from hetero_mtf.commands.options.volumes import VolumeOptions, is_volumes
 from hetero_mtf.commands.process.files import CommandFile, CommandFiles, command_file, identity
-
-if TYPE_CHECKING:
-    from hetero_mtf.commands.evaluate import EvaluateRequest
-    from hetero_mtf.commands.predict import PredictRequest
-    from hetero_mtf.commands.train import TrainRequest
+from hetero_mtf.commands.process.run_files import beside, beside_plan
 
 MAPS = "*_gradcam-*"  # names of maps
 RECORD = "the description of the data"  # what is stored beside a checkpoint of a network for volumes
 
 
-def train_files(run: TrainRequest) -> CommandFiles:
+def train_files(request: TrainRequest) -> CommandFiles:
     """Return the files of `train`, those that it writes beside others included.
 
     Parameters
     ----------
-    run : what the command line says.
+    request : the options of the command.
     """
-    from hetero_mtf.commands.workload.preparation import saved_paths
-
-    split = command_file("--split", run.volumes.split)
-    split_is_read = run.volumes.split is not None and os.path.lexists(run.volumes.split)
-    inputs = [*model_files(run.model), *data_files(run.data, run.volumes), *checkpoint_files("--resume", run.resume)]
-    inputs += [*command_file("--plan", run.plan), *command_file("--profile", run.profile), *(split if split_is_read else ())]
-    outputs = [*command_file("--save", run.save), *command_file("--output", run.output)]
-    if is_volumes(run.data):
-        outputs += [*_record(run.save), *_record(run.output)]
-    if run.plan is None and run.profile is None:
-        profile, plan = saved_paths(run.save or run.output or "train")
+    split = command_file("--split", request.volumes.split)
+    split_is_read = request.volumes.split is not None and os.path.lexists(request.volumes.split)
+    inputs = [*model_files(request.model), *data_files(request.data, request.volumes), *checkpoint_files("--resume", request.resume)]
+    inputs += [*command_file("--plan", request.plan), *command_file("--profile", request.profile), *(split if split_is_read else ())]
+    outputs = [*command_file("--save", request.save), *command_file("--output", request.output)]
+    if is_volumes(request.data):
+        outputs += [*_record(request.save), *_record(request.output)]
+    if request.plan is None and request.profile is None:
+        profile, plan = (beside(request.run_file, kind) for kind in ("profile", "plan"))
         outputs += [*command_file("the profile to be measured", profile), *command_file("the plan to be made", plan)]
-    outputs += [*command_file("--measured" if run.measured is not None else "the measured times", run.measured_file)]
+    outputs += [*command_file("--measured" if request.measured is not None else "the measured times", request.measured_file)]
     outputs += [] if split_is_read else split
     return CommandFiles(inputs, outputs, (("--save", "--resume"), (RECORD, RECORD)))
 
@@ -47,7 +41,7 @@ def calibrate_files(model: str, reuse: str | None, output: str) -> CommandFiles:
 
     Parameters
     ----------
-    model, reuse, output : what the command line says.
+    model, reuse, output : the options of the command.
     """
     inputs = (*model_files(model), *command_file("--reuse", reuse))
     return CommandFiles(inputs, command_file("--output", output), (("--output", "--reuse"),))
@@ -58,35 +52,35 @@ def plan_files(model: str | None, profile: str | None, output: str, convergence:
 
     Parameters
     ----------
-    model, profile, output, convergence : what the command line says.
+    model, profile, output, convergence : the options of the command.
     """
     inputs = (*model_files(model), *command_file("PROFILE", profile))
     return CommandFiles(inputs, (*command_file("--output", output), *command_file("--convergence", convergence)))
 
 
-def evaluate_files(asked: EvaluateRequest) -> CommandFiles:
+def evaluate_files(request: EvaluateRequest) -> CommandFiles:
     """Return the files of `evaluate`.
 
     Parameters
     ----------
-    asked : what the command line says.
+    request : the options of the command.
     """
-    trained = trained_files(asked.model, asked.checkpoint, asked.plan)
-    return CommandFiles((*trained, *data_files(asked.data, asked.volumes)), command_file("--json", asked.json))
+    trained = trained_files(request.model, request.checkpoint, request.plan)
+    return CommandFiles((*trained, *data_files(request.data, request.volumes)), command_file("--json", request.json))
 
 
-def predict_files(asked: PredictRequest) -> CommandFiles:
+def predict_files(request: PredictRequest) -> CommandFiles:
     """Return the files of `predict`; of the maps those that lie there from an earlier call, which new ones may replace.
 
     Parameters
     ----------
-    asked : what the command line says.
+    request : the options of the command.
     """
-    place = (asked.source or "").partition(":")[2]
-    samples = command_file("--input", place) if place else data_files(asked.data or "", asked.volumes)
-    maps = [] if asked.grad_cam is None else _map_files(pathlib.Path(asked.grad_cam), pathlib.Path(asked.target))
-    inputs = (*trained_files(asked.model, asked.checkpoint, asked.plan), *samples)
-    return CommandFiles(inputs, (*command_file("--output", asked.target), *maps))
+    place = (request.source or "").partition(":")[2]
+    samples = command_file("--input", place) if place else data_files(request.data or "", request.volumes)
+    maps = [] if request.grad_cam is None else _map_files(pathlib.Path(request.grad_cam), pathlib.Path(request.target))
+    inputs = (*trained_files(request.model, request.checkpoint, request.plan), *samples)
+    return CommandFiles(inputs, (*command_file("--output", request.target), *maps))
 
 
 def _map_files(folder: pathlib.Path, target: pathlib.Path) -> list[CommandFile]:
@@ -101,14 +95,12 @@ def explain_files(plan: str, profile: str | None, measured: str | None, html: st
 
     Parameters
     ----------
-    plan, profile, measured, html : what the command line says.
+    plan, profile, measured, html : the options of the command.
     """
-    from hetero_mtf.commands.explain import beside
-
     inputs = [*command_file("PLAN", plan)]
     for kind, given in (("profile", profile), ("measured", measured)):
-        otherwise = beside(plan, kind)
-        inputs += command_file(f"--{kind}", given) or command_file(f"the {kind} file", otherwise if otherwise.is_file() else None)
+        default = beside_plan(plan, kind)
+        inputs += command_file(f"--{kind}", given) or command_file(f"the {kind} file", default if default.is_file() else None)
     return CommandFiles(inputs, command_file("--html", html))
 
 
@@ -152,7 +144,7 @@ def trained_files(model: str | None, checkpoint: str, plan: str | None) -> tuple
 
     Parameters
     ----------
-    model, checkpoint, plan : what the command line says.
+    model, checkpoint, plan : the options of the command.
     """
     return (*model_files(model), *checkpoint_files("--checkpoint", checkpoint), *command_file("--plan", plan))
 
@@ -168,7 +160,5 @@ def checkpoint_files(role: str, checkpoint: str | None) -> tuple[CommandFile, ..
     return (*command_file(role, checkpoint), *_record(checkpoint))
 
 
-def _record(beside: str | None) -> tuple[CommandFile, ...]:
-    from hetero_mtf.commands.workload.stored import data_path
-
-    return command_file(RECORD, data_path(beside)) if beside else ()
+def _record(run_file: str | None) -> tuple[CommandFile, ...]:
+    return command_file(RECORD, beside(run_file, "data")) if run_file else ()

@@ -1,0 +1,188 @@
+"""The options of train, evaluate and predict as records, checked against each other."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import click
+
+from hetero_mtf.commands.options.shared import ObjectiveChoice, OptimizerChoice
+from hetero_mtf.commands.options.volumes import VolumeOptions, is_volumes
+from hetero_mtf.commands.process.run_files import beside
+
+_NO_MODEL = "--model is missing; only what was trained on nifti:TABLE is stored with its model"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelOrigin:
+    """How a network is made; None for what is not given.
+
+    Parameters
+    ----------
+    model : the function, as given with --model.
+    arguments : what it is called with.
+    dtype : "float32" or "float64".
+    """
+
+    model: str | None
+    arguments: tuple[tuple[str, Any], ...]
+    dtype: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainRequest:
+    """The options of train, by their names on the command line."""
+
+    model: str
+    model_arguments: tuple[tuple[str, Any], ...]
+    dtype: str
+    data: str
+    cluster: str
+    plan: str | None
+    profile: str | None
+    strategy: str
+    epochs: int
+    batch_size: int | None
+    optimizer: str
+    learning_rate: float | None
+    momentum: float
+    decay: str
+    budget: float | None
+    save: str | None
+    save_every: int | None
+    resume: str | None
+    output: str | None
+    seed: int
+    compare: bool
+    measured: str | None = None
+    loss: str | None = None
+    metrics: tuple[str, ...] = ()
+    keep_going: bool = False
+    volumes: VolumeOptions = VolumeOptions()
+
+    def __post_init__(self) -> None:
+        if self.plan is not None and self.profile is not None:
+            raise click.UsageError("--plan and --profile exclude each other: a plan has all that a profile is read for")
+        if self.save_every is not None and self.save is None:
+            raise click.UsageError("--save-every needs --save PATH")
+        if self.output is not None and not self.output.endswith(".keras"):
+            raise click.UsageError(f"--output is {self.output!r}; Keras wants a name that ends in .keras")
+        if self.save is not None and self.save.endswith((".keras", ".h5")):
+            raise click.UsageError(f"--save is {self.save!r} and writes no Keras file; write --save state.npz, and the model with --output")
+        self.volumes.check_data(self.data)
+
+    @property
+    def run_file(self) -> str:
+        """The file that other files of the run are named after."""
+        return self.save or self.output or "train"
+
+    @property
+    def measured_file(self) -> str | None:
+        """Where the measured times go: where they are wanted, else beside what the run saves, None if it saves nothing."""
+        saves = self.save or self.output or (self.plan is None and self.profile is None)
+        return self.measured or (str(beside(self.run_file, "measured")) if saves else None)
+
+    @property
+    def optimizer_choice(self) -> OptimizerChoice:
+        """The optimizer."""
+        return OptimizerChoice(self.optimizer, self.learning_rate, self.momentum, self.decay)
+
+    @property
+    def objective_choice(self) -> ObjectiveChoice:
+        """The loss and the metrics."""
+        return ObjectiveChoice(self.loss, self.metrics)
+
+    @property
+    def origin(self) -> ModelOrigin:
+        """How the network is made."""
+        return ModelOrigin(self.model, self.model_arguments, self.dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateRequest:
+    """The options of evaluate, by their names on the command line."""
+
+    model: str | None
+    model_arguments: tuple[tuple[str, Any], ...]
+    dtype: str | None
+    data: str
+    checkpoint: str
+    cluster: str = "local"
+    plan: str | None = None
+    batch_size: int | None = None
+    part: str = "test"
+    positive: str | None = None
+    json: str | None = None
+    loss: str | None = None
+    metrics: tuple[str, ...] = ()
+    volumes: VolumeOptions = VolumeOptions()
+
+    def __post_init__(self) -> None:
+        self.volumes.check_data(self.data)
+        if is_volumes(self.data):
+            if self.loss is not None or self.metrics:
+                raise click.UsageError("--loss and --metrics do not go with --data nifti:TABLE, of which the scores are printed")
+            return
+        if self.model is None:
+            raise click.UsageError(_NO_MODEL)
+        for name in ("positive", "json"):
+            if getattr(self, name) is not None:
+                raise click.UsageError(f"--{name} goes with --data nifti:TABLE only")
+        if self.part == "validation":
+            raise click.UsageError("--part validation goes with --data nifti:TABLE only")
+
+    @property
+    def objective_choice(self) -> ObjectiveChoice:
+        """The loss and the metrics."""
+        return ObjectiveChoice(self.loss, self.metrics)
+
+    @property
+    def origin(self) -> ModelOrigin:
+        """How the network is made."""
+        return ModelOrigin(self.model, self.model_arguments, self.dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictRequest:
+    """The options of predict, by their names on the command line."""
+
+    model: str | None
+    model_arguments: tuple[tuple[str, Any], ...]
+    dtype: str | None
+    source: str | None
+    data: str | None
+    checkpoint: str
+    cluster: str = "local"
+    plan: str | None = None
+    batch_size: int | None = None
+    output: str | None = None
+    positive: str | None = None
+    grad_cam: str | None = None
+    grad_cam_layer: str | None = None
+    grad_cam_class: tuple[str, ...] = ()
+    participant: tuple[str, ...] = ()
+    volumes: VolumeOptions = VolumeOptions()
+
+    def __post_init__(self) -> None:
+        if (self.source is None) == (self.data is None):
+            raise click.UsageError("give one of --input npz:FILE and --data nifti:TABLE")
+        if self.data is not None and not is_volumes(self.data):
+            raise click.UsageError(f"--data is {self.data!r}; write nifti:TABLE, or --input npz:FILE")
+        self.volumes.check_data(self.data or "")
+        if self.data is None and self.model is None:
+            raise click.UsageError(_NO_MODEL)
+        if self.data is None and (self.grad_cam is not None or self.positive is not None):
+            raise click.UsageError("--grad-cam and --positive go with --data nifti:TABLE only")
+        if self.grad_cam is None and (self.grad_cam_layer or self.grad_cam_class or self.participant):
+            raise click.UsageError("--grad-cam-layer, --grad-cam-class and --participant go with --grad-cam DIR")
+
+    @property
+    def target(self) -> str:
+        """The file to write."""
+        return self.output or ("predictions.npz" if self.data is None else "predictions.tsv")
+
+    @property
+    def origin(self) -> ModelOrigin:
+        """How the network is made."""
+        return ModelOrigin(self.model, self.model_arguments, self.dtype)

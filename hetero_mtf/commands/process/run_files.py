@@ -1,0 +1,40 @@
+"""Names of the files that commands write and look for beside the files of a run."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+
+def beside(path: str | os.PathLike[str], kind: str) -> pathlib.Path:
+    """Return where a run keeps a file of a kind beside one of its files.
+
+    Parameters
+    ----------
+    path : path of a file of the run.
+    kind : "profile", "plan", "measured", or "data" for the description of the volumes that a network was trained on.
+
+    Examples
+    --------
+    >>> str(beside("run/state.npz", "data"))
+    'run/state-data.json'
+    """
+    path = pathlib.Path(path)
+    return path.with_name(f"{path.stem}-{kind}.json")
+
+
+def beside_plan(plan: str, kind: str) -> pathlib.Path:
+    """Return where a file of another kind is looked for beside a plan.
+
+    Parameters
+    ----------
+    plan : path of the plan.
+    kind : "profile" or "measured".
+
+    Examples
+    --------
+    >>> beside_plan("run/digits-plan.json", "profile").name, beside_plan("best.json", "measured").name
+    ('digits-profile.json', 'measured.json')
+    """
+    path = pathlib.Path(plan)
+    return path.with_name(path.name.replace("plan", kind) if "plan" in path.name else f"{kind}.json")

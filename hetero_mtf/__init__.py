@@ -1,4 +1,4 @@
-"""Train a Keras model over unequal devices numerically equivalent to one device.
+"""Train a Keras model over unequal devices, numerically equivalent to one device.
 
 Importing this package loads neither TensorFlow nor Keras: each name below is looked up when it is first used.
 """

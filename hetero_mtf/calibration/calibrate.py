@@ -31,8 +31,6 @@ from hetero_mtf.program.optimizers import UpdateRule, read_optimizer
 from hetero_mtf.report.progress import progress as progress_bar
 from hetero_mtf.runtime.cluster import check_live
 
-__all__ = ["CalibrationWarning", "calibrate"]
-
 Advance = Callable[[str], None]
 
 

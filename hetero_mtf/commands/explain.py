@@ -128,7 +128,7 @@ def _loaded(given: str | None, default: str, load: Callable[[str], Loaded], need
 def _before_after(before: Plan, profile: Profile, what_if: WhatIf) -> tuple[Section, ...]:
     from hetero_mtf.errors import PlanError
     from hetero_mtf.planning.choose import plan_if
-    from hetero_mtf.planning.cost.step_cost import Costs
+    from hetero_mtf.planning.cost.layer_cost import Costs
     from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
     from hetero_mtf.planning.pipeline.search import PipelineOptions
     from hetero_mtf.planning.profile.what_if import what_if_profile

@@ -13,8 +13,9 @@ import numpy as np
 
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import collective_rules
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.arrangement import splits_batch, takes_statistics
 from hetero_mtf.planning.layout.manual import device_names, filter_stage, single_stage
 from hetero_mtf.planning.layout.records import Alternative

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.pipeline.plan_prediction import time_line
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.text import stage_rows

@@ -6,7 +6,8 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.manual import filter_stage, single_stage
 from hetero_mtf.planning.layout.records import DeviceContribution, Prediction
 from hetero_mtf.planning.pipeline.contribution import pipeline_contributions

@@ -6,7 +6,7 @@ import collections
 import math
 from collections.abc import Sequence
 
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.pipeline.baselines import simpler_pipelines
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
 from hetero_mtf.planning.plan.plan import Plan

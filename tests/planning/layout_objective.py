@@ -11,15 +11,15 @@ import numpy as np
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.records import LayerLayout
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings
-from hetero_mtf.planning.layout_search.space import Space, State
+from hetero_mtf.planning.layout_search.space import LayoutState, Space
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import Net, profile_of
 
 
-def objective(costs: Costs, space: Space, states: Sequence[State]) -> float:
+def objective(costs: Costs, space: Space, states: Sequence[LayoutState]) -> float:
     """Return J, walking the layers of one choice of states; infinite if they do not go together."""
     graph, entries = costs.graph, [space.entry(index, "", state) for index, state in enumerate(states)]
     if any(not readable(costs, entries, index) for index in range(len(entries))):
@@ -66,7 +66,7 @@ def readable(costs: Costs, entries: Sequence[LayerLayout], index: int) -> bool:
     return True
 
 
-def passes(costs: Costs, space: Space, index: int, state: State) -> float:
+def passes(costs: Costs, space: Space, index: int, state: LayoutState) -> float:
     """Return the seconds of a layer on the device charged."""
     entry, parts = space.entry(index, "", state), state.sizes or state.samples or (0,) * len(space.devices)
 
@@ -104,7 +104,7 @@ def collectives(costs: Costs, space: Space, entry: LayerLayout) -> float:
     return seconds + trained[entry.layer] * ring.all_reduce_s(sum(trained)) / sum(trained)
 
 
-def every_choice(space: Space) -> Iterator[tuple[State, ...]]:
+def every_choice(space: Space) -> Iterator[tuple[LayoutState, ...]]:
     yield from itertools.product(*space.states)
 
 

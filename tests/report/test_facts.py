@@ -6,7 +6,8 @@ import pytest
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.choose import plan
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import DevicePart, Prediction
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
 from hetero_mtf.planning.plan.plan import Plan

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from hetero_mtf.planning.choose import plan
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.records import Prediction, Stage
 from hetero_mtf.planning.pipeline.baselines import simpler_pipelines
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan, time_line

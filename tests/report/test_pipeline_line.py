@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.pipeline.plan_prediction import time_line
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.simulator import Simulation

@@ -14,7 +14,7 @@ from typing import Any
 from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.workload.preparation import Prepared
 from hetero_mtf.commands.workload.workload import Workload
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.pipeline.baselines import simpler_pipelines
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
 from hetero_mtf.planning.plan.plan import Plan

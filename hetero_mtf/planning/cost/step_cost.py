@@ -11,8 +11,6 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
 from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
 
-__all__ = ["Costs", "predict"]
-
 
 def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce", memory: bool = True) -> Prediction:
     """Return the predicted seconds of one synchronous step of a stage that holds the whole network.

@@ -21,7 +21,7 @@ from hetero_mtf.planning.layout.arrangement import shared, split_units, splits_b
 from hetero_mtf.planning.layout.records import BATCH_AXIS, FILTER_AXIS, LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, reshardings
 from hetero_mtf.planning.layout_search.objective import LayoutCost
-from hetero_mtf.planning.layout_search.space import VECTORS, Space, State, Vector, flattened, state_of
+from hetero_mtf.planning.layout_search.space import VECTORS, LayoutState, Space, Vector, flattened, state_of
 from hetero_mtf.planning.profile.curve import PASSES
 
 SAMPLES = 2  # sample vectors considered on one mesh
@@ -46,7 +46,7 @@ def grid_space(costs: Costs, stages: Sequence[Stage]) -> Space:
     graph, first = costs.graph, stages[0]
     samples: dict[Vector, None] = {}
     vectors: dict[int, dict[Vector, None]] = {}
-    slowest: dict[tuple[int, State], int] = {}
+    slowest: dict[tuple[int, LayoutState], int] = {}
     for stage in stages:
         for entry in stage.layouts:
             if entry.samples and (len(samples) < SAMPLES or stage is first):
@@ -63,22 +63,24 @@ def grid_space(costs: Costs, stages: Sequence[Stage]) -> Space:
     return Space(first.devices, states, slowest, dict(first.axes)[BATCH_AXIS])
 
 
-def _states(costs: Costs, index: int, samples: Sequence[Vector], vectors: dict[int, dict[Vector, None]], splits: bool) -> Iterable[State]:
+def _states(
+    costs: Costs, index: int, samples: Sequence[Vector], vectors: dict[int, dict[Vector, None]], splits: bool
+) -> Iterable[LayoutState]:
     layer = costs.graph.layers[index]
     batches = list(samples) if splits_batch(layer) else []
-    yield State("replicated")
+    yield LayoutState("replicated")
     for vector in batches:
-        yield State("batch", samples=vector)
+        yield LayoutState("batch", samples=vector)
     legal = kind_of(layer).layouts(layer) if splits and layer.inputs else frozenset({"replicated"})
     if len({costs.counts[i] for i in layer.inputs}) > 1:
         legal -= {"split"}
     for layout in sorted(legal - {"replicated"}):
         for sizes in vectors.get(split_units(costs.graph, index, layout, costs.counts), ()):
             for vector in [(), *batches]:
-                yield State(layout, sizes, vector)
+                yield LayoutState(layout, sizes, vector)
 
 
-def _charge(costs: Costs, stage: Stage, slowest: dict[tuple[int, State], int]) -> None:
+def _charge(costs: Costs, stage: Stage, slowest: dict[tuple[int, LayoutState], int]) -> None:
     """Charge layers of equal sizes and samples in a stage at the device that is slowest in all of them together."""
     alike: dict[tuple[Vector, Vector], list[LayerLayout]] = {}
     for entry in stage.layouts:
@@ -135,7 +137,7 @@ class GridCost(LayoutCost):
             self._reduce_s[full_bytes, tensor_layout] = max(ring.all_reduce_s(part * full_bytes) for part, rings in held for ring in rings)
         return self._reduce_s[full_bytes, tensor_layout]
 
-    def _batch_s(self, index: int, state: State) -> float:
+    def _batch_s(self, index: int, state: LayoutState) -> float:
         layer, samples = self.graph.layers[index], state.samples
         if not samples:
             return 0.0
@@ -148,7 +150,7 @@ class GridCost(LayoutCost):
         messages_s = (len(samples) - 1) * self.costs.message_s * self.costs.summed_tensors(index)
         return seconds + messages_s + self._gradient_s_per_byte * max(parts) * self._trained_bytes((index,))
 
-    def _parts(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+    def _parts(self, state: LayoutState) -> tuple[np.ndarray, np.ndarray]:
         rows, columns = self.space.rows, len(self.devices) // self.space.rows
         return np.tile(state.sizes or [0] * columns, rows), np.repeat(state.samples or [0] * rows, columns)
 

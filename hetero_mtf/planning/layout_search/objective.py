@@ -23,7 +23,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import takes_statistics
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings
-from hetero_mtf.planning.layout_search.space import Space, State, flattened, state_of
+from hetero_mtf.planning.layout_search.space import LayoutState, Space, flattened, state_of
 from hetero_mtf.planning.solvers.elimination import Factor
 
 _Line = tuple[float, float]  # seconds, seconds a byte of the tensor
@@ -42,11 +42,11 @@ class LayoutCost:
         self._gradient_s_per_byte = self._rate()
         self._layout_numbers: dict[TensorLayout, int] = {TensorLayout(): _UNSPLIT}
         self._by_number = [TensorLayout()]
-        self._held: dict[State, int] = {}
-        self._wanted: dict[State, int] = {}
+        self._held: dict[LayoutState, int] = {}
+        self._wanted: dict[LayoutState, int] = {}
         self._lines: dict[tuple[int, int], tuple[_Line, _Line]] = {}
         self._tables: dict[tuple[object, ...], np.ndarray] = {}
-        self._spent: dict[tuple[int, State, int | None, bool], float] = {}
+        self._spent: dict[tuple[int, LayoutState, int | None, bool], float] = {}
         self._sums: dict[float, float] = {}
 
     def own(self, index: int) -> np.ndarray:
@@ -106,7 +106,7 @@ class LayoutCost:
                 seconds.append(self._sent_s(index, chosen, [self.space.states[reader][choice[reader]] for reader in readers]))
         return math.fsum(seconds)
 
-    def _sent_s(self, index: int, state: State, others: Sequence[State]) -> float:
+    def _sent_s(self, index: int, state: LayoutState, others: Sequence[LayoutState]) -> float:
         """Return one entry of `sent`."""
         if not all(self.goes_with(index, state, other) for other in others):
             return math.inf
@@ -118,13 +118,13 @@ class LayoutCost:
         columns = {self.wanted(other) for other in others if other.layout == "column"} if self.costs.trains_before[index] else set()
         return seconds + sum(self.sum_s(index, want) for want in columns)
 
-    def held(self, state: State) -> int:
+    def held(self, state: LayoutState) -> int:
         """Return the number of the layout of a layer's output in a state."""
         if state not in self._held:
             self._held[state] = self._number(output_of(self.space.entry(0, "", state)))
         return self._held[state]
 
-    def wanted(self, state: State) -> int:
+    def wanted(self, state: LayoutState) -> int:
         """Return the number of the layout in which a layer in a state needs its inputs."""
         if state not in self._wanted:
             self._wanted[state] = self._number(input_of(self.space.entry(0, "", state)))
@@ -179,7 +179,7 @@ class LayoutCost:
         """Return the bytes of a layer's output, all parts together."""
         return self.costs.memory.output_bytes[index]
 
-    def goes_with(self, index: int, state: State, other: State) -> bool:
+    def goes_with(self, index: int, state: LayoutState, other: LayoutState) -> bool:
         """Return whether a layer in a state may be read by a layer in another.
 
         Parameters
@@ -251,7 +251,7 @@ class LayoutCost:
         return total
 
     def _resharded(
-        self, index: int, wanted: int, held: Sequence[int], left: Sequence[int], by_reader: Sequence[tuple[State, ...]]
+        self, index: int, wanted: int, held: Sequence[int], left: Sequence[int], by_reader: Sequence[tuple[LayoutState, ...]]
     ) -> np.ndarray:
         """Return the seconds of resharding an output to one layout, where a reader needs it or the output leaves the network in it."""
         rank = len(by_reader) + 1
@@ -264,7 +264,7 @@ class LayoutCost:
         )
         return seconds
 
-    def _own_s(self, index: int, state: State) -> float:
+    def _own_s(self, index: int, state: LayoutState) -> float:
         seconds = self._passes_s(index, state)
         if state.layout == "row":
             seconds += self.sum_s(index, self.held(state))
@@ -272,7 +272,7 @@ class LayoutCost:
             seconds += (1 + self.costs.trains_before[index]) * self.reduce_s(score_bytes, self.left_as(self.held(state)))
         return seconds + self._batch_s(index, state)
 
-    def _batch_s(self, index: int, state: State) -> float:
+    def _batch_s(self, index: int, state: LayoutState) -> float:
         """Return the seconds of the collectives of a split batch: statistics and gradients."""
         layer, trains = self.graph.layers[index], self.costs.trains_before[index]
         if state.layout != "batch":
@@ -284,7 +284,7 @@ class LayoutCost:
         messages_s = (len(self.devices) - 1) * self.costs.message_s * self.costs.summed_tensors(index)
         return seconds + messages_s + self._gradient_s_per_byte * self._trained_bytes((index,))
 
-    def _passes_s(self, index: int, state: State) -> float:
+    def _passes_s(self, index: int, state: LayoutState) -> float:
         """Return the seconds of a layer's passes on the device that is charged."""
         place = self.space.slowest.get((index, state))
         key = (self.costs.alike[index], state, place, self.graph.owner(index) == index)
@@ -304,7 +304,7 @@ class LayoutCost:
         seconds: np.ndarray = self.costs.spent(entry, self.devices, sizes, samples, step_pass) * part * self._processors_per_device
         return seconds
 
-    def _parts(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+    def _parts(self, state: LayoutState) -> tuple[np.ndarray, np.ndarray]:
         """Return the (devices,) units and the (devices,) samples of a state, either of which may be unused in it."""
         none = [0] * len(self.devices)
         return np.array(state.sizes or none), np.array(state.samples or none)

@@ -24,7 +24,7 @@ Vector = tuple[int, ...]
 Members = tuple[tuple[tuple[int, str], int], ...]  # ((first layer that takes the same time, its layout), how many of them)
 
 
-class State(NamedTuple):
+class LayoutState(NamedTuple):
     """A layout and sizes that the layout program may choose for a layer.
 
     Parameters
@@ -53,8 +53,8 @@ class Space:
     """
 
     devices: tuple[int, ...]
-    states: tuple[tuple[State, ...], ...]
-    slowest: dict[tuple[int, State], int]
+    states: tuple[tuple[LayoutState, ...], ...]
+    slowest: dict[tuple[int, LayoutState], int]
     rows: int = 0
 
     @property
@@ -63,7 +63,7 @@ class Space:
         vectors = {vector for states in self.states for state in states for vector in (state.sizes, state.samples) if vector}
         return max(map(len, self.states)), len(vectors)
 
-    def entry(self, layer: int, name: str, state: State) -> LayerLayout:
+    def entry(self, layer: int, name: str, state: LayoutState) -> LayerLayout:
         """Return the layout of a layer in a state.
 
         Parameters
@@ -76,7 +76,7 @@ class Space:
         axis, batch_axis = FILTER_AXIS if state.sizes else AXIS, BATCH_AXIS if state.samples else AXIS
         return LayerLayout(layer, name, state.layout, state.sizes, axis, state.samples, batch_axis)
 
-    def layouts(self, graph: LayerGraph, states: Sequence[State]) -> tuple[LayerLayout, ...]:
+    def layouts(self, graph: LayerGraph, states: Sequence[LayoutState]) -> tuple[LayerLayout, ...]:
         """Return the layouts of states, one a layer."""
         return tuple(self.entry(index, layer.name, state) for index, (layer, state) in enumerate(zip(graph.layers, states)))
 
@@ -122,7 +122,7 @@ class _Space:
         self.costs, self.graph, self.devices, self.shares = costs, costs.graph, devices, shares
         self.processors_per_device = costs.processors_per_device(devices)[:, None]
         self.at = np.arange(len(devices))
-        self.slowest: dict[tuple[int, State], int] = {}
+        self.slowest: dict[tuple[int, LayoutState], int] = {}
         self._solved: dict[Members, tuple[Vector, float, int]] = {}
 
     def of(self, stages: Sequence[Stage]) -> Space:
@@ -134,17 +134,17 @@ class _Space:
 
     def _states(
         self, index: int, samples: Sequence[Vector], vectors: dict[int, tuple[Vector, ...]], never: bool, views: dict[int, bool]
-    ) -> tuple[State, ...]:
+    ) -> tuple[LayoutState, ...]:
         layer = self.graph.layers[index]
-        states = [State("replicated")]
+        states = [LayoutState("replicated")]
         if splits_batch(layer):
-            states += [State("batch", samples=vector) for vector in samples]
+            states += [LayoutState("batch", samples=vector) for vector in samples]
         legal = frozenset({"replicated"}) if never or not layer.inputs or not views.get(index, True) else kind_of(layer).layouts(layer)
         if len({self.costs.counts[i] for i in layer.inputs}) > 1:
             legal -= {"split"}
         for layout in sorted(legal - {"replicated"}):
             units = split_units(self.graph, index, layout, self.costs.counts)
-            states += [State(layout, vector) for vector in vectors.get(units, ())]
+            states += [LayoutState(layout, vector) for vector in vectors.get(units, ())]
         return tuple(states)
 
     # Samples, and the device that is charged for them.
@@ -181,7 +181,7 @@ class _Space:
         if run:
             seconds = (self.costs.batch_rows(run)[list(self.devices)] * self.processors_per_device)[self.at, list(vector)]
             for index in run:
-                self.slowest[index, State("batch", samples=vector)] = int(seconds.argmax())
+                self.slowest[index, LayoutState("batch", samples=vector)] = int(seconds.argmax())
 
     # Size vectors, and the device that is charged for them.
 
@@ -213,7 +213,7 @@ class _Space:
         of_units = seconds_by_vector.setdefault(units, {})
         of_units[vector] = of_units.get(vector, 0.0) + seconds
         for layer in layers:
-            self.slowest.setdefault((layer, State(layouts[layer], vector)), slowest)
+            self.slowest.setdefault((layer, LayoutState(layouts[layer], vector)), slowest)
 
     def _solve(self, members: Members, units: int) -> tuple[Vector, float, int]:
         """Return the best sizes of some layers, their seconds on the slowest device, and its place."""
@@ -251,6 +251,6 @@ def flattened(graph: LayerGraph, counts: Sequence[int]) -> dict[int, bool]:
     return allowed
 
 
-def state_of(entry: LayerLayout) -> State:
+def state_of(entry: LayerLayout) -> LayoutState:
     """Return the state of a layer of a given layout."""
-    return State(entry.layout, entry.sizes, entry.samples)
+    return LayoutState(entry.layout, entry.sizes, entry.samples)

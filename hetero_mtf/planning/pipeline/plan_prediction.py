@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import Prediction
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.plan.plan import Plan

@@ -21,8 +21,6 @@ from hetero_mtf.planning.layout.arrangement import channels, split_units, trains
 from hetero_mtf.planning.profile.curve import PASSES, Curve, curve_faults, interpolated
 from hetero_mtf.units import bytes_text
 
-__all__ = ["Curve", "Profile", "alike", "structures"]
-
 VERSION, EARLIER = 2, 1
 _RENAMED = {"call_s": "launch_s", "made": "measured_at"}  # keys of the earlier version
 _HEAD = frozenset({"kind", "version"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.manual import batch_stage
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.solvers.apportionment import equal_sizes

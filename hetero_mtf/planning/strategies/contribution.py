@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import DeviceContribution, Stage
 from hetero_mtf.planning.memory.shortfall import pool_lack
 from hetero_mtf.planning.strategies.resizing import Resizer

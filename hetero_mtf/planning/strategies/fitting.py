@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hetero_mtf.errors import NothingToSplitError
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.arrangement import BORDERS, PAIRINGS
 from hetero_mtf.planning.layout.manual import batch_stage, filter_stage, hybrid_stage
 from hetero_mtf.planning.layout.records import Stage

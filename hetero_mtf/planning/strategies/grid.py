@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetero_mtf.errors import NothingToSplitError
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import PAIRINGS, Arrangement, arrange, splits_batch
 from hetero_mtf.planning.layout.manual import Grid, grid_stage
 from hetero_mtf.planning.layout.records import Stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import BORDERS, Arrangement, arrange
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.strategies.search import (

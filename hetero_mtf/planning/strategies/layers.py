@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from hetero_mtf.errors import NothingToSplitError
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.arrangement import PAIRINGS, arrange
 from hetero_mtf.planning.layout.manual import filter_stage, single_stage, sized_stage
 from hetero_mtf.planning.layout.records import Proof, Stage

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import Arrangement, Segment, channels, split_units
 from hetero_mtf.planning.layout.manual import single_stage, sized_stage
 from hetero_mtf.planning.layout.records import Stage

@@ -17,7 +17,8 @@ from typing import ParamSpec
 import numpy as np
 
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.arrangement import Arrangement, Segment, splits_batch
 from hetero_mtf.planning.layout.manual import sized_stage
 from hetero_mtf.planning.layout.records import Prediction, Proof, Stage

@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.layer_tables import ALONE
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.manual import batch_stage, filter_stage, single_stage
 from hetero_mtf.planning.layout.records import LayerLayout
 from hetero_mtf.planning.profile.curve import PASSES

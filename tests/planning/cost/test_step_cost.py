@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import ring
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import Prediction
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.curve import Curve

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.cost.step_cost import Costs, launch_s, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import launch_s, predict
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.layout.stage_from_layouts import trimmed_grid
 from hetero_mtf.planning.layout_search.grid import GridCost, grid_space
 from hetero_mtf.planning.layout_search.program import solve_layouts
-from hetero_mtf.planning.layout_search.space import Space, State, state_of
+from hetero_mtf.planning.layout_search.space import LayoutState, Space, state_of
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.strategies.grid import best_grid
 from hetero_mtf.planning.strategies.layers import proven
@@ -94,13 +95,13 @@ def test_every_optimum_is_a_legal_plan_on_the_rows_and_columns_that_have_a_part(
 
 def test_rows_and_columns_without_a_part_are_left_out_and_one_that_remains_is_no_grid() -> None:
     graph = pair_net(6, 4, 4)
-    batch = State("batch", samples=(2, 2))
-    states = (batch, State("column", (3, 0, 3), (2, 2)), *[batch] * 3)
+    batch = LayoutState("batch", samples=(2, 2))
+    states = (batch, LayoutState("column", (3, 0, 3), (2, 2)), *[batch] * 3)
     space = Space(tuple(range(6)), tuple((state,) for state in states), {}, 2)
     stage = trimmed_grid(space.layouts(graph, states), space.devices, space.rows)
     assert stage is not None and stage.devices == (0, 2, 3, 5) and stage.axes == (("batch", 2), ("filters", 2))
     assert stage.layouts[1].sizes == (3, 3) and stage.layouts[1].samples == (2, 2)
-    whole = [State("replicated")] * 5
+    whole = [LayoutState("replicated")] * 5
     assert trimmed_grid(space.layouts(graph, whole), space.devices, space.rows) is None
     assert trimmed_grid(space.layouts(graph, [batch] * 5), space.devices, space.rows) is None
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
 from hetero_mtf.planning.layout_search.objective import LayoutCost
-from hetero_mtf.planning.layout_search.space import State, layout_space
+from hetero_mtf.planning.layout_search.space import LayoutState, layout_space
 from tests.planning.layout_objective import drawn_graph, drawn_profile, objective
 from tests.planning.networks import attention_net
 
@@ -39,7 +39,7 @@ def test_a_stage_of_the_space_has_its_objective_and_another_has_none(seed: int) 
     stage = trimmed_stage([cost.space.entry(index, "", state) for index, state in enumerate(batch)], cost.space.devices)
     if stage.devices == cost.space.devices:
         assert cost.of(stage) == pytest.approx(objective(cost.costs, cost.space, batch), rel=1e-9)
-    odd = [State("batch", samples=(cost.costs.profile.batch_size, *(0 for _ in cost.space.devices[1:]))) for _ in batch]
+    odd = [LayoutState("batch", samples=(cost.costs.profile.batch_size, *(0 for _ in cost.space.devices[1:]))) for _ in batch]
     entries = [cost.space.entry(index, "", state) for index, state in enumerate(odd)]
     assert math.isinf(cost.of(stage.__class__(stage.layers, cost.space.devices, stage.axes, tuple(entries))))
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
 from hetero_mtf.planning.layout_search.objective import LayoutCost
 from hetero_mtf.planning.layout_search.program import solve_layouts

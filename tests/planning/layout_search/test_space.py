@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import split_units
-from hetero_mtf.planning.layout_search.space import VECTORS, Space, State, arrangements, flattened, layout_space, state_of
+from hetero_mtf.planning.layout_search.space import VECTORS, LayoutState, Space, arrangements, flattened, layout_space, state_of
 from hetero_mtf.planning.solvers.apportionment import minimise_maximum
 from hetero_mtf.planning.strategies.filters import best_filters
 from tests.planning.layout_objective import drawn_graph, drawn_profile
@@ -22,7 +22,7 @@ def test_every_state_is_legal_and_deals_out_all_units_or_samples(seed: int) -> N
     space = layout_space(costs, devices)
     assert space.devices == devices and len(space.states) == len(graph.layers)
     for index, states in enumerate(space.states):
-        assert states[0] == State("replicated") and len(set(states)) == len(states)
+        assert states[0] == LayoutState("replicated") and len(set(states)) == len(states)
         for layout, sizes, samples in states:
             vector = sizes + samples
             assert layout == "batch" or layout in kind_of(graph.layers[index]).layouts(graph.layers[index])
@@ -37,8 +37,8 @@ def test_the_sizes_of_a_pair_are_the_exact_ones_and_charged_at_its_slowest_devic
     space = layout_space(costs, (0, 1, 2))
     rows = costs.summed_rows([(1, "column"), (2, "row")])
     best = minimise_maximum(rows, 24).sizes
-    assert State("column", best) in space.states[1] and State("row", best) in space.states[2]
-    assert space.slowest[1, State("column", best)] == int(rows[[0, 1, 2], list(best)].argmax())
+    assert LayoutState("column", best) in space.states[1] and LayoutState("row", best) in space.states[2]
+    assert space.slowest[1, LayoutState("column", best)] == int(rows[[0, 1, 2], list(best)].argmax())
 
 
 def test_what_other_strategies_found_on_the_same_devices_is_in_the_space() -> None:
@@ -51,8 +51,8 @@ def test_what_other_strategies_found_on_the_same_devices_is_in_the_space() -> No
 
 def test_by_memory_there_are_even_sizes_too() -> None:
     costs = Costs(profile_of(pair_net(24, 24, 24), [3e6, 1e6]))
-    assert State("column", (12, 12)) not in layout_space(costs, (0, 1)).states[1]
-    assert State("column", (12, 12)) in layout_space(costs, (0, 1), by_memory=True).states[1]
+    assert LayoutState("column", (12, 12)) not in layout_space(costs, (0, 1)).states[1]
+    assert LayoutState("column", (12, 12)) in layout_space(costs, (0, 1), by_memory=True).states[1]
 
 
 def test_a_flattened_tensor_is_split_only_where_nothing_else_can_need_it_whole() -> None:
@@ -81,5 +81,5 @@ def test_arrangements_are_pairs_gathered_and_the_borders_where_there_is_one() ->
 
 def test_a_state_is_a_layout_of_a_layer() -> None:
     space = Space((0, 1), (), {})
-    batch, row = (space.entry(3, "a", state) for state in (State("batch", samples=(2, 1)), State("row", (2, 1))))
+    batch, row = (space.entry(3, "a", state) for state in (LayoutState("batch", samples=(2, 1)), LayoutState("row", (2, 1))))
     assert (batch.sizes, batch.samples) == ((), (2, 1)) and (row.sizes, row.samples) == ((2, 1), ())

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.choose import plan, plan_if
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.manual import single_stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.curve import Curve

@@ -7,7 +7,8 @@ import pytest
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.choose import STRATEGIES, plan
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import DeviceContribution
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile

@@ -6,7 +6,8 @@ import itertools
 import pytest
 
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.arrangement import arrange
 from hetero_mtf.planning.layout.manual import sized_stage
 from hetero_mtf.planning.plan.plan import Plan

@@ -8,7 +8,7 @@ import pytest
 from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.choose import plan
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.manual import batch_stage
 from hetero_mtf.planning.memory.shortfall import lack_of_memory
 from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes

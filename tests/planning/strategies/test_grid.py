@@ -6,7 +6,8 @@ import pytest
 
 from hetero_mtf.errors import NothingToSplitError, PlanError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.strategies.grid import best_grid

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.choose import STRATEGIES
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.strategies.ideal import least_step_s
 from tests.planning.layout_objective import drawn_graph, drawn_profile

@@ -7,7 +7,7 @@ import pytest
 
 from hetero_mtf.errors import NothingToSplitError, PlanError
 from hetero_mtf.planning.choose import STRATEGIES, plan
-from hetero_mtf.planning.cost.step_cost import Costs
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.memory.shortfall import lack_of_memory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile

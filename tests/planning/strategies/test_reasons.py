@@ -6,7 +6,8 @@ import re
 import pytest
 
 from hetero_mtf.planning.choose import STRATEGIES, plan
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.manual import batch_stage, single_stage
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.strategies.reasons import bottleneck_part, summed_gradient_bytes, why_longer

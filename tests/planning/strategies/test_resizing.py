@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from hetero_mtf.planning.choose import STRATEGIES, plan
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.strategies.resizing import Resizer
 from tests.planning.networks import pair_net, profile_of, residual_net
 

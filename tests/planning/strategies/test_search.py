@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from hetero_mtf.planning.cost.step_cost import Costs, predict
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.manual import filter_stage
 from hetero_mtf.planning.layout.records import Prediction, Stage
 from hetero_mtf.planning.strategies.search import (

@@ -20,9 +20,10 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.calibration import calibrate as module
 from hetero_mtf.calibration import sampling
+from hetero_mtf.calibration.budget import CalibrationWarning
 from hetero_mtf.calibration.calibrate import _distinct, _processes, calibrate
 from hetero_mtf.devices import Device
-from hetero_mtf.errors import CalibrationWarning, ClusterError, ProfileError, UnsupportedError, WorkerError
+from hetero_mtf.errors import ClusterError, ProfileError, UnsupportedError, WorkerError
 from hetero_mtf.planning.choose import STRATEGIES
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import arrange

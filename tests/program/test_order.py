@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import hetero_mtf as hm
-from hetero_mtf.mesh.task_order import END
+from hetero_mtf.mesh.task_order import TASK_END
 from hetero_mtf.planning.schedule.clock_table import clock_table
 from hetero_mtf.planning.schedule.pipeline_costs import PipelineCosts
 from hetero_mtf.planning.schedule.simulator import simulate
@@ -91,7 +91,7 @@ def test_every_kernel_of_a_device_waits_for_all_kernels_of_the_tasks_before(pipe
 
 def test_no_task_waits_for_another_device_but_for_its_inputs(cluster: Any) -> None:
     _, operations = _graph(PIPES[0], cluster)
-    ends = [operation for operation in operations if operation.name.split("/")[-1].startswith(END)]
+    ends = [operation for operation in operations if operation.name.split("/")[-1].startswith(TASK_END)]
     assert len(ends) == 3 * (2 * 4 - 1) + 3, "one between any two tasks, and one before the updates"
     for end in ends:
         stages = {TASK.match(source.name)[1].split("_")[0] for source in end.control_inputs}  # type: ignore[index]
@@ -110,7 +110,7 @@ def test_every_slice_is_read_once_a_step_for_all_microbatches_and_before_it_is_w
 
 def test_a_plan_of_one_stage_and_one_microbatch_has_no_turns(cluster: Any) -> None:
     _, operations = _graph(Pipe(("first",), ((0, 1, 2),), ((3, 2, 1),), microbatches=1, schedule="synchronous"), cluster)
-    assert not any(END in operation.name or TASK.match(operation.name) for operation in operations)
+    assert not any(TASK_END in operation.name or TASK.match(operation.name) for operation in operations)
 
 
 def test_what_no_step_needs_is_neither_built_nor_waited_for(cluster: Any) -> None:

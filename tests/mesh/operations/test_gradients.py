@@ -57,7 +57,7 @@ def _compute(function: Callable[..., Any], *, lacks: tuple[str, ...] = (), whole
 
     def build(_: Any, *tensors: Any) -> Any:
         output = mtf.Shape([d for d in tensors[0].shape.dims if d.name not in lacks])
-        return compute("function", function, tensors, output, whole=[d for d in tensors[0].shape.dims if d.name in whole])
+        return compute("function", function, tensors, output, unsplit=[d for d in tensors[0].shape.dims if d.name in whole])
 
     return build
 

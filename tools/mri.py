@@ -86,12 +86,7 @@ class Demonstration:
 
 
 def demonstrate(shown: Demonstration) -> str:
-    """Return the report; all of it is recomputed except a cohort that exists already.
-
-    Parameters
-    ----------
-    shown : Demonstration.
-    """
+    """Return the report; all of it is recomputed except a cohort that exists already."""
     begun_s = time.perf_counter()
     if not shown.table.exists():
         drawn = ["--subjects", shown.subjects, "--size", shown.size, "--strength", shown.strength]
@@ -171,7 +166,6 @@ def report(shown: Demonstration, runs: Sequence[dict[str, Any]], linear: Sequenc
 
     Parameters
     ----------
-    shown : Demonstration.
     runs : strategy, seed, seconds and scores of each network.
     linear : cases of tools/bench/voxels.py.
     spent_s : seconds that everything took.

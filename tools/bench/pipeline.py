@@ -78,7 +78,6 @@ def pipelines(profile: Any, microbatches: int) -> dict[str, Any]:
 
     Parameters
     ----------
-    profile : Profile.
     microbatches : M.
     """
     import hetero_mtf as hm
@@ -96,7 +95,6 @@ def prediction(profile: Any, plan: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    profile : Profile.
     plan : Plan of strategy pipeline.
     """
     from hetero_mtf.planning.cost.stage_cost import stage_cost

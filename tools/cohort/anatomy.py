@@ -27,7 +27,6 @@ class Anatomy:
         has taken more or less in a place.
     age : 0 (young) to 1 (old): part of `aged` that has happened.
     aged : grey matter lost and mm of wider ventricles at age 1, all over the brain.
-    atrophy : Atrophy.
     """
 
     pose: Floats
@@ -41,7 +40,6 @@ class Anatomy:
 
         Parameters
         ----------
-        template : Template.
         points : (3, places) array of float, mm in the subject's space.
 
         Returns
@@ -95,8 +93,6 @@ def draw_anatomy(rng: np.random.Generator, variety: Variety, atrophy: Atrophy = 
     Parameters
     ----------
     rng : drawn from.
-    variety : Variety.
-    atrophy : Atrophy.
     """
     angles = np.deg2rad(rng.normal(0.0, variety.turn_deg, 3))
     scales = np.exp(rng.normal(0.0, variety.scale, 3))

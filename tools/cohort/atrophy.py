@@ -88,7 +88,6 @@ def draw_atrophy(rng: np.random.Generator, strength: float, template: Template) 
     ----------
     rng : drawn from.
     strength : 0 (none) to 1 (in the middle of its folds no grey matter is left).
-    template : Template.
     """
     centres = template.cortex[:, rng.integers(template.cortex.shape[1], size=int(rng.integers(1, 3)))].T
     regions = tuple(_region(centre) for centre in centres)

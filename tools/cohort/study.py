@@ -34,7 +34,6 @@ class Study:
     size : voxels a side of the usual grid of 192 mm.
     strength : of the atrophy, 0 (the classes do not differ) to 1.
     seed : of everything.
-    variety : Variety.
 
     Raises
     ------
@@ -74,12 +73,7 @@ class Subject:
 
 
 def draw_subjects(study: Study) -> Iterator[Subject]:
-    """Yield the subjects of a study; of an odd number one more is well.
-
-    Parameters
-    ----------
-    study : Study.
-    """
+    """Yield the subjects of a study; of an odd number one more is well."""
     width = max(3, len(str(study.subjects)))
     ill = np.random.default_rng([study.seed, CLASSES]).permutation(study.subjects) < study.subjects // 2
     for index in range(study.subjects):
@@ -93,8 +87,6 @@ def draw_scan(study: Study, subject: Subject, session: int) -> tuple[nib.Nifti1I
 
     Parameters
     ----------
-    study : Study.
-    subject : Subject.
     session : number of the visit, from 0.
     """
     scanner = draw_scanner(study.stream(subject.index, session, SCANNER), study.size)
@@ -107,7 +99,6 @@ def write_study(study: Study, folder: pathlib.Path) -> pathlib.Path:
 
     Parameters
     ----------
-    study : Study.
     folder : made, or empty.
 
     Raises

@@ -66,7 +66,6 @@ def generated_profile(
 
     Parameters
     ----------
-    graph : LayerGraph.
     figures : (devices,) Figures of each device.
     batch_size : samples per step.
     network : Interconnect; None for eight devices a host on a 10 Gbit/s network.

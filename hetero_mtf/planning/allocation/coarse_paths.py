@@ -15,10 +15,6 @@ class CoarsePaths:
 
     Devices may have several stages, two in a row too. A transfer is taken as the fastest out of its group, and memory as for the last
     stage (or all microbatches, for fill_drain). O(blocks * groups * blocks of a stage) a path.
-
-    Parameters
-    ----------
-    problem : ChainProblem.
     """
 
     def __init__(self, problem: ChainProblem) -> None:

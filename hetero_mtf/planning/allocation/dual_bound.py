@@ -46,7 +46,6 @@ def dual_bound(
 
     Parameters
     ----------
-    problem : ChainProblem.
     stages : number of stages; None for any.
     value : a J that is reached, seconds: no bound above it is looked for.
     rounds : shortest paths to compute; None for as many as take some seconds.

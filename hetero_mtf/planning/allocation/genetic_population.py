@@ -47,7 +47,6 @@ class Evaluation:
 
     Parameters
     ----------
-    problem : ChainProblem.
     stages : number of stages; None for any.
 
     Attributes

@@ -28,7 +28,6 @@ def equal_partition(problem: ChainProblem, stages: int | None = None) -> Allocat
 
     Parameters
     ----------
-    problem : ChainProblem.
     stages : how many; None for as many as blocks and groups allow.
 
     Raises
@@ -53,7 +52,6 @@ def proportional_partition(problem: ChainProblem, stages: int | None = None) -> 
 
     Parameters
     ----------
-    problem : ChainProblem.
     stages : how many; None for as many as blocks and groups allow.
 
     Raises
@@ -76,7 +74,6 @@ def proportional_starts(problem: ChainProblem, shares: np.ndarray) -> np.ndarray
 
     Parameters
     ----------
-    problem : ChainProblem.
     shares : (rows, stages) array of float, no more stages than blocks.
     """
     work = (problem.prefix_s / np.maximum(problem.prefix_s[:, -1:], 1e-300)).mean(axis=0)
@@ -148,7 +145,6 @@ def groups_in_order(problem: ChainProblem, stages: int | None = None) -> tuple[i
 
     Parameters
     ----------
-    problem : ChainProblem.
     stages : how many; None for as many as blocks and groups allow.
 
     Raises

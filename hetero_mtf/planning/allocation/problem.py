@@ -280,7 +280,6 @@ def check_stages(problem: ChainProblem, stages: int | None, most: int | None = N
 
     Parameters
     ----------
-    problem : ChainProblem.
     stages : how many are asked for; None for any number.
     most : how many there can be; None for what blocks, groups and devices allow.
     """

@@ -100,7 +100,6 @@ def group_stage(graph: LayerGraph, first: int, end: int, group: Group, replicas:
     Parameters
     ----------
     first, end : indices of its first layer and of the first behind it.
-    group : Group.
     replicas : (replicas,) samples of each replica; they sum to the batch size.
     """
     part = part_of(graph, first, end)

@@ -47,7 +47,6 @@ def interpolated(curve: Curve, units: Sequence[float]) -> list[float]:
 
     Parameters
     ----------
-    curve : Curve.
     units : (queries,) local units, zero or more.
 
     Examples
@@ -73,7 +72,6 @@ def curve_faults(curve: Curve, path: str, layers: int | None, devices: int | Non
 
     Parameters
     ----------
-    curve : Curve.
     path : its path, for faults.
     layers, devices : how many there are; None if not known.
     """

@@ -36,7 +36,6 @@ class Candidate:
 
     Parameters
     ----------
-    stage : Stage.
     prediction : its predicted seconds.
     proof : bound and gap of its layouts; None where they were not computed.
     """
@@ -111,7 +110,6 @@ def timed(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce") -> Cand
     Parameters
     ----------
     costs : Costs of the profile.
-    stage : Stage.
     gradient_sync : as in a Plan.
     """
     return Candidate(stage, predict(costs, stage, gradient_sync, memory=False))

@@ -179,9 +179,6 @@ def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str, sta
 def preprocessing(options: VolumeOptions, graph: LayerGraph) -> Preprocessing:
     """Return the steps from files to what a network takes.
 
-    Parameters
-    ----------
-
     Raises
     ------
     UnsupportedError

@@ -10,7 +10,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hetero_mtf.units import value_text
+from hetero_mtf.units import list_text, value_text
 
 LARGEST = sys.float_info.max
 LISTED_UP_TO = 1000  # faults
@@ -35,8 +35,7 @@ class Fault:
 
 def listed(faults: list[Fault]) -> str:
     """Return the faults as one clause, such as "1 fault: batch_size: is 0, must be at least 1"; of thousands the first thousand."""
-    rest = [f"and {len(faults) - LISTED_UP_TO} more"] if len(faults) > LISTED_UP_TO else []
-    return f"{len(faults)} fault{'s' * (len(faults) != 1)}: " + "; ".join([*map(str, faults[:LISTED_UP_TO]), *rest])
+    return f"{len(faults)} fault{'s' * (len(faults) != 1)}: " + list_text([str(fault) for fault in faults], LISTED_UP_TO, "; ")
 
 
 def unless_caused(faults: list[Fault], causes: list[Fault]) -> list[Fault]:

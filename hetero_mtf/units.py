@@ -1,6 +1,8 @@
-"""Bytes, seconds and values written for people."""
+"""Bytes, seconds, values and long lists written for people."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _SHOWN = 40  # characters of a value
@@ -89,3 +91,21 @@ def bandwidth_text(bandwidth_bytes_per_s: float) -> str:
     '1.0 MiB/s'
     """
     return f"{bytes_text(bandwidth_bytes_per_s)}/s"
+
+
+def list_text(names: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return names as one clause; of a longer list the first ones and how many there are besides.
+
+    Parameters
+    ----------
+    names : any number of names or clauses.
+    most : how many are shown, at least 1.
+    separator : what stands between two of them.
+
+    Examples
+    --------
+    >>> list_text(["a", "b"], 2), list_text(["a", "b", "c"], 2)
+    ('a, b', 'a, b and 1 more')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more

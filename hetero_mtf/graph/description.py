@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hetero_mtf.units import value_text
@@ -116,13 +116,3 @@ def _within(value: Any, low: int, high: int) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 <= value <= 1e300 and math.isfinite(value)
-
-
-def listed_up_to(faults: Sequence[str], most: int) -> str:
-    """Return faults as one clause, of very many the first and how many more there are.
-
-    >>> listed_up_to(["a is 1", "b is 2", "c is 3"], 2)
-    'a is 1, b is 2, and 1 more'
-    """
-    rest = [f"and {len(faults) - most} more"] if len(faults) > most else []
-    return ", ".join([*faults[:most], *rest])

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.errors import HeteroError
-from hetero_mtf.graph.description import description_faults, listed_up_to
+from hetero_mtf.graph.description import description_faults
+from hetero_mtf.units import list_text
 
 FAULTS_UP_TO = 200  # named; of more, how many
 
@@ -155,7 +156,7 @@ class LayerGraph:
         """
         faults = description_faults(document)
         if faults:
-            raise HeteroError(f"the network description is damaged: {listed_up_to(faults, FAULTS_UP_TO)}; calibrate again")
+            raise HeteroError(f"the network description is damaged: {list_text(faults, FAULTS_UP_TO)}; calibrate again")
         graph = cls(tuple(_layer(entry) for entry in document["layers"]), document["dtype"], tuple(document["outputs"]))
         digest = document["digest"]
         if digest != graph.digest:

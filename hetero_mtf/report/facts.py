@@ -34,7 +34,7 @@ from hetero_mtf.report.table import (
     sizes_table,
     step_time_table,
 )
-from hetero_mtf.units import seconds_text
+from hetero_mtf.units import list_text, seconds_text
 
 PASSES = {"step": "step_s", "launch overhead": "launch_s", "forward": "forward_s", "backward": "backward_s", "update": "update_s"}
 COMPARED_UP_TO = 16  # devices that are listed each alone
@@ -160,16 +160,11 @@ def _heading(plan: Plan, warnings: Sequence[str]) -> Section:
     lines = [
         f"plan by strategy {plan.strategy} for batches of {plan.batch_size} samples, {execution_text(plan)}",
         f"network {plan.digest} of {sum(len(stage.layers) for stage in plan.stages)} layers in {plan.dtype}",
-        f"{len(used)} of {len(plan.devices)} devices work: {_named([plan.devices[d] for d in used])}",
+        f"{len(used)} of {len(plan.devices)} devices work: {list_text([plan.devices[d] for d in used], COMPARED_UP_TO)}",
     ]
-    lines += [f"left out: {_named(idle)}"] if idle else []
+    lines += [f"left out: {list_text(idle, COMPARED_UP_TO)}"] if idle else []
     lines += [f"{proven(plan)}: {proof_text(plan.proof)}"] if plan.proof is not None else []
     return Section("Plan", (*lines, *(f"what-if, not measured: {clause}" for clause in plan.what_if), *warnings))
-
-
-def _named(names: list[str]) -> str:
-    shown = ", ".join(names[:COMPARED_UP_TO])
-    return f"{shown} and {len(names) - COMPARED_UP_TO} more" if len(names) > COMPARED_UP_TO else shown
 
 
 def _sizes_sentence(plan: Plan) -> str:

@@ -6,6 +6,7 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 
 from hetero_mtf.data.volumes.cohort.fault import CohortFault
+from hetero_mtf.units import list_text
 
 _NAMED = 5  # labels in a message
 LEAST_PARTICIPANTS = 2  # one to train on, one to test on
@@ -95,10 +96,9 @@ def spread_faults(
     empty = [name for name in classes if not usable.get(name)]
     faults += [_empty_fault(column, name, len(labels.get(name, ()))) for name in empty]
     single = [name for name in classes if len(usable.get(name, ())) == 1]
-    shown = ", ".join(f"{name!r} (of {usable[name][0]})" for name in single[:_NAMED])
-    more = f" and {len(single) - _NAMED} more" if len(single) > _NAMED else ""
+    shown = list_text([f"{name!r} (of {usable[name][0]})" for name in single], _NAMED)
     if single:
-        what = f"{column}: label {shown}{more} occurs" if len(single) == 1 else f"{column}: labels {shown}{more} occur"
+        what = f"{column}: label {shown} occurs" if len(single) == 1 else f"{column}: labels {shown} occur"
         wrong = f"{what} with one usable participant only, and training and testing need {LEAST_PARTICIPANTS}"
         faults.append(CohortFault(f"{wrong}; correct a misspelt label, add participants, or take the row out of the table"))
     return faults

@@ -13,6 +13,7 @@ from hetero_mtf.data.volumes.cohort.splits import VERSION, Split, participant_la
 from hetero_mtf.json_file import read_json
 from hetero_mtf.json_records import Fault as Entry
 from hetero_mtf.json_records import read_fields
+from hetero_mtf.units import list_text
 
 _NAMED = 5  # participants in a message
 
@@ -135,5 +136,4 @@ def _several(ids: Sequence[str]) -> str:
 
 
 def _some(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-    return ", ".join(i or "''" for i in ids[:_NAMED]) + more
+    return list_text([i or "''" for i in ids], _NAMED)

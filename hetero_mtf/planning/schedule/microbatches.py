@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hetero_mtf.errors import PlanError
+from hetero_mtf.planning.solvers.apportionment import equal_sizes
 
 
 def microbatch_sizes(batch_size: int, microbatches: int) -> tuple[int, ...]:
@@ -25,5 +26,4 @@ def microbatch_sizes(batch_size: int, microbatches: int) -> tuple[int, ...]:
     """
     if batch_size < 1 or microbatches < 1:
         raise PlanError(f"a batch of {batch_size} samples cannot be divided into {microbatches} microbatches; use at least 1 of each")
-    share, rest = divmod(batch_size, min(batch_size, microbatches))
-    return (share + 1,) * rest + (share,) * (min(batch_size, microbatches) - rest)
+    return equal_sizes(batch_size, min(batch_size, microbatches)).sizes

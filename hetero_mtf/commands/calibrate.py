@@ -35,13 +35,16 @@ def command(
     it is more than 30 days old or two layers, measured again as a check, take a different time; --output may be the same file.
     """
     from hetero_mtf.commands.command_files import calibrate_files
-    from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
     from hetero_mtf.commands.process.files import check_files
+    from hetero_mtf.commands.process.start_line import print_start_line
+
+    check_files(calibrate_files(model, reuse, output))
+    print_start_line(cluster)
+    from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
     from hetero_mtf.commands.workload.model_file import load_model
     from hetero_mtf.commands.workload.preparation import measure
     from hetero_mtf.planning.profile.profile import Profile
 
-    check_files(calibrate_files(model, reuse, output))
     earlier = None if reuse is None else Profile.load(reuse)
     choice = shared.OptimizerChoice(optimizer, None, momentum)
     network = load_model(model, shared.arguments(model_arguments), dtype)

@@ -15,7 +15,9 @@ from hetero_mtf.commands.options.shared import cluster_option, open_cluster
 def command(cluster: str, as_json: bool) -> None:
     """List the devices of a cluster."""
     from hetero_mtf.commands.process.quiet import load_tensorflow
+    from hetero_mtf.commands.process.start_line import print_start_line
 
+    print_start_line(cluster)
     load_tensorflow()
     from hetero_mtf.report.table import devices_table
 

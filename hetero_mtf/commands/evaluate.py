@@ -40,8 +40,10 @@ def command(**options: Any) -> None:
     request = EvaluateRequest(volumes=VolumeOptions.taken(options), **options)
     from hetero_mtf.commands.command_files import evaluate_files
     from hetero_mtf.commands.process.files import check_files
+    from hetero_mtf.commands.process.start_line import print_start_line
 
     check_files(evaluate_files(request))
+    print_start_line(request.cluster)
     if is_volumes(request.data):
         evaluate_volumes(request)
         return

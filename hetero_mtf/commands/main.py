@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
+import difflib
 import importlib
 import os
 import signal
@@ -41,8 +42,10 @@ class Commands(click.Group):
     """A group whose commands are imported when they are looked up; none of their modules imports TensorFlow when it is loaded."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """Return the names of all commands, in the order in which they are used."""
-        return list(NAMES)
+        """Return the names of all commands, in the order in which they are used; bench only where its benchmarks are."""
+        from hetero_mtf.commands.bench import ROOT, benchmark_names
+
+        return [name for name in NAMES if name != "bench" or benchmark_names(ROOT)]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """Return a command by name, or None."""
@@ -50,6 +53,14 @@ class Commands(click.Group):
             return None
         command: click.Command = importlib.import_module(f"hetero_mtf.commands.{name}").command
         return command
+
+    def resolve_command(self, context: click.Context, words: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first word names, and the other words; of another word, the commands it may stand for are named."""
+        if words and words[0] not in NAMES and not words[0].startswith("-"):
+            alike = difflib.get_close_matches(words[0], self.list_commands(context), n=2, cutoff=0.5)
+            remedy = f"did you mean {' or '.join(alike)}?" if alike else f"use one of {', '.join(self.list_commands(context))}"
+            context.fail(f"there is no command {words[0]!r}; {remedy}")
+        return super().resolve_command(context, words)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})

@@ -73,6 +73,7 @@ def command(
     from hetero_mtf.commands.command_files import plan_files
     from hetero_mtf.commands.output.plan_report import plan_report
     from hetero_mtf.commands.process.files import check_files
+    from hetero_mtf.commands.process.start_line import print_start_line
     from hetero_mtf.commands.workload.model_file import load_model
 
     pipeline_choice = PipelineChoice(**pipeline)
@@ -88,6 +89,7 @@ def command(
             raise click.UsageError(
                 f"--shares split a model; add --model, and --strategy {', '.join(MANUAL)} or none, which splits the filters"
             )
+        print_start_line(cluster)
         network = load_model(model, arguments(model_arguments), dtype)
         plan = _manual(network, strategy, shares, gradient_sync, cluster, batch_size or BATCH_SIZE)
     else:

@@ -41,8 +41,10 @@ def command(**options: Any) -> None:
     request = PredictRequest(volumes=VolumeOptions.taken(options), **options)
     from hetero_mtf.commands.command_files import predict_files
     from hetero_mtf.commands.process.files import check_files
+    from hetero_mtf.commands.process.start_line import print_start_line
 
     check_files(predict_files(request))
+    print_start_line(request.cluster)
     if request.data is None:
         _predict_arrays(request)
         return

@@ -66,11 +66,13 @@ def command(**options: Any) -> None:
     request = TrainRequest(volumes=VolumeOptions.taken(options), **options)
     from hetero_mtf.commands.command_files import train_files
     from hetero_mtf.commands.process.files import check_files
+    from hetero_mtf.commands.process.start_line import print_start_line
 
     choice = request.optimizer_choice
     check_files(train_files(request))
     if request.save is not None:
         click.get_current_context().with_resource(sole_writer(request.save))  # until the command ends
+    print_start_line(request.cluster)
     workload = _workload(request).choosing(request.objective_choice)
     for line in workload.data.lines:
         click.echo(line)

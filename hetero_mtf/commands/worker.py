@@ -30,7 +30,9 @@ def command(hosts: str | None, index: int | None, port: int | None) -> None:
     if task is None:
         raise ClusterError(f"the index of this worker among {', '.join(addresses.hosts)} is unknown; add --index")
     from hetero_mtf.commands.process.quiet import load_tensorflow
+    from hetero_mtf.commands.process.start_line import print_start_line
 
+    print_start_line(task=f"serving on {addresses.hosts[task]}" if task < len(addresses.hosts) else "")
     load_tensorflow()
     from hetero_mtf.runtime.worker import serve
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.commands import main
+from hetero_mtf.commands.process.quiet import load_tensorflow
 from hetero_mtf.runtime import cgroup
 
 MODEL = """
@@ -103,8 +104,14 @@ def plan(folder, model):
     return path
 
 
+@pytest.fixture(scope="session")
+def tensorflow_loaded():
+    """TensorFlow is loaded, so that a command has nothing to say about loading it."""
+    load_tensorflow()
+
+
 @pytest.fixture
-def cli(capsys):
+def cli(capsys, tensorflow_loaded):
     """Runs a command in this process."""
 
     def call(*arguments):

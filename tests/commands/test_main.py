@@ -44,6 +44,17 @@ def test_wrong_usage_ends_with_2(cli, arguments):
     assert "Usage: hetero-mtf" in said.err
 
 
+@pytest.mark.parametrize("word, meant", [("trian", "train"), ("calibrat", "calibrate"), ("expalin", "explain"), ("Plan", "plan")])
+def test_a_misspelt_command_is_answered_with_the_one_that_may_be_meant(cli, word, meant):
+    said = cli(word, "--epochs", "2")
+    assert said.code == 2 and f"no command {word!r}" in said.err and f"did you mean {meant}" in said.err
+
+
+def test_a_command_like_no_other_is_answered_with_all_of_them(cli):
+    said = cli("xyz")
+    assert said.code == 2 and "use one of devices, calibrate, plan" in said.err
+
+
 def test_an_error_is_one_sentence_and_its_traceback_is_shown_on_request_only(cli, tmp_path):
     missing = tmp_path / "plan.json"
     assert cli("explain", missing).sentence == f"cannot read {missing}: No such file or directory; check the path"

@@ -6,6 +6,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
+import functools
 import importlib.metadata
 import itertools
 import platform
@@ -28,6 +29,7 @@ from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import wide_spread
 from hetero_mtf.program.optimizers import UpdateRule, read_optimizer
+from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.report.progress import progress as progress_bar
 from hetero_mtf.runtime.cluster import check_live
 
@@ -42,6 +44,7 @@ def calibrate(
     budget_s: float | None = None,
     progress: Callable[[str, int], contextlib.AbstractContextManager[Advance]] | None = None,
     earlier: Profile | None = None,
+    verbose: str | int = "auto",
 ) -> Profile:
     """Return the measured profile of a cluster for a network.
 
@@ -56,9 +59,11 @@ def calibrate(
     optimizer : Keras optimizer, or its name, whose updates are timed; None: SGD with momentum.
     budget_s : seconds to stay near; None takes what three windows a measurement take, and one further point a curve.
     progress : (title, total) -> context manager that gives an advance function, which several threads may call at once and which
-        may not block them; None: a bar on a terminal.
+        may not block them; None: as `verbose` says.
     earlier : a profile, whose valid part is not measured again: curves of layers of the same structure on the same devices,
         and links, unless they are stale, or two of a device's layers deviate from their curves now.
+    verbose : "auto" or 1 for a bar on a terminal or in a notebook, and elsewhere, as in a log file, a line every 10 s, from the first
+        minute on every minute; 2 for lines everywhere; 0 for nothing. All of it goes to the error stream.
 
     Raises
     ------
@@ -81,12 +86,13 @@ def calibrate(
     measured once for all its curves. Batch norm with some of the samples is measured with the statistics of these alone.
     """
     _check(batch_size, budget_s)
+    check_verbose(verbose)
     check_live(cluster)
     graph = layer_graph(model)
     rule, optimizer_text = _read_optimizer(optimizer, graph.dtype)
     target = MeasurementTarget(cluster.record, graph, batch_size, optimizer_text, _versions())
     bench = _bench(cluster, target, rule, budget_s, earlier)
-    with (progress or progress_bar)("calibrating", bench.steps) as advance:
+    with (progress or functools.partial(progress_bar, verbose=verbose))("calibrating", bench.steps) as advance:
         curves, unchanged = bench.measure_devices(advance)
         curves += bench.measure_alone(curves, advance)
         links, overhead = bench.measure_links(unchanged, advance), bench.measure_launch(unchanged, advance)

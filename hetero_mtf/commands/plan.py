@@ -71,16 +71,15 @@ def command(
     The options that begin with "Pipeline" go with --strategy pipeline, and with auto, which looks for a pipeline too.
     """
     from hetero_mtf.commands.command_files import plan_files
-    from hetero_mtf.commands.output.plan_report import plan_report
     from hetero_mtf.commands.process.files import check_files
-    from hetero_mtf.commands.process.start_line import print_start_line
+    from hetero_mtf.commands.process.start_line import print_planning_line, print_start_line
     from hetero_mtf.commands.workload.model_file import load_model
 
     pipeline_choice = PipelineChoice(**pipeline)
     check_files(plan_files(model, profile_file, output, pipeline_choice.convergence))
     pipeline_choice.check(strategy, shares is not None, gradient_sync)
-    what_if = parse_what_if(scale, add_like, memory, bandwidth, batch_size if extrapolate else None)
-    if what_if and profile_file is None:
+    changed = bool(scale or add_like or memory or bandwidth or (extrapolate and batch_size))
+    if changed and profile_file is None:
         raise click.UsageError("what if needs a profile; it does not go with --shares")
     if (profile_file is None) == (shares is None):
         raise click.UsageError("give either a profile or --shares with --model and --cluster")
@@ -93,12 +92,16 @@ def command(
         network = load_model(model, arguments(model_arguments), dtype)
         plan = _manual(network, strategy, shares, gradient_sync, cluster, batch_size or BATCH_SIZE)
     else:
+        print_planning_line(str(profile_file))
         from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
         from hetero_mtf.planning.profile.profile import Profile
 
+        what_if = parse_what_if(scale, add_like, memory, bandwidth, batch_size if extrapolate else None)
         profile = Profile.load(str(profile_file))
         plan = _planned(profile, what_if, batch_size, strategy, gradient_sync, pipeline_choice)
         print_profile_warnings(profile)
+    from hetero_mtf.commands.output.plan_report import plan_report
+
     plan.save(output)
     click.echo(plan_report(plan))
     click.echo(f"\nwritten to {output}")

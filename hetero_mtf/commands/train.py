@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 @shared.seed_option
 @click.option("--measured", metavar="FILE", help="Where to write measured step times, for explain.  [default: beside what is saved]")
 @volume_options
+@click.option("--verbose", is_flag=True, help="Print the plan in full: layouts, alternatives and contributions.  [default: in a few lines]")
 @click.option("--compare", is_flag=True, help="Then time each device alone, an equal split, simpler pipelines and the plan.")
 def command(**options: Any) -> None:
     """Train a Keras model and print its test metrics.
@@ -121,15 +122,18 @@ def _train(
 ) -> tuple[dict[str, float], Measured | None]:
     """Train with the run's seed, save, and return the test metrics and, if they are wanted, the measured times."""
     from hetero_mtf.commands.output.plan_report import plan_report
+    from hetero_mtf.commands.output.plan_summary import plan_summary
     from hetero_mtf.commands.process.interruption import naming
     from hetero_mtf.commands.process.output_file import save_model
     from hetero_mtf.training.trainer import Trainer
 
     data, plan = workload.data, prepared.plan
+    shown_by = "--verbose" if prepared.plan_file is None else f"--verbose or hetero-mtf explain {prepared.plan_file}"
+    plan_text = plan_report(plan) if request.verbose else f"{plan_summary(plan, workload.graph)}\nThe full plan: {shown_by}"
     optimizer = request.optimizer_choice.make(request.epochs * -(-data.counts["train"] // plan.batch_size))
     settings: dict[str, Any] = {"optimizer": optimizer, "loss": workload.loss, "metrics": workload.metrics, "seed": request.seed}
     with Trainer(workload.model, plan, live, **settings) as trainer:
-        click.echo(f"{plan_report(plan)}\n\n{workload.loss_text}")
+        click.echo(f"{plan_text}\n\n{workload.loss_text}")
         if request.resume is not None:
             trainer.restore(request.resume)
             click.echo(f"going on after step {trainer.step} of {request.resume}")
@@ -158,7 +162,7 @@ def _fit(request: TrainRequest, data: LabelledData, trainer: Trainer, stop: Stop
         validation = stack.enter_context(data.testing(size, "validation")) if data.counts.get("validation") else None
         epochs = stack.enter_context(Epochs(trainer, request.epochs, source, saving, stop))
         stack.enter_context(stop.deferred())
-        trainer.fit(source, validation_data=validation, epochs=request.epochs, callbacks=[epochs], keep_going=request.keep_going)
+        trainer.fit(source, validation_data=validation, epochs=request.epochs, callbacks=[epochs], verbose=0, keep_going=request.keep_going)
     if epochs.waiting is not None:
         click.echo(f"waiting for data took {epochs.waiting:.1%} of the steps")
     return epochs

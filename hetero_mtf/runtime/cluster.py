@@ -319,6 +319,10 @@ class Cluster:
         finally:
             self._backend.close(freed)
 
+    def __repr__(self) -> str:
+        names = ", ".join(d.name if d.share == 1.0 else f"{d.name} ({d.share:g} of a core)" for d in self.devices)
+        return f"<Cluster of {len(self.devices)} device{'s' * (len(self.devices) != 1)}: {names}{', closed' * self._closed}>"
+
     def __enter__(self) -> Cluster:
         return self
 

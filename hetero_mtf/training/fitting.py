@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -23,7 +24,8 @@ class Fit:
 
     Parameters
     ----------
-    validation_data, epochs, callbacks, verbose, keep_going : as there.
+    validation_data, epochs, callbacks, keep_going : as there.
+    verbose : 0, 1 or 2, as there.
     """
 
     validation_data: Any
@@ -31,6 +33,20 @@ class Fit:
     callbacks: tuple[Any, ...]
     verbose: int
     keep_going: bool
+
+
+def shown_verbosity(verbose: str | int) -> int:
+    """Return the verbosity that "auto" stands for: 1, a bar, where standard output is a terminal or a notebook, else 2, a line an epoch.
+
+    Keras takes 1 everywhere, which writes a line a step into a log file.
+
+    Parameters
+    ----------
+    verbose : as for `Trainer.fit`; numbers are returned as they are.
+    """
+    if isinstance(verbose, int):
+        return verbose
+    return 1 if sys.stdout.isatty() or "ipykernel" in sys.modules else 2
 
 
 def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fit) -> Any:

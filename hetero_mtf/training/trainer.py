@@ -21,11 +21,12 @@ from hetero_mtf.program.batch_arrays import BatchArrays, Result
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import read_objective
 from hetero_mtf.program.optimizers import read_optimizer
+from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
 from hetero_mtf.training.checkpoint import State, check_name, check_values, fitting_values, load_state, save_state
 from hetero_mtf.training.finite import check_replacement
-from hetero_mtf.training.fitting import Fit, run_epochs, run_test
+from hetero_mtf.training.fitting import Fit, run_epochs, run_test, shown_verbosity
 from hetero_mtf.training.keras_side import KerasSide, clone, read_weights, write_weights
 
 
@@ -82,6 +83,10 @@ class Trainer:
         self._position: Mapping[str, Any] | None = None
         self._source: BatchSource | None = None
         self._engine = self._make_engine(plan, read_weights(model, self._graph), self._seed)
+
+    def __repr__(self) -> str:
+        network = f"{len(self._graph.layers)} layers (digest {self._graph.digest})"
+        return f"<Trainer: {network}, {self._optimizer_name}, step {self._step}, {self.plan!r}>"
 
     @property
     def plan(self) -> Plan:
@@ -192,7 +197,7 @@ class Trainer:
         shuffle: bool = True,
         steps_per_epoch: int | None = None,
         callbacks: Sequence[Any] = (),
-        verbose: int = 0,
+        verbose: str | int = "auto",
         keep_going: bool = False,
     ) -> Any:
         """Train for some epochs and return Keras's History.
@@ -212,7 +217,8 @@ class Trainer:
         callbacks : Keras callbacks; they see a copy of the model, which has the present weights, optimizer slots and iterations
             whenever an epoch or the training begins or ends. What they change in it then is trained on with, and training begins at
             the epoch that they set as Keras's BackupAndRestore does. Between batches it has the weights of the epoch's beginning.
-        verbose : as for `keras.Model.fit`.
+        verbose : 0 for nothing, 1 for a bar, 2 for a line an epoch, as for `keras.Model.fit`; "auto" is 1 on a terminal or in a notebook,
+            and 2 elsewhere, as in a log file.
         keep_going : whether to warn, rather than to raise, where a loss is NaN or infinite.
 
         Returns
@@ -233,10 +239,11 @@ class Trainer:
         """
         if epochs < 1:
             raise DataError(f"epochs is {epochs}; train for at least 1")
+        check_verbose(verbose)
         weights = {"sample_weight": sample_weight, "class_weight": class_weight}
         drawn = {"batch_size": self._batch_size(batch_size), "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
         with opened_source(x, y, form=self._form, finite=True, **weights, **drawn) as source:
-            return self._fit(source, Fit(validation_data, epochs, tuple(callbacks), verbose, keep_going))
+            return self._fit(source, Fit(validation_data, epochs, tuple(callbacks), shown_verbosity(verbose), keep_going))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""

@@ -23,7 +23,7 @@ from hetero_mtf.calibration import sampling
 from hetero_mtf.calibration.budget import CalibrationWarning
 from hetero_mtf.calibration.calibrate import _distinct, _processes, calibrate
 from hetero_mtf.devices import Device
-from hetero_mtf.errors import ClusterError, ProfileError, UnsupportedError, WorkerError
+from hetero_mtf.errors import ClusterError, HeteroError, ProfileError, UnsupportedError, WorkerError
 from hetero_mtf.planning.choose import STRATEGIES
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import arrange
@@ -134,6 +134,23 @@ def test_progress_is_told_of_every_step_it_was_promised() -> None:
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:
         _quick(cluster, _small(), progress=progress)
     assert promised == [len(told)] and all(step.endswith("on cpu:0") for step in told)
+
+
+def test_progress_is_shown_as_verbose_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+
+    @contextlib.contextmanager
+    def progress(title: str, total: int, verbose: Any) -> Iterator[Callable[[str], None]]:
+        told.append(verbose)
+        yield lambda step: None
+
+    monkeypatch.setattr(module, "progress_bar", progress)
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        for options in ({}, {"verbose": 0}):
+            _quick(cluster, _small(), **options)
+        with pytest.raises(HeteroError, match="verbose is 3; use 'auto'"):
+            calibrate(cluster, _small(), verbose=3)
+    assert told == ["auto", 0]
 
 
 def test_processors_on_one_device_are_measured_once() -> None:

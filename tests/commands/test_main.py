@@ -8,6 +8,7 @@ import warnings
 import click
 import pytest
 
+from hetero_mtf import __version__
 from hetero_mtf.commands import explain, main
 
 LAZY = """
@@ -27,7 +28,7 @@ def test_help_and_planning_from_a_profile_load_neither_tensorflow_nor_keras(prof
     done = subprocess.run([sys.executable, "-c", LAZY, profile, tmp_path / "plan.json"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().endswith("loaded: []")
-    assert done.stderr == ""
+    assert done.stderr == f"hetero-mtf {__version__}: planning from {profile}\n"
 
 
 def test_help_lists_every_command_and_each_shows_its_defaults(cli):

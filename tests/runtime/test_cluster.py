@@ -230,3 +230,11 @@ def test_workers_that_compute_on_a_small_share_answer_and_those_of_a_local_clust
             assert pair.unresponsive(10.0) is None
             step.join(0.1)
     assert hm.Cluster.local(["cpu:0"]).unresponsive(0.0) is None
+
+
+def test_the_repr_of_a_cluster_names_its_devices_and_says_that_it_is_closed(pair):
+    assert repr(pair) == "<Cluster of 2 devices: worker:0 (0.6 of a core), worker:1 (0.3 of a core)>"
+    cluster = hm.Cluster.local(["cpu:0"])
+    assert repr(cluster) == "<Cluster of 1 device: cpu:0>"
+    cluster.close()
+    assert repr(cluster) == "<Cluster of 1 device: cpu:0, closed>"

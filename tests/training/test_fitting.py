@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +14,8 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.data.array_source import ArraySource
-from hetero_mtf.errors import DataError, NotFiniteError, UnsupportedError
+from hetero_mtf.errors import DataError, HeteroError, NotFiniteError, UnsupportedError
+from hetero_mtf.training.fitting import shown_verbosity
 from tests.training.setting import cluster, cross_entropy, data, net
 
 __all__ = ["cluster"]
@@ -273,3 +276,38 @@ def test_callbacks_are_told_of_validation_as_in_keras(cluster: Any) -> None:
     assert len(found.events) == len(expected.events) == 16
     for a, b in zip(expected.events, found.events):
         assert a == b if isinstance(a, str) else a[:-1] == b[:-1] and a[-1] == pytest.approx(b[-1], rel=1e-6), (a, b)
+
+
+@pytest.mark.parametrize("terminal, verbose", [(True, 1), (False, 2)])
+def test_auto_is_a_bar_on_a_terminal_and_a_line_an_epoch_in_a_log_file(monkeypatch: Any, terminal: bool, verbose: int) -> None:
+    monkeypatch.setattr("sys.stdout", types.SimpleNamespace(isatty=lambda: terminal))
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    assert shown_verbosity("auto") == verbose
+    assert [shown_verbosity(given) for given in (0, 1, 2)] == [0, 1, 2]
+
+
+def test_a_log_file_gets_a_line_an_epoch_unless_fit_is_to_be_silent(cluster: Any, capsys: Any) -> None:
+    keras.config.set_floatx("float64")
+    x, y = data(16)
+    with _trainer(net(), cluster) as trainer:
+        trainer.fit(x, y, epochs=2)
+        lines = capsys.readouterr().out.splitlines()
+        trainer.fit(x, y, epochs=3, verbose=0)
+        assert capsys.readouterr().out == ""
+    assert [line for line in lines if line.startswith("Epoch ")] == ["Epoch 1/2", "Epoch 2/2"]
+    assert len([line for line in lines if "loss: " in line]) == 2
+
+
+def test_another_verbosity_is_refused_before_training(cluster: Any) -> None:
+    keras.config.set_floatx("float64")
+    x, y = data(16)
+    with _trainer(net(), cluster) as trainer, pytest.raises(HeteroError, match="verbose is 'loud'; use 'auto'"):
+        trainer.fit(x, y, verbose="loud")
+
+
+def test_the_repr_of_a_trainer_is_one_line_with_its_step_and_plan(cluster: Any) -> None:
+    keras.config.set_floatx("float64")
+    with _trainer(net(), cluster) as trainer:
+        trainer.train_on_batch(*data(8))
+        text = repr(trainer)
+        assert "\n" not in text and "SGD, step 1" in text and repr(trainer.plan) in text

@@ -55,6 +55,7 @@ class TrainRequest:
     output: str | None
     seed: int
     compare: bool
+    verbose: bool = False
     measured: str | None = None
     loss: str | None = None
     metrics: tuple[str, ...] = ()

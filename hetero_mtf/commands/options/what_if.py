@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.profile.what_if import FACTOR_RANGE, LEAST_FACTOR, MOST_FACTOR, WhatIf
+
+if TYPE_CHECKING:
+    from hetero_mtf.planning.profile.what_if import WhatIf
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _TEXTS = {
@@ -45,6 +47,8 @@ def parse_what_if(
     PlanError
         If one of them is not of its form.
     """
+    from hetero_mtf.planning.profile.what_if import WhatIf
+
     speeds = tuple(device_and_number(text) for text in scale)
     pools = tuple(device_and_bytes(text) for text in memory)
     return WhatIf(speeds, add_like, factor_of(bandwidth) if bandwidth is not None else 1.0, pools, batch_size)
@@ -90,6 +94,8 @@ def factor_of(text: str) -> float:
     >>> factor_of("x2"), factor_of("0.5")
     (2.0, 0.5)
     """
+    from hetero_mtf.planning.profile.what_if import FACTOR_RANGE, LEAST_FACTOR, MOST_FACTOR
+
     try:
         factor = float(text.strip().removeprefix("x"))
     except ValueError:

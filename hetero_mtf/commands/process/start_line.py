@@ -1,4 +1,4 @@
-"""The first line of a command that loads TensorFlow, which takes seconds in which nothing else is printed."""
+"""The first line of a command, printed before it loads TensorFlow or SciPy, which takes seconds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,26 @@ def print_start_line(cluster: str | None = None, task: str = "") -> None:
     Parameters
     ----------
     cluster : the option --cluster; None where the command opens no cluster.
-    task : what the command does next, such as "reading scans"; "" says nothing about it.
+    task : what the command does next, such as "serving on a:2222"; "" says nothing about it.
     """
     if "tensorflow" in sys.modules:
         return
-    texts = ["loading TensorFlow", *([] if cluster is None else [cluster_task(cluster)]), *([task] if task else [])]
-    click.echo(f"hetero-mtf {__version__}: {', then '.join(text for text in texts if text)}", err=True)
+    _print("loading TensorFlow", "" if cluster is None else cluster_task(cluster), task)
+
+
+def print_planning_line(profile: str) -> None:
+    """Print that a command plans, on the error stream, unless what planning needs is loaded already and the command starts at once.
+
+    Parameters
+    ----------
+    profile : path of the profile.
+    """
+    if "scipy" not in sys.modules:
+        _print(f"planning from {profile}")
+
+
+def _print(*tasks: str) -> None:
+    click.echo(f"hetero-mtf {__version__}: {', then '.join(task for task in tasks if task)}", err=True)
 
 
 def cluster_task(cluster: str) -> str:

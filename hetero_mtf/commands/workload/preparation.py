@@ -42,10 +42,18 @@ class PlanRequest:
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A plan to train by, and the profile it comes from, None if it was read from a file."""
+    """A plan to train by.
+
+    Parameters
+    ----------
+    plan : the plan.
+    profile : the profile that it was made from; None if it was read from a file.
+    plan_file : the file that holds it; None if none does.
+    """
 
     plan: Plan
     profile: Profile | None
+    plan_file: str | None = None
 
 
 def prepare(request: PlanRequest, cluster: Any, model: Any, graph: LayerGraph, optimizer: OptimizerChoice) -> Prepared:
@@ -65,7 +73,7 @@ def prepare(request: PlanRequest, cluster: Any, model: Any, graph: LayerGraph, o
     if request.plan_file is not None:
         plan = Plan.load(request.plan_file)
         _check_batch_size(plan, request)
-        return Prepared(plan, None)
+        return Prepared(plan, None, request.plan_file)
     if request.profile_file is not None:
         profile = Profile.load(request.profile_file)
         check_profile(profile, request.profile_file, graph, cluster.record)
@@ -83,7 +91,7 @@ def _measured(request: PlanRequest, cluster: Any, model: Any, optimizer: Optimiz
     plan = choose.plan(profile, strategy=request.strategy)
     plan.save(plan_path)
     click.echo(f"saved {profile_path} and {plan_path}")
-    return Prepared(plan, profile)
+    return Prepared(plan, profile, str(plan_path))
 
 
 def measure(

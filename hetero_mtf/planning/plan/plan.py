@@ -18,7 +18,7 @@ from hetero_mtf.planning.plan.check import graph_faults, plan_faults
 from hetero_mtf.planning.plan.manual_pipeline import ManualPipeline, pipeline_stages
 from hetero_mtf.planning.plan.names import PIPELINE
 from hetero_mtf.planning.plan.record import PlanRecord
-from hetero_mtf.planning.plan.text import plan_text
+from hetero_mtf.planning.plan.text import plan_line, plan_text
 from hetero_mtf.planning.plan.version1 import current_keys
 from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.solvers.apportionment import proportional
@@ -43,6 +43,9 @@ class Plan(PlanRecord):
         faults = plan_faults(self)
         if faults:
             raise PlanError(f"the plan has {listed(faults)}; correct them")
+
+    def __repr__(self) -> str:
+        return f"<Plan: {plan_line(self)}>"
 
     def __str__(self) -> str:
         return plan_text(self)

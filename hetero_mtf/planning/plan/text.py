@@ -35,6 +35,16 @@ def plan_text(plan: PlanRecord) -> str:
     return "\n".join(lines)
 
 
+def plan_line(plan: PlanRecord) -> str:
+    """Return a plan in one line, for `repr`: network, strategy, batch size, devices and predicted step."""
+    step = "nothing predicted" if plan.predicted is None else f"predicted step {seconds_text(plan.predicted.step_s)}"
+    layers = sum(len(stage.layers) for stage in plan.stages)
+    stages = f" in {len(plan.stages)} stages" if len(plan.stages) > 1 else ""
+    network = f"{layers} layers{stages} (digest {plan.digest}, {plan.dtype})"
+    used = ", ".join(plan.devices[device] for device in plan.used)
+    return f"{plan.strategy} for {network}, batch size {plan.batch_size}, on {used}, {execution_text(plan)}, {step}"
+
+
 def proven(plan: PlanRecord) -> str:
     """Return what the proof of a plan is about: its layouts, or the partition of a pipeline."""
     return "partition" if len(plan.stages) > 1 else "layouts"

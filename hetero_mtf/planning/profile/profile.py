@@ -72,6 +72,11 @@ class Profile:
         if faults:
             raise ProfileError(f"the profile has {listed(faults)}; calibrate again")
 
+    def __repr__(self) -> str:
+        network = f"{len(self.graph.layers)} layers (digest {self.graph.digest}, {self.graph.dtype})"
+        measured = f"{len(self.curves)} curves and {len(self.links)} links of {', '.join(d.name for d in self.cluster.devices)}"
+        return f"<Profile: {network}, batch size {self.batch_size}, {self.optimizer}, {measured}, measured {self.measured_at}>"
+
     def has_curve(self, layer: int, device: int, dimension: str, step_pass: str) -> bool:
         """Return whether `curve` would return a curve."""
         return self._measured_curve(layer, device, dimension, step_pass) is not None

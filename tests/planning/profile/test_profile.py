@@ -242,3 +242,10 @@ def test_a_large_batch_that_is_not_absurd_is_planned() -> None:
 def test_a_typed_plan_of_an_absurd_batch_takes_no_memory(profile: Profile, little_memory: None) -> None:
     typed = Plan.batch(profile.graph, [2, 1], profile.cluster, 10**9)
     assert Plan.from_json(typed.to_json()) == typed and "1000000000" in str(typed)
+
+
+def test_the_repr_of_a_profile_is_one_line(profile: Profile) -> None:
+    text = repr(profile)
+    assert text.startswith("<Profile: 5 layers") and "\n" not in text and len(text) < 300
+    assert profile.graph.digest in text and f"{len(profile.curves)} curves and {len(profile.links)} links" in text
+    assert "worker:0, worker:1" in text and f"batch size {profile.batch_size}" in text

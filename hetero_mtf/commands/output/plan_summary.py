@@ -1,0 +1,81 @@
+"""A plan in a few lines, as train prints it."""
+
+from __future__ import annotations
+
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.layout.records import DevicePart, Stage
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.plan.text import aligned, execution_text
+from hetero_mtf.report.bottleneck import bottlenecks
+from hetero_mtf.units import seconds_text
+
+
+def plan_summary(plan: Plan, graph: LayerGraph) -> str:
+    """Return a plan in a line, a line a device, and a line on the predicted step and its bottleneck.
+
+    Parameters
+    ----------
+    plan : a plan for the network.
+    graph : the network.
+    """
+    layers = f"{len(graph.layers)} layers" + (f" in {len(plan.stages)} stages" if len(plan.stages) > 1 else "")
+    heading = f"Plan: strategy {plan.strategy}, batch size {plan.batch_size}, {layers}, {execution_text(plan)}"
+    shares, parts = flops_shares(plan, graph), {} if plan.predicted is None else {part.device: part for part in plan.predicted.parts}
+    rows = [[name, _task(plan, index, graph), *_cells(shares[index], parts.get(name))] for index, name in enumerate(plan.devices)]
+    table = [f"  {line}" for line in aligned([["device", "computes", "of the FLOPs", "compute", "communication", "idle"], *rows])]
+    return "\n".join([heading, *(f"What-if, not measured: {clause}" for clause in plan.what_if), *table, _prediction(plan)])
+
+
+def flops_shares(plan: Plan, graph: LayerGraph) -> tuple[float, ...]:
+    """Return (devices,) the part of the network's floating-point operations that each device computes.
+
+    A replicated layer is computed by every device of its stage, so that the parts may sum to more than 1.
+
+    Parameters
+    ----------
+    plan, graph : as for `plan_summary`.
+    """
+    flops = [0.0] * len(plan.devices)
+    for stage in plan.stages:
+        for entry in stage.layouts:
+            units = _fractions(stage, entry.sizes, entry.axis)
+            samples = _fractions(stage, entry.samples, entry.batch_axis)
+            for device, unit_part, sample_part in zip(stage.devices, units, samples):
+                flops[device] += graph.layers[entry.layer].flops * unit_part * sample_part
+    total = sum(layer.flops for layer in graph.layers)
+    return tuple(value / total if total else 0.0 for value in flops)
+
+
+def _fractions(stage: Stage, sizes: tuple[int, ...], axis: str) -> list[float]:
+    """Return each processor's fraction of a dimension; 1 where it is not split."""
+    return [sizes[place] / sum(sizes) if sizes else 1.0 for place in stage.places(axis)]
+
+
+def _task(plan: Plan, device: int, graph: LayerGraph) -> str:
+    """Return what a device computes: its stages, its parts of the layer of most operations, all, or nothing."""
+    stages = [number for number, stage in enumerate(plan.stages) if device in stage.devices]
+    if not stages:
+        return "nothing"
+    if len(plan.stages) > 1:
+        return f"stage {', '.join(map(str, stages))}"
+    (stage,) = plan.stages
+    place = stage.devices.index(device)
+    split = [entry for entry in stage.layouts if entry.sizes or entry.samples]
+    if not split:
+        return "all layers"
+    entry = max(split, key=lambda layout: graph.layers[layout.layer].flops)
+    sizes = ((entry.samples, entry.batch_axis, "samples"), (entry.sizes, entry.axis, "units"))
+    counts = [f"{part[stage.places(axis)[place]]} of {sum(part)} {unit}" for part, axis, unit in sizes if part]
+    return f"{', '.join(counts)} of {entry.name}"
+
+
+def _cells(share: float, part: DevicePart | None) -> list[str]:
+    seconds = ("", "", "") if part is None else (part.compute_s, part.communication_s, part.idle_s)
+    return [f"{share:.0%}", *(seconds_text(value) if isinstance(value, float) else value for value in seconds)]
+
+
+def _prediction(plan: Plan) -> str:
+    if plan.predicted is None:
+        return "Nothing is predicted: the plan is manual."
+    limits = [limit.text for limit in bottlenecks(plan.predicted, plan.used)] if plan.predicted.parts and not plan.pipelined else []
+    return "; ".join([f"Predicted step: {seconds_text(plan.predicted.step_s)}", *limits])

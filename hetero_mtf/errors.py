@@ -5,6 +5,8 @@ An error message is one sentence: what is wrong, the values, a semicolon, what t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class HeteroError(ValueError):
     """Base of all errors raised on purpose; its text is meant for the user."""
@@ -12,6 +14,52 @@ class HeteroError(ValueError):
 
 class UnsupportedError(HeteroError):
     """A model, layer or option needs something that is not supported yet."""
+
+
+def refuse(faults: Sequence[str]) -> None:
+    """Raise an error for what a model needs and is not supported: all of it at once. Without faults do nothing.
+
+    Parameters
+    ----------
+    faults : (faults,) sentences; a repeated one counts once.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is a fault.
+    """
+    texts = list(dict.fromkeys(faults))
+    if len(texts) == 1:
+        raise UnsupportedError(texts[0])
+    if texts:
+        raise UnsupportedModelError(texts)
+
+
+class UnsupportedOptionError(UnsupportedError):
+    """A layer has an option with a value that is not supported.
+
+    Parameters
+    ----------
+    text : the message.
+    option : name of the option.
+    """
+
+    def __init__(self, text: str, option: str) -> None:
+        super().__init__(text)
+        self.option = option
+
+
+class UnsupportedModelError(UnsupportedError):
+    """A model needs several things that are not supported; its text has a line for each of them.
+
+    Parameters
+    ----------
+    faults : (faults,) what is not supported, and what to do instead.
+    """
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("\n".join([f"the model needs {len(faults)} things that are not supported; change each of them:", *faults]))
+        self.faults = tuple(faults)
 
 
 class LayoutError(HeteroError):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from hetero_mtf.errors import HeteroError
+from hetero_mtf.file_kind import file_kind, in_place_of
 from hetero_mtf.scratch_file import open_scratch, remove_abandoned
 from hetero_mtf.units import value_text
 
@@ -135,9 +136,11 @@ def read_json(path: str | os.PathLike[str], *, kind: str, version: int, earlier:
     except (ValueError, RecursionError) as fault:
         if isinstance(fault, HeteroError):
             raise
+        if file_kind(source):
+            raise HeteroError(f"{in_place_of(source, f'a {kind} file')}; {remedy}") from fault
         raise HeteroError(f"{source} is not a complete JSON file ({fault}); {remedy}") from fault
     if not isinstance(document, dict) or document.get("kind") != kind:
-        raise HeteroError(f"{source} is not a {kind} file; {remedy}")
+        raise HeteroError(f"{in_place_of(source, f'a {kind} file')}; {remedy}")
     if document.get("version") not in (version, *earlier) or isinstance(document["version"], bool):
         raise HeteroError(f"{source} has version {value_text(document.get('version'))} and this program reads {version}; {remedy}")
     if repeated.keys:

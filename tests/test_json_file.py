@@ -97,7 +97,10 @@ def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: pathlib.Path) -
         (b"\xff\xfe\xfa", r"is not a complete JSON file \(.*\); make it again with hetero-mtf plan"),
         (b"[" * 200_000, r"is not a complete JSON file \(.*\); make it again with hetero-mtf plan"),
         (b"[1, 2]", "is not a plan file; make it again with hetero-mtf plan"),
-        (b'{"kind": "profile", "version": 1}', "is not a plan file; make it again with hetero-mtf plan"),
+        (
+            b'{"kind": "profile", "version": 1}',
+            "is a profile of hetero-mtf calibrate and not a plan file; make it again with hetero-mtf plan",
+        ),
         (b'{"kind": "plan", "version": 2}', "has version 2 and this program reads 1; make it again with hetero-mtf plan"),
         (b'{"kind": "plan"}', "has version None and this program reads 1; make it again with hetero-mtf plan"),
         (b'{"kind": "plan", "version": true}', "has version True and this program reads 1; make it again with hetero-mtf plan"),

@@ -62,8 +62,7 @@ def calibrate(
         may not block them; None: as `verbose` says.
     earlier : a profile, whose valid part is not measured again: curves of layers of the same structure on the same devices,
         and links, unless they are stale, or two of a device's layers deviate from their curves now.
-    verbose : "auto" or 1 for a bar on a terminal or in a notebook, and elsewhere, as in a log file, a line every 10 s, from the first
-        minute on every minute; 2 for lines everywhere; 0 for nothing. All of it goes to the error stream.
+    verbose : "auto" or 1 for a bar on the error stream, or now and then a line where it is a log file; 2 for lines, 0 for nothing.
 
     Raises
     ------
@@ -85,8 +84,7 @@ def calibrate(
     with forward, which is then subtracted; its spread is that of both together. A layer with all its units and samples is
     measured once for all its curves. Batch norm with some of the samples is measured with the statistics of these alone.
     """
-    _check(batch_size, budget_s)
-    check_verbose(verbose)
+    _check(batch_size, budget_s, verbose)
     check_live(cluster)
     graph = layer_graph(model)
     rule, optimizer_text = _read_optimizer(optimizer, graph.dtype)
@@ -96,17 +94,22 @@ def calibrate(
         curves, unchanged = bench.measure_devices(advance)
         curves += bench.measure_alone(curves, advance)
         links, overhead = bench.measure_links(unchanged, advance), bench.measure_launch(unchanged, advance)
-    spread_warning = wide_spread(graph, cluster.record, curves)
-    if spread_warning:
-        warnings.warn(CalibrationWarning(spread_warning), stacklevel=2)
+    _warn_of_spread(target, curves)
     return _profile(target, curves, links, overhead)
 
 
-def _check(batch_size: int, budget_s: float | None) -> None:
+def _check(batch_size: int, budget_s: float | None, verbose: str | int) -> None:
+    check_verbose(verbose)
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ProfileError(f"the batch size is {batch_size!r}; calibrate for a whole number of samples, at least 1")
     if budget_s is not None and not budget_s > 0:
         raise ProfileError(f"the budget is {budget_s:g} seconds; give more than 0, or none")
+
+
+def _warn_of_spread(target: MeasurementTarget, curves: Sequence[Curve]) -> None:
+    spread_warning = wide_spread(target.graph, target.record, curves)
+    if spread_warning:
+        warnings.warn(CalibrationWarning(spread_warning), stacklevel=3)
 
 
 def _read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, str]:

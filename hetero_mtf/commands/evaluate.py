@@ -8,7 +8,7 @@ import click
 
 from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.requests import EvaluateRequest
-from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, default_batch_size, is_volumes, reading_options
+from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, reading_options
 
 if TYPE_CHECKING:
     from hetero_mtf.commands.workload.workload import Workload
@@ -20,7 +20,7 @@ PARTS = ("train", "validation", "test")
 
 @click.command()
 @shared.model_options(required=False, dtype=None)
-@shared.data_option
+@data_option
 @click.option("--checkpoint", required=True, metavar="FILE", help="What hetero-mtf train --save wrote.")
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")

@@ -10,7 +10,7 @@ import click
 
 from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.requests import PredictRequest
-from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, reading_options
+from hetero_mtf.commands.options.volumes import SIZES, DataName, VolumeOptions, reading_options
 from hetero_mtf.errors import DataError
 
 NAMES = ("x", "x_test")
@@ -20,7 +20,9 @@ REMEDY = "write it again with numpy.savez(file, x=...)"
 @click.command()
 @shared.model_options(required=False, dtype=None)
 @click.option("--input", "source", metavar="npz:FILE", help="An .npz file with the samples as x or x_test, or by input.")
-@click.option("--data", metavar="nifti:TABLE", help="Instead of --input: a table of scans, as for train; labels are not needed.")
+@click.option(
+    "--data", type=DataName(), metavar="nifti:TABLE", help="Instead of --input: a table of scans, as for train; labels are not needed."
+)
 @click.option("--checkpoint", required=True, metavar="FILE", help="What hetero-mtf train --save wrote.")
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")

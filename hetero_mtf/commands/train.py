@@ -11,7 +11,7 @@ import click
 
 from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.requests import TrainRequest
-from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, default_batch_size, is_volumes, volume_options
+from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, volume_options
 from hetero_mtf.planning.plan.names import EARLIER_NAMES
 from hetero_mtf.scratch_file import sole_writer
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @shared.model_options()
-@shared.data_option
+@data_option
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to train by.")
 @click.option("--profile", metavar="FILE", help="A profile to plan from. Without it and --plan the devices are measured first.")

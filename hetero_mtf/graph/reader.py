@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.errors import UnsupportedError, refuse
 from hetero_mtf.graph.call_order import Call, call_order
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
@@ -51,6 +51,7 @@ class Wiring:
     outputs : (outputs,) indices of the nodes that the model returns, in the flat order of `output_structure`.
     nested_inputs : the inputs of nested models, which are no nodes; each reads the node that it stands for.
     input_structure, output_structure : how the model packs its inputs and outputs.
+    faults : what is not supported in how layers are called: the layer's name, and a sentence.
     """
 
     nodes: tuple[Node, ...]
@@ -58,14 +59,16 @@ class Wiring:
     nested_inputs: tuple[Node, ...]
     input_structure: Structure
     output_structure: Structure
+    faults: tuple[tuple[str, str], ...] = ()
 
 
-def read_wiring(model: Any) -> Wiring:
+def read_wiring(model: Any, all_faults: bool = False) -> Wiring:
     """Return the layers of a Keras functional or sequential model, and how they are connected.
 
     Parameters
     ----------
     model : keras.Model, functional or sequential, built.
+    all_faults : whether to return what is not supported in how layers are called with the wiring, rather than raise.
 
     Raises
     ------
@@ -86,23 +89,32 @@ def read_wiring(model: Any) -> Wiring:
         ) from fault
     if not isinstance(config, Mapping) or "layers" not in config:
         raise UnsupportedError(f"{type(model).__name__} does not list its layers; build it as a functional or sequential Keras model")
-    return read_configuration(config, model)
+    return read_configuration(config, model, all_faults)
 
 
-def read_configuration(config: Mapping[str, Any], model: Any = None) -> Wiring:
+def read_configuration(config: Mapping[str, Any], model: Any = None, all_faults: bool = False) -> Wiring:
     """Return the wiring in the configuration of a Keras functional or sequential model, which need not have been built.
 
     Parameters
     ----------
     config : what `model.get_config()` gives, or a file holds in its place.
     model : the model; without it no node has its Keras layer, and a layer is known by its name alone.
+    all_faults : as for `read_wiring`.
 
     Raises
     ------
     UnsupportedError
         As `read_wiring`, or if there are more than `CALLS_UP_TO` calls.
     """
-    return _Reading().wiring(config, model)
+    reading = _Reading()
+    try:
+        wiring = reading.wiring(config, model)
+    except UnsupportedError:
+        refuse([text for _, text in reading.faults])  # what cannot be followed further may come of these
+        raise
+    if not all_faults:
+        refuse([text for _, text in wiring.faults])
+    return wiring
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,16 +157,18 @@ class _Reading:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.nested_inputs: list[Node] = []
+        self.faults: list[tuple[str, str]] = []
         self._firsts: dict[Any, int] = {}
         self._names: set[str] = set()
         self._numbers: dict[tuple[str, ...], int] = {}
 
     def wiring(self, config: Mapping[str, Any], model: Any) -> Wiring:
         """Return the wiring of the outermost model."""
-        level = _level(config, model, ())
+        level = _level(config, model, (), self.faults)
         given = {place.key: self._add(level, place.layer, ()) for place in leaves_of(level.inputs)}
         outputs = self._through(level, given)
-        return Wiring(tuple(self.nodes), tuple(outputs), tuple(self.nested_inputs), _structure(level.inputs), _structure(level.outputs))
+        structures = _structure(level.inputs), _structure(level.outputs)
+        return Wiring(tuple(self.nodes), tuple(outputs), tuple(self.nested_inputs), *structures, tuple(self.faults))
 
     def _through(self, level: _Level, given: Mapping[Call, int]) -> list[int]:
         """Add the calls of a level and return the nodes of its outputs, in the flat order."""
@@ -168,15 +182,15 @@ class _Reading:
                 continue
             arguments = level.calls[name, number]
             if _is_model(level.entries[name]):
-                node_indices = self._nested(level, name, map_leaves(arguments, lambda place: _value(place, values, level)))
+                node_indices = self._nested(level, name, map_leaves(arguments, lambda place: self._value(place, values, level)))
             else:
-                node_indices = [self._add(level, name, [_value(place, values, level) for place in leaves_of(arguments)])]
+                node_indices = [self._add(level, name, [self._value(place, values, level) for place in leaves_of(arguments)])]
             values.update({_Place(name, number, at): index for at, index in enumerate(node_indices)})
-        return [_value(place, values, level) for place in outputs]
+        return [self._value(place, values, level) for place in outputs]
 
     def _nested(self, level: _Level, name: str, arguments: Any) -> list[int]:
         """Add the calls of a nested model that is called with nodes and return those of its outputs."""
-        inner = _level(level.entries[name]["config"], level.live.get(name), (*level.path, name))
+        inner = _level(level.entries[name]["config"], level.live.get(name), (*level.path, name), self.faults)
         what, structure = f"what the nested model {'/'.join(inner.path)} is called with", _structure(inner.inputs)
         alone = structure.count == 1 and len(leaves_of(arguments)) == 1
         given = leaves_of(arguments) if alone else structure.flatten(arguments, what, UnsupportedError, spare=True)
@@ -203,6 +217,18 @@ class _Reading:
         self.nodes.append(Node(shown, _kind(entry), entry["config"], tuple(inputs), live, first))
         return index
 
+    def _value(self, place: _Place, values: Mapping[_Place, int], level: _Level) -> int:
+        """Return the node behind a place; of an output that is not supported, that of the first."""
+        if place in values:
+            return values[place]
+        name = "/".join([*level.path, place.layer])
+        wrong = f"output {place.output} of layer {name} is read; only layers with one output are supported"
+        first = _Place(place.layer, place.call, 0)
+        if first not in values:
+            raise UnsupportedError(wrong)
+        self.faults.append((name, wrong))
+        return values[first]
+
     def _check_count(self) -> None:
         if len(self.nodes) + len(self.nested_inputs) >= CALLS_UP_TO:
             raise UnsupportedError(f"the model has more than {CALLS_UP_TO} calls of layers; build a smaller one")
@@ -224,9 +250,9 @@ def _is_model(entry: Mapping[str, Any]) -> bool:
     return entry["class_name"] in MODELS and module.startswith("keras") and not module.startswith("keras.layers")
 
 
-def _level(config: Mapping[str, Any], model: Any, path: tuple[str, ...]) -> _Level:
+def _level(config: Mapping[str, Any], model: Any, path: tuple[str, ...], faults: list[tuple[str, str]]) -> _Level:
     live = {layer.name: layer for layer in getattr(model, "layers", ())}
-    return _functional(config, live, path) if "input_layers" in config else _sequential(config, live, path)
+    return _functional(config, live, path, faults) if "input_layers" in config else _sequential(config, live, path)
 
 
 def _sequential(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[str, ...]) -> _Level:
@@ -241,10 +267,10 @@ def _sequential(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[
     return _Level(dict(zip(names, entries)), live, path, _Place(names[0], 0, 0), _Place(names[-1], 0, 0), calls)
 
 
-def _functional(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[str, ...]) -> _Level:
+def _functional(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[str, ...], faults: list[tuple[str, str]]) -> _Level:
     entries = {str(entry["name"]): entry for entry in config["layers"]}
     calls = {
-        (name, number): _arguments(name, node)
+        (name, number): _arguments(name, node, "/".join([*path, name]), faults)
         for name, entry in entries.items()
         for number, node in enumerate(entry.get("inbound_nodes", []))
     }
@@ -264,14 +290,20 @@ def _interface_places(value: Any, entries: Mapping[str, Mapping[str, Any]]) -> A
     return [_interface_places(item, entries) for item in value]
 
 
-def _arguments(name: str, node: Mapping[str, Any]) -> Any:
-    """Return the arguments of one call as nested lists and dicts of places, checking that there is nothing else."""
+def _arguments(name: str, node: Mapping[str, Any], full_name: str, faults: list[tuple[str, str]]) -> Any:
+    """Return the arguments of one call as nested lists and dicts of places, and add a fault for everything else."""
     for key, value in node.get("kwargs", {}).items():
         # Keras, too, trains what is called with training=False: the call from outside prevails.
         given = any(leaf is not None for leaf in leaves_of(value))
         if given and not (key == "training" and value is False):
-            raise UnsupportedError(f"layer {name} is called with {key}={_said(value)}, which is not supported; leave the argument out")
-    places = [_places(value, name) for value in node.get("args", []) if value is not None]
+            wrong = f"layer {name} is called with {key}={_said(value)}, which is not supported; leave the argument out"
+            faults.append((full_name, wrong))
+    places = []
+    for value in node.get("args", []):
+        try:
+            places += [] if value is None else [_places(value, name)]
+        except UnsupportedError as fault:
+            faults.append((full_name, str(fault)))
     return places[0] if len(places) == 1 else places
 
 
@@ -298,10 +330,3 @@ def _check_connected(level: _Level, given: Mapping[Call, int], reads: Mapping[Ca
     for call in [*(place.key for place in outputs), *(source for sources in reads.values() for source in sources)]:
         if not reads.get(call) and call not in given:
             raise UnsupportedError(f"layer {'/'.join([*level.path, call[0]])} is read and reads nothing itself; connect it to an input")
-
-
-def _value(place: _Place, values: Mapping[_Place, int], level: _Level) -> int:
-    if place not in values:
-        name = "/".join([*level.path, place.layer])
-        raise UnsupportedError(f"output {place.output} of layer {name} is read; only layers with one output are supported")
-    return values[place]

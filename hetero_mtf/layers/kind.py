@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.errors import UnsupportedOptionError
 from hetero_mtf.graph.records import Layer, Variable
 
 Shape = tuple[int, ...]
@@ -70,14 +70,13 @@ class LayerKind(abc.ABC):
         known = {*self.kept, *self.fixed, *self.free, *FREE_OPTIONS}
         for key, value in config.items():
             if key not in known and value is not None:
-                raise UnsupportedError(
-                    f"layer {name} ({self.keras_class}) has the option {key}={value!r}, which is not supported; leave it out"
-                )
+                wrong = f"layer {name} ({self.keras_class}) has the option {key}={value!r}, which is not supported"
+                raise UnsupportedOptionError(f"{wrong}; leave it out", key)
         for key, allowed in self.fixed.items():
             value = config.get(key, allowed[0])
             if (list(value) if isinstance(value, tuple) else value) not in allowed:
                 choice = " or ".join(repr(item) for item in allowed)
-                raise UnsupportedError(f"layer {name} ({self.keras_class}) has {key}={value!r}; only {choice} is supported")
+                raise UnsupportedOptionError(f"layer {name} ({self.keras_class}) has {key}={value!r}; only {choice} is supported", key)
         return {key: _plain(config.get(key)) for key in self.kept}
 
     def of(self, attributes: Mapping[str, Any]) -> LayerKind:
@@ -156,7 +155,7 @@ def l2_factor(name: str, option: str, value: Any) -> float:
         if value["class_name"] == "L2" or (value["class_name"] == "L1L2" and not config.get("l1")):
             return float(config["l2"])
     shown = value.get("class_name", value) if isinstance(value, Mapping) else value
-    raise UnsupportedError(f"layer {name} has {option} {shown}; only keras.regularizers.L2 is supported")
+    raise UnsupportedOptionError(f"layer {name} has {option} {shown}; only keras.regularizers.L2 is supported", option)
 
 
 def _plain(value: Any) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.reader import Node, read_configuration, read_wiring
+from hetero_mtf.errors import UnsupportedError, UnsupportedOptionError, refuse
+from hetero_mtf.graph.description import DTYPES
+from hetero_mtf.graph.reader import Node, Wiring, read_configuration, read_wiring
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
+from hetero_mtf.layers.alternatives import alternative
 from hetero_mtf.layers.catalogue import KINDS
 from hetero_mtf.layers.kind import LayerKind
 
@@ -29,7 +31,8 @@ def kind_of(layer: Layer) -> LayerKind:
 def _unknown(name: str, kind: str) -> UnsupportedError:
     wrong = f"layer {name} is a {kind}, which is not supported"
     if kind.isidentifier():
-        return UnsupportedError(f"{wrong}; supported are {', '.join(KINDS)}")
+        remedy = alternative(kind) or f"supported are {', '.join(KINDS)}"
+        return UnsupportedError(f"{wrong}; {remedy}")
     return UnsupportedError(f"{wrong}; describe it with hetero_mtf.layers.register, for a class that is registered with Keras")
 
 
@@ -43,19 +46,11 @@ def layer_graph(model: Any) -> LayerGraph:
     Raises
     ------
     UnsupportedError
-        If any layer or option would not be honoured; the layer is named.
+        If any layer or option would not be honoured; all that can be known at once are named with their layers.
     """
     if isinstance(model, LayerGraph):
         return model
-    wiring = read_wiring(model)
-    dtype = _common_dtype([*wiring.nodes, *wiring.nested_inputs])
-    layers: list[Layer] = []
-    for index, node in enumerate(wiring.nodes):
-        layers.append(_read_layer(node, layers))
-        for nested_input in wiring.nested_inputs:
-            if nested_input.inputs == (index,):
-                _check_nested_input(nested_input, layers[index])
-    return LayerGraph(tuple(layers), dtype, wiring.outputs)
+    return _graph(read_wiring(model, all_faults=True), _read_layer)
 
 
 def configured_graph(config: Mapping[str, Any]) -> LayerGraph:
@@ -70,40 +65,99 @@ def configured_graph(config: Mapping[str, Any]) -> LayerGraph:
     UnsupportedError
         As `layer_graph`.
     """
-    wiring = read_configuration(config)
-    layers: list[Layer] = []
-    for node in wiring.nodes:
-        if node.kind not in KINDS:
-            raise _unknown(node.name, node.kind)
-        attributes = KINDS[node.kind].attributes(node.name, node.config)
-        layer = make_layer(node.name, node.kind, attributes, node.inputs, [layers[i].output_shape for i in node.inputs])
-        shared = node.first if layer.variables and node.first != len(layers) else None
-        layers.append(dataclasses.replace(layer, shared_with=shared))
-    return LayerGraph(tuple(layers), _common_dtype([*wiring.nodes, *wiring.nested_inputs]), wiring.outputs)
+    return _graph(read_configuration(config, all_faults=True), _configured_layer)
 
 
-def _check_nested_input(nested_input: Node, source: Layer) -> None:
-    """Raise unless a nested model takes what it is called with as it is; Keras would add or drop a last dimension of 1."""
+def _graph(wiring: Wiring, read: Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer]) -> LayerGraph:
+    """Return the network of a wiring, each layer read by `read`; all faults are raised at once."""
+    faults = [text for name, text in wiring.faults if not _is_unknown(name, wiring)]
+    dtype = _common_dtype([*wiring.nodes, *wiring.nested_inputs], faults)
+    layers: list[Layer | None] = []
+    for index, node in enumerate(wiring.nodes):
+        own_faults: list[str] = []
+        layer = _read(node, layers, read, own_faults)
+        for nested in wiring.nested_inputs:
+            own_faults += _nested_input_faults(nested, layer) if layer is not None and nested.inputs == (index,) else ()
+        layers.append(layer)
+        faults += own_faults
+    refuse(faults)
+    return LayerGraph(tuple(layer for layer in layers if layer is not None), dtype, wiring.outputs)
+
+
+def _is_unknown(name: str, wiring: Wiring) -> bool:
+    """Return whether a layer is of a kind that is not supported: then it does not matter how it is called."""
+    return any(node.name == name and node.kind not in KINDS for node in wiring.nodes)
+
+
+def _read(
+    node: Node, layers: Sequence[Layer | None], read: Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer], faults: list[str]
+) -> Layer | None:
+    """Return a layer; where it has faults, add them and return a stand-in of its shape, or None where the shape is not known."""
+    sources = [layers[index] for index in node.inputs]
+    attributes = _attributes(node, faults)
+    if attributes is not None and not faults and None not in sources:
+        try:
+            return read(node, attributes, layers)  # type: ignore[arg-type] # it reads its sources, which are known, and no other
+        except UnsupportedError as fault:
+            faults.append(str(fault))
+    shape = getattr(getattr(node.live, "output", None), "shape", None) if node.live is not None else None
+    if not shape or any(extent is None for extent in shape[1:]) or len(shape) < 2:
+        return None
+    return Layer(node.name, node.kind, {}, node.inputs, tuple(shape[1:]))
+
+
+def _attributes(node: Node, faults: list[str]) -> dict[str, Any] | None:
+    """Return the options of a layer that decide what it computes; add each that is not supported to the faults, then return None."""
+    if node.kind not in KINDS:
+        faults.append(str(_unknown(node.name, node.kind)))
+        return None
+    config = dict(node.config)
+    while True:
+        try:
+            attributes = KINDS[node.kind].attributes(node.name, config)
+            return None if faults else attributes
+        except UnsupportedOptionError as fault:
+            faults.append(str(fault))
+            if fault.option not in config:
+                return None
+            del config[fault.option]  # the next one is looked for
+        except UnsupportedError as fault:
+            faults.append(str(fault))
+            return None
+
+
+def _configured_layer(node: Node, attributes: Mapping[str, Any], layers: Sequence[Layer]) -> Layer:
+    layer = make_layer(node.name, node.kind, attributes, node.inputs, [layers[i].output_shape for i in node.inputs])
+    shared = node.first if layer.variables and node.first != len(layers) else None
+    return dataclasses.replace(layer, shared_with=shared)
+
+
+def _nested_input_faults(nested_input: Node, source: Layer) -> Iterator[str]:
+    """Yield a fault unless a nested model takes what it is called with as it is; Keras would add or drop a last dimension of 1."""
     expected, given = tuple(nested_input.config["batch_shape"][1:]), source.output_shape
     if len(expected) != len(given) or any(extent not in (None, size) for extent, size in zip(expected, given)):
         wrong = f"input {nested_input.name} of a nested model has the shape {expected} and is given {given} by layer {source.name}"
-        raise UnsupportedError(f"{wrong}; reshape it with a layer")
+        yield f"{wrong}; reshape it with a layer"
 
 
-def _common_dtype(nodes: Sequence[Node]) -> str:
-    """Return the dtype that all layers and inputs have."""
+def _common_dtype(nodes: Sequence[Node], faults: list[str]) -> str:
+    """Return the dtype that all layers and inputs have, and add a fault for each that has another."""
     dtypes = {node.name: _dtype(node) for node in nodes if node.kind != "InputLayer"}
-    dtype = next(iter(dtypes.values()), "float32")
-    for name, layer_dtype in dtypes.items():
-        if layer_dtype != dtype:
-            raise UnsupportedError(
-                f"layer {name} has the dtype {layer_dtype} and an earlier layer {dtype}; use one dtype for the whole model"
-            )
+    faults += [
+        f"layer {name} has the dtype policy {dtype}; only float32 and float64 are supported"
+        for name, dtype in dtypes.items()
+        if dtype not in DTYPES
+    ]
+    supported = {name: dtype for name, dtype in dtypes.items() if dtype in DTYPES}
+    common = next(iter(supported.values()), "float32")
+    for name, layer_dtype in supported.items():
+        if layer_dtype != common:
+            faults.append(f"layer {name} has the dtype {layer_dtype} and an earlier layer {common}; use one dtype for the whole model")
     for node in nodes:
-        given = node.config.get("dtype") or dtype
-        if dtypes and node.kind == "InputLayer" and given != dtype:
-            raise UnsupportedError(f"input {node.name} has the dtype {given} and the layers {dtype}; give keras.Input the layers' dtype")
-    return dtype
+        given = node.config.get("dtype") or common
+        if supported and node.kind == "InputLayer" and given != common:
+            faults.append(f"input {node.name} has the dtype {given} and the layers {common}; give keras.Input the layers' dtype")
+    return common
 
 
 def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Layer:
@@ -133,16 +187,10 @@ def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequ
 
 def _dtype(node: Node) -> str:
     policy = node.config.get("dtype", "float32")
-    name = policy["config"].get("name") if isinstance(policy, Mapping) else policy
-    if name not in ("float32", "float64"):
-        raise UnsupportedError(f"layer {node.name} has the dtype policy {name}; only float32 and float64 are supported")
-    return str(name)
+    return str(policy["config"].get("name") if isinstance(policy, Mapping) else policy)
 
 
-def _read_layer(node: Node, layers: Sequence[Layer]) -> Layer:
-    if node.kind not in KINDS:
-        raise _unknown(node.name, node.kind)
-    attributes = KINDS[node.kind].attributes(node.name, node.config)
+def _read_layer(node: Node, attributes: Mapping[str, Any], layers: Sequence[Layer]) -> Layer:
     ignored = KINDS[node.kind].ignored_variables
     live = {variable.name: variable for variable in getattr(node.live, "weights", ()) if variable.name not in ignored}
     layer = make_layer(node.name, node.kind, attributes, node.inputs, [layers[i].output_shape for i in node.inputs])

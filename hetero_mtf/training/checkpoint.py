@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.errors import CheckpointError, HeteroError
+from hetero_mtf.file_kind import CHECKPOINT, file_kind, in_place_of
 from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.json_file import replace_file
@@ -122,6 +123,10 @@ def load_state(path: str | os.PathLike[str]) -> State:
     except OSError as fault:
         raise CheckpointError(f"cannot read checkpoint {source}: {fault.strerror or fault}; check the path") from fault
     except DAMAGED as fault:
+        if file_kind(source) not in ("", CHECKPOINT):
+            raise CheckpointError(
+                f"{in_place_of(source, 'a complete checkpoint')}; give a file that hetero-mtf train --save wrote"
+            ) from fault
         said = value_text(" ".join(str(fault).split())) if str(fault) else ""
         raise CheckpointError(f"{source} is not a complete checkpoint ({type(fault).__name__} {said}); {_REMEDY}") from fault
 

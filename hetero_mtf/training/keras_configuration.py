@@ -105,6 +105,40 @@ def check_configuration(configuration: Any, path: str) -> None:
         left += [(inner, entry, depth + 1) for inner, entry in _entries(place, value)]
 
 
+def built_model(configuration: Any, path: str) -> tuple[Any, LayerGraph]:
+    """Return the Keras model that the configuration in a file of Keras describes, with initial weights, and its LayerGraph.
+
+    Parameters
+    ----------
+    configuration : what the file holds; losses and optimizers in it are left out.
+    path : path of the file, for messages.
+
+    Raises
+    ------
+    UnsupportedError
+        If the network has layers or options that are not supported; all of them at once.
+    CheckpointError
+        If the configuration names what is not in the table, or cannot be built; nothing that it names is imported or called then.
+    """
+    structure = _uncompiled(configuration)
+    try:
+        if isinstance(structure, Mapping) and _name(structure) in _MODELS:
+            configured_graph(structure["config"])  # names layers, where the table would name classes
+    except HeteroError:
+        raise
+    except Exception as fault:  # a foreign configuration raises whatever its values lead to
+        said = value_text(" ".join(str(fault).split()))
+        raise CheckpointError(f"{path} describes a network that cannot be read ({type(fault).__name__}: {said}); save it again") from fault
+    check_configuration(structure, path)
+    try:
+        return _built(structure)
+    except HeteroError:
+        raise
+    except Exception as fault:
+        said = value_text(" ".join(str(fault).split()))
+        raise CheckpointError(f"{path} describes a network that cannot be built ({type(fault).__name__}: {said}); {_REMEDY}") from fault
+
+
 def _built(configuration: Mapping[str, Any]) -> tuple[Any, LayerGraph]:
     import keras
 

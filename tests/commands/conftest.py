@@ -14,6 +14,7 @@ import pytest
 
 from hetero_mtf.commands import main
 from hetero_mtf.commands.process.quiet import load_tensorflow
+from hetero_mtf.report import progress
 from hetero_mtf.runtime import cgroup
 
 MODEL = """
@@ -111,8 +112,10 @@ def tensorflow_loaded():
 
 
 @pytest.fixture
-def cli(capsys, tensorflow_loaded):
-    """Runs a command in this process."""
+def cli(capsys, monkeypatch, tensorflow_loaded):
+    """Runs a command in this process; what it writes does not depend on how long it takes."""
+    monkeypatch.setattr(progress, "FIRST_EVERY_S", float("inf"))
+    monkeypatch.setattr(progress, "EVERY_S", float("inf"))
 
     def call(*arguments):
         capsys.readouterr()

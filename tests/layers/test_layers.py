@@ -289,7 +289,7 @@ def test_an_image_smaller_than_the_window_is_refused_by_name() -> None:
 
 
 def test_a_layer_of_an_unknown_kind_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match="layer l is a LSTM, which is not supported; supported are InputLayer, Conv2D"):
+    with pytest.raises(UnsupportedError, match="layer l is a LSTM, which is not supported; use convolutions or Attention"):
         kind_of(Layer("l", "LSTM", {}, (), (3,)))
 
 

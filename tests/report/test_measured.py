@@ -73,7 +73,9 @@ def test_every_fault_of_a_file_is_named_at_once(tmp_path: pathlib.Path) -> None:
 
 def test_another_file_is_refused_with_the_command_that_makes_it(tmp_path: pathlib.Path) -> None:
     PLAN.save(tmp_path / "plan.json")
-    with pytest.raises(HeteroError, match="plan.json is not a measured file; make it again with hetero-mtf train"):
+    with pytest.raises(
+        HeteroError, match="plan.json is a plan of hetero-mtf plan and not a measured file; make it again with hetero-mtf train"
+    ):
         Measured.load(tmp_path / "plan.json")
 
 

@@ -59,7 +59,7 @@ def test_a_terminal_gets_lines_on_request_and_nothing_with_zero() -> None:
     assert nothing.getvalue() == ""
 
 
-@pytest.mark.parametrize("verbose", ["loud", 3, -1, None, True])
+@pytest.mark.parametrize("verbose", ["loud", 3, -1, None, 1.5])
 def test_another_verbosity_is_refused_with_those_that_there_are(verbose: object) -> None:
     with pytest.raises(HeteroError, match="verbose is .*; use 'auto', 0 .*, 1 .* or 2"), progress("working", 1, verbose=verbose):  # type: ignore[arg-type]
         pass

@@ -82,7 +82,9 @@ class Predictions:
         classes = self.participants.classes
         page = io.StringIO(newline="")
         writer = csv.writer(page, delimiter="\t", lineterminator="\n")
-        writer.writerow(["participant_id", "session", *(f"probability_{name}" for name in classes), "predicted", "true", "part"])
+        writer.writerow(
+            ["participant_id", self.participants.session_column, *(f"probability_{name}" for name in classes), "predicted", "true", "part"]
+        )
         for scan, row, number, part in zip(self.participants.scans, self.probabilities, self.numbers, self.parts):
             true = scan.label if scan.label in classes else None
             cells = [f"{value:.{DIGITS}g}" for value in row]

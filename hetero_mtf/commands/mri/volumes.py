@@ -50,7 +50,9 @@ def table_of(data: str) -> str:
     if not table:
         raise DataError(f"data set {data!r} names no table; write nifti:participants.tsv")
     if not pathlib.Path(table).is_file():
-        raise DataError(f"there is no table {table}; check the path behind nifti:")
+        others = sorted(path.name for path in pathlib.Path(table).parent.glob("*.tsv"))
+        there = f", its folder has {', '.join(others[:5])}" if others else ""
+        raise DataError(f"there is no table {table}{there}; check the path behind nifti:")
     return table
 
 

@@ -225,17 +225,13 @@ def model_options(required: bool = True, dtype: str | None = "float32") -> Calla
         kind = click.option("--dtype", type=click.Choice(["float32", "float64"]), default=dtype, help="Float type of the model.")
         text = "An argument of the model's function, the value a Python literal; may be repeated."
         argument = click.option("--model-arg", "model_arguments", type=Argument(), multiple=True, help=text)
-        form = "FILE.py:function | package.module:function"
-        model = click.option("--model", required=required, metavar="MODEL", help=f"The function that returns the Keras model: {form}.")
+        form = "FILE.py:function | package.module:function | FILE.keras"
+        model = click.option(
+            "--model", required=required, metavar="MODEL", help=f"The function that returns the Keras model, or its file: {form}."
+        )
         return model(argument(kind(command)))
 
     return add
-
-
-def data_option(command: Command) -> Command:
-    """Add --data."""
-    forms = "digits | mnist:DIR | cifar10:DIR | npz:FILE | nifti:TABLE.tsv | synthetic[:HxWxC:CLASSES:COUNT]"
-    return click.option("--data", required=True, metavar="DATA", help=f"The data set: {forms}.")(command)
 
 
 def objective_options(command: Command) -> Command:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from typing import Any, TypeAlias
 
 import click
@@ -11,6 +12,7 @@ from hetero_mtf.commands.options import shared as options
 from hetero_mtf.commands.options.shared import Command, FiniteRange, Three
 
 CHANNELS = 1
+TABLE = "participants.tsv"  # the name that BIDS gives it
 BATCH_SIZE = 4  # scans a step; of images 64 are no more
 SIZES = f"{options.BATCH_SIZE}, of volumes {BATCH_SIZE}"
 NAN_SHARE = "part of a scan's voxels that may be NaN, as some tools write around the brain; they become 0.  [default: 0.05]"
@@ -107,6 +109,18 @@ class VolumeOptions:
         return cls(**{name: given.pop(name) for name in names})
 
 
+class DataName(click.ParamType):
+    """The name of a data set; of a folder of scans its table, FOLDER/participants.tsv, is taken."""
+
+    name = "data"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> str:
+        """Return the name of the data set, with the table where a folder of scans is named."""
+        kind, colon, place = str(value).partition(":")
+        folder = pathlib.Path(place)
+        return f"{kind}{colon}{folder / TABLE}" if place and is_volumes(str(value)) and folder.is_dir() else str(value)
+
+
 def is_volumes(data: str) -> bool:
     """Return whether --data, or --input, names a table of scans.
 
@@ -125,6 +139,12 @@ def default_batch_size(data: str) -> int:
     data : --data, or --input.
     """
     return BATCH_SIZE if is_volumes(data) else options.BATCH_SIZE
+
+
+def data_option(command: Command) -> Command:
+    """Add --data."""
+    forms = "digits | mnist:DIR | cifar10:DIR | npz:FILE | nifti:FOLDER or nifti:TABLE.tsv | synthetic[:HxWxC:CLASSES:COUNT]"
+    return click.option("--data", type=DataName(), required=True, metavar="DATA", help=f"The data set: {forms}.")(command)
 
 
 def reading_options(command: Command) -> Command:

@@ -15,19 +15,20 @@ from typing import Any
 
 from hetero_mtf.commands.process.quiet import load_tensorflow
 from hetero_mtf.errors import HeteroError
+from hetero_mtf.file_kind import file_kind, in_place_of
 
-FORM = "FILE.py:function or package.module:function"
+FORM = "FILE.py:function, package.module:function or FILE.keras"
 
 
 def load_model(text: str, arguments: Mapping[str, Any], dtype: str, seed: int = 0) -> Any:
-    """Return the Keras model that a function of the user makes.
+    """Return the Keras model that a function of the user makes, or that Keras has saved in a file.
 
     Parameters
     ----------
-    text : "FILE.py:function" or "package.module:function"; a package may lie in the working directory.
+    text : "FILE.py:function", "package.module:function" or "FILE.keras"; a package may be in the working directory.
     arguments : what the function is called with, by name.
     dtype : "float32" or "float64", Keras's float type while the model is made.
-    seed : seed of the initial weights.
+    seed : seed of the initial weights; a file has its own.
 
     Raises
     ------
@@ -35,10 +36,19 @@ def load_model(text: str, arguments: Mapping[str, Any], dtype: str, seed: int = 
         If there is no such file, module or function, or it fails or returns something else.
     """
     place, _, name = text.rpartition(":")
-    if not place or not name.isidentifier():
-        raise HeteroError(f"{text!r} names no function of a file or module; write {FORM}")
+    if is_keras_file(text):
+        if arguments:
+            raise HeteroError(f"{text} is a saved model, which is not called with {', '.join(arguments)}; leave --model-arg out")
+    elif not place or not name.isidentifier():
+        wrong = in_place_of(text, "a Keras model") if file_kind(text) else f"{text!r} names no function of a file or module"
+        raise HeteroError(f"{wrong}; write {FORM}")
     load_tensorflow()
     import keras
+
+    if is_keras_file(text):
+        from hetero_mtf.commands.workload.keras_file import load_keras_file
+
+        return load_keras_file(text, dtype, seed)
 
     keras.config.set_floatx(dtype)
     keras.utils.set_random_seed(seed)
@@ -50,6 +60,16 @@ def load_model(text: str, arguments: Mapping[str, Any], dtype: str, seed: int = 
     return model
 
 
+def is_keras_file(text: str) -> bool:
+    """Return whether --model names a file that Keras has saved, rather than a function.
+
+    Parameters
+    ----------
+    text : --model.
+    """
+    return text.endswith(".keras")
+
+
 def source_files(text: str) -> tuple[pathlib.Path, ...]:
     """Return the files that a model's function comes from: its module's and those of the packages around it, none of them executed.
 
@@ -57,8 +77,8 @@ def source_files(text: str) -> tuple[pathlib.Path, ...]:
     ----------
     text : as for `load_model`; a module that cannot be found has no files.
     """
-    place = text.rpartition(":")[0] or text
-    if _is_path(place):
+    place = text if is_keras_file(text) else text.rpartition(":")[0] or text
+    if is_keras_file(text) or _is_path(place):
         return (pathlib.Path(place),)
     names, paths = place.split("."), list[pathlib.Path]()
     search: list[str] | None = sys.path if os.getcwd() in sys.path else [os.getcwd(), *sys.path]
@@ -96,7 +116,9 @@ def _module(place: str) -> ModuleType:
 
 def _module_of_file(path: pathlib.Path) -> ModuleType:
     if not path.is_file():
-        raise HeteroError(f"there is no model file {path}; check the path, and write {FORM}")
+        installed = f"hetero_mtf.models.{path.stem}"
+        known = path.parent.name == "models" and path.stem.isidentifier() and _spec(installed, _installed_models()) is not None
+        raise HeteroError(f"there is no model file {path}; {f'write {installed}:...' if known else f'check the path, and write {FORM}'}")
     spec = importlib.util.spec_from_file_location(f"hetero_mtf_model_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise HeteroError(f"{path} is no Python file; write {FORM}")
@@ -107,6 +129,12 @@ def _module_of_file(path: pathlib.Path) -> ModuleType:
         sys.path.append(folder)
     _guarded(lambda: spec.loader.exec_module(module), f"the model file {path} failed")  # type: ignore[union-attr]
     return module
+
+
+def _installed_models() -> list[str]:
+    """Return the folders of the networks that are installed with this program."""
+    spec = importlib.util.find_spec("hetero_mtf.models")
+    return [] if spec is None else list(spec.submodule_search_locations or ())
 
 
 def _function(module: ModuleType, name: str, place: str) -> Callable[..., Any]:

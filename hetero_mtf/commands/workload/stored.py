@@ -85,7 +85,7 @@ def origin_of(model: str) -> str:
 
     Parameters
     ----------
-    model : "FILE.py:function" or "package.module:function".
+    model : "FILE.py:function", "package.module:function" or "FILE.keras".
 
     Examples
     --------
@@ -93,6 +93,8 @@ def origin_of(model: str) -> str:
     ('b.py:net', 'package.nets:net')
     """
     place, _, name = model.rpartition(":")
+    if not place:  # a file that Keras has saved
+        return os.path.basename(model)
     return f"{os.path.basename(place)}:{name}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.errors import UnsupportedOptionError
 from hetero_mtf.graph.records import Layer, Variable
 from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent, l2_factor
 
@@ -44,7 +44,7 @@ def activation_name(name: str, value: Any) -> str:
     shown = value
     if isinstance(value, Mapping):  # a function has its name as config, a layer and a lambda their innards
         shown = value["config"] if isinstance(value.get("config"), str) else value.get("class_name", "lambda")
-    raise UnsupportedError(f"layer {name} has the activation {shown!r}; supported are {', '.join(ACTIVATIONS)}")
+    raise UnsupportedOptionError(f"layer {name} has the activation {shown!r}; supported are {', '.join(ACTIVATIONS)}", "activation")
 
 
 def needed_by(activation: str, before: str) -> frozenset[str]:

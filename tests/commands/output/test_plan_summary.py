@@ -19,7 +19,7 @@ def test_a_plan_is_a_heading_a_line_a_device_and_its_bottleneck():
     heading, columns, *devices, prediction = plan_summary(predicted, graph).splitlines()
     assert "strategy filters" in heading and "batch size 8" in heading
     assert columns.split()[:2] == ["device", "computes"] and [line.split()[0] for line in devices] == list(plan.devices)
-    assert "5 of 10 units of second" in devices[0] and "3 of 10 units of second" in devices[1] and "750 ms" in devices[1]
+    assert "6 of 12 units of second" in devices[0] and "3 of 12 units of second" in devices[1] and "750 ms" in devices[1]
     assert prediction.startswith("Predicted step: 1.00 s; ") and "worker:1" in prediction
 
 

@@ -170,7 +170,9 @@ def test_a_file_without_cluster_or_network_is_refused(profile: Profile) -> None:
 def test_a_plan_is_not_a_profile(profile: Profile, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps({**document(profile), "kind": "plan"}))
-    with pytest.raises(HeteroError, match=re.escape(f"{path} is not a profile file; make it again with hetero-mtf calibrate")):
+    with pytest.raises(
+        HeteroError, match=re.escape(f"{path} is a plan of hetero-mtf plan and not a profile file; make it again with hetero-mtf calibrate")
+    ):
         Profile.load(path)
 
 

@@ -59,12 +59,14 @@ class Participants:
     scans : in the table's order.
     label_column : name of the column of labels.
     classes : the labels' order; a label's class number is its place.
+    session_column : name of the column of sessions, which outputs keep.
     """
 
     path: pathlib.Path
     scans: tuple[Scan, ...]
     label_column: str
     classes: tuple[str, ...]
+    session_column: str = SESSIONS[0]
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -172,7 +174,7 @@ def examine_table(
     faults = [*table.faults, *(fault for row in table.rows for fault in _row_faults(row, label, labelled, classes))]
     scans = tuple(_scan(row, table.path.parent, label) for row in table.rows if row.cells[PARTICIPANT] and row.cells[PATH])
     class_names = class_order(scan.label for scan in scans if scan.label) if classes is None else tuple(classes)
-    participants = Participants(table.path, scans, label, class_names)
+    participants = Participants(table.path, scans, label, class_names, _session_column(table))
     measured = measurements_text(label, _by_label(participants)) if classes is None and labelled else None
     if measured is not None:
         raise DataError(f"{table.path}: {measured}")
@@ -205,6 +207,13 @@ def _check_columns(table: TsvTable, label: str, labelled: bool) -> None:
         paths = f", each scan's file from {table.path.parent} on in {PATH!r}" if PATH in missing else ""
         named = ", or name the labels' column with --label (label=...)" if label in missing else ""
         raise DataError(f"{wrong}; add what is missing{paths}{named}")
+
+
+def _session_column(table: TsvTable) -> str:
+    """Return the name of the column that sessions are read from; of two the one that has any."""
+    there = [name for name in SESSIONS if name in table.columns]
+    filled = [name for name in there if any(row.cells.get(name) for row in table.rows)]
+    return next(iter([*filled, *there]), SESSIONS[0])
 
 
 def _listed(table: TsvTable) -> str:

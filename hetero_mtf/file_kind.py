@@ -8,6 +8,7 @@ import pathlib
 import zipfile
 
 CHECKPOINT = "a checkpoint of hetero-mtf train --save"
+ARRAYS = "an .npz file of arrays"
 _LARGEST_BYTES = 64 * 2**20  # of a JSON file that is looked into
 _DOCUMENTS = {
     "plan": "a plan of hetero-mtf plan",
@@ -69,7 +70,7 @@ def _archive_kind(path: pathlib.Path) -> str:
     if {"config.json", "metadata.json"} <= names:
         return "a Keras model (.keras)"
     if names and all(name.endswith(".npy") for name in names):
-        return CHECKPOINT if "meta.npy" in names else "an .npz file of arrays"
+        return CHECKPOINT if "meta.npy" in names else ARRAYS
     return "a zip file"
 
 

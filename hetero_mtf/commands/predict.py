@@ -12,6 +12,7 @@ from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.requests import PredictRequest
 from hetero_mtf.commands.options.volumes import SIZES, DataName, VolumeOptions, reading_options
 from hetero_mtf.errors import DataError
+from hetero_mtf.file_kind import ARRAYS, file_kind, in_place_of
 
 NAMES = ("x", "x_test")
 REMEDY = "write it again with numpy.savez(file, x=...)"
@@ -128,6 +129,8 @@ def read_samples(path: pathlib.Path, names: Sequence[str] = NAMES) -> Any:
             array = None if name is None else archive[name]
     except (OSError, *DAMAGED) as fault:
         said = " ".join(str(fault).split())
+        if file_kind(path) not in ("", ARRAYS):
+            raise DataError(f"{in_place_of(path, 'an .npz file of plain numbers')}; {REMEDY}") from fault
         raise DataError(f"{path} is not a complete .npz file of plain numbers ({said}); {REMEDY}") from fault
     if array is None:
         wanted = f"neither {' nor '.join(names)}" if len(names) > 1 else f"no {names[0]}, which is an input of the model"

@@ -129,10 +129,10 @@ def _train(
 
     data, plan = workload.data, prepared.plan
     shown_by = "--verbose" if prepared.plan_file is None else f"--verbose or hetero-mtf explain {prepared.plan_file}"
-    plan_text = plan_report(plan) if request.verbose else f"{plan_summary(plan, workload.graph)}\nThe full plan: {shown_by}"
     optimizer = request.optimizer_choice.make(request.epochs * -(-data.counts["train"] // plan.batch_size))
     settings: dict[str, Any] = {"optimizer": optimizer, "loss": workload.loss, "metrics": workload.metrics, "seed": request.seed}
     with Trainer(workload.model, plan, live, **settings) as trainer:
+        plan_text = plan_report(plan) if request.verbose else f"{plan_summary(plan, workload.graph)}\nThe full plan: {shown_by}"
         click.echo(f"{plan_text}\n\n{workload.loss_text}")
         if request.resume is not None:
             trainer.restore(request.resume)

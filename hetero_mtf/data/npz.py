@@ -12,6 +12,7 @@ import numpy as np
 from hetero_mtf.data.array import Array, as_numbers, check_finite
 from hetero_mtf.data.dataset import Dataset, count_classes, hold_out
 from hetero_mtf.errors import DataError
+from hetero_mtf.file_kind import ARRAYS, file_kind, in_place_of
 
 NAMES = ("x_train", "y_train", "x_test", "y_test")
 REMEDY = "write it again with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)"
@@ -61,6 +62,8 @@ def _read(path: pathlib.Path) -> dict[str, Array]:
     except FileNotFoundError as fault:
         raise DataError(f"{path} does not exist; check the path behind npz:") from fault
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as fault:
+        if file_kind(path) not in ("", ARRAYS):
+            raise DataError(f"{in_place_of(path, 'an .npz file of plain numbers')}; {REMEDY}") from fault
         raise DataError(f"{path} is not a complete .npz file of plain numbers ({fault}); {REMEDY}") from fault
 
 

@@ -120,8 +120,8 @@ def built_model(configuration: Any, path: str) -> tuple[Any, LayerGraph]:
     CheckpointError
         If the configuration names what is not in the table, or cannot be built; nothing that it names is imported or called then.
     """
-    structure = _uncompiled(configuration)
     try:
+        structure = _unshared(_uncompiled(configuration))
         if isinstance(structure, Mapping) and _name(structure) in _MODELS:
             configured_graph(structure["config"])  # names layers, where the table would name classes
     except HeteroError:
@@ -153,6 +153,14 @@ def _uncompiled(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: {} if key == "compile_config" else _uncompiled(entry) for key, entry in value.items()}
     return [_uncompiled(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _unshared(value: Any) -> Any:
+    """Return a configuration without the marks of dtype policies that layers share; those of shared layers stay, and are refused."""
+    if isinstance(value, Mapping):
+        policy = value.get("class_name") == "DTypePolicy"
+        return {key: _unshared(entry) for key, entry in value.items() if not (policy and key == "shared_object_id")}
+    return [_unshared(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _entries(place: str, value: Any) -> Iterator[tuple[str, Any]]:

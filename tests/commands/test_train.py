@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
+from hetero_mtf.commands.options import shared
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.scratch_file import sole_writer
@@ -41,6 +42,48 @@ def test_training_prints_epochs_and_test_metrics_and_saves_what_evaluate_and_pre
     out = tmp_path / "out.npz"
     predicted = cli("predict", *model, "--input", f"npz:{folder / 'data.npz'}", "--checkpoint", state, "-o", out)
     assert predicted.code == 0 and np.load(out)["y"].shape == (20, 10)
+
+
+def test_a_plan_that_is_given_is_printed_in_a_few_lines_and_in_full_on_request(cli, subject, plan):
+    short = cli("train", *subject, "--plan", plan, "--epochs", "1")
+    text = short.out.partition("\nloss: ")[0]
+    assert short.code == 0 and len(text.splitlines()) < 8 and f"hetero-mtf explain {plan}" in text and "--verbose" in text
+    assert "Plan: strategy filters, batch size 8" in text and "Layouts" not in text and "replicated" not in text
+    full = cli("train", *subject, "--plan", plan, "--epochs", "1", "--verbose")
+    assert "Plan by strategy filters, batch size 8" in full.out and "replicated" in full.out
+
+
+@pytest.mark.parametrize("wrong", ["size", "classes"])
+def test_data_that_do_not_fit_the_model_are_refused_before_anything_is_measured(cli, folder, tmp_path, monkeypatch, wrong):
+    (tmp_path / "small.py").write_text(
+        "import keras\n"
+        "def net(size=8, classes=10):\n"
+        "    i = keras.Input((size, size, 1))\n"
+        "    return keras.Model(i, keras.layers.Dense(classes)(keras.layers.Flatten()(i)))\n"
+    )
+    monkeypatch.setattr(shared, "open_cluster", None)  # no device is opened
+    options = ["--model", f"{tmp_path / 'small.py'}:net", "--model-arg", f"{wrong}=5", "--data", f"npz:{folder / 'data.npz'}"]
+    sentence = cli("train", *options).sentence
+    assert "does not fit the model" in sentence and ("(8, 8, 1)" in sentence if wrong == "size" else "5 classes" in sentence)
+
+
+def test_a_plan_in_the_place_of_a_checkpoint_is_named_as_one(cli, subject, plan):
+    sentence = cli("evaluate", *subject, "--checkpoint", plan).sentence
+    assert f"{plan} is a plan" in sentence and "give a file that hetero-mtf train --save wrote" in sentence
+
+
+def test_all_that_is_not_supported_in_a_model_is_listed(cli, folder, tmp_path):
+    (tmp_path / "odd.py").write_text(
+        "import keras\n"
+        "def net():\n"
+        "    i = keras.Input((8, 8, 1))\n"
+        "    x = keras.layers.UnitNormalization(name='unit')(keras.layers.GaussianNoise(0.1, name='noise')(i))\n"
+        "    return keras.Model(i, keras.layers.Dense(10)(keras.layers.Flatten()(x)))\n"
+    )
+    said = cli("train", "--model", f"{tmp_path / 'odd.py'}:net", "--data", f"npz:{folder / 'data.npz'}")
+    first, *others = said.err.splitlines()
+    assert said.code == 1 and first.startswith("hetero-mtf: the model needs 2 things")
+    assert len(others) == 2 and "noise is a GaussianNoise" in others[0] and "use LayerNormalization" in others[1]
 
 
 def test_masks_are_trained_and_evaluated_with_a_loss_that_is_said_and_can_be_set(cli, folder, tmp_path):

@@ -261,7 +261,7 @@ MODELS = {
         _nested_input_of_another_rank,
         r"input inner/odd of a nested model has the shape \(4,\) and is given \(4, 1\) by layer .*; reshape it with a layer",
     ),
-    "a tensor by keyword": (_keyword_tensor, "layer odd is called with value=a tensor, which is not supported"),
+    "a tensor by keyword": (_keyword_tensor, "layer odd is a MultiHeadAttention, which is not supported; use Dense"),
     "nested model of their own": (_nested_of_their_own, r"odd is a .*_OwnStep, which is not supported"),
     "plus between tensors": (_operator, "is a .*Add"),
     "constant": (_constant, "odd"),

@@ -122,7 +122,8 @@ def check_targets(data: LabelledData, model: Any, graph: LayerGraph, choice: Obj
         feed(graph, objective, check_batch(*data.first(count), None))
     except DataError as fault:
         said = loss_text(data, graph, choice).partition(";")[0]
-        raise DataError(f"{data.name} does not fit the model ({said}): {fault}, or name another loss with --loss") from fault
+        remedy = "or give a model for such samples" if str(fault).startswith("x ") else "or name another loss with --loss"
+        raise DataError(f"{data.name} does not fit the model ({said}): {fault}, {remedy}") from fault
 
 
 def _metric(name: str, binary: bool, logits: bool) -> Any:

@@ -5,7 +5,7 @@ import pytest
 
 from hetero_mtf.commands.options import volumes as volume_options
 from hetero_mtf.commands.options.shared import BATCH_SIZE
-from hetero_mtf.commands.options.volumes import BALANCED, ClassWeightType, VolumeOptions, default_batch_size
+from hetero_mtf.commands.options.volumes import BALANCED, ClassWeightType, DataName, VolumeOptions, default_batch_size
 from hetero_mtf.data.volumes.images import preprocessing
 
 
@@ -46,3 +46,11 @@ def test_weights_of_classes_are_numbers_by_name_or_balanced():
 
 def test_scans_are_taken_a_few_at_a_time():
     assert default_batch_size("nifti:a.tsv") == 4 and default_batch_size("digits") == BATCH_SIZE
+
+
+def test_a_folder_of_scans_stands_for_its_table(tmp_path):
+    convert = DataName().convert
+    assert convert(f"nifti:{tmp_path}", None, None) == f"nifti:{tmp_path / 'participants.tsv'}"
+    assert convert(f"nifti:{tmp_path}/", None, None) == f"nifti:{tmp_path / 'participants.tsv'}"
+    for name in (f"nifti:{tmp_path / 'people.tsv'}", "nifti:", f"mnist:{tmp_path}", "digits"):
+        assert convert(name, None, None) == name

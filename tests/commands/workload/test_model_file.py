@@ -41,7 +41,7 @@ def test_a_clone_s_models_load_by_path():
 
 
 def test_what_names_no_function_is_refused(folder):
-    _refused("net.py", "'net.py' names no function of a file or module; write FILE.py:function or package.module:function")
+    _refused("net.py", "'net.py' names no function of a file or module; write FILE.py:function, package.module:function or FILE.keras")
     _refused(str(folder / "net.py") + ":", "names no function")
     _refused("no/such.py:net", "there is no model file no/such.py")
     _refused("no_such_module:net", "module no_such_module cannot be imported with ModuleNotFoundError")

@@ -29,9 +29,19 @@ def test_absolute_paths_blanks_in_paths_sessions_and_masks_are_taken(tmp_path: p
     rows += [("2", "n/a", "y", "c.nii", ""), ("3", "1", "x", "d.nii", ""), ("4", "1", "y", "e.nii", "")]
     for name in ("session", "session_id"):
         table = write_table(tmp_path, *rows, header=("participant_id", name, "diagnosis", "path", "mask"))
-        scans = read_participants(table).scans
+        participants = read_participants(table)
+        scans = participants.scans
+        assert participants.session_column == name
         assert [scan.key for scan in scans[:3]] == ["sub-1_ses-01", "sub-1_ses-2", "sub-2"]
         assert scans[0].path == tmp_path / "my scan.nii" and scans[0].mask is None and scans[1].mask == tmp_path / "m.nii"
+
+
+def test_of_two_columns_of_sessions_the_one_with_values_is_read(tmp_path: pathlib.Path) -> None:
+    rows = [(str(number), "n/a", "1", "xy"[number % 2], f"{number}.nii") for number in range(4)]
+    table = write_table(tmp_path, *rows, header=("participant_id", "session", "session_id", "diagnosis", "path"))
+    participants = read_participants(table)
+    assert participants.session_column == "session_id" and participants.scans[0].key == "sub-0_ses-1"
+    assert read_participants(write_table(tmp_path, *FOUR)).session_column == "session"  # where there is none
 
 
 def test_numeric_labels_of_a_named_column_are_ordered_by_value(tmp_path: pathlib.Path) -> None:

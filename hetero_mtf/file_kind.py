@@ -19,7 +19,7 @@ _DOCUMENTS = {
     "scores": "the scores of hetero-mtf evaluate --json",
 }
 _STARTS = {
-    b"\x89HDF": "an HDF5 file, such as weights or a model of an earlier Keras",
+    b"\x89HDF": "an HDF5 file (.h5)",
     b"\x1f\x8b": "a gzip file",
     b"\x89PNG": "a picture",
     b"\x93NUMPY": "a single NumPy array (.npy)",

@@ -41,7 +41,7 @@ def trained(devices: int, gradient_sync: str, epochs: int, seed: int, data: tupl
         plan = hm.Plan.batch(model, SHARES[devices], cluster, BATCH, gradient_sync=gradient_sync)
         settings = {"optimizer": keras.optimizers.SGD(0.05, momentum=0.9), "loss": loss, "metrics": ["accuracy"], "seed": seed}
         with hm.Trainer(model, plan, cluster, **settings) as trainer:
-            history = trainer.fit(x, y, epochs=epochs)
+            history = trainer.fit(x, y, epochs=epochs, verbose=0)
             return history.history["loss"][-1], trainer.evaluate(test_x, test_y)["accuracy"]
 
 

@@ -1,0 +1,135 @@
+"""Result tables in Markdown: what is worse than wanted is bold, and says which run it is from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from hetero_mtf.report.table import NOTHING, Table
+from tools.results.records import TARGETS, Column, Note, ResultSet, Row, Run
+
+COMMIT_DIGITS = 9
+_CLOSE = 0.999  # units of the last digit
+
+
+def table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
+    """Return rows as a Markdown table; columns that no row has are left out, and numbers worse than wanted are bold.
+
+    Parameters
+    ----------
+    columns : to show, in their order.
+    rows : to show, in their order.
+    """
+    present = [column for column in columns if any(column.key in row for row in rows)]
+    headings = tuple(_heading(column, rows) for column in present)
+    cells = tuple(tuple(_cell(column, row) for column in present) for row in rows)
+    left = next((i for i, column in enumerate(present) if not any(column.key in row.texts for row in rows)), len(present))
+    return Table(headings, cells, left=left).markdown()
+
+
+def number_text(column: Column, value: float, limit: float | None, missed: bool) -> str:
+    """Return a number in a column's format; a miss by less than a unit of the last digit gets another digit.
+
+    Parameters
+    ----------
+    column : whose format it is.
+    value, limit : the number, and what is wanted.
+    missed : whether the number is worse than the limit.
+
+    Examples
+    --------
+    >>> number_text(Column("efficiency", "efficiency", ".2f"), 0.8463, 0.85, missed=True)
+    '0.846'
+    >>> number_text(Column("efficiency", "efficiency", ".2f"), 0.72, 0.85, missed=True)
+    '0.72'
+    """
+    fixed = re.fullmatch(r"(.*)\.(\d+)([f%])", column.number)
+    if missed and limit is not None and fixed is not None:
+        digits, scale = int(fixed[2]), 100 if fixed[3] == "%" else 1
+        if abs(abs(value) - limit) * scale < _CLOSE * 10**-digits:
+            return format(value, f"{fixed[1]}.{digits + 1}{fixed[3]}")
+    return format(value, column.number)
+
+
+def provenance(results: ResultSet, rows: Sequence[int]) -> list[str]:
+    """Return a sentence a run that measured some of the rows: when, at which commit and on which machine.
+
+    Parameters
+    ----------
+    results : the table.
+    rows : indices of the rows that are shown.
+    """
+    used = list(dict.fromkeys(results.rows[i].run for i in rows))
+    if len(used) == 1:
+        return [_origin(results.runs[used[0]])]
+    lines = []
+    for run in used:
+        places = [str(at + 1) for at, i in enumerate(rows) if results.rows[i].run == run]
+        which = f"Row {places[0]}" if len(places) == 1 else f"Rows {_ranges(places)}"
+        lines.append(f"{which}: `{results.runs[run].command}`. {_origin(results.runs[run])}")
+    return lines
+
+
+def note_text(results: ResultSet, note: Note, rows: Sequence[int]) -> str:
+    """Return a note, with its run where that did not measure the rows that are shown.
+
+    Parameters
+    ----------
+    results : the table.
+    note : one of its notes.
+    rows : indices of the rows that are shown.
+    """
+    if note.run in {results.rows[i].run for i in rows}:
+        return note.text
+    run = results.runs[note.run]
+    return f"{note.text} (`{run.command}`; {_origin(run).rstrip('.')}.)"
+
+
+def _origin(run: Run) -> str:
+    version = f", TensorFlow {run.machine.tensorflow}" if run.machine.tensorflow else ""
+    machine = f"{run.machine.cpu}, {run.machine.cores} cores{version}"
+    if run.transcribed_from is not None:
+        return f"Transcribed from the README of commit `{_short(run.transcribed_from)}` ({run.date}), measured on {machine}."
+    at = f" at commit `{_short(run.commit)}`" if run.commit else ""
+    return f"Measured {run.date}{at} on {machine}."
+
+
+def _short(commit: str) -> str:
+    number, dash, state = commit.partition("-")
+    return f"{number[:COMMIT_DIGITS]}{dash}{state}"
+
+
+def _ranges(places: Sequence[str]) -> str:
+    """Return places as text, runs of them joined: ["1", "2", "3", "7"] is "1-3, 7"."""
+    groups: list[list[int]] = []
+    for place in map(int, places):
+        if groups and groups[-1][-1] == place - 1:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    return ", ".join(str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}" for group in groups)
+
+
+def _heading(column: Column, rows: Iterable[Row]) -> str:
+    if column.target and column.wanted is not None:
+        return f"{column.title} ({TARGETS[column.target]} {_limit_text(column, column.wanted)})"
+    own = column.target and any(column.key in row.wanted for row in rows)
+    return f"{column.title} ({TARGETS[column.target]})" if own else column.title
+
+
+def _cell(column: Column, row: Row) -> str:
+    if column.key in row.texts:
+        return row.texts[column.key]
+    if column.key in row.lists:
+        return " / ".join(format(value, column.number) for value in row.lists[column.key])
+    if column.key not in row.numbers:
+        return NOTHING
+    limit, missed = row.limit(column), row.misses(column)
+    text = number_text(column, row.numbers[column.key], limit, missed)
+    text = f"**{text}**" if missed else text
+    own = column.target and column.key in row.wanted
+    return f"{text} ({_limit_text(column, row.wanted[column.key])})" if own else text
+
+
+def _limit_text(column: Column, limit: float) -> str:
+    return f"{100 * limit:g}%" if column.number.endswith("%") else f"{limit:,g}"

@@ -29,7 +29,10 @@ import click
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from tools.bench.comparison.measured import SCORES, markdown, scored
+from tools.bench.comparison.measured import SCORE_COLUMNS, scored
+from tools.results.publication import TableForm, publish, table_row
+from tools.results.records import Column, Row
+from tools.results.tables import table
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHUFFLED = "shuffled"
@@ -85,8 +88,8 @@ class Demonstration:
         return self.folder / f"plan-{strategy}.json"
 
 
-def demonstrate(shown: Demonstration) -> str:
-    """Return the report; all of it is recomputed except a cohort that exists already."""
+def demonstrate(shown: Demonstration, results: pathlib.Path | None = None) -> str:
+    """Return the report; all of it is recomputed except a cohort that exists already. The scores are published where a folder is given."""
     begun_s = time.perf_counter()
     if not shown.table.exists():
         drawn = ["--subjects", shown.subjects, "--size", shown.size, "--strength", shown.strength]
@@ -102,8 +105,10 @@ def demonstrate(shown: Demonstration) -> str:
     maps = ["--grad-cam", shown.folder / "maps", "--participant", one]
     _command("predict", "--data", f"nifti:{shown.table}", "--checkpoint", first, "-o", shown.folder / "predictions.tsv", *maps)
     linear = shown.folder / "voxels.json"
-    _python("tools/bench/voxels.py", shown.table, "--size", shown.size, "--seeds", 1, "--json", linear)
-    return report(shown, runs, json.loads(linear.read_text())["cases"], time.perf_counter() - begun_s)
+    _python("tools/bench/voxels.py", shown.table, "--size", shown.size, "--seeds", 1, "--json", linear, "--results", "-")
+    cases = json.loads(linear.read_text())["cases"]
+    publish(results, TABLE, score_rows(runs, cases))
+    return report(shown, runs, cases, time.perf_counter() - begun_s)
 
 
 def _trained(shown: Demonstration, strategy: str, seed: int, table: pathlib.Path, name: str = "") -> dict[str, Any]:
@@ -161,6 +166,26 @@ def _run(command: Sequence[str]) -> None:
         raise SystemExit(done.returncode)
 
 
+TABLE = TableForm(
+    "mri",
+    "3D-ResAttNet-18 on a drawn cohort, 95 % intervals",
+    (Column("model", "model"), Column("seed", "seed"), *SCORE_COLUMNS, Column("training_s", "training s", ".0f")),
+)
+
+
+def score_rows(runs: Sequence[dict[str, Any]], linear: Sequence[dict[str, Any]]) -> list[Row]:
+    """Return the rows of the scores of all networks and linear models.
+
+    Parameters
+    ----------
+    runs, linear : as for `report`.
+    """
+    networks = [{"model": WORDS[run["strategy"]], "seed": run["seed"], **scored(run), "training_s": run["seconds"]} for run in runs]
+    suffix = {"true": "", "permuted": ", diagnoses shuffled"}
+    models = [{"model": case["model"] + suffix[case["labels"]], "seed": case["seed"], **scored(case)} for case in linear]
+    return [table_row(cells) for cells in (*networks, *models)]
+
+
 def report(shown: Demonstration, runs: Sequence[dict[str, Any]], linear: Sequence[dict[str, Any]], spent_s: float) -> str:
     """Return the scores of all networks and linear models as Markdown, split and single runs of a seed beside each other.
 
@@ -172,9 +197,7 @@ def report(shown: Demonstration, runs: Sequence[dict[str, Any]], linear: Sequenc
     """
     from hetero_mtf.planning.plan.plan import Plan
 
-    rows = [[WORDS[run["strategy"]], str(run["seed"]), *scored(run), f"{run['seconds']:.0f}"] for run in runs]
-    suffix = {"true": "", "permuted": ", diagnoses shuffled"}
-    rows += [[case["model"] + suffix[case["labels"]], str(case["seed"]), *scored(case), ""] for case in linear]
+    rows = score_rows(runs, linear)
     plans = {strategy: Plan.load(shown.plan(strategy)) for strategy in (SPLIT, "single")}
     steps = [f"{WORDS[name]} ({plan.strategy}) {1e3 * plan.predicted.step_s:.0f} ms" for name, plan in plans.items() if plan.predicted]
     lines = [
@@ -183,7 +206,7 @@ def report(shown: Demonstration, runs: Sequence[dict[str, Any]], linear: Sequenc
         f"Width {shown.width}, volumes of {shown.size}x{shown.size}x{shown.size}, {shown.epochs} epochs in batches of {shown.batch}. "
         "Networks are judged on the participants held out, linear models on all participants by cross-validation; 95 % intervals.",
         "",
-        markdown(["model", "seed", *SCORES, "training s"], rows),
+        table(TABLE.columns, rows),
         "",
         f"Predicted steps: {', '.join(steps)}. A network this narrow is learnt in a minute and gains little from a second device;",
         f"tools/bench/resattnet.py is of one that does. Everything together took {spent_s / 60:.1f} min.",
@@ -202,11 +225,14 @@ def report(shown: Demonstration, runs: Sequence[dict[str, Any]], linear: Sequenc
 @click.option("--batch", default=4, help="Volumes per step.")
 @click.option("--learning-rate", default=0.002, help="Of Adam, at the start; it falls by a cosine.")
 @click.option("--cluster", default="emulate:1.0,0.5", help="The unequal devices.")
-def main(**options: Any) -> None:
+@click.option(
+    "--results", type=click.Path(path_type=pathlib.Path), help="Folder of the result tables, such as docs/results.  [default: none]"
+)
+def main(results: pathlib.Path | None, **options: Any) -> None:
     """Run the demonstration, and print and save its report."""
     shown = Demonstration(**options)
     shown.folder.mkdir(parents=True, exist_ok=True)
-    text = demonstrate(shown)
+    text = demonstrate(shown, results)
     (shown.folder / "report.md").write_text(text + "\n", encoding="utf-8")
     click.echo(f"\n{text}\n\nsaved {shown.folder / 'report.md'}")
 

@@ -24,12 +24,28 @@ import click
 from hetero_mtf.planning.allocation.dual_bound import dual_bound
 from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.fluid_bound import fluid_bound
-from tools.bench.comparison.measured import markdown, record
+from tools.bench.comparison.measured import record
 from tools.bench.genetic import BOUND_TO_BIND, chain
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
 
 REACHED, WANTED = 1.01, 0.9
 KINDS = ("operations", "blocks")
-COLUMNS = ["chains of", "chains", "fluid / optimum: median", "worst", "bound / optimum: median (0.9)", "worst", "bound, s: median", "most"]
+TABLE = TableForm(
+    "allocation_bound",
+    "The lower bound of J where memory is scarce",
+    (
+        Column("chains_of", "chains of"),
+        Column("chains", "chains"),
+        Column("fluid", "fluid / optimum: median", ".3f"),
+        Column("fluid_worst", "worst", ".3f"),
+        Column("bound", "bound / optimum: median", ".3f", "at_least"),
+        Column("bound_worst", "worst", ".3f"),
+        Column("bound_s", "bound s: median", ".1f"),
+        Column("bound_most_s", "most", ".1f"),
+    ),
+    case=("chains_of",),
+)
 
 
 def bounded(index: int, kind: str) -> dict[str, Any]:
@@ -44,12 +60,15 @@ def bounded(index: int, kind: str) -> dict[str, Any]:
     return {"index": BOUND_TO_BIND * index, "kind": kind, **size, **figures}
 
 
-def row(kind: str, records: list[dict[str, Any]]) -> list[str]:
+def row(kind: str, records: list[dict[str, Any]]) -> Row:
     """Return the row of some chains."""
-    cells = [kind, str(len(records))]
+    figures: dict[str, Any] = {"chains_of": kind, "chains": len(records)}
     for name in ("fluid", "bound"):
-        cells += [f"{statistics.median(e[name] for e in records):.3f}", f"{min(e[name] for e in records):.3f}"]
-    return [*cells, f"{statistics.median(e['cpu_s'] for e in records):.1f}", f"{max(e['cpu_s'] for e in records):.1f}"]
+        figures[name] = statistics.median(e[name] for e in records)
+        figures[f"{name}_worst"] = min(e[name] for e in records)
+    times = [e["cpu_s"] for e in records]
+    figures |= {"bound_s": statistics.median(times), "bound_most_s": max(times)}
+    return table_row(figures, {"bound": WANTED if kind == "operations" else None})
 
 
 def verdict(records: list[dict[str, Any]]) -> str:
@@ -61,12 +80,15 @@ def verdict(records: list[dict[str, Any]]) -> str:
 
 @click.command(help=__doc__)
 @click.option("--instances", default=12, show_default=True, help="Chains of each kind to draw.")
-@click.option("--json", "path", help="File to write the figures to.")
-def main(instances: int, path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(instances: int, path: str | None, results: pathlib.Path | None) -> None:
     """Compare the lower bound with the optimum on drawn chains whose memory binds."""
     records = {kind: [bounded(index, kind) for index in range(instances)] for kind in KINDS}
-    click.echo(markdown(COLUMNS, [row(kind, each) for kind, each in records.items()]))
-    click.echo("\n" + verdict(records["operations"]))
+    rows = [row(kind, each) for kind, each in records.items()]
+    notes = [verdict(records["operations"])]
+    click.echo(shown(TABLE, rows, notes))
+    publish(results, TABLE, rows, notes)
     record(path, " ".join(["python", *sys.argv]), {"chains": [entry for each in records.values() for entry in each]})
 
 

@@ -21,12 +21,25 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import markdown, record
+from tools.bench.comparison.measured import record
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column
 
 LARGEST, FEW, MANY = 64, 4, 59
 LIMIT = 1.3
 CLUSTERS, MODES = ("local:cpu:0,cpu:0", "emulate:1.0,0.5"), ("train", "predict")
-COLUMNS = ["cluster", "mode", *(f"{what}, {n} sizes" for what in ("nodes", "MB") for n in (FEW, MANY)), f"ratio (at most {LIMIT})"]
+TABLE = TableForm(
+    "batch_sizes",
+    "Memory of a trainer that sees many batch sizes",
+    (
+        Column("cluster", "cluster"),
+        Column("mode", "mode"),
+        *(Column(f"nodes_{count}", f"nodes, {count} sizes") for count in (FEW, MANY)),
+        *(Column(f"mb_{count}", f"MB, {count} sizes", ".0f") for count in (FEW, MANY)),
+        Column("ratio", "ratio", ".2f", "at_most", LIMIT),
+    ),
+    case=("cluster", "mode"),
+)
 
 
 def resident_mb(cluster: Any) -> float:
@@ -86,16 +99,21 @@ def held_apart(cluster_text: str, mode: str) -> dict[str, Any]:
     return figures
 
 
-@click.command()
-@click.option("--cluster", "clusters", multiple=True, default=CLUSTERS, show_default=True, help="cluster, as hetero-mtf takes it")
-@click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), default=MODES, show_default=True, help="what the batches are for")
-@click.option("--json", "path", default=None, help="file for the figures; none by default")
-def main(clusters: tuple[str, ...], modes: tuple[str, ...], path: str | None) -> None:
+@click.command(help=__doc__)
+@click.option("--cluster", "clusters", multiple=True, default=CLUSTERS, show_default=True, help="Cluster, as hetero-mtf takes it.")
+@click.option(
+    "--mode", "modes", multiple=True, type=click.Choice(MODES), default=MODES, show_default=True, help="What the batches are for."
+)
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(clusters: tuple[str, ...], modes: tuple[str, ...], path: str | None, results: pathlib.Path | None) -> None:
     """Measure the memory of trainers that see many batch sizes."""
     cases = [held_apart(cluster, mode) for cluster in clusters for mode in modes]
     keys = ("cluster", "mode", f"nodes_{FEW}", f"nodes_{MANY}", f"mb_{FEW}", f"mb_{MANY}", "ratio")
-    print(markdown(COLUMNS, [[case[key] for key in keys] for case in cases]))
-    record(path, "python tools/bench/batch_sizes.py", {"cases": cases})
+    rows = [table_row({key: case[key] for key in keys}) for case in cases]
+    click.echo(shown(TABLE, rows))
+    publish(results, TABLE, rows)
+    record(path, " ".join(["python", *sys.argv]), {"cases": cases})
 
 
 if __name__ == "__main__":

@@ -23,11 +23,30 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
+from tools.bench.comparison.measured import record
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
+
 METHODS = ("butterfly", "halving_doubling", "ring")
 SIZES = tuple(4 << bits for bits in (0, 6, 10, 13, 15, 17, 19, 21, 22))
 WINDOW_S = 0.25
 CHAINED = 8  # all-reduces in one step, so that starting a step counts little
 LARGE_BYTES = 2**18  # from here on two are enough
+TABLE = TableForm(
+    "collectives",
+    "All-reduces, predicted from links measured in the same run / measured",
+    (
+        Column("size", "size"),
+        *(Column(f"{method}_ms", f"{method.replace('_', '-')} ms", "#.3g") for method in METHODS),
+        Column("cheapest_predicted", "cheapest, predicted"),
+        Column("cheapest_measured", "cheapest, measured"),
+    ),
+)
+CROSSOVERS = TableForm(
+    "collective_crossovers",
+    "Sizes at which another all-reduce becomes the cheaper one",
+    (Column("first", "from"), Column("second", "to"), Column("predicted", "predicted"), Column("measured", "measured")),
+)
 
 
 def measured_links(cluster: Any, windows: Any) -> Any:
@@ -119,28 +138,34 @@ def measured_crossover(first: Sequence[float], second: Sequence[float]) -> str:
     return f"{bytes_text(SIZES[limit - 1])} to {bytes_text(SIZES[limit])}"
 
 
-def rows(predicted: dict[int, dict[str, float]], measured: dict[int, dict[str, float]]) -> list[list[str]]:
+def rows(predicted: dict[int, dict[str, float]], measured: dict[int, dict[str, float]]) -> list[Row]:
     """Return a row a size: predicted and measured milliseconds of each method, and the cheapest."""
     from hetero_mtf.units import bytes_text
 
-    table = []
-    for size in SIZES:
-        times = [f"{1e3 * predicted[size][m]:.3g} / {1e3 * measured[size][m]:.3g}" for m in METHODS]
-        table.append([bytes_text(size), *times, *(min(METHODS, key=seconds[size].__getitem__) for seconds in (predicted, measured))])
-    return table
+    return [
+        table_row(
+            {
+                "size": bytes_text(size),
+                **{f"{method}_ms": [1e3 * seconds[size][method] for seconds in (predicted, measured)] for method in METHODS},
+                "cheapest_predicted": min(METHODS, key=predicted[size].__getitem__),
+                "cheapest_measured": min(METHODS, key=measured[size].__getitem__),
+            }
+        )
+        for size in SIZES
+    ]
 
 
 @click.command(help=__doc__)
 @click.option("--shares", default="0.5,0.5,0.5,0.5", show_default=True, help="Share of a core of each worker.")
 @click.option("--windows", "count", default=3, show_default=True, help="Windows; a figure is their median.")
-@click.option("--json", "path", help="File to write the figures to.")
-def main(shares: str, count: int, path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(shares: str, count: int, path: str | None, results: pathlib.Path | None) -> None:
     """Measure links and all-reduces, and print the tables."""
     import hetero_mtf as hm
     from hetero_mtf.calibration.windows import Windows
     from hetero_mtf.planning.cost.all_reduce import priced
     from hetero_mtf.planning.layout.records import CollectiveRule
-    from tools.bench.comparison.measured import markdown, record
 
     windows = Windows(WINDOW_S, count)
     with hm.Cluster.emulate([float(share) for share in shares.split(",")]) as cluster:
@@ -149,15 +174,13 @@ def main(shares: str, count: int, path: str | None) -> None:
     prices = {method: priced(CollectiveRule("all_reduce", method), links) for method in METHODS}
     predicted = {size: {method: price.seconds(size) for method, price in prices.items()} for size in SIZES}
     latencies, slownesses = ([row[j] for i, row in enumerate(m) for j in range(len(row)) if i != j] for m in _matrices(links))
-    print(f"links: latency {1e3 * min(latencies):.2f} to {1e3 * max(latencies):.2f} ms, ", end="")
-    print(f"bandwidth {1e-6 / max(slownesses):.0f} to {1e-6 / min(slownesses):.0f} MB/s\n")
-    print(
-        markdown(
-            ["size", *(f"{m} ms, predicted / measured" for m in METHODS), "cheapest, predicted", "measured"], rows(predicted, measured)
-        )
-    )
-    crossovers = [_crossover(a, b, prices, measured) for a, b in itertools.combinations(METHODS, 2)]
-    print("\n" + markdown(["from", "to", "crossover, predicted", "measured"], crossovers))
+    extremes = [1e3 * min(latencies), 1e3 * max(latencies), 1e-6 / max(slownesses), 1e-6 / min(slownesses)]
+    note = "Links: latency {:.2f} to {:.2f} ms, bandwidth {:.0f} to {:.0f} MB/s.".format(*extremes)
+    table, crossovers = rows(predicted, measured), [_crossover(a, b, prices, measured) for a, b in itertools.combinations(METHODS, 2)]
+    crossing = [table_row(dict(zip(("first", "second", "predicted", "measured"), crossover))) for crossover in crossovers]
+    for form, each, notes in ((TABLE, table, [note]), (CROSSOVERS, crossing, [])):
+        click.echo(f"{shown(form, each, notes)}\n")
+        publish(results, form, each, notes)
     figures = {"latency_s": links.latency_s, "seconds_per_byte": links.seconds_per_byte, "predicted_s": predicted, "measured_s": measured}
     record(path, " ".join(["python", *sys.argv]), {"shares": shares, **figures, "crossovers": crossovers})
 

@@ -30,17 +30,58 @@ from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.genetic import genetic_allocation
 from hetero_mtf.planning.allocation.partition import equal_partition, proportional_partition
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
-from tools.bench.comparison.measured import markdown, record
+from tools.bench.comparison.measured import record
 from tools.generated.chains import drawn_chain, drawn_operations, drawn_operations_size, drawn_size
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
 
 TIGHTNESS = (0.9, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05)  # of memory; the tightest that anything fits into is taken
 BOUND_TO_BIND = 3  # one chain in so many has memory that binds
 NEAR, FAR, PART = 0.01, 0.05, 0.95
 LIMIT_S, OPERATIONS_LIMIT_S, LARGE_LIMIT_S = 2.0, 5.0, 60.0
 DEVICES = ((2, 4), (5, 7), (8, 10))
-COLUMNS = ["devices", "memory", "chains", "within 1 %: before local search", "after", "worst: before", "after"]
-COLUMNS += ["proportional: median", "not fitting", "equal: median", "not fitting", "genetic, s: median", "most", "exact, s: median", "most"]
-LARGE_COLUMNS = ["blocks", "devices", "J, s: before local search", "after", "lower bound", "gap", "proportional", "equal", "s (at most)"]
+
+
+def columns(limit_s: float) -> tuple[Column, ...]:
+    """Return the columns of a table of chains, each of which may take so many seconds of CPU time."""
+    return (
+        Column("devices", "devices"),
+        Column("memory", "memory"),
+        Column("chains", "chains"),
+        Column("near_before", "within 1%: before local search", ".1%", "at_least", PART),
+        Column("near_after", "within 1%: after", ".1%", "at_least", PART),
+        Column("worst_before", "worst: before", ".2%", "at_most", FAR),
+        Column("worst_after", "worst: after", ".2%", "at_most", FAR),
+        Column("proportional", "proportional partition: median", "+.0%"),
+        Column("proportional_unfit", "not fitting"),
+        Column("equal", "equal partition: median", "+.0%"),
+        Column("equal_unfit", "not fitting"),
+        Column("genetic_s", "genetic CPU s: median", ".2f", "at_most", limit_s),
+        Column("genetic_most_s", "genetic CPU s: most", ".2f", "at_most", limit_s),
+        Column("exact_s", "exact CPU s: median", ".2f"),
+        Column("exact_most_s", "exact CPU s: most", ".2f"),
+    )
+
+
+CHAINS = TableForm("genetic", "The genetic allocator against the exact optimum of J on drawn chains", columns(LIMIT_S))
+OPERATIONS = TableForm("genetic_operations", "The genetic allocator on drawn chains of single operations", columns(OPERATIONS_LIMIT_S))
+LARGE = TableForm(
+    "genetic_large",
+    "The genetic allocator on a large chain",
+    (
+        Column("blocks", "blocks"),
+        Column("devices", "devices"),
+        Column("microbatches", "microbatches"),
+        Column("before_s", "J s: before local search", ".3f"),
+        Column("j_s", "J s: after", ".3f"),
+        Column("bound_s", "lower bound s", ".3f"),
+        Column("gap", "gap", ".1%"),
+        Column("proportional_s", "proportional partition s", ".3f"),
+        Column("equal_s", "equal partition s", ".3f"),
+        Column("cpu_s", "CPU s", ".0f", "at_most", LARGE_LIMIT_S),
+        Column("wall_s", "wall s", ".0f"),
+    ),
+)
 
 
 def chain(index: int, operations: bool = False) -> ChainProblem:
@@ -92,27 +133,29 @@ def compared(index: int, operations: bool = False) -> dict[str, Any]:
     }
 
 
-def row(devices: str, memory: str, records: list[dict[str, Any]]) -> list[str]:
+def row(devices: str, memory: str, records: list[dict[str, Any]]) -> Row:
     """Return the row of some chains."""
-    cells = [devices, memory, str(len(records))]
-    keys = ("before", "after")
-    cells += [f"{sum(entry[name] is not None and entry[name] <= NEAR for entry in records) / len(records):.1%}" for name in keys]
-    cells += ["none fits" if any(e[name] is None for e in records) else f"{max(e[name] for e in records):.2%}" for name in keys]
-    for name in ("proportional", "equal"):
-        fitting = [entry[name] for entry in records if entry[name] is not None]
-        cells += [f"{statistics.median(fitting):.0%}" if fitting else "-", str(len(records) - len(fitting))]
-    for name in ("genetic_cpu_s", "exact_cpu_s"):
-        cells += [f"{statistics.median(e[name] for e in records):.2f}", f"{max(e[name] for e in records):.2f}"]
-    return cells
+    figures: dict[str, Any] = {"devices": devices, "memory": memory, "chains": len(records)}
+    for key in ("before", "after"):
+        figures[f"near_{key}"] = sum(entry[key] is not None and entry[key] <= NEAR for entry in records) / len(records)
+        unfit = any(entry[key] is None for entry in records)
+        figures[f"worst_{key}"] = "none fits" if unfit else max(entry[key] for entry in records)
+    for key in ("proportional", "equal"):
+        fitting = [entry[key] for entry in records if entry[key] is not None]
+        figures |= {key: statistics.median(fitting) if fitting else None, f"{key}_unfit": len(records) - len(fitting)}
+    for key in ("genetic", "exact"):
+        times = [entry[f"{key}_cpu_s"] for entry in records]
+        figures |= {f"{key}_s": statistics.median(times), f"{key}_most_s": max(times)}
+    return table_row(figures)
 
 
-def rows(records: list[dict[str, Any]]) -> list[list[str]]:
+def rows(records: list[dict[str, Any]]) -> list[Row]:
     """Return the rows of the table: by number of devices and memory, and all."""
     table = []
     for least, most in DEVICES:
         for binds in (False, True):
             here = [entry for entry in records if least <= entry["devices"] <= most and entry["binds"] == binds]
-            table += [row(f"{least}-{most}", "binds" if binds else "free", here)] if here else []
+            table += [row(f"{least}-{most}", "bottleneck" if binds else "free", here)] if here else []
     return [*table, row("all", "all", records)]
 
 
@@ -154,29 +197,33 @@ def large(blocks: int = 1000, devices: int = 128, microbatches: int = 256) -> di
     }
 
 
-def large_row(case: dict[str, Any]) -> list[str]:
+def large_row(case: dict[str, Any]) -> Row:
     """Return the row of a large chain."""
-    figures = [f"{case[name]:.3f}" for name in ("value_before_local_search", "value", "bound")]
-    partitions = [f"{case[name]:.3f}" for name in ("proportional", "equal")]
-    taken = f"{case['cpu_s']:.0f} CPU, {case['wall_s']:.0f} wall ({LARGE_LIMIT_S:.0f})"
-    return [str(case["blocks"]), str(case["devices"]), *figures, f"{case['gap']:.1%}", *partitions, taken]
+    same = ("blocks", "devices", "microbatches", "gap", "cpu_s", "wall_s")
+    named = {"before_s": "value_before_local_search", "j_s": "value", "bound_s": "bound"}
+    partitions = {"proportional_s": "proportional", "equal_s": "equal"}
+    return table_row({**{key: case[key] for key in same}, **{key: case[name] for key, name in {**named, **partitions}.items()}})
 
 
 @click.command(help=__doc__)
 @click.option("--instances", default=201, show_default=True, help="Chains to draw.")
 @click.option("--operations", default=45, show_default=True, help="Chains of operations to draw.")
 @click.option("--large/--no-large", "with_large", default=True, help="The chain of 1,000 blocks too.")
-@click.option("--json", "path", help="File to write the figures to.")
-def main(instances: int, operations: int, with_large: bool, path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(instances: int, operations: int, with_large: bool, path: str | None, results: pathlib.Path | None) -> None:
     """Compare the genetic allocator with the optimum on drawn chains."""
     document: dict[str, Any] = {}
-    for name, count, limit_s in (("chains", instances, LIMIT_S), ("operations", operations, OPERATIONS_LIMIT_S)):
+    for name, count, limit_s, form in (("chains", instances, LIMIT_S, CHAINS), ("operations", operations, OPERATIONS_LIMIT_S, OPERATIONS)):
         document[name] = records = [compared(index, name == "operations") for index in range(count)]
         if records:
-            click.echo(f"{name}:\n\n{markdown(COLUMNS, rows(records))}\n\n" + "\n".join(verdicts(records, limit_s)) + "\n")
+            notes = [f"{line[:1].upper()}{line[1:]}." for line in verdicts(records, limit_s)]
+            click.echo(f"{name}:\n\n{shown(form, rows(records), notes)}\n")
+            publish(results, form, rows(records), notes)
     if with_large:
         document["large"] = large()
-        click.echo(markdown(LARGE_COLUMNS, [large_row(document["large"])]))
+        click.echo(shown(LARGE, [large_row(document["large"])]))
+        publish(results, LARGE, [large_row(document["large"])])
     record(path, " ".join(["python", *sys.argv]), document)
 
 

@@ -24,9 +24,24 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
+from tools.bench.comparison.measured import record
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column
+
 BATCH, PIPELINE_BATCH = 8, 32  # four samples a microbatch
 STARTS = ["start1", "block2_1_conv1", "block3_1_conv1"]
-COLUMNS = ["network", "plan", "nodes", "build s (at most)", "first step s", "second step s"]
+TABLE = TableForm(
+    "graph_size",
+    "Building graphs",
+    (
+        Column("network", "network"),
+        Column("plan", "plan"),
+        Column("nodes", "nodes"),
+        Column("build_s", "build s", ".1f", "at_most"),
+        Column("first_step_s", "first step s", ".2f"),
+        Column("second_step_s", "second step s", ".2f"),
+    ),
+)
 
 
 def built(network: str, model: Any, devices: int, limit_s: float, strategy: str, make: Callable[[Any], Any]) -> dict[str, Any]:
@@ -61,18 +76,18 @@ def pipelined(model: Any, name: str, groups: list[list[int]], split: str) -> dic
 
 
 @click.command(help=__doc__)
-@click.option("--json", "path", help="File to write the figures to.")
-def main(path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(path: str | None, results: pathlib.Path | None) -> None:
     """Build each network once under each plan, take two steps, and print what they took."""
     import keras
 
     import hetero_mtf as hm
     from models.residual import residual
-    from tools.bench.comparison.measured import markdown, record
 
     plain = residual(50)
     resnet = keras.applications.ResNet50(weights=None, input_shape=(32, 32, 3), classes=10, classifier_activation=None)
-    results = [
+    builds = [
         built("residual, 50 convolutions", plain, 3, 8.0, "filters 3:2:1", lambda c: hm.Plan.filters(plain, [3, 2, 1], c, BATCH)),
         built("ResNet-50", resnet, 3, 20.0, "filters 3:2:1", lambda c: hm.Plan.filters(resnet, [3, 2, 1], c, BATCH)),
         built("ResNet-50", resnet, 3, 20.0, "batch 3:2:1", lambda c: hm.Plan.batch(resnet, [3, 2, 1], c, BATCH)),
@@ -81,12 +96,11 @@ def main(path: str | None) -> None:
         pipelined(plain, "3 stages, filters 2:1, 2:1, 1", [[0, 1], [2, 3], [4]], "filters"),
         pipelined(plain, "3 stages, batch 2:1, 2:1, 1", [[0, 1], [2, 3], [4]], "batch"),
     ]
-    rows = [
-        [r["network"], r["plan"], r["nodes"], f"{r['build_s']:.3g} ({r['limit_s']:g})", r["first_step_s"], r["second_step_s"]]
-        for r in results
-    ]
-    print(markdown(COLUMNS, rows))
-    record(path, " ".join(["python", *sys.argv]), {"builds": results})
+    keys = ("network", "plan", "nodes", "build_s", "first_step_s", "second_step_s")
+    rows = [table_row({key: entry[key] for key in keys}, {"build_s": entry["limit_s"]}) for entry in builds]
+    click.echo(shown(TABLE, rows))
+    publish(results, TABLE, rows)
+    record(path, " ".join(["python", *sys.argv]), {"builds": builds})
 
 
 if __name__ == "__main__":

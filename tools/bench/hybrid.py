@@ -25,7 +25,25 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
+from tools.bench.comparison.measured import record
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
+
 SPLITS = ("batch", "filters", "hybrid")
+TABLE = TableForm(
+    "hybrid",
+    "Samples, filters or both: an AlexNet-like network",
+    (
+        Column("cluster", "cluster"),
+        Column("batch", "batch"),
+        Column("arrangement", "arrangement"),
+        Column("predicted_ms", "predicted ms", ".0f"),
+        Column("measured_ms", "measured ms", ".0f"),
+        Column("efficiency", "efficiency", ".2f"),
+        Column("times_hybrid", "hybrid is x times as fast", ".2f", "at_least"),
+    ),
+    case=("cluster", "batch"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,14 +113,16 @@ def _joined(numbers: tuple[int, ...]) -> list[str]:
     return [":".join(str(n) for n in numbers)] if numbers else []
 
 
-def rows(figures: dict[str, Any]) -> list[list[Any]]:
+def rows(figures: dict[str, Any]) -> list[Row]:
     """Return a row an arrangement: milliseconds predicted and measured, and how many times as fast the hybrid is."""
-    seconds, predicted = figures["seconds"], figures["predicted_s"]
+    case = {"cluster": ",".join(f"{share:g}" for share in figures["shares"]), "batch": figures["batch"]}
+    hybrid_s, ideal_s = figures["seconds"]["hybrid"], figures["ideal_s"]
     table = []
-    for name, value in [*seconds.items(), ("ideal", figures["ideal_s"])]:
-        guess = f"{1e3 * predicted[name]:.0f}" if name in predicted else "-"
-        wanted = " (above 1)" if name in ("batch", "filters") else ""
-        table.append([name, guess, f"{1e3 * value:.0f}", f"{figures['ideal_s'] / value:.2f}", f"{value / seconds['hybrid']:.2f}{wanted}"])
+    for name, seconds in [*figures["seconds"].items(), ("ideal", ideal_s)]:
+        predicted_s = figures["predicted_s"].get(name)
+        times = {"predicted_ms": predicted_s and 1e3 * predicted_s, "measured_ms": 1e3 * seconds}
+        ratios = {"efficiency": ideal_s / seconds, "times_hybrid": seconds / hybrid_s}
+        table.append(table_row({**case, "arrangement": name, **times, **ratios}, {"times_hybrid": 1.0 if name in SPLITS[:2] else None}))
     return table
 
 
@@ -114,16 +134,27 @@ def rows(figures: dict[str, Any]) -> list[list[Any]]:
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
 @click.option("--budget", default=120.0, show_default=True, help="Seconds that the calibration may take.")
-@click.option("--json", "path", help="File to write the figures to.")
-def main(shares: str, batch: int, size: int, hidden: int, rounds: int, steps: int, budget: float, path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(
+    shares: str,
+    batch: int,
+    size: int,
+    hidden: int,
+    rounds: int,
+    steps: int,
+    budget: float,
+    path: str | None,
+    results: pathlib.Path | None,
+) -> None:
     """Run the comparison and print its table."""
     from models.alexnet import alexnet
-    from tools.bench.comparison.measured import markdown, record
 
     question = HybridCase([float(s) for s in shares.split(",")], batch, rounds, steps, budget)
     figures = measure(alexnet(size, hidden=hidden), question)
-    print(markdown(["arrangement", "predicted ms", "measured ms", "efficiency", "hybrid is x times as fast"], rows(figures)))
-    print(f"\n{figures['weights']} weights, batch {batch}; auto takes {figures['automatic']}.")
+    notes = [f"{figures['weights']:,} weights; `auto` takes {figures['automatic']}."]
+    click.echo(shown(TABLE, rows(figures), notes))
+    publish(results, TABLE, rows(figures), notes)
     for name, layouts in figures["layouts"].items():
         print(f"{name}: {', '.join(f'{layer} {layout}' for layer, layout in layouts.items())}")
     record(path, " ".join(["python", *sys.argv]), figures)

@@ -14,8 +14,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -24,8 +25,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
+from tools.bench.comparison.measured import record
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
+
 MB = 1e6
 CLAIMED_FROM = 500 * MB
+OFF = 0.2  # at most, of the claim
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,25 +139,45 @@ def predict(graph: Any, plan: Any, cluster: Any) -> tuple[int, ...]:
     return stage_memory_bytes(profile, plan.stages[0])
 
 
-def rows(cases: list[dict[str, Any]]) -> list[list[Any]]:
+def rows(cases: list[dict[str, Any]]) -> list[Row]:
     """Return a row a device: megabytes predicted and measured, and by how much the prediction is off."""
     table = []
     for case in cases:
         for part in case["devices"]:
-            guess, real = part["predicted_bytes"], part["measured_bytes"]
-            counts = "yes" if real >= CLAIMED_FROM else ""
-            table.append(
-                [
-                    case["network"],
-                    case["strategy"],
-                    part["device"],
-                    f"{guess / MB:.0f}",
-                    f"{real / MB:.0f}",
-                    counts,
-                    f"{guess / real - 1:+.0%}",
-                ]
-            )
+            predicted, measured = part["predicted_bytes"], part["measured_bytes"]
+            names = {"network": case["network"], "strategy": case["strategy"], "device": part["device"]}
+            figures = {"predicted_mb": predicted / MB, "measured_mb": measured / MB, "off": predicted / measured - 1}
+            table.append(table_row({**names, **figures}, {"off": OFF if measured >= CLAIMED_FROM else None}))
     return table
+
+
+def summarise(table: Sequence[Row]) -> list[str]:
+    """Return by how much predictions are off where the claim holds.
+
+    Parameters
+    ----------
+    table : what `rows` returns.
+    """
+    errors = [abs(entry.numbers["off"]) for entry in table if "off" in entry.wanted]
+    if not errors:
+        return []
+    return [f"{len(errors)} devices above 500 MB: off by {statistics.median(errors):.0%} in the median, {max(errors):.0%} at most."]
+
+
+TABLE = TableForm(
+    "memory",
+    "Peak memory of a worker above what it took when connected",
+    (
+        Column("network", "network"),
+        Column("strategy", "strategy"),
+        Column("device", "device"),
+        Column("predicted_mb", "predicted MB", ".0f"),
+        Column("measured_mb", "measured MB", ".0f"),
+        Column("off", "off by", "+.0%", "within"),
+    ),
+    case=("network", "strategy"),
+    summarise=summarise,
+)
 
 
 @click.command(help=__doc__)
@@ -159,11 +185,12 @@ def rows(cases: list[dict[str, Any]]) -> list[list[Any]]:
 @click.option("--network", "chosen", multiple=True, help="Beginning of a network's name; all if none is given.")
 @click.option("--strategy", "strategies", multiple=True, default=("single", "filters", "batch"), show_default=True, help="How to split.")
 @click.option("--steps", default=4, show_default=True, help="Steps before the peak is read.")
-@click.option("--json", "path", help="File to write the figures to.")
-def main(shares: str, chosen: tuple[str, ...], strategies: tuple[str, ...], steps: int, path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(
+    shares: str, chosen: tuple[str, ...], strategies: tuple[str, ...], steps: int, path: str | None, results: pathlib.Path | None
+) -> None:
     """Run the comparison and print its table."""
-    from tools.bench.comparison.measured import markdown, record
-
     cases = []
     for name, network in networks().items():
         if chosen and not name.startswith(chosen):
@@ -172,19 +199,8 @@ def main(shares: str, chosen: tuple[str, ...], strategies: tuple[str, ...], step
             parts = measure(network, strategy, [float(s) for s in shares.split(",")], steps)
             cases.append({"network": name, "strategy": strategy, "devices": parts})
             record(path, " ".join(["python", *sys.argv]), {"cases": cases})
-    columns = ["network", "strategy", "device", "predicted MB", "measured MB", "above 500 MB", "predicted is off by"]
-    print(markdown(columns, rows(cases)))
-    errors = relative_errors(cases)
-    if errors:
-        print(
-            f"\n{len(errors)} devices above 500 MB: off by {np.median(errors):.0%} in the median, {max(errors):.0%} at most (20 % claimed)."
-        )
-
-
-def relative_errors(cases: list[dict[str, Any]]) -> list[float]:
-    """Return by how much predictions are off where the claim holds, as fractions of what was measured."""
-    parts = [part for case in cases for part in case["devices"] if part["measured_bytes"] >= CLAIMED_FROM]
-    return [abs(part["predicted_bytes"] / part["measured_bytes"] - 1) for part in parts]
+            publish(results, TABLE, rows(cases))
+    click.echo(shown(TABLE, rows(cases)))
 
 
 if __name__ == "__main__":

@@ -21,9 +21,23 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
+from tools.bench.comparison.measured import record
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column
+
 BATCH = 64
 SHARES = {2: (2, 1), 4: (4, 3, 2, 1), 5: (4, 3, 2, 2, 1)}
-COLUMNS = ["devices", "gradient sync", "train loss, last epoch", "test accuracy", "of each seed"]
+TABLE = TableForm(
+    "mixing",
+    "Butterfly mixing against all-reduce on scikit-learn's digits",
+    (
+        Column("devices", "devices"),
+        Column("gradient_sync", "gradient sync"),
+        Column("loss", "training loss, last epoch", "#.3g"),
+        Column("accuracy", "test accuracy", ".4f"),
+        Column("accuracies", "of each seed", ".4f"),
+    ),
+)
 
 
 def trained(devices: int, gradient_sync: str, epochs: int, seed: int, data: tuple[Any, ...]) -> tuple[float, float]:
@@ -46,27 +60,28 @@ def trained(devices: int, gradient_sync: str, epochs: int, seed: int, data: tupl
 
 
 @click.command(help=__doc__)
-@click.option("--epochs", default=6, show_default=True)
-@click.option("--json", "path", help="File to write the figures to.")
-def main(epochs: int, path: str | None) -> None:
+@click.option("--epochs", default=6, show_default=True, help="Epochs of each training.")
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(epochs: int, path: str | None, results: pathlib.Path | None) -> None:
     """Train each way from each seed and print the accuracies."""
     from sklearn.datasets import load_digits
-
-    from tools.bench.comparison.measured import markdown, record
 
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(labels))
     x, y = (images[order].reshape(-1, 8, 8, 1) / 16.0).astype("float32"), labels[order]
     data = (x[:1437], y[:1437], x[1437:], y[1437:])
-    rows, results = [], []
+    rows, runs = [], []
     for devices, gradient_sync in ((2, "all_reduce"), *((count, "butterfly_mixing") for count in SHARES)):
         scores = [trained(devices, gradient_sync, epochs, seed, data) for seed in range(3)]
         losses, accuracies = zip(*scores)
-        results.append({"devices": devices, "gradient_sync": gradient_sync, "losses": losses, "accuracies": accuracies})
-        each = ", ".join(f"{accuracy:.4f}" for accuracy in accuracies)
-        rows.append([devices, gradient_sync, float(np.mean(losses)), f"{np.mean(accuracies):.4f}", each])
-    print(markdown(COLUMNS, rows))
-    record(path, " ".join(["python", *sys.argv]), {"epochs": epochs, "batch": BATCH, "runs": results})
+        runs.append({"devices": devices, "gradient_sync": gradient_sync, "losses": losses, "accuracies": accuracies})
+        figures = {"loss": float(np.mean(losses)), "accuracy": float(np.mean(accuracies)), "accuracies": accuracies}
+        counted = devices if gradient_sync != "all_reduce" else "any number"
+        rows.append(table_row({"devices": counted, "gradient_sync": gradient_sync, **figures}))
+    click.echo(shown(TABLE, rows))
+    publish(results, TABLE, rows)
+    record(path, " ".join(["python", *sys.argv]), {"epochs": epochs, "batch": BATCH, "runs": runs})
 
 
 if __name__ == "__main__":

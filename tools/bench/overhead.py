@@ -21,8 +21,25 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
+from tools.bench.comparison.measured import record
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
+
 BATCH = 32
 STEPS = 8
+LIMIT = 1.05  # of the claim
+TABLE = TableForm(
+    "overhead",
+    "One device through the Trainer against Keras's fit",
+    (
+        Column("network", "network"),
+        Column("keras_ms", "Keras fit ms/step", ".1f"),
+        Column("keras_no_jit_ms", "Keras fit without jit ms/step", ".1f"),
+        Column("trainer_ms", "Trainer ms/step", ".1f"),
+        Column("times_keras", "Trainer / Keras", ".2f", "at_most", LIMIT),
+        Column("times_keras_no_jit", "Trainer / Keras without jit", ".2f", "at_most", LIMIT),
+    ),
+)
 
 
 def networks() -> dict[str, Any]:
@@ -62,28 +79,23 @@ def compare(make: Any, rounds: int) -> dict[str, float]:
     return {name: float(np.median(times)) / STEPS for name, times in seconds.items()}
 
 
+def row(name: str, seconds: dict[str, float]) -> Row:
+    """Return the row of a network."""
+    by_default, plain, ours = seconds.values()
+    times = {"keras_ms": 1e3 * by_default, "keras_no_jit_ms": 1e3 * plain, "trainer_ms": 1e3 * ours}
+    return table_row({"network": name, **times, "times_keras": ours / by_default, "times_keras_no_jit": ours / plain})
+
+
 @click.command(help=__doc__)
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
-@click.option("--json", "path", help="File to write the figures to.")
-def main(rounds: int, path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(rounds: int, path: str | None, results: pathlib.Path | None) -> None:
     """Compare on each network and print the table."""
-    from tools.bench.comparison.measured import markdown, record
-
     seconds_by_network = {name: compare(make, rounds) for name, make in networks().items()}
-    rows = []
-    for name, seconds in seconds_by_network.items():
-        by_default, plain, ours = seconds.values()
-        times = [f"{1e3 * value:.1f}" for value in seconds.values()]
-        rows.append([name, *times, f"{ours / by_default:.2f} (1.05)", f"{ours / plain:.2f} (1.05)"])
-    columns = [
-        "network",
-        "Keras fit ms/step",
-        "Keras fit, no jit",
-        "Trainer",
-        "Trainer / Keras (at most)",
-        "Trainer / Keras, no jit (at most)",
-    ]
-    print(markdown(columns, rows))
+    rows = [row(name, seconds) for name, seconds in seconds_by_network.items()]
+    click.echo(shown(TABLE, rows))
+    publish(results, TABLE, rows)
     record(path, " ".join(["python", *sys.argv]), {"seconds": seconds_by_network})
 
 

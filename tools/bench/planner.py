@@ -25,10 +25,30 @@ import click
 
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import layer_graph, make_layer
-from tools.bench.comparison.measured import markdown, record
+from tools.bench.comparison.measured import record
 from tools.generated.profiles import Figures, generated_profile
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
 
-COLUMNS = ["network", "layers", "devices", "strategy", "CPU s (at most)", "wall s", "step", "taken", "status", "gap", "bound among"]
+TABLE = TableForm(
+    "planner",
+    "Planning for generated clusters with unequal devices",
+    (
+        Column("network", "network"),
+        Column("layers", "layers"),
+        Column("devices", "devices"),
+        Column("strategy", "strategy"),
+        Column("cpu_s", "CPU s", ".1f", "at_most"),
+        Column("wall_s", "wall s", ".1f"),
+        Column("step_ms", "step ms", ".1f"),
+        Column("chosen", "chosen"),
+        Column("used", "devices used"),
+        Column("status", "status"),
+        Column("gap", "gap", ".2%"),
+        Column("space", "bound among"),
+    ),
+    case=("network", "strategy"),
+)
 SPEEDS = ((1.0, 1.0), (0.7, 0.8), (0.5, 0.6), (0.25, 0.5))  # of computing and of memory: four generations of a device
 MIXING = {"activation": "linear", "use_bias": True, "kernel_l2": 0.0, "bias_l2": 0.0}
 NORM = {"momentum": 0.99, "epsilon": 1e-3, "center": True, "scale": True, "gamma_l2": 0.0, "beta_l2": 0.0, "axis": -1}
@@ -140,22 +160,24 @@ def run(case: PlannerCase, strategy: str) -> dict[str, Any]:
     }
 
 
-def row(case: dict[str, Any]) -> list[str]:
+def row(case: dict[str, Any]) -> Row:
     """Return the row of a table."""
-    proof, step = case["proof"], f"{1e3 * case['step_s']:.1f} ms on {case['used']}"
-    taken = [f"{case['cpu_s']:.1f} ({case['limit_s']:.0f})", f"{case['wall_s']:.1f}", step, case["taken"]]
-    named = [case["network"], str(case["layers"]), str(case["devices"]), case["strategy"]]
-    return [*named, *taken, proof["status"], f"{proof['gap']:.2%}", proof["space"]]
+    same = {key: case[key] for key in ("network", "layers", "devices", "strategy", "cpu_s", "wall_s", "used")}
+    proof = {key: case["proof"][key] for key in ("status", "gap", "space")}
+    return table_row({**same, **proof, "step_ms": 1e3 * case["step_s"], "chosen": case["taken"]}, {"cpu_s": case["limit_s"]})
 
 
 @click.command(help=__doc__)
 @click.option("--case", "names", multiple=True, type=click.Choice(list(CASES)), help="Network; by default all.")
-@click.option("--json", "path", help="File to write the figures to.")
-def main(names: tuple[str, ...], path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(names: tuple[str, ...], path: str | None, results: pathlib.Path | None) -> None:
     """Plan each network by auto and by the layout program, and print what it took."""
     cases = [CASES[name] for name in names or CASES]
     records = [run(case, strategy) for case in cases for strategy in ("layers", "auto")]
-    click.echo(markdown(COLUMNS, [row(entry) for entry in records]))
+    rows = [row(entry) for entry in records]
+    click.echo(shown(TABLE, rows))
+    publish(results, TABLE, rows)
     record(path, " ".join(["python", *sys.argv]), {"cases": records})
 
 

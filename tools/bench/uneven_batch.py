@@ -27,8 +27,25 @@ import click
 import numpy as np
 
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, Baselines
+from tools.bench.comparison.measured import record
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
 
 WANTED = 1.35
+TABLE = TableForm(
+    "uneven_batch",
+    "Uneven batches of ResNet-18 against other libraries' equal batches",
+    (
+        Column("cluster", "cluster"),
+        Column("arrangement", "arrangement"),
+        Column("batch", "samples"),
+        Column("predicted_ms", "predicted ms/step", ".0f"),
+        Column("measured_ms", "ms/step", ".0f"),
+        Column("samples_per_s", "samples/s", ".1f"),
+        Column("times_planned", "planned is x times as fast", ".2f", "at_least"),
+    ),
+    case=("cluster",),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,12 +109,17 @@ def measure(question: BatchCase) -> dict[str, Any]:
     }
 
 
-def rows(figures: dict[str, Any]) -> list[list[Any]]:
+def rows(figures: dict[str, Any]) -> list[Row]:
     """Return a row an arrangement: ms/step, samples/s, and how many times as fast the plan is."""
+    cluster, planned_s = ",".join(f"{share:g}" for share in figures["shares"]), figures["seconds"]["planned"]
     table = []
     for name, seconds in [*figures["seconds"].items(), ("ideal", figures["ideal_s"])]:
-        times = f"{seconds / figures['seconds']['planned']:.2f}" + (f" ({WANTED})" if name in (MIRRORED, DDP) else "")
-        table.append([name, f"{1e3 * seconds:.0f}", f"{figures['batch'] / seconds:.1f}", times])
+        planned = name == "planned"
+        samples = ":".join(map(str, figures["samples"])) if planned else figures["batch"]
+        times = {"predicted_ms": 1e3 * figures["predicted_s"] if planned else None, "measured_ms": 1e3 * seconds}
+        ratios = {"samples_per_s": figures["batch"] / seconds, "times_planned": seconds / planned_s}
+        wanted = {"times_planned": WANTED if name in (MIRRORED, DDP) else None}
+        table.append(table_row({"cluster": cluster, "arrangement": name, "batch": samples, **times, **ratios}, wanted))
     return table
 
 
@@ -108,20 +130,25 @@ def rows(figures: dict[str, Any]) -> list[list[Any]]:
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=1, show_default=True, help="Steps of each arrangement in one round.")
 @click.option("--budget", default=120.0, show_default=True, help="Seconds that the calibration may take.")
-@click.option("--json", "path", help="File to write the figures to.")
-def main(shares: str, batch: int, torch_python: str | None, rounds: int, steps: int, budget: float, path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(
+    shares: str,
+    batch: int,
+    torch_python: str | None,
+    rounds: int,
+    steps: int,
+    budget: float,
+    path: str | None,
+    results: pathlib.Path | None,
+) -> None:
     """Run the comparison and print its table."""
-    from tools.bench.comparison.measured import markdown, record
-
     figures = measure(BatchCase([float(s) for s in shares.split(",")], batch, torch_python, rounds, steps, budget))
-    print(markdown(["arrangement", "ms/step", "samples/s", "planned is x times as fast (wanted)"], rows(figures)))
-    samples = ":".join(str(n) for n in figures["samples"])
-    print(
-        f"\nplanned: {samples} of {batch} samples, predicted {1e3 * figures['predicted_s']:.0f} ms, efficiency {figures['efficiency']:.2f}"
-    )
-    print(f"auto takes {figures['automatic']}.")
+    notes = [f"`auto` takes {figures['automatic']}."]
     if torch_python is None:
-        print(f"{DDP} was left out: name a Python with torch by --torch-python.")
+        notes.append(f"{DDP} was left out: name a Python with torch by `--torch-python`.")
+    click.echo(shown(TABLE, rows(figures), notes))
+    publish(results, TABLE, rows(figures), notes)
     record(path, " ".join(["python", *sys.argv]), figures)
 
 

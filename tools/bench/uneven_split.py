@@ -16,6 +16,7 @@ neither pools nor a hidden dense layer.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
@@ -28,6 +29,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np
+
+from tools.bench.comparison.measured import record
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
 
 Case = tuple[str, int]
 DEFAULT_CASES: tuple[Case, ...] = (("1.0,0.5", 16), ("1.0,0.5", 32), ("1.0,0.33", 16))
@@ -85,37 +90,45 @@ def run_case(case: Case, model: Any, filters: tuple[int, ...] | None, rounds: in
     }
 
 
-def row(case: dict[str, Any]) -> list[Any]:
+def row(case: dict[str, Any]) -> Row:
     """Return a case's row of the table, in milliseconds and ratios."""
     seconds = case["seconds"]
-    alone = [value for name, value in seconds.items() if name.startswith("alone")]
-    speed, efficiency = TARGETS.get((case["shares"], case["batch"]), ("-", "-"))
-    times = [*alone, seconds.get("stock equal", float("nan")), seconds["equal"], case["predicted_s"], seconds["planned"], case["ideal_s"]]
-    ratios = [f"{case[key]:.2f}" for key in ("times_as_fast_as_equal", "times_as_fast_as_fastest_alone", "efficiency")]
-    return [
-        case["shares"],
-        case["batch"],
-        *(f"{1e3 * t:.0f}" for t in times),
-        f"{ratios[0]} ({speed})",
-        ratios[1],
-        f"{ratios[2]} ({efficiency})",
-    ]
+    speed, efficiency = TARGETS.get((case["shares"], case["batch"]), (None, None))
+    times = {"stock_ms": seconds.get("stock equal"), "equal_ms": seconds["equal"], "predicted_ms": case["predicted_s"]}
+    times |= {"planned_ms": seconds["planned"], "ideal_ms": case["ideal_s"]}
+    ratios = {"times_equal": case["times_as_fast_as_equal"], "times_alone": case["times_as_fast_as_fastest_alone"]}
+    return table_row(
+        {
+            "cluster": case["shares"],
+            "batch": case["batch"],
+            "alone_ms": [1e3 * value for name, value in seconds.items() if name.startswith("alone")],
+            **{key: value and 1e3 * value for key, value in times.items()},
+            **ratios,
+            "efficiency": case["efficiency"],
+        },
+        {"times_equal": speed, "efficiency": efficiency},
+    )
 
 
-COLUMNS = (
-    "shares",
-    "batch",
-    "fast alone ms",
-    "slow alone ms",
-    "stock equal ms",
-    "our equal ms",
-    "predicted ms",
-    "planned ms",
-    "ideal ms",
-    "x equal (wanted)",
-    "x fast alone",
-    "efficiency (wanted)",
+TABLE = TableForm(
+    "uneven_split",
+    "Unequal filter slices against equal ones",
+    (
+        Column("cluster", "cluster"),
+        Column("batch", "batch"),
+        Column("alone_ms", "each device alone ms", ".0f"),
+        Column("stock_ms", "stock equal ms", ".0f"),
+        Column("equal_ms", "our equal ms", ".0f"),
+        Column("predicted_ms", "predicted ms", ".0f"),
+        Column("planned_ms", "planned ms", ".0f"),
+        Column("ideal_ms", "ideal ms", ".0f"),
+        Column("times_equal", "x equal", ".2f", "at_least"),
+        Column("times_alone", "x fastest alone", ".2f"),
+        Column("efficiency", "efficiency", ".2f", "at_least"),
+    ),
+    case=("cluster", "batch"),
 )
+PAPER_A = dataclasses.replace(TABLE, name="uneven_split_paper_a", title="Unequal filter slices of paper A's CIFAR network")
 
 
 @click.command(help=__doc__)
@@ -125,18 +138,29 @@ COLUMNS = (
 @click.option("--channels", default=384, show_default=True, help="Channels of the 8x8 input.")
 @click.option("--paper-a", is_flag=True, help="Paper A's CIFAR network instead of plain convolutions.")
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
-@click.option("--json", "path", help="File to write the figures to.")
-def main(shares: str | None, batch: int, filters: str, channels: int, paper_a: bool, rounds: int, path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(
+    shares: str | None,
+    batch: int,
+    filters: str,
+    channels: int,
+    paper_a: bool,
+    rounds: int,
+    path: str | None,
+    results: pathlib.Path | None,
+) -> None:
     """Run the cases and print their table."""
     from models.paper_a import cifar
-    from tools.bench.comparison.measured import markdown, record
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # stock Mesh-TensorFlow comments on every layer
     counts = None if paper_a else tuple(int(n) for n in filters.split(","))
     model = cifar() if counts is None else convolutions((8, 8, channels), counts, 10)
     cases = ((shares or "1.0,0.5", batch),) if shares or paper_a else DEFAULT_CASES
-    records = [run_case(case, model, counts, rounds) for case in cases]
-    print(markdown(COLUMNS, [row(entry) for entry in records]))
+    form, records = PAPER_A if paper_a else TABLE, [run_case(case, model, counts, rounds) for case in cases]
+    rows = [row(entry) for entry in records]
+    click.echo(shown(form, rows))
+    publish(results, form, rows)
     for entry in records:
         print(f"{entry['shares']}, batch {entry['batch']}: auto takes {entry['automatic']}; sizes of the split {entry['sizes']}")
     record(path, " ".join(["python", *sys.argv]), {"cases": records})

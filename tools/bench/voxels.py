@@ -27,12 +27,18 @@ from hetero_mtf.data.volumes import Participants, Preprocessing, read_participan
 from hetero_mtf.data.volumes.cohort.splits import k_fold_splits
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.report.scores import Scores, scores
-from tools.bench.comparison.measured import SCORES, markdown, record, scored
+from tools.bench.comparison.measured import SCORE_COLUMNS, record, scored
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
 
 VIEW_MM = 192.0
 SMOOTH_VOXELS = 1.5
 VARIANCE = 0.8  # of the smoothed voxels, that the components hold
-COLUMNS = ["model", "labels", "seed", *(f"{name} (95 %)" for name in SCORES)]
+TABLE = TableForm(
+    "voxels",
+    "Linear models of voxels on the drawn cohort, 95 % intervals",
+    (Column("model", "model"), Column("labels", "labels"), Column("seed", "seed"), *SCORE_COLUMNS),
+)
 
 
 def volumes(participants: Participants, size: int) -> np.ndarray:
@@ -97,9 +103,9 @@ def cases(participants: Participants, looked_at: Mapping[str, np.ndarray], seeds
     return records
 
 
-def row(case: dict[str, Any]) -> list[str]:
+def row(case: dict[str, Any]) -> Row:
     """Return the row of a case."""
-    return [case["model"], case["labels"], str(case["seed"]), *scored(case)]
+    return table_row({"model": case["model"], "labels": case["labels"], "seed": case["seed"], **scored(case)})
 
 
 @click.command(help=__doc__, context_settings={"show_default": True})
@@ -108,8 +114,9 @@ def row(case: dict[str, Any]) -> list[str]:
 @click.option("--size", default=48, help="Voxels a side that scans are resampled to, over 192 mm.")
 @click.option("--seeds", default=3, help="Draws of the folds.")
 @click.option("--folds", default=5, help="Folds.")
-@click.option("--json", "path", help="File to write the figures to.")
-def main(table: pathlib.Path, label: str, size: int, seeds: int, folds: int, path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(table: pathlib.Path, label: str, size: int, seeds: int, folds: int, path: str | None, results: pathlib.Path | None) -> None:
     """Score linear models on the voxels of a cohort."""
     try:
         participants = read_participants(table, label)
@@ -118,7 +125,9 @@ def main(table: pathlib.Path, label: str, size: int, seeds: int, folds: int, pat
         records = cases(participants, features(volumes(participants, size)), seeds, folds)
     except HeteroError as fault:
         raise click.ClickException(str(fault)) from fault
-    click.echo(markdown(COLUMNS, [row(case) for case in records]))
+    rows = [row(case) for case in records]
+    click.echo(shown(TABLE, rows))
+    publish(results, TABLE, rows)
     record(path, " ".join(["python", *sys.argv]), {"cases": records})
 
 

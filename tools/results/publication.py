@@ -49,7 +49,7 @@ class TableForm:
     summarise: Callable[[Sequence[Row]], Sequence[str]] = _no_summary
 
 
-def row(cells: Mapping[str, Cell], wanted: Mapping[str, float | None] | None = None) -> Row:
+def table_row(cells: Mapping[str, Cell], wanted: Mapping[str, float | None] | None = None) -> Row:
     """Return a row of some entries.
 
     Parameters
@@ -59,7 +59,7 @@ def row(cells: Mapping[str, Cell], wanted: Mapping[str, float | None] | None = N
 
     Examples
     --------
-    >>> row({"cluster": "1.0,0.5", "step_ms": 12, "alone_ms": [20.0, 40.0]}).numbers
+    >>> table_row({"cluster": "1.0,0.5", "step_ms": 12, "alone_ms": [20.0, 40.0]}).numbers
     {'step_ms': 12.0}
     """
     texts = {key: cell for key, cell in cells.items() if isinstance(cell, str)}

@@ -1,4 +1,4 @@
-"""What benches share: a Markdown table on the terminal, and the same figures in a JSON file."""
+"""What benches share: all figures of a run in a JSON file, and the columns of a classifier's scores."""
 
 from __future__ import annotations
 
@@ -6,25 +6,20 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.report.scores import Score
+from tools.results.records import Column
 
-SCORES = ("ROC AUC", "accuracy", "sensitivity", "specificity")
-
-
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a Markdown table; numbers are shown with three significant digits."""
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
+SCORES = {"roc_auc": "ROC AUC", "accuracy": "accuracy", "sensitivity": "sensitivity", "specificity": "specificity"}
+SCORE_COLUMNS = tuple(Column(key, title) for key, title in SCORES.items())
 
 
-def scored(case: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a classifier's `SCORES`, such as "0.950 (0.835 to 0.986)"; a case has its scores as `Scores.document` does."""
+def scored(case: Mapping[str, Any]) -> dict[str, str]:
+    """Return the entries of `SCORE_COLUMNS`, such as "0.950 (0.835 to 0.986)"; a case has its scores as `Scores.document` does."""
     by_kind = {name.partition(" (")[0]: Score(**score) for name, score in case["scores"].items()}
-    return [by_kind[name].text().partition(":")[0] for name in SCORES]
+    return {key: by_kind[title].text().partition(":")[0] for key, title in SCORES.items()}
 
 
 def record(path: str | None, command: str, document: Mapping[str, Any]) -> None:

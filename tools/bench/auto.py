@@ -29,9 +29,11 @@ import click
 
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, Baselines
 from tools.bench.comparison.lost import PARTS, ideal_s, lost, on_all
-from tools.bench.comparison.measured import markdown, record
+from tools.bench.comparison.measured import cluster_text, record
 from tools.bench.comparison.networks import FIVE, NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
 
 EFFICIENCY, TIMES_AS_FAST = 0.90, 1.6  # at least, of the claim
 COMPARED = "vgg8"
@@ -110,37 +112,69 @@ def _conclusions(times: dict[str, Any], predicted: Any, devices: list[str]) -> d
     }
 
 
-def efficiency_table(cases: list[dict[str, Any]]) -> str:
-    """Return a row a network: times, efficiency, what is lost where, and the parts of a step of each device."""
-    rows = []
-    for case in cases:
-        alone = [f"{1e3 * entry['measured_s']:.0f}" for name, entry in case["times"].items() if name.startswith("alone")]
-        seconds = [case["ideal_s"], case["predicted_s"], case["times"]["auto"]["measured_s"]]
-        rows.append(
-            [
-                f"{NETWORKS[case['network']].title}, batch {case['batch']}",
-                " / ".join(alone),
-                *(f"{1e3 * value:.0f}" for value in seconds),
-                case["automatic"],
-                f"{case['efficiency']:.2f}",
-                " / ".join(f"{100 * case['lost'][name]:.0f} %" for name in PARTS),
-                parts_text(case["predicted_parts"]),
-                parts_text(case["measured_parts"]),
-            ]
-        )
-    columns = ["network", "each alone ms", "ideal ms", "predicted ms", "auto ms", "auto takes", f"efficiency ({EFFICIENCY:.2f})"]
-    return markdown([*columns, "lost: compute / communication / idle", "predicted parts ms", "measured parts ms"], rows)
+def efficiency_row(case: dict[str, Any]) -> Row:
+    """Return the row of a network: times, efficiency, what is lost where, and the parts of a step of each device."""
+    return table_row(
+        {
+            "network": f"{NETWORKS[case['network']].title}, batch {case['batch']}",
+            "cluster": cluster_text(case["shares"]),
+            "alone_ms": [1e3 * entry["measured_s"] for name, entry in case["times"].items() if name.startswith("alone")],
+            "ideal_ms": 1e3 * case["ideal_s"],
+            "predicted_ms": 1e3 * case["predicted_s"],
+            "auto_ms": 1e3 * case["times"]["auto"]["measured_s"],
+            "chosen": case["automatic"],
+            "efficiency": case["efficiency"],
+            "lost": [case["lost"][name] for name in PARTS],
+            "predicted_parts": parts_text(case["predicted_parts"]),
+            "measured_parts": parts_text(case["measured_parts"]),
+        }
+    )
 
 
-def comparison_table(case: dict[str, Any]) -> str:
+def comparison_rows(case: dict[str, Any]) -> list[Row]:
     """Return a row an arrangement: milliseconds per step, and how many times as fast auto's plan is."""
     step_s = case["times"]["auto"]["measured_s"]
     seconds = {name: entry["measured_s"] for name, entry in case["times"].items()}
     rows = []
-    for name, value in {**seconds, "auto, predicted": case["predicted_s"], "ideal": case["ideal_s"]}.items():
-        wanted = f" ({TIMES_AS_FAST})" if name in (MIRRORED, DDP) else ""
-        rows.append([name, f"{1e3 * value:.0f}", f"{value / step_s:.2f}{wanted}"])
-    return markdown(["arrangement", "ms/step", "auto is x times as fast (wanted)"], rows)
+    for name, value in {**seconds, "ideal": case["ideal_s"]}.items():
+        automatic = name == "auto"
+        names = {"cluster": cluster_text(case["shares"]), "arrangement": f"auto ({case['automatic']})" if automatic else name}
+        times = {"predicted_ms": 1e3 * case["predicted_s"] if automatic else None, "measured_ms": 1e3 * value}
+        wanted = {"times_auto": TIMES_AS_FAST if name in (MIRRORED, DDP) else None}
+        rows.append(table_row({**names, **times, "times_auto": value / step_s}, wanted))
+    return rows
+
+
+EFFICIENCIES = TableForm(
+    "auto_efficiency",
+    "Efficiency of auto",
+    (
+        Column("network", "network"),
+        Column("cluster", "cluster"),
+        Column("alone_ms", "each device alone ms", ".0f"),
+        Column("ideal_ms", "ideal ms", ".0f"),
+        Column("predicted_ms", "predicted ms", ".0f"),
+        Column("auto_ms", "auto ms", ".0f"),
+        Column("chosen", "auto chooses"),
+        Column("efficiency", "efficiency", ".2f", "at_least", EFFICIENCY),
+        Column("lost", "lost: compute / communication / idle", ".0%"),
+        Column("predicted_parts", "predicted parts ms"),
+        Column("measured_parts", "measured parts ms"),
+    ),
+    case=("network", "cluster"),
+)
+COMPARISON = TableForm(
+    "auto_comparison",
+    "auto against equal batches elsewhere",
+    (
+        Column("cluster", "cluster"),
+        Column("arrangement", "arrangement"),
+        Column("predicted_ms", "predicted ms/step", ".0f"),
+        Column("measured_ms", "ms/step", ".0f"),
+        Column("times_auto", "auto is x times as fast", ".2f", "at_least"),
+    ),
+    case=("cluster",),
+)
 
 
 def _shares(text: str) -> list[float]:
@@ -156,7 +190,8 @@ def _shares(text: str) -> list[float]:
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
-@click.option("--json", "path", help="File to write the figures to, after each network.")
+@click.option("--json", "path", help="File to write all figures to, after each network.")
+@results_option
 def main(
     part: str,
     models: tuple[str, ...],
@@ -167,6 +202,7 @@ def main(
     steps: int,
     budget: float,
     path: str | None,
+    results: pathlib.Path | None,
 ) -> None:
     """Measure, and print the tables."""
     pace, document = Pace(rounds, steps, budget), dict[str, Any]()
@@ -176,16 +212,17 @@ def main(
         for network in models or FIVE:
             cases.append(run(AutoCase(network, _shares(shares), batch or NETWORKS[network].usual, pace)))
             record(path, command, document | {"efficiency": cases})
-        print(efficiency_table(cases))
+            publish(results, EFFICIENCIES, [efficiency_row(cases[-1])])
+        click.echo(shown(EFFICIENCIES, [efficiency_row(case) for case in cases]))
         print("\nParts are compute+communication+idle of each device; what is lost is a part of the step and sums to 1 - efficiency.\n")
         document["efficiency"] = cases
     if part != "efficiency":
         compared = run(AutoCase(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, (EQUAL,), True, torch_python))
         record(path, command, document | {"comparison": compared})
-        print(comparison_table(compared))
-        print(f"\nauto takes {compared['automatic']}; efficiency {compared['efficiency']:.2f}.")
-        if torch_python is None:
-            print(f"{DDP} was left out: name a Python with torch by --torch-python.")
+        left_out = f"{DDP} was left out: name a Python with torch by `--torch-python`."
+        notes = [left_out] if torch_python is None else []
+        click.echo(shown(COMPARISON, comparison_rows(compared), notes))
+        publish(results, COMPARISON, comparison_rows(compared), notes)
 
 
 if __name__ == "__main__":

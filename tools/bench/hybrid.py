@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import record
+from tools.bench.comparison.measured import cluster_text, record
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 
@@ -115,7 +115,7 @@ def _joined(numbers: tuple[int, ...]) -> list[str]:
 
 def rows(figures: dict[str, Any]) -> list[Row]:
     """Return a row an arrangement: milliseconds predicted and measured, and how many times as fast the hybrid is."""
-    case = {"cluster": ",".join(f"{share:g}" for share in figures["shares"]), "batch": figures["batch"]}
+    case = {"cluster": cluster_text(figures["shares"]), "batch": figures["batch"]}
     hybrid_s, ideal_s = figures["seconds"]["hybrid"], figures["ideal_s"]
     table = []
     for name, seconds in [*figures["seconds"].items(), ("ideal", ideal_s)]:

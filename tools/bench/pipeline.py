@@ -20,6 +20,7 @@ import pathlib
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -28,19 +29,20 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 
 from tools.bench.comparison.accuracy import error
-from tools.bench.comparison.measured import kept, markdown, record
+from tools.bench.comparison.measured import kept, record
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.bench.comparison.task_times import bubble, measured_j, stage_passes_s
 from tools.bench.prediction import PredictionCase
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
 
 TIMES_EQUAL, TIMES_NAIVE, PART_OF_J, MEDIAN_ERROR = 1.25, 1.2, 0.90, 0.15  # of the claim
 PLANNED, EQUAL, SAME_PARTITION, NAIVE = "planned", "equal", "partition, one batch", "naive"
 PIPELINES = (PLANNED, EQUAL, SAME_PARTITION, NAIVE)
 DEEP = ("vgg11", "resnet50")
-CLUSTERS = ("1.0,1.0", "1.0,0.5")
-COLUMNS = ("network", "cluster", "arrangement", "layers", "predicted ms", "measured ms", "error", "J ms", "J of measured stages ms")
-BUBBLES = ("bubble predicted / measured / ideal", "stages' passes predicted ms", "measured ms", "compute+communication+idle ms")
+UNEQUAL = "1.0,0.5"
+CLUSTERS = ("1.0,1.0", UNEQUAL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,48 +151,88 @@ def summary(cases: list[dict[str, Any]]) -> dict[str, float]:
     return {"pipelines": len(errors), "median_error": statistics.median(map(abs, errors)), "worst_error": max(errors, key=abs)}
 
 
-def rows(case: dict[str, Any]) -> list[list[str]]:
+def rows(case: dict[str, Any]) -> list[Row]:
     """Return a row an arrangement of a case."""
-    head = [f"{NETWORKS[case['network']].title}, batch {case['batch']}", case["cluster"]]
     lines = []
     for name, entry in case["arrangements"].items():
-        if name not in PIPELINES:
-            lines.append([*head, name, "", "", f"{1e3 * entry['measured_s']:.0f}", *[""] * 6, parts_text(entry["measured_parts"])])
-            continue
-        bubbles = (entry[f"{which}_bubble"] for which in ("predicted", "measured", "ideal"))
-        lines.append(
-            [
-                *head,
-                name,
-                ", ".join(f"{device}: {count}" for device, count in entry["layers"]),
-                *(f"{1e3 * entry[key]:.0f}" for key in ("predicted_s", "measured_s")),
-                f"{100 * error(entry):+.1f} %",
-                *(f"{1e3 * entry[key]:.0f}" for key in ("j_s", "measured_j_s")),
-                " / ".join(f"{100 * part:.0f} %" for part in bubbles),
-                *(_passes_text(entry[f"{which}_passes_s"]) for which in ("predicted", "measured")),
-                parts_text(entry["measured_parts"]),
-            ]
-        )
+        cells = {**_case_cells(case), "arrangement": name, "measured_ms": 1e3 * entry["measured_s"]}
+        if name in PIPELINES:
+            cells["layers"] = ", ".join(f"{device}: {count}" for device, count in entry["layers"])
+            cells |= {f"{key}_ms": 1e3 * entry[f"{key}_s"] for key in ("predicted", "j", "measured_j")}
+            cells |= {"error": error(entry), "bubble": _bubbles(entry)}
+            cells |= {f"{which}_passes": _passes_text(entry[f"{which}_passes_s"]) for which in ("predicted", "measured")}
+        lines.append(table_row({**cells, "parts": parts_text(entry["measured_parts"])}))
     return lines
+
+
+def claims_row(case: dict[str, Any]) -> Row:
+    """Return the row of a case: the planned pipeline beside the others and beside J."""
+    planned = case["arrangements"][PLANNED]
+    times = {f"{key}_ms": 1e3 * planned[f"{key}_s"] for key in ("predicted", "measured", "j")}
+    wanted = {"times_equal": TIMES_EQUAL if case["cluster"] == UNEQUAL else None}
+    return table_row({**_case_cells(case), **times, **case["conclusions"], "bubble": _bubbles(planned)}, wanted)
+
+
+def summarise(table: Sequence[Row]) -> list[str]:
+    """Return the median and the worst error of the predictions of all pipelines."""
+    errors = [entry.numbers["error"] for entry in table if "error" in entry]
+    median, worst = statistics.median(map(abs, errors)), max(errors, key=abs)
+    return [f"{len(errors)} pipelines: median error {median:.1%} (at most {MEDIAN_ERROR:.0%} wanted), worst {worst:+.1%}."]
+
+
+_CASE = (Column("network", "network"), Column("cluster", "cluster"), Column("microbatches", "microbatches"))
+TABLE = TableForm(
+    "pipeline_arrangements",
+    "Pipelines of two stages, arrangement by arrangement",
+    (
+        *_CASE,
+        Column("arrangement", "arrangement"),
+        Column("layers", "layers"),
+        Column("predicted_ms", "predicted ms", ".0f"),
+        Column("measured_ms", "measured ms", ".0f"),
+        Column("error", "error", "+.1%"),
+        Column("j_ms", "J ms", ".0f"),
+        Column("measured_j_ms", "J of measured stages ms", ".0f"),
+        Column("bubble", "bubble: predicted / measured / ideal", ".0%"),
+        Column("predicted_passes", "predicted passes ms"),
+        Column("measured_passes", "measured passes ms"),
+        Column("parts", "compute+communication+idle ms"),
+    ),
+    case=("network", "cluster", "microbatches"),
+    summarise=summarise,
+)
+CLAIMS = TableForm(
+    "pipeline",
+    "Planned pipelines of two stages",
+    (
+        *_CASE,
+        Column("predicted_ms", "predicted ms", ".0f"),
+        Column("measured_ms", "measured ms", ".0f"),
+        Column("j_ms", "J ms", ".0f"),
+        Column("times_equal", "x equal partition", ".2f", "at_least"),
+        Column("times_same_partition", "x same partition without microbatches", ".2f", "at_least", TIMES_NAIVE),
+        Column("times_naive", "x best partition without microbatches", ".2f", "at_least", TIMES_NAIVE),
+        Column("part_of_j", "J / measured", ".2f", "at_least", PART_OF_J),
+        Column("part_of_measured_j", "J of measured stages / measured", ".2f", "at_least", PART_OF_J),
+        Column("bubble", "bubble: predicted / measured / ideal", ".0%"),
+    ),
+    case=("network", "cluster", "microbatches"),
+)
 
 
 def report(cases: list[dict[str, Any]]) -> str:
     """Return the tables of all cases and the summary."""
-    names = ("times_equal", "times_naive", "times_same_partition", "part_of_j", "part_of_measured_j")
-    wanted = [f"x equal ({TIMES_EQUAL} at 1.0,0.5)", f"x naive ({TIMES_NAIVE})", "x same partition, one batch"]
-    wanted += [f"J / measured ({PART_OF_J:.2f})", "J of measured stages / measured"]
-    claims = [[NETWORKS[c["network"]].title, c["cluster"], *(f"{c['conclusions'][name]:.2f}" for name in names)] for c in cases]
-    total = summary(cases)
-    lines = [
-        markdown((*COLUMNS, *BUBBLES), [row for case in cases for row in rows(case)]),
-        "",
-        markdown(("network", "cluster", *wanted), claims),
-        "",
-        f"{total['pipelines']:.0f} pipelines measured: median error {100 * total['median_error']:.1f} % "
-        f"(at most {100 * MEDIAN_ERROR:.0f}), worst {100 * total['worst_error']:+.1f} %. "
-        "Passes are forward+backward of a microbatch in each stage.",
-    ]
-    return "\n".join(lines)
+    tables = [shown(TABLE, [row for case in cases for row in rows(case)]), shown(CLAIMS, [claims_row(case) for case in cases])]
+    return "\n\n".join([*tables, "Passes are forward+backward of a microbatch in each stage."])
+
+
+def _case_cells(case: dict[str, Any]) -> dict[str, Any]:
+    title = f"{NETWORKS[case['network']].title}, batch {case['batch']}"
+    return {"network": title, "cluster": case["cluster"], "microbatches": case["microbatches"]}
+
+
+def _bubbles(entry: dict[str, Any]) -> list[float]:
+    return [entry[f"{which}_bubble"] for which in ("predicted", "measured", "ideal")]
 
 
 def _passes_text(passes: list[dict[str, float]]) -> str:
@@ -216,8 +258,9 @@ def _leave(folder: pathlib.Path | None, case: PipelineCase, profile: Any, plans:
 @click.option("--steps", default=1, show_default=True, help="Steps of each arrangement in one round.")
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
 @click.option("--folder", type=click.Path(path_type=pathlib.Path), help="Where profiles and plans are left.")
-@click.option("--json", "path", help="File to write the figures to, after each case.")
+@click.option("--json", "path", help="File to write all figures to, after each case.")
 @click.option("--resume", is_flag=True, help="Keep the cases that are in the file already, and report them too.")
+@results_option
 def main(
     models: tuple[str, ...],
     clusters: tuple[str, ...],
@@ -229,6 +272,7 @@ def main(
     folder: pathlib.Path | None,
     path: str | None,
     resume: bool,
+    results: pathlib.Path | None,
 ) -> None:
     """Run the cases, print their tables and the summary."""
     pairs = itertools.product(models or DEEP, clusters or CLUSTERS)
@@ -242,6 +286,8 @@ def main(
         start_s = time.perf_counter()
         done.append(run(case, Pace(rounds, steps, budget), folder))
         record(path, command, {"cases": done, **summary(done)})
+        publish(results, TABLE, rows(done[-1]))
+        publish(results, CLAIMS, [claims_row(done[-1])])
         click.echo(f"{case.network} on {case.cluster}: {time.perf_counter() - start_s:.0f} s", err=True)
     print(report(done))
 

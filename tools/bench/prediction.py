@@ -16,6 +16,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import time
@@ -27,14 +28,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
-from tools.bench.comparison.accuracy import MEDIAN_ERROR, REGRET, WORST_ERROR, chosen, distinct, error, regret, summary
-from tools.bench.comparison.measured import kept, markdown, record
+from tools.bench.comparison.accuracy import MEDIAN_ERROR, REGRET, WORST_ERROR, chosen, distinct, error, regret
+from tools.bench.comparison.measured import kept, record
 from tools.bench.comparison.networks import FIVE, NETWORKS
 from tools.bench.comparison.offline_plans import now, plan_apart
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
 
 CLUSTERS = ("1.0,1.0", "1.0,0.5", "1.0,0.33", "1.0,0.5,0.5")
-COLUMNS = ("network", "cluster", "plan", "predicted ms", "measured ms", "error", "predicted parts ms", "measured parts ms")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,39 +100,80 @@ def _predicted(plan: Any) -> dict[str, Any]:
     return {"predicted_s": plan.predicted.step_s, "predicted_parts": [dataclasses.asdict(part) for part in plan.predicted.parts]}
 
 
-def rows(case: dict[str, Any]) -> list[list[str]]:
+def rows(case: dict[str, Any]) -> list[Row]:
     """Return a row a plan of a case."""
     title = f"{NETWORKS[case['network']].title}, batch {case['batch']}"
     return [
-        [
-            title,
-            case["cluster"],
-            ", ".join(plan["plan"]),
-            f"{1e3 * plan['predicted_s']:.0f}",
-            f"{1e3 * plan['measured_s']:.0f}",
-            f"{100 * error(plan):+.1f} %",
-            parts_text(plan["predicted_parts"]),
-            parts_text(plan["measured_parts"]),
-        ]
+        table_row(
+            {
+                "network": title,
+                "cluster": case["cluster"],
+                "plan": ", ".join(plan["plan"]),
+                "predicted_ms": 1e3 * plan["predicted_s"],
+                "measured_ms": 1e3 * plan["measured_s"],
+                "error": error(plan),
+                "predicted_parts": parts_text(plan["predicted_parts"]),
+                "measured_parts": parts_text(plan["measured_parts"]),
+            }
+        )
         for plan in case["plans"]
     ]
 
 
+def rank(case: dict[str, Any]) -> Row:
+    """Return the row of a case: what auto chooses, and its regret."""
+    title = f"{NETWORKS[case['network']].title}, batch {case['batch']}"
+    return table_row({"network": title, "cluster": case["cluster"], "chosen": case["automatic"], "regret": regret(case["plans"])})
+
+
+def summarise_errors(table: Sequence[Row]) -> list[str]:
+    """Return the median and the worst error of all plans."""
+    errors = [entry.numbers["error"] for entry in table]
+    median, worst = statistics.median(map(abs, errors)), max(errors, key=abs)
+    return [f"{len(errors)} plans: median error {median:.1%} (at most {MEDIAN_ERROR:.0%} wanted), worst {worst:+.1%}."]
+
+
+def summarise_ranks(table: Sequence[Row]) -> list[str]:
+    """Return in how many cases the plan ranked first is as good as the best measured one."""
+    regrets = [entry.numbers["regret"] for entry in table]
+    near = sum(each <= REGRET for each in regrets)
+    return [f"The plan ranked first is within {REGRET:.0%} of the best measured one in {near} of {len(regrets)} cases."]
+
+
+TABLE = TableForm(
+    "prediction",
+    "Predicted and measured steps",
+    (
+        Column("network", "network"),
+        Column("cluster", "cluster"),
+        Column("plan", "plan"),
+        Column("predicted_ms", "predicted ms", ".0f"),
+        Column("measured_ms", "measured ms", ".0f"),
+        Column("error", "error", "+.1%", "within", WORST_ERROR),
+        Column("predicted_parts", "predicted parts ms"),
+        Column("measured_parts", "measured parts ms"),
+    ),
+    case=("network", "cluster"),
+    summarise=summarise_errors,
+)
+RANKS = TableForm(
+    "prediction_ranks",
+    "The plan ranked first beside the best measured one",
+    (
+        Column("network", "network"),
+        Column("cluster", "cluster"),
+        Column("chosen", "auto chooses"),
+        Column("regret", "regret", ".1%", "at_most", REGRET),
+    ),
+    case=("network", "cluster"),
+    summarise=summarise_ranks,
+)
+
+
 def report(cases: list[dict[str, Any]]) -> str:
-    """Return the tables of all cases and the summary."""
-    ranks = [[NETWORKS[c["network"]].title, c["cluster"], c["automatic"], f"{100 * regret(c['plans']):.1f} %"] for c in cases]
-    total = summary(cases)
-    lines = [
-        markdown(COLUMNS, [row for case in cases for row in rows(case)]),
-        "",
-        markdown(("network", "cluster", "auto takes", f"regret (at most {100 * REGRET:.0f} %)"), ranks),
-        "",
-        f"{total['plans']} plans measured: median error {100 * total['median_error']:.1f} % (at most {100 * MEDIAN_ERROR:.0f}), "
-        f"worst {100 * total['worst_error']:+.1f} % (at most {100 * WORST_ERROR:.0f}); the plan ranked first is within "
-        f"{100 * REGRET:.0f} % of the best measured one in {total['first_is_best']} of {total['cases']} cases, at worst "
-        f"{100 * total['worst_regret']:.1f} %. Parts are compute+communication+idle of each device.",
-    ]
-    return "\n".join(lines)
+    """Return the tables of all cases with their summaries."""
+    tables = [shown(TABLE, [each for case in cases for each in rows(case)]), shown(RANKS, [rank(case) for case in cases])]
+    return "\n\n".join([*tables, "Parts are compute+communication+idle of each device."])
 
 
 @click.command(help=__doc__)
@@ -143,8 +186,9 @@ def report(cases: list[dict[str, Any]]) -> str:
 @click.option("--most", default=4, show_default=True, help="Plans of a case to measure at most.")
 @click.option("--strategy", "also", multiple=True, help="A strategy to measure whatever is predicted, such as pipeline.")
 @click.option("--folder", help="Where profiles, plans and predictions are left.  [default: a new folder for temporary files]")
-@click.option("--json", "path", help="File to write the figures to, after each case.")
+@click.option("--json", "path", help="File to write all figures to, after each case.")
 @click.option("--resume", is_flag=True, help="Keep the cases that are in the file already, and report them too.")
+@results_option
 def main(
     models: tuple[str, ...],
     clusters: tuple[str, ...],
@@ -157,6 +201,7 @@ def main(
     folder: str | None,
     path: str | None,
     resume: bool,
+    results: pathlib.Path | None,
 ) -> None:
     """Run the cases, print their tables and the summary."""
     pairs = itertools.product(models or FIVE, clusters or CLUSTERS)
@@ -171,6 +216,8 @@ def main(
         start_s = time.perf_counter()
         done.append(run(case, place, Pace(rounds, steps, budget), most, also))
         record(path, command, {"cases": done})
+        publish(results, TABLE, rows(done[-1]))
+        publish(results, RANKS, [rank(done[-1])])
         click.echo(f"{case.name}: {time.perf_counter() - start_s:.0f} s", err=True)
     print(report(done))
     print(f"Profiles, plans and predictions are in {place}.")

@@ -21,45 +21,59 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 
 from tools.bench.auto import EQUAL, EQUAL_FILTERS, AutoCase, run
-from tools.bench.comparison.measured import markdown, record
+from tools.bench.comparison.measured import cluster_text, record
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, parts_text
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
 
 EFFICIENCY, TIMES_EQUAL = 0.85, 1.2  # at least, of the claim
 NETWORK = "resattnet18"
 CLUSTERS = ("1.0,0.5", "1.0,0.5,0.5")
 
 
-def table(cases: list[dict[str, Any]]) -> str:
-    """Return a row a cluster.
+TABLE = TableForm(
+    "resattnet",
+    "3D-ResAttNet-18 beside equal splits",
+    (
+        Column("cluster", "cluster"),
+        Column("batch", "batch"),
+        Column("alone_ms", "each device alone ms", ".0f"),
+        Column("equal_batches_ms", "equal batches ms", ".0f"),
+        Column("equal_filters_ms", "equal filters ms", ".0f"),
+        Column("predicted_ms", "predicted ms", ".0f"),
+        Column("auto_ms", "auto ms", ".0f"),
+        Column("chosen", "auto chooses"),
+        Column("ideal_ms", "ideal ms", ".0f"),
+        Column("efficiency", "efficiency", ".2f", "at_least", EFFICIENCY),
+        Column("times_equal", "x best equal split", ".2f", "at_least", TIMES_EQUAL),
+        Column("measured_parts", "compute+communication+idle ms"),
+    ),
+    case=("cluster", "batch"),
+)
+
+
+def row(case: dict[str, Any]) -> Row:
+    """Return the row of a cluster.
 
     Parameters
     ----------
-    cases : what `run` returns.
+    case : what `run` returns.
     """
-    rows = []
-    for case in cases:
-        times = {name: f"{1e3 * entry['measured_s']:.0f}" for name, entry in case["times"].items()}
-        alone = " / ".join(value for name, value in times.items() if name.startswith("alone"))
-        rows.append(
-            [
-                ", ".join(f"{share:g}" for share in case["shares"]),
-                str(case["batch"]),
-                alone,
-                times[EQUAL],
-                times[EQUAL_FILTERS],
-                f"{1e3 * case['predicted_s']:.0f}",
-                times["auto"],
-                case["automatic"],
-                f"{1e3 * case['ideal_s']:.0f}",
-                f"{case['efficiency']:.2f}",
-                f"{times_best_equal(case):.2f}",
-                parts_text(case["measured_parts"]),
-            ]
-        )
-    columns = ["cluster", "batch", "each alone ms", "equal batches ms", "equal filters ms", "predicted ms", "auto ms", "auto takes"]
-    return markdown(
-        [*columns, "ideal ms", f"efficiency ({EFFICIENCY})", f"x best equal split ({TIMES_EQUAL})", "compute+communication+idle ms"], rows
+    split = {"equal_batches_ms": EQUAL, "equal_filters_ms": EQUAL_FILTERS}
+    return table_row(
+        {
+            "cluster": cluster_text(case["shares"]),
+            "batch": case["batch"],
+            "alone_ms": [1e3 * entry["measured_s"] for name, entry in case["times"].items() if name.startswith("alone")],
+            **{key: 1e3 * case["times"][name]["measured_s"] for key, name in {**split, "auto_ms": "auto"}.items()},
+            "predicted_ms": 1e3 * case["predicted_s"],
+            "chosen": case["automatic"],
+            "ideal_ms": 1e3 * case["ideal_s"],
+            "efficiency": case["efficiency"],
+            "times_equal": times_best_equal(case),
+            "measured_parts": parts_text(case["measured_parts"]),
+        }
     )
 
 
@@ -73,15 +87,17 @@ def times_best_equal(case: dict[str, Any]) -> float:
 @click.option("--batch", type=click.IntRange(1), default=NETWORKS[NETWORK].usual, show_default=True, help="Volumes per step.")
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
-@click.option("--json", "path", help="File to write the figures to, after each cluster.")
-def main(clusters: tuple[str, ...], batch: int, rounds: int, budget: float, path: str | None) -> None:
+@click.option("--json", "path", help="File to write all figures to, after each cluster.")
+@results_option
+def main(clusters: tuple[str, ...], batch: int, rounds: int, budget: float, path: str | None, results: pathlib.Path | None) -> None:
     """Measure, and print the table."""
     cases: list[dict[str, Any]] = []
     for cluster in clusters or CLUSTERS:
         shares = [float(share) for share in cluster.split(",")]
         cases.append(run(AutoCase(NETWORK, shares, batch, Pace(rounds, 1, budget), (EQUAL, EQUAL_FILTERS))))
         record(path, " ".join(["python", *sys.argv]), {"cases": cases})
-    print(table(cases))
+        publish(results, TABLE, [row(cases[-1])])
+    click.echo(shown(TABLE, [row(case) for case in cases]))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ import click
 import numpy as np
 
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, Baselines
-from tools.bench.comparison.measured import record
+from tools.bench.comparison.measured import cluster_text, record
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 
@@ -111,7 +111,7 @@ def measure(question: BatchCase) -> dict[str, Any]:
 
 def rows(figures: dict[str, Any]) -> list[Row]:
     """Return a row an arrangement: ms/step, samples/s, and how many times as fast the plan is."""
-    cluster, planned_s = ",".join(f"{share:g}" for share in figures["shares"]), figures["seconds"]["planned"]
+    cluster, planned_s = cluster_text(figures["shares"]), figures["seconds"]["planned"]
     table = []
     for name, seconds in [*figures["seconds"].items(), ("ideal", figures["ideal_s"])]:
         planned = name == "planned"

@@ -75,7 +75,7 @@ def results_option(command: Callable[..., Any]) -> Callable[..., Any]:
         return None if value == "-" else pathlib.Path(value)
 
     text = "Folder of the result tables; - writes none.  [default: docs/results of the clone]"
-    return click.option("--results", metavar="FOLDER", default=str(RESULTS), callback=folder, help=text)(command)
+    return click.option("--results", metavar="FOLDER", default=str(RESULTS), show_default=False, callback=folder, help=text)(command)
 
 
 def publish(folder: pathlib.Path | None, form: TableForm, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.report.scores import Score
@@ -20,6 +20,11 @@ def scored(case: Mapping[str, Any]) -> dict[str, str]:
     """Return the entries of `SCORE_COLUMNS`, such as "0.950 (0.835 to 0.986)"; a case has its scores as `Scores.document` does."""
     by_kind = {name.partition(" (")[0]: Score(**score) for name, score in case["scores"].items()}
     return {key: by_kind[title].text().partition(":")[0] for key, title in SCORES.items()}
+
+
+def cluster_text(shares: Sequence[float]) -> str:
+    """Return the shares of a core of emulated devices as the command line takes them, such as "1.0,0.5"."""
+    return ",".join(map(str, map(float, shares)))
 
 
 def record(path: str | None, command: str, document: Mapping[str, Any]) -> None:

@@ -32,7 +32,7 @@ from tools.results.records import Column, Row
 SPLITS = ("batch", "filters", "hybrid")
 TABLE = TableForm(
     "hybrid",
-    "Samples, filters or both: an AlexNet-like network",
+    "An AlexNet-like network split by samples, by filters and by both",
     (
         Column("cluster", "cluster"),
         Column("batch", "batch"),

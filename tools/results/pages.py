@@ -89,8 +89,8 @@ def block(results: ResultSet, chosen: Selection) -> str:
         raise DataError(f"the results {results.name} have no {', '.join(unknown)}; there are {there}")
     rows = [row - 1 for row in chosen.rows] or list(range(count))
     used = [results.rows[i] for i in rows]
-    runs = list(dict.fromkeys(row.run for row in used))
-    command = f": `{results.runs[runs[0]].command}`" if len(runs) == 1 else ""
+    runs = list(dict.fromkeys(results.runs[row.run] for row in used))
+    command = f": `{runs[0].command}`" if len(runs) == 1 else ""
     texts = {
         "title": [f"{results.title}{command}"],
         "table": [table([columns[key] for key in chosen.columns or columns], used)],

@@ -59,14 +59,15 @@ def provenance(results: ResultSet, rows: Sequence[int]) -> list[str]:
     results : the table.
     rows : indices of the rows that are shown.
     """
-    used = list(dict.fromkeys(results.rows[i].run for i in rows))
-    if len(used) == 1:
-        return [_origin(results.runs[used[0]])]
+    runs = [results.runs[results.rows[i].run] for i in rows]
+    different = list(dict.fromkeys(runs))
+    if len(different) == 1:
+        return [_origin(different[0])]
     lines = []
-    for run in used:
-        places = [str(at + 1) for at, i in enumerate(rows) if results.rows[i].run == run]
+    for run in different:
+        places = [str(at) for at, own in enumerate(runs, 1) if own == run]
         which = f"Row {places[0]}" if len(places) == 1 else f"Rows {_ranges(places)}"
-        lines.append(f"{which}: `{results.runs[run].command}`. {_origin(results.runs[run])}")
+        lines.append(f"{which}: `{run.command}`. {_origin(run)}")
     return lines
 
 
@@ -79,9 +80,9 @@ def note_text(results: ResultSet, note: Note, rows: Sequence[int]) -> str:
     note : one of its notes.
     rows : indices of the rows that are shown.
     """
-    if note.run in {results.rows[i].run for i in rows}:
-        return note.text
     run = results.runs[note.run]
+    if run in {results.runs[results.rows[i].run] for i in rows}:
+        return note.text
     return f"{note.text} (`{run.command}`; {_origin(run).rstrip('.')}.)"
 
 

@@ -14,7 +14,10 @@ def _entry(index: int, bound: float) -> dict[str, Any]:
 
 
 def test_the_row_has_medians_and_the_worst() -> None:
-    assert row("operations", [_entry(0, 0.7), _entry(3, 0.95), _entry(6, 0.99)])[1:6] == ["3", "0.200", "0.200", "0.950", "0.700"]
+    entry = row("operations", [_entry(0, 0.7), _entry(3, 0.95), _entry(6, 0.99)])
+    assert entry.texts == {"chains_of": "operations"} and entry.wanted == {"bound": 0.9}
+    medians = {"chains": 3.0, "fluid": 0.2, "fluid_worst": 0.2, "bound": 0.95, "bound_worst": 0.7}
+    assert {key: entry.numbers[key] for key in medians} == medians
 
 
 def test_the_verdict_says_where_the_claim_fails() -> None:

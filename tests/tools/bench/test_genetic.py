@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.allocation.exact import exact_allocation
-from tools.bench.genetic import chain, large, large_row, rows, verdicts
+from tools.bench.genetic import CHAINS, chain, large, large_row, rows, verdicts
 from tools.generated.chains import drawn_chain, drawn_operations, drawn_operations_size
+from tools.results.tables import table as markdown
 
 
 def _found(index: int, devices: int, before: float | None, after: float | None, equal: float | None = 0.9) -> dict[str, Any]:
@@ -36,9 +37,11 @@ def test_chains_of_operations_have_memory_that_binds_too() -> None:
 def test_the_rows_count_what_is_near_and_what_does_not_fit() -> None:
     found = [_found(1, 3, 0.02, 0.005), _found(2, 4, 0.0, 0.0, None), _found(3, 9, 0.0, 0.0)]
     table = rows(found)
-    assert [row[:3] for row in table] == [["2-4", "free", "2"], ["8-10", "binds", "1"], ["all", "all", "3"]]
-    assert table[0][3:] == ["50.0%", "100.0%", "2.00%", "0.50%", "20%", "0", "90%", "1", "0.50", "0.50", "0.10", "0.10"]
-    assert "none fits" in rows([_found(1, 3, None, None)])[0]
+    names = [(row.texts["devices"], row.texts["memory"], row.numbers["chains"]) for row in table]
+    assert names == [("2-4", "free", 2), ("8-10", "bottleneck", 1), ("all", "all", 3)]
+    cells = markdown(CHAINS.columns, table[:1]).splitlines()[-1].strip("| ").split(" | ")[3:]
+    assert cells == ["**50.0%**", "100.0%", "2.00%", "0.50%", "+20%", "0", "+90%", "1", "0.50", "0.50", "0.10", "0.10"]
+    assert rows([_found(1, 3, None, None)])[0].texts["worst_before"] == "none fits"
 
 
 def test_the_verdicts_say_where_the_claim_fails() -> None:
@@ -53,4 +56,4 @@ def test_the_verdicts_say_where_the_claim_fails() -> None:
 def test_a_large_chain_has_a_row() -> None:
     found = large(60, 20, 8)
     assert found["bound"] <= found["value"] <= found["proportional"]
-    assert large_row(found)[:2] == ["60", "20"]
+    assert large_row(found).numbers["blocks"] == 60 and large_row(found).numbers["j_s"] == found["value"]

@@ -10,7 +10,7 @@ import pytest
 
 from hetero_mtf.planning.plan.plan import Plan
 from tests.planning.networks import cluster_of, pair_net
-from tools.bench.memory import manual_plan, networks, peak_bytes, predict, relative_errors, rows
+from tools.bench.memory import manual_plan, networks, peak_bytes, predict, rows, summarise
 
 
 def _found(predicted: float, measured: float) -> list[dict[str, Any]]:
@@ -19,12 +19,16 @@ def _found(predicted: float, measured: float) -> list[dict[str, Any]]:
 
 
 def test_a_row_says_by_how_much_a_prediction_is_off_and_whether_it_counts() -> None:
-    assert rows(_found(450e6, 500e6)) == [["net", "single", "worker:0", "450", "500", "yes", "-10%"]]
-    assert rows(_found(450e6, 400e6))[0][-2:] == ["", "+12%"]
+    (judged,) = rows(_found(450e6, 500e6))
+    assert judged.texts == {"network": "net", "strategy": "single", "device": "worker:0"} and judged.wanted == {"off": 0.2}
+    assert judged.numbers == {"predicted_mb": 450.0, "measured_mb": 500.0, "off": pytest.approx(-0.1)}
+    (small,) = rows(_found(450e6, 400e6))
+    assert small.wanted == {} and small.numbers["off"] == pytest.approx(0.125)
 
 
 def test_only_devices_above_the_claimed_bytes_are_judged() -> None:
-    assert relative_errors(_found(450e6, 500e6)) == [pytest.approx(0.1)] and relative_errors(_found(450e6, 499e6)) == []
+    assert summarise(rows(_found(450e6, 500e6))) == ["1 devices above 500 MB: off by 10% in the median, 10% at most."]
+    assert summarise(rows(_found(450e6, 499e6))) == []
 
 
 @pytest.mark.parametrize("strategy", ["single", "filters", "batch"])

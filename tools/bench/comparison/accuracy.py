@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -70,23 +69,3 @@ def regret(plans: Sequence[Mapping[str, Any]]) -> float:
     """
     times = [float(plan["measured_s"]) for plan in plans]
     return times[0] / min(times) - 1
-
-
-def summary(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return number of plans, median and worst error and regret over some cases.
-
-    Parameters
-    ----------
-    cases : each with the entries "plans".
-    """
-    errors = [error(plan) for case in cases for plan in case["plans"]]
-    sizes = [abs(value) for value in errors]
-    regrets = [regret(case["plans"]) for case in cases]
-    return {
-        "plans": len(errors),
-        "median_error": statistics.median(sizes),
-        "worst_error": max(errors, key=abs),
-        "worst_regret": max(regrets),
-        "first_is_best": sum(value <= REGRET for value in regrets),
-        "cases": len(cases),
-    }

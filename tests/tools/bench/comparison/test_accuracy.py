@@ -10,7 +10,7 @@ import pytest
 import hetero_mtf as hm
 from tests.planning.networks import cluster_of, pair_net
 from tools.bench.comparison import accuracy
-from tools.bench.comparison.accuracy import chosen, distinct, error, regret, summary
+from tools.bench.comparison.accuracy import chosen, distinct, error, regret
 
 
 def _case(*times: tuple[float, float]) -> dict[str, Any]:
@@ -56,11 +56,3 @@ def test_an_error_is_a_part_of_what_was_measured_and_has_a_sign() -> None:
 def test_the_regret_is_what_the_first_plan_takes_beyond_the_fastest() -> None:
     assert regret(_case((1.0, 1.0), (1.1, 2.0))["plans"]) == 0.0
     assert regret(_case((1.0, 1.2), (1.1, 1.0), (1.2, 3.0))["plans"]) == pytest.approx(0.2)
-
-
-def test_the_summary_counts_cases_whose_first_plan_is_about_the_best() -> None:
-    found = summary([_case((1.0, 1.0), (1.2, 1.0)), _case((1.0, 2.0), (1.1, 1.0))])
-    assert (found["plans"], found["cases"], found["first_is_best"]) == (4, 2, 1)
-    assert found["median_error"] == pytest.approx(0.15)
-    assert found["worst_error"] == pytest.approx(-0.5)
-    assert found["worst_regret"] == pytest.approx(1.0)

@@ -38,7 +38,7 @@ TABLE = TableForm(
         *(Column(f"mb_{count}", f"MB, {count} sizes", ".0f") for count in (FEW, MANY)),
         Column("ratio", "ratio", ".2f", "at_most", LIMIT),
     ),
-    case=("cluster", "mode"),
+    case=("cluster",),
 )
 
 

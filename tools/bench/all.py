@@ -1,0 +1,170 @@
+"""Run the benches one after the other and write the pages of results.
+
+A bench that fails does not stop the others; at the end the command says which failed, with the last lines of each, and exits with 1. Run it
+on an idle machine. Durations are those expected on two idle cores; a bench that takes five times as long, and ten minutes more, is ended.
+
+    python tools/bench/all.py --at-most 10
+    python tools/bench/all.py --only planner --only mixing
+    python tools/bench/all.py --list
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+import click
+
+from hetero_mtf.report.table import Table
+from tools.results.publication import RESULTS, ROOT
+
+COHORT = pathlib.Path("runs/mri/cohort/participants.tsv")
+LAST_LINES = 15
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchRun:
+    """One command.
+
+    Parameters
+    ----------
+    name : to choose it by.
+    command : what is run in the clone, after "python".
+    minutes : expected duration.
+    results : names of the tables that it writes.
+    torch : whether it takes --torch-python.
+    needs : file that has to be there.
+    maker : command that makes that file, after "python".
+    """
+
+    name: str
+    command: str
+    minutes: float
+    results: tuple[str, ...]
+    torch: bool = False
+    needs: pathlib.Path | None = None
+    maker: str = ""
+
+
+RUNS = (
+    BenchRun("simulator", "tools/bench/simulator.py", 0.5, ("simulator",)),
+    BenchRun("mixing", "tools/bench/mixing.py", 2, ("mixing",)),
+    BenchRun("graph_size", "tools/bench/graph_size.py", 2, ("graph_size",)),
+    BenchRun("collectives", "tools/bench/collectives.py", 2, ("collectives", "collective_crossovers")),
+    BenchRun("planner", "tools/bench/planner.py", 3, ("planner",)),
+    BenchRun("uneven_split_paper_a", "tools/bench/uneven_split.py --paper-a --batch 64 --rounds 5", 3, ("uneven_split_paper_a",)),
+    BenchRun("first_run", "tools/bench/first_run.py", 4, ("first_run",)),
+    BenchRun("overhead", "tools/bench/overhead.py", 4, ("overhead",)),
+    BenchRun("auto_comparison", "tools/bench/auto.py --part comparison", 4, ("auto_comparison",), torch=True),
+    BenchRun("hybrid", "tools/bench/hybrid.py", 5, ("hybrid",)),
+    BenchRun("allocation_bound", "tools/bench/allocation_bound.py", 5, ("allocation_bound",)),
+    BenchRun("uneven_batch", "tools/bench/uneven_batch.py", 6, ("uneven_batch",), torch=True),
+    BenchRun("batch_sizes", "tools/bench/batch_sizes.py", 6, ("batch_sizes",)),
+    BenchRun(
+        "voxels",
+        f"tools/bench/voxels.py {COHORT}",
+        6,
+        ("voxels",),
+        needs=COHORT,
+        maker=f"tools/make_cohort.py {COHORT.parent} --subjects 200 --size 48",
+    ),
+    BenchRun("genetic", "tools/bench/genetic.py", 8, ("genetic", "genetic_operations", "genetic_large")),
+    BenchRun("resattnet", "tools/bench/resattnet.py --rounds 3", 8, ("resattnet",)),
+    BenchRun("uneven_split", "tools/bench/uneven_split.py", 9, ("uneven_split",)),
+    BenchRun("memory", "tools/bench/memory.py", 9, ("memory",)),
+    BenchRun("mri", "tools/mri.py", 11, ("mri",)),
+    BenchRun("pipeline", "tools/bench/pipeline.py --rounds 3", 16, ("pipeline", "pipeline_arrangements")),
+    BenchRun("auto_efficiency", "tools/bench/auto.py --part efficiency", 20, ("auto_efficiency",)),
+    BenchRun("prediction", "tools/bench/prediction.py", 70, ("prediction", "prediction_ranks")),
+)
+
+
+def chosen(most_minutes: float | None, names: Sequence[str], with_torch: bool) -> list[BenchRun]:
+    """Return the runs of some names, or else all, that are expected to take at most so many minutes.
+
+    Parameters
+    ----------
+    most_minutes : None for no limit.
+    names : empty for all.
+    with_torch : whether there is a Python with torch; without it, runs that compare with PyTorch have to be named.
+    """
+    named = [run for run in RUNS if run.name in names or (not names and (with_torch or not run.torch))]
+    return [run for run in named if most_minutes is None or run.minutes <= most_minutes]
+
+
+def failure(run: BenchRun, results: pathlib.Path, torch_python: str | None) -> str | None:
+    """Run a bench, and return why it failed with its last lines; None where it did not.
+
+    Parameters
+    ----------
+    run : the bench.
+    results : folder of the result tables.
+    torch_python : a Python with torch, or None to leave PyTorch out.
+    """
+    commands = [run.maker] if run.needs is not None and not (ROOT / run.needs).exists() else []
+    extra = ["--torch-python", torch_python] if run.torch and torch_python else []
+    lines = [[*shlex.split(command)] for command in commands] + [[*shlex.split(run.command), *extra, "--results", str(results.resolve())]]
+    for words in lines:
+        with tempfile.TemporaryFile("w+") as log:
+            try:
+                ended = subprocess.run(
+                    [sys.executable, *words], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, timeout=60 * (5 * run.minutes + 10)
+                )
+                reason = f"exit code {ended.returncode}" if ended.returncode else None
+            except subprocess.TimeoutExpired as late:
+                reason = f"still running after {late.timeout:.0f} s"
+            log.seek(0)
+            text = log.read()
+        if reason is not None:
+            return "\n".join([reason, *text.splitlines()[-LAST_LINES:]])
+        click.echo(text)
+    return None
+
+
+def overview() -> str:
+    """Return a Markdown table of the runs."""
+    rows = tuple((run.name, f"`python {run.command}`", f"{run.minutes:g}", ", ".join(f"`{n}.json`" for n in run.results)) for run in RUNS)
+    return Table(("name", "command", "minutes", "files in docs/results"), rows, left=2).markdown()
+
+
+@click.command(help=__doc__)
+@click.option("--at-most", "most_minutes", type=float, metavar="MINUTES", help="Only benches expected to take so long.  [default: all]")
+@click.option("--only", "names", multiple=True, type=click.Choice([run.name for run in RUNS]), help="A bench, several times for more.")
+@click.option(
+    "--torch-python", metavar="FILE", help="Python of an environment with torch; without it benches that compare with PyTorch are left out."
+)
+@click.option("--results", type=click.Path(path_type=pathlib.Path), default=RESULTS, help="Folder of the tables.  [default: docs/results]")
+@click.option("--list", "listed", is_flag=True, help="List the benches and run none.")
+def main(most_minutes: float | None, names: tuple[str, ...], torch_python: str | None, results: pathlib.Path, listed: bool) -> None:
+    """Run the benches that are chosen."""
+    if listed:
+        click.echo(overview())
+        return
+    failures = {}
+    runs = chosen(most_minutes, names, torch_python is not None)
+    if not names and torch_python is None:
+        omitted = ", ".join(run.name for run in RUNS if run.torch)
+        click.echo(f"{omitted} are left out, they compare with PyTorch; give --torch-python, or name them by --only")
+    for run in runs:
+        click.echo(f"\n{run.name}: python {run.command} (about {run.minutes:g} min)")
+        start_s = time.monotonic()
+        reason = failure(run, results, torch_python)
+        click.echo(f"{run.name}: {'FAILED' if reason else 'done'} after {(time.monotonic() - start_s) / 60:.1f} min")
+        failures |= {run.name: reason} if reason else {}
+    if results.resolve() == RESULTS.resolve():
+        subprocess.run([sys.executable, str(ROOT / "tools" / "render_results.py")], cwd=ROOT, check=True)
+    for name, reason in failures.items():
+        click.echo(f"\n{name} failed: {reason}", err=True)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -52,7 +52,7 @@ def number_text(column: Column, value: float, limit: float | None, missed: bool)
 
 
 def provenance(results: ResultSet, rows: Sequence[int]) -> list[str]:
-    """Return a sentence a run that measured some of the rows: when, at which commit and on which machine.
+    """Return lines that say of each run of some rows when it was, at which commit and on which machine.
 
     Parameters
     ----------
@@ -61,14 +61,16 @@ def provenance(results: ResultSet, rows: Sequence[int]) -> list[str]:
     """
     runs = [results.runs[results.rows[i].run] for i in rows]
     different = list(dict.fromkeys(runs))
+    origins = list(dict.fromkeys(map(_origin, different)))
     if len(different) == 1:
-        return [_origin(different[0])]
+        return origins
     lines = []
     for run in different:
         places = [str(at) for at, own in enumerate(runs, 1) if own == run]
         which = f"Row {places[0]}" if len(places) == 1 else f"Rows {_ranges(places)}"
-        lines.append(f"{which}: `{run.command}`. {_origin(run)}")
-    return lines
+        origin = f". {_origin(run)}" if len(origins) > 1 else ""
+        lines.append(f"- {which}: `{run.command}`{origin}")
+    return [*lines, "", *origins] if len(origins) == 1 else lines
 
 
 def note_text(results: ResultSet, note: Note, rows: Sequence[int]) -> str:
@@ -83,7 +85,8 @@ def note_text(results: ResultSet, note: Note, rows: Sequence[int]) -> str:
     run = results.runs[note.run]
     if run in {results.runs[results.rows[i].run] for i in rows}:
         return note.text
-    return f"{note.text} (`{run.command}`; {_origin(run).rstrip('.')}.)"
+    origin = _origin(run)
+    return f"{note.text} (`{run.command}`; {origin[0].lower()}{origin[1:-1]}.)"
 
 
 def _origin(run: Run) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tools.results.records import Column, Machine, Note, ResultSet, Row, Run
@@ -41,12 +43,19 @@ def test_each_row_says_which_run_it_is_from() -> None:
     rows = tuple(Row(run, {"cluster": "x"}) for run in (0, 1, 0, 0))
     results = ResultSet("steps", "Steps", COLUMNS, rows, (MEASURED, COPIED))
     measured, copied = provenance(results, range(4))
-    assert measured == "Rows 1, 3-4: `python a.py`. Measured 2026-11-22 at commit `012345678-dirty` on a CPU, 2 cores, TensorFlow 2.21.0."
-    assert copied.startswith("Row 2: `python b.py`. Transcribed from the README of commit `fedcba987` (2026-11-21)")
+    assert measured == "- Rows 1, 3-4: `python a.py`. Measured 2026-11-22 at commit `012345678-dirty` on a CPU, 2 cores, TensorFlow 2.21.0."
+    assert copied.startswith("- Row 2: `python b.py`. Transcribed from the README of commit `fedcba987` (2026-11-21)")
     assert provenance(results, [1]) == [copied.partition("`. ")[2]]
+
+
+def test_what_all_runs_have_in_common_is_said_once() -> None:
+    other = dataclasses.replace(MEASURED, command="python c.py")
+    rows = (Row(0, {"cluster": "x"}), Row(1, {"cluster": "y"}))
+    lines = provenance(ResultSet("steps", "Steps", COLUMNS, rows, (MEASURED, other)), [0, 1])
+    assert lines[:3] == ["- Row 1: `python a.py`", "- Row 2: `python c.py`", ""] and lines[3].startswith("Measured 2026-11-22")
 
 
 def test_a_note_of_another_run_says_of_which() -> None:
     results = ResultSet("steps", "Steps", COLUMNS, (Row(0, {"cluster": "x"}),), (MEASURED, COPIED))
     assert note_text(results, Note("Quiet.", 0), [0]) == "Quiet."
-    assert note_text(results, Note("Loud.", 1), [0]).startswith("Loud. (`python b.py`; Transcribed from")
+    assert note_text(results, Note("Loud.", 1), [0]).startswith("Loud. (`python b.py`; transcribed from")

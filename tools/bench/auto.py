@@ -29,7 +29,7 @@ import click
 
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, Baselines
 from tools.bench.comparison.lost import PARTS, ideal_s, lost, on_all
-from tools.bench.comparison.measured import cluster_text, record
+from tools.bench.comparison.measured import arrangement_text, cluster_text, record
 from tools.bench.comparison.networks import FIVE, NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
@@ -138,7 +138,10 @@ def comparison_rows(case: dict[str, Any]) -> list[Row]:
     rows = []
     for name, value in {**seconds, "ideal": case["ideal_s"]}.items():
         automatic = name == "auto"
-        names = {"cluster": cluster_text(case["shares"]), "arrangement": f"auto ({case['automatic']})" if automatic else name}
+        names = {
+            "cluster": cluster_text(case["shares"]),
+            "arrangement": f"auto ({case['automatic']})" if automatic else arrangement_text(name),
+        }
         times = {"predicted_ms": 1e3 * case["predicted_s"] if automatic else None, "measured_ms": 1e3 * value}
         wanted = {"times_auto": TIMES_AS_FAST if name in (MIRRORED, DDP) else None}
         rows.append(table_row({**names, **times, "times_auto": value / step_s}, wanted))

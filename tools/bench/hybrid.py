@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import cluster_text, record
+from tools.bench.comparison.measured import arrangement_text, cluster_text, record
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 
@@ -122,7 +122,11 @@ def rows(figures: dict[str, Any]) -> list[Row]:
         predicted_s = figures["predicted_s"].get(name)
         times = {"predicted_ms": predicted_s and 1e3 * predicted_s, "measured_ms": 1e3 * seconds}
         ratios = {"efficiency": ideal_s / seconds, "times_hybrid": seconds / hybrid_s}
-        table.append(table_row({**case, "arrangement": name, **times, **ratios}, {"times_hybrid": 1.0 if name in SPLITS[:2] else None}))
+        table.append(
+            table_row(
+                {**case, "arrangement": arrangement_text(name), **times, **ratios}, {"times_hybrid": 1.0 if name in SPLITS[:2] else None}
+            )
+        )
     return table
 
 

@@ -29,7 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 
 from tools.bench.comparison.accuracy import error
-from tools.bench.comparison.measured import kept, record
+from tools.bench.comparison.measured import arrangement_text, kept, record
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.bench.comparison.task_times import bubble, measured_j, stage_passes_s
@@ -155,7 +155,7 @@ def rows(case: dict[str, Any]) -> list[Row]:
     """Return a row an arrangement of a case."""
     lines = []
     for name, entry in case["arrangements"].items():
-        cells = {**_case_cells(case), "arrangement": name, "measured_ms": 1e3 * entry["measured_s"]}
+        cells = {**_case_cells(case), "arrangement": arrangement_text(name), "measured_ms": 1e3 * entry["measured_s"]}
         if name in PIPELINES:
             cells["layers"] = ", ".join(f"{device}: {count}" for device, count in entry["layers"])
             cells |= {f"{key}_ms": 1e3 * entry[f"{key}_s"] for key in ("predicted", "j", "measured_j")}

@@ -27,7 +27,7 @@ import click
 import numpy as np
 
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, Baselines
-from tools.bench.comparison.measured import cluster_text, record
+from tools.bench.comparison.measured import arrangement_text, cluster_text, record
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 
@@ -119,7 +119,18 @@ def rows(figures: dict[str, Any]) -> list[Row]:
         times = {"predicted_ms": 1e3 * figures["predicted_s"] if planned else None, "measured_ms": 1e3 * seconds}
         ratios = {"samples_per_s": figures["batch"] / seconds, "times_planned": seconds / planned_s}
         wanted = {"times_planned": WANTED if name in (MIRRORED, DDP) else None}
-        table.append(table_row({"cluster": cluster, "arrangement": name, "batch": samples, **times, **ratios}, wanted))
+        table.append(
+            table_row(
+                {
+                    "cluster": cluster,
+                    "arrangement": "our equal batches" if name == "equal" else arrangement_text(name),
+                    "batch": samples,
+                    **times,
+                    **ratios,
+                },
+                wanted,
+            )
+        )
     return table
 
 

@@ -27,6 +27,12 @@ def cluster_text(shares: Sequence[float]) -> str:
     return ",".join(map(str, map(float, shares)))
 
 
+def arrangement_text(name: str) -> str:
+    """Return an arrangement's name for tables, such as "worker:0 alone" of "alone 0"."""
+    kind, _, device = name.partition(" ")
+    return f"worker:{device} alone" if kind == "alone" else name
+
+
 def record(path: str | None, command: str, document: Mapping[str, Any]) -> None:
     """Write figures with the command and machine that made them to a JSON file in one piece, if a path is given."""
     if path:

@@ -1,8 +1,9 @@
 # make          the same as make train
 # make train    measure this machine, plan, and train the digits network on two unequal devices
 # make mri      draw a cohort of MRI scans, train on it on two unequal devices and on one, and report (about 20 minutes)
-# make test     style, types, import rules, and the fast tests
-# make test-all the same, with the slow tests too
+# make test     style, types, import rules, and the fast tests (about 5 minutes on two cores)
+# make test-all the same, with the slow tests too, and more examples of each law (under an hour)
+# make coverage what `make test-all` runs of the package, in lines and branches (about twice as long)
 # PYTHON=...    the Python to make .venv with (3.10 to 3.13)
 
 VENV := .venv
@@ -10,10 +11,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTHON ?=
 export TF_CPP_MIN_LOG_LEVEL ?= 3
-PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist worksteal
+THOROUGH := -m pytest -q --hypothesis-profile=thorough
 
 .DEFAULT_GOAL := train
-.PHONY: train mri test test-all lint types imports check install clean
+.PHONY: train mri test test-all coverage lint types imports check install clean
 
 train: $(STAMP)
 	@$(BIN)/python tools/train.py
@@ -22,11 +24,19 @@ mri: $(STAMP)
 	@$(BIN)/python tools/mri.py
 
 test: check
-	@$(PYTEST) -m "not slow"
+	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not slow"
 
-test-all: test
-	@$(PYTEST) -m "slow and not serial"
-	@$(BIN)/python -m pytest -q -m "slow and serial"
+test-all: check
+	@$(BIN)/python $(THOROUGH) $(PARALLEL) -m "not (slow and serial)"
+	@$(BIN)/python $(THOROUGH) -m "slow and serial"
+
+coverage: $(STAMP)
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run $(THOROUGH) $(PARALLEL) -m "not (slow and serial)"
+	@$(BIN)/coverage run $(THOROUGH) -m "slow and serial"
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage json --quiet
+	@$(BIN)/python tools/coverage_totals.py coverage.json
 
 check: lint types imports
 
@@ -55,4 +65,4 @@ $(BIN)/python:
 	echo "no Python 3.10 to 3.13 with venv found$(if $(PYTHON), at $(PYTHON)); install one or name it: make PYTHON=/path/to/python3.12" >&2; exit 1
 
 clean:
-	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* coverage.json

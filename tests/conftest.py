@@ -1,10 +1,12 @@
-"""What every test leans on: a quiet TensorFlow, a float type that is put back, seeded numbers."""
+"""What every test leans on: a quiet TensorFlow, a float type that is put back, seeded numbers, and which cases are fast."""
 
 from __future__ import annotations
 
 import os
+import random
 import sys
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -13,19 +15,52 @@ import hypothesis
 import numpy as np
 import pytest
 
-hypothesis.settings.register_profile("project", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("project")
+# `make test` draws the same few examples each time, `make test-all` more and new ones (--hypothesis-profile=thorough)
+hypothesis.settings.register_profile("fast", deadline=None, print_blob=True, max_examples=25, derandomize=True)
+hypothesis.settings.register_profile("thorough", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("fast")
 
 
-_SERIAL = frozenset({"calibration", "commands", "runtime", "tools"})  # folders whose slow tests time devices, or watch processes
+_SERIAL_FOLDERS = frozenset({"calibration", "runtime", "tools"})  # their slow tests time devices, or watch processes
+_SERIAL_FIXTURES = frozenset({"start", "processes"})  # so do the slow tests that use these
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the slow tests last, so that what fails fast fails first, and mark those that are run one at a time."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+    """Mark the cases that are slow, put them last, so that what fails fast fails first, and mark those that are run one at a time."""
     for item in items:
-        if item.get_closest_marker("slow") is not None and _SERIAL.intersection(item.path.parts):
+        watches = _SERIAL_FOLDERS.intersection(item.path.parts) or _SERIAL_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+        if watches and item.get_closest_marker("slow") is not None:
             item.add_marker("serial")
+    _mark_rest_of_cases_slow(items)
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
+def _mark_rest_of_cases_slow(items: Sequence[pytest.Item]) -> None:
+    """Leave fast, of the cases of a test marked `covering`, a subset with every value of each parameter; mark the others slow."""
+    tests = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("covering") and not item.get_closest_marker("slow"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for name, cases in tests.items():
+        indices = [tuple(case.callspec.indices.items()) for case in cases]
+        fast = covering_subset(indices, random.Random(name))
+        for case, index in zip(cases, indices):
+            if index not in fast:
+                case.add_marker("slow")
+
+
+def covering_subset(cases: Sequence[tuple[tuple[str, int], ...]], generator: random.Random) -> set[tuple[tuple[str, int], ...]]:
+    """Return few of the cases, such that every (parameter, value) of them occurs, each value about as often as the others."""
+    uncovered = {pair for case in cases for pair in case}
+    order = generator.sample(cases, len(cases))
+    uses: Counter[tuple[str, int]] = Counter()
+    subset = set()
+    while uncovered:
+        best = max(order, key=lambda case: (len(uncovered.intersection(case)), -sum(uses[pair] for pair in case)))
+        subset.add(best)
+        uncovered.difference_update(best)
+        uses.update(best)
+    return subset
 
 
 def pytest_collection_finish() -> None:

@@ -107,11 +107,11 @@ def test_a_profile_comes_back_from_its_file(profile: Profile, tmp_path: pathlib.
     "optimizer, name",
     [
         (None, "sgd(momentum=0.9)"),
-        ("sgd", "sgd"),
-        (lambda: keras.optimizers.SGD(momentum=0.5), "sgd(momentum=0.5)"),
-        ("adam", "adam"),
-        ("adamw", "adamw"),
         (lambda: keras.optimizers.Adam(amsgrad=True), "adam(amsgrad=True)"),
+        pytest.param("sgd", "sgd", marks=pytest.mark.slow),
+        pytest.param(lambda: keras.optimizers.SGD(momentum=0.5), "sgd(momentum=0.5)", marks=pytest.mark.slow),
+        pytest.param("adam", "adam", marks=pytest.mark.slow),
+        pytest.param("adamw", "adamw", marks=pytest.mark.slow),
     ],
 )
 def test_a_profile_names_the_optimizer_it_was_measured_with_and_serves_to_plan_for_it(optimizer: Any, name: str) -> None:
@@ -253,6 +253,7 @@ def test_a_device_that_is_not_what_it_was_is_measured_again_with_a_warning(profi
     assert max(max(curve.seconds) for curve in again.curves) < max(max(curve.seconds) for curve in slow)
 
 
+@pytest.mark.slow
 def test_two_emulated_devices_are_measured_with_their_links_and_planned_for() -> None:
     with hm.Cluster.emulate([0.6, 0.3]) as pair:
         found = _quick(pair, _small())
@@ -264,6 +265,7 @@ def test_two_emulated_devices_are_measured_with_their_links_and_planned_for() ->
         assert hm.plan(found, strategy=strategy).devices == ("worker:0", "worker:1")
 
 
+@pytest.mark.slow
 def test_a_worker_killed_meanwhile_is_one_sentence_and_nothing_is_left(groups: Any, eventually: Any, process_state: Any) -> None:
     before, threads = groups(), set(threading.enumerate())
     with hm.Cluster.emulate([0.6, 0.3]) as pair:

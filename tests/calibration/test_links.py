@@ -49,13 +49,20 @@ def test_latency_and_bandwidth_follow_from_what_swaps_add_to_computing(monkeypat
     assert there.spread == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    "several_s, message_s",
+    [
+        (0.7 + HOPS * (MESSAGES - 1) * 0.0005, 0.0005),
+        pytest.param(0.6, 0.0, marks=pytest.mark.slow),
+        pytest.param(1.7, 0.002, marks=pytest.mark.slow),
+    ],
+)
 def test_a_further_message_costs_what_several_small_tensors_take_longer_than_one_and_at_most_the_latency(
-    monkeypatch: pytest.MonkeyPatch,
+    several_s: float, message_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hops = {n: [0.002 + 4 * n / 1e8] * 3 for n in ELEMENTS}
-    assert _found(monkeypatch, hops, 0.7 + HOPS * (MESSAGES - 1) * 0.0005)[1].message_s == pytest.approx(0.0005)
-    assert _found(monkeypatch, hops, 0.6)[0].message_s == 0.0
-    assert _found(monkeypatch, hops, 1.7)[0].message_s == pytest.approx(0.002)
+    there, back = _found(monkeypatch, hops, several_s)
+    assert there.message_s == back.message_s == pytest.approx(message_s)
 
 
 def test_a_link_keeps_the_widest_spread_of_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,7 @@ def _refused(said, kept, folder, *others):
     return sentence
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_damaged_file_is_one_sentence_and_nothing_is_overwritten(cli, subject, given, tmp_path, command, damage):

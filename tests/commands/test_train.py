@@ -14,6 +14,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.scratch_file import sole_writer
 from hetero_mtf.training.trainer import Trainer
+from tests.cases import first_fast
 
 FLOAT64 = ["--dtype", "float64", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9", "--epochs", "2", "--seed", "5"]
 MASKS = """
@@ -135,7 +136,7 @@ def test_a_run_resumed_in_mid_epoch_ends_with_the_numbers_of_an_uninterrupted_on
     assert again.code == 0 and "nothing was left to train" in again.out
 
 
-@pytest.mark.parametrize("step, number", [(4, signal.SIGINT), (6, signal.SIGTERM), (12, signal.SIGINT)])
+@pytest.mark.parametrize("step, number", first_fast([(6, signal.SIGTERM), (4, signal.SIGINT), (12, signal.SIGINT)], 1))
 def test_a_run_stopped_by_a_signal_and_resumed_is_the_undisturbed_one_bit_for_bit(cli, subject, plan, tmp_path, monkeypatch, step, number):
     whole, part = tmp_path / "whole.npz", tmp_path / "part.npz"
     options = [*subject, "--plan", plan, "--optimizer", "adam", "--epochs", "2", "--seed", "5"]
@@ -329,6 +330,7 @@ def test_a_second_training_with_the_same_save_is_refused_at_its_start(cli, model
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_training_that_is_killed_leaves_nothing_that_the_next_one_does_not_remove(start, subject, plan, tmp_path, processes, cli):
     state = tmp_path / "s.npz"
     process = start("train", *subject, "--plan", plan, "--epochs", "100000", "--save", state, "--save-every", "1")

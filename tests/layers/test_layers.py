@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -167,8 +167,23 @@ def _model(make: Callable[[], Any], shape: tuple[int, ...]) -> keras.Model:
     return model
 
 
+SHARES = ([0, 3, 1], [2, 1, 1], [1, 0, 0])
+
+
+@pytest.mark.parametrize("make, shape, shares", [(*layer, [SHARES[i % 3]]) for i, layer in enumerate(LAYERS.values())], ids=LAYERS)
+def test_a_layer_has_keras_shape_variables_and_values(
+    make: Callable[[], Any], shape: tuple[int, ...], shares: Sequence[list[int]], cluster: Any
+) -> None:
+    _check_layer(make, shape, shares, cluster)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("make, shape", LAYERS.values(), ids=LAYERS)
-def test_a_layer_has_keras_shape_variables_and_values(make: Callable[[], Any], shape: tuple[int, ...], cluster: Any) -> None:
+def test_a_layer_has_keras_values_under_all_shares(make: Callable[[], Any], shape: tuple[int, ...], cluster: Any) -> None:
+    _check_layer(make, shape, SHARES, cluster)
+
+
+def _check_layer(make: Callable[[], Any], shape: tuple[int, ...], shares: Sequence[list[int]], cluster: Any) -> None:
     keras.config.set_floatx("float64")
     model = _model(make, shape)
     theirs, ours = model.layers[-1], layer_graph(model).layers[-1]
@@ -183,8 +198,8 @@ def test_a_layer_has_keras_shape_variables_and_values(make: Callable[[], Any], s
             layer.finalize_state()  # Keras computes with what the mean and variance were when it was last called
     x = np.random.default_rng(0).normal(size=(3, *shape))
     expected = model.predict(x, verbose=0)
-    for shares in ([1, 0, 0], [2, 1, 1], [0, 3, 1]):
-        with hm.Trainer(model, hm.Plan.filters(model, shares, cluster, 3), cluster, loss="mse") as trainer:
+    for numbers in shares:
+        with hm.Trainer(model, hm.Plan.filters(model, numbers, cluster, 3), cluster, loss="mse") as trainer:
             np.testing.assert_allclose(trainer.predict(x), expected, rtol=1e-9, atol=1e-11)
 
 

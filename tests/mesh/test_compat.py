@@ -76,6 +76,7 @@ def test_importing_warns_of_nothing_and_gives_lent_names_back() -> None:
     assert noise == []
 
 
+@pytest.mark.slow
 def test_keras_fits_before_and_after_in_one_process() -> None:
     done = _python(
         """

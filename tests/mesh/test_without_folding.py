@@ -14,6 +14,7 @@ from tests.mesh.without_folding import FAMILIES, check
 SUMS = ("einsum", "einsum: all dimensions in one", "gather: bool", "reduce_sum", "reduce_max")
 
 
+@pytest.mark.slow
 def test_sums_and_maxima_of_empty_slices_survive_a_session_without_constant_folding() -> None:
     check("without folding", "stock", *SUMS)
 

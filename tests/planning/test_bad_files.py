@@ -75,6 +75,7 @@ def _named(place: Place, said: str) -> bool:
     return any(f"{whole}: " in said or f"{whole} is " in said or f"{whole} has " in said for whole in wholes)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -1, -1.5, 10**400, "1", None, [], {}], ids=repr)
 def test_no_number_may_be_something_else(kind: str, value: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.layers import layer_graph
+from tests.cases import first_fast
 from tests.program import drawing
 from tests.program import small_nets as nets
 from tests.program.oracle import Steps, expected_placement, our_run, worst_error
@@ -24,7 +25,7 @@ MESHES: list[drawing.Axes] = [
 ]
 
 
-@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 25))])
+@pytest.mark.parametrize("seed", first_fast(range(25), 5))
 def test_layouts_drawn_at_random_give_the_numbers_of_one_device(seed: int) -> None:
     keras.config.set_floatx("float64")
     rng = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.training.keras_side import clone
+from tests.cases import first_fast
 from tests.program.oracle import worst_error
 from tests.program.small_nets import _scatter
 
@@ -65,7 +66,7 @@ def _plan(seed: int, model: keras.Model, cluster: Any) -> hm.Plan:
     return hm.Plan.filters(model, shares, cluster, 6, pairing=rng.choice(["pairs", "gather"]))
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 24))])
+@pytest.mark.parametrize("seed", first_fast(range(24), 2))
 def test_any_network_of_shared_and_nested_pieces_trains_as_in_keras(seed: int, cluster: Any) -> None:
     keras.config.set_floatx("float64")
     model = _network(seed)

@@ -208,8 +208,26 @@ CASES = [
     ),
 ]  # fmt: skip
 
+# The others of each mechanism; `make test-all` trains them too.
+_SLOW = {
+    "three devices", "three devices, compiled oracle", "every layer gathered", "the paper's sizes", "nearly all on the first device",
+    "all of a layer on one of three devices", "strides of two", "unequal strides", "pools", "pools, gathered", "batch norm",
+    "batch norm, gathered", "batch norm with L2", "residual", "residual, gathered", "branches", "branches, gathered", "flatten into rows",
+    "flatten into columns", "frozen layers, gathered", "L2", "batch norm of single points", "a flatten with two readers",
+    "numbers for every place", "optimizer SGD", "optimizer momentum with weight decay", "optimizer global_clipnorm",
+    "optimizer clipvalue", "optimizer Adam", "optimizer Adam global_clipnorm", "optimizer AdamW", "optimizer stepwise schedule",
+    "loss dense cross-entropy from logits", "loss squared error of softmax", "loss binary cross-entropy of sigmoid",
+    "loss sparse cross-entropy of sigmoid", "reduction sum_over_batch_size of every place, weights False",
+    "reduction sum of every place, weights False", "reduction mean_with_sample_weight of every place, weights False",
+    "reduction sum_over_batch_size of every place, weights True", "reduction sum, weights False",
+    "reduction mean_with_sample_weight, weights False",
+}  # fmt: skip
+assert _SLOW <= {case.name for case in CASES}
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in _SLOW else []) for case in CASES]
+)
 def test_a_plan_gives_the_losses_and_weights_of_one_device_and_lies_as_it_says(case: Case, clusters: dict[int, Any]) -> None:
     keras.config.set_floatx("float64")
     model = case.build()

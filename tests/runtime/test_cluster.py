@@ -153,6 +153,7 @@ def test_a_run_can_be_interrupted_from_the_keyboard(pair, matmuls):
         assert session.run(sums[0]) == pytest.approx(90000.0)
 
 
+@pytest.mark.slow
 def test_a_closed_cluster_says_so_and_closing_twice_is_harmless(matmuls):
     cluster = hm.Cluster.emulate([0.5])
     processes = cluster.process_ids()
@@ -168,6 +169,7 @@ def test_a_closed_cluster_says_so_and_closing_twice_is_harmless(matmuls):
             use()
 
 
+@pytest.mark.slow
 def test_two_clusters_may_be_open_at_once_one_of_them_opened_by_a_thread_that_has_ended(pair, matmuls, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("no_grpc_proxy", "")

@@ -11,6 +11,7 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.errors import ClusterError, WorkerError
 from hetero_mtf.runtime import emulation
+from tests.cases import first_fast
 
 METHODS = ["cgroup", "duty_cycle"]
 OWNER = """
@@ -57,6 +58,7 @@ def _used_share(cluster, session, busy, window_s=1.5):
     return (_processor_s(process) - before_s) / (time.monotonic() - start_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_busy_worker_uses_its_share_of_processor_time_and_a_new_share_takes_hold(method, matmuls):
     with _open([0.6], method) as cluster:
@@ -89,7 +91,7 @@ def owned(program, groups):
     return start
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 1))
 def test_nothing_is_left_when_the_owner_is_killed(method, owned, groups, process_state, eventually):
     owner, worker, supervisor = owned(method)
     owner.kill()
@@ -113,7 +115,8 @@ def test_nothing_is_left_when_the_owner_is_killed_while_the_supervisor_is_stoppe
     assert not any(f"-{supervisor}-" in name for name in groups())
 
 
-@pytest.mark.parametrize("method", [pytest.param("cgroup", marks=pytest.mark.slow), "duty_cycle"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["cgroup", "duty_cycle"])
 def test_no_stopped_worker_is_left_when_the_supervisor_is_killed_and_its_groups_are_swept(method, groups, process_state, eventually):
     with _open([0.4], method) as cluster:
         worker, supervisor = cluster.process_ids()[0], cluster._backend._process.pid
@@ -146,6 +149,7 @@ def test_a_fork_that_ends_leaves_the_cluster_of_its_parent(pair):
     assert pair._backend.fault(wait_s=0.3) is None
 
 
+@pytest.mark.slow
 def test_a_port_taken_at_the_last_moment_is_tried_again_with_others(monkeypatch):
     free = emulation.free_ports(1)
     with socket.socket() as other:

@@ -28,6 +28,7 @@ def servers(program):
     return hosts, processes
 
 
+@pytest.mark.slow
 def test_servers_are_found_used_left_and_missed(servers, matmuls):
     hosts, processes = servers
     text = json.dumps({"cluster": {"worker": hosts, "chief": ["127.0.0.1:1"]}, "task": {"type": "chief", "index": 0}})

@@ -268,6 +268,7 @@ def test_two_trainers_on_one_cluster_do_not_see_each_other(cluster: Any) -> None
         a.predict(x)
 
 
+@pytest.mark.slow
 def test_two_trainers_on_emulated_devices_do_not_see_each_other() -> None:
     first, second, (x, y) = net(), net(), data(8)
     with hm.Cluster.emulate([1.0, 0.5]) as pair, _trainer(first, pair, (2, 1)) as a, _trainer(second, pair, (1, 1)) as b:

@@ -50,6 +50,7 @@ def test_the_plan_is_the_pipeline_asked_for(cli, made, place):
     assert Plan.load(place / "out.json") == made[1]
 
 
+@pytest.mark.slow
 def test_replicas_are_planned_and_their_convergence_drawn(cli, tmp_path):
     profile = profile_of(residual_net(8), [4e6, 3e6, 2e6, 1e6], 1e-4, batch_size=8)
     profile = dataclasses.replace(profile, measured_at=datetime.date.today().isoformat())

@@ -73,6 +73,7 @@ def sizes_for(count: int) -> list[int]:
     return sorted({0, 1, count - 1, count, 1000})
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("count", range(1, MOST + 1))
 @pytest.mark.parametrize("method", METHODS)
 def test_all_processors_get_the_same_bits_and_the_sum_to_float32_rounding(method: str, count: int) -> None:
@@ -154,6 +155,7 @@ def longest_path(method: str, count: int, **more: Any) -> int:
     return max(depth)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("count", range(1, MOST + 1))
 @pytest.mark.parametrize("method", METHODS[:-1])
 def test_bytes_and_rounds_of_the_graph_are_those_of_the_formulas(method: str, count: int) -> None:
@@ -170,6 +172,7 @@ def test_bytes_and_rounds_of_the_graph_are_those_of_the_formulas(method: str, co
             assert rounds_of_formula <= found.rounds <= rounds_of_formula + 2
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("count", range(2, MOST + 1))
 @pytest.mark.parametrize("method", METHODS)
 def test_the_graph_sends_what_the_planners_rounds_say(method: str, count: int) -> None:

@@ -35,6 +35,7 @@ def test_what_is_cheap_is_solved_exactly_and_what_is_not_has_a_lower_bound(monke
     problem = drawn_chain(0, 16, 4, 8)
     assert allocate(problem).reason == "exact, as 16 blocks on 4 groups are cheap to solve; proven best"
     monkeypatch.setattr(module, "CHEAP", 10.0)
+    monkeypatch.setattr(chain_dual, "_MOST_ROUNDS", 100)
     found = allocate(problem, evolution=SHORT)
     assert found.reason == "genetic, as 16 blocks on 4 groups are many to solve exactly; beside a lower bound"
     assert found.bound <= exact_allocation(problem).value * (1 + 1e-9) and found.gap == found.value / found.bound - 1

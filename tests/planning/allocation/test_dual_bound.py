@@ -10,11 +10,12 @@ from hetero_mtf.planning.allocation import dual_bound as chain_dual
 from hetero_mtf.planning.allocation.dual_bound import dual_bound
 from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.fluid_bound import fluid_bound
+from tests.cases import first_fast
 from tests.planning.chains import SMALL, linked, plain, small
 from tools.generated.chains import drawn_chain, drawn_operations
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@pytest.mark.parametrize("seed", first_fast(SMALL, 6))
 def test_no_optimum_is_below_the_bound(seed: int) -> None:
     problem = small(seed)
     for stages in (None, problem.most_stages):
@@ -24,7 +25,7 @@ def test_no_optimum_is_below_the_bound(seed: int) -> None:
             assert min(1.1 * best, fluid_bound(problem, stages)) <= bound <= best * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_fast(range(4), 1))
 def test_it_is_nearer_than_if_work_could_flow(seed: int) -> None:
     problem = drawn_chain(seed, 30, 6, 16)
     best = exact_allocation(problem).value
@@ -32,8 +33,9 @@ def test_it_is_nearer_than_if_work_could_flow(seed: int) -> None:
     assert best - dual <= 0.7 * (best - fluid) and dual <= best * (1 + 1e-9)
 
 
-def test_more_rounds_are_never_worse_and_time_may_run_out() -> None:
-    problem = drawn_chain(0, 30, 6, 16)
+@pytest.mark.parametrize("blocks, groups", [(12, 4), pytest.param(30, 6, marks=pytest.mark.slow)])
+def test_more_rounds_are_never_worse_and_time_may_run_out(blocks: int, groups: int) -> None:
+    problem = drawn_chain(0, blocks, groups, 16)
     value = 1.02 * exact_allocation(problem).value
     bounds = [dual_bound(problem, None, value, rounds) for rounds in (0, 50, 200, 800)]
     assert bounds == sorted(bounds) and bounds[0] == fluid_bound(problem)
@@ -70,7 +72,7 @@ def test_so_it_is_for_the_coarse_relaxation_of_many_groups(seed: int, monkeypatc
         assert fluid_bound(problem) <= dual_bound(problem, None, 1.1 * best, rounds=60) <= best * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 4])
+@pytest.mark.parametrize("seed", first_fast([1, 2, 4], 1))
 def test_where_memory_and_links_bind_the_bound_is_near(seed: int) -> None:
     problem = drawn_operations(seed, 40, 5, 8, 0.45)
     free = exact_allocation(dataclasses.replace(problem, memory_bytes=np.full(5, math.inf))).answer

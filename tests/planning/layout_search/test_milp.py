@@ -16,6 +16,7 @@ from hetero_mtf.planning.layout_search.space import Space, layout_space
 from hetero_mtf.planning.memory.shortfall import lack_of_memory
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.strategies.layers import best_layers
+from tests.cases import first_fast
 from tests.planning.layout_objective import drawn_graph, drawn_profile, every_choice, few_states, objective
 from tests.planning.networks import Net, profile_of, residual_net
 from tools.generated.profiles import Figures, Interconnect, generated_profile
@@ -28,7 +29,7 @@ def apart(profile: Profile, free: list[int]) -> Profile:
     return dataclasses.replace(profile, cluster=dataclasses.replace(profile.cluster, devices=devices, pools=pools), memory=pools)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", first_fast(range(25), 8))
 def test_the_integer_program_finds_what_elimination_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = drawn_graph(rng, int(rng.integers(4, 14)))
@@ -52,7 +53,7 @@ def drawn_space(seed: int) -> tuple[Costs, Space, LayoutMemory]:
     return costs, space, LayoutMemory(costs, space, {})
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", first_fast(range(25), 8))
 def test_within_memory_it_finds_what_enumerating_the_choices_that_fit_finds(seed: int) -> None:
     costs, space, memory = drawn_space(seed)
     found = solve_milp(LayoutCost(costs, space), memory)

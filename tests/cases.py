@@ -1,7 +1,9 @@
-"""Which cases of a parametrised test are fast, beside the marker `covering`."""
+"""Which cases of a parametrised test are fast."""
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,3 +14,17 @@ def first_fast(values: Sequence[Any], fast: int) -> list[Any]:
     """Return the values as parameters, all but the first few of them slow: for seeds and other cases that are much alike."""
     rows = [value if isinstance(value, tuple) else (value,) for value in values]
     return [pytest.param(*row, marks=[pytest.mark.slow] if at >= fast else []) for at, row in enumerate(rows)]
+
+
+def covering_subset(cases: Sequence[tuple[tuple[str, int], ...]], generator: random.Random) -> set[tuple[tuple[str, int], ...]]:
+    """Return few of the cases, such that every (parameter, value) of them occurs, each value about as often as the others."""
+    uncovered = {pair for case in cases for pair in case}
+    order = generator.sample(cases, len(cases))
+    uses: Counter[tuple[str, int]] = Counter()
+    subset = set()
+    while uncovered:
+        best = max(order, key=lambda case: (len(uncovered.intersection(case)), -sum(uses[pair] for pair in case)))
+        subset.add(best)
+        uncovered.difference_update(best)
+        uses.update(best)
+    return subset

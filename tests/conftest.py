@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -14,6 +15,8 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 import hypothesis
 import numpy as np
 import pytest
+
+from tests.cases import covering_subset
 
 # `make test` draws the same few examples each time, `make test-all` more and new ones (--hypothesis-profile=thorough)
 hypothesis.settings.register_profile("fast", deadline=None, print_blob=True, max_examples=25, derandomize=True)
@@ -42,30 +45,17 @@ def _mark_rest_of_cases_slow(items: Sequence[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and item.get_closest_marker("covering") and not item.get_closest_marker("slow"):
             tests[item.nodeid.partition("[")[0]].append(item)
     for name, cases in tests.items():
-        indices = [tuple(case.callspec.indices.items()) for case in cases]
-        fast = covering_subset(indices, random.Random(name))
-        for case, index in zip(cases, indices):
-            if index not in fast:
+        values = [tuple((argument, id(value)) for argument, value in case.callspec.params.items()) for case in cases]
+        fast = covering_subset(values, random.Random(name))
+        for case, chosen in zip(cases, values):
+            if chosen not in fast:
                 case.add_marker("slow")
 
 
-def covering_subset(cases: Sequence[tuple[tuple[str, int], ...]], generator: random.Random) -> set[tuple[tuple[str, int], ...]]:
-    """Return few of the cases, such that every (parameter, value) of them occurs, each value about as often as the others."""
-    uncovered = {pair for case in cases for pair in case}
-    order = generator.sample(cases, len(cases))
-    uses: Counter[tuple[str, int]] = Counter()
-    subset = set()
-    while uncovered:
-        best = max(order, key=lambda case: (len(uncovered.intersection(case)), -sum(uses[pair] for pair in case)))
-        subset.add(best)
-        uncovered.difference_update(best)
-        uses.update(best)
-    return subset
-
-
 def pytest_collection_finish() -> None:
-    """Forget the layer type that modules fixed while they were collected: the first test may want another."""
+    """Forget the layer type that modules fixed while they were collected, as the first test may want another; keep what is imported."""
     _forget_keras()
+    gc.freeze()  # else every full collection goes through all of TensorFlow and all tests again
 
 
 def _forget_keras() -> None:

@@ -243,6 +243,7 @@ def test_what_is_stale_or_of_another_optimizer_or_program_is_measured_again(coun
     assert len(counted.layers) == 4 * alone and counted.others == ["launch"] * 4
 
 
+@pytest.mark.slow
 def test_a_device_that_is_not_what_it_was_is_measured_again_with_a_warning(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = tuple(dataclasses.replace(c, seconds=tuple(1e3 * s for s in c.seconds), spread=(0.0,) * len(c.units)) for c in profile.curves)
     counted = _Counted(monkeypatch)

@@ -65,6 +65,7 @@ def test_a_further_message_costs_what_several_small_tensors_take_longer_than_one
     assert there.message_s == back.message_s == pytest.approx(message_s)
 
 
+@pytest.mark.slow
 def test_a_link_keeps_the_widest_spread_of_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     hops = {n: [0.01] * 3 for n in ELEMENTS}
     hops[ELEMENTS[1]] = [0.009, 0.01, 0.012]

@@ -52,6 +52,7 @@ def _python(program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_importing_warns_of_nothing_and_gives_lent_names_back() -> None:
     done = _python(
         """

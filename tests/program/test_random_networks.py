@@ -135,7 +135,7 @@ def _check(network: Network, axes: drawing.Axes, seed: int) -> None:
     check_drawn(network, seed, lambda rng, graph: drawing.plan(rng, graph, axes, BATCH), frozenset({"Dropout"}))
 
 
-@hypothesis.settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(NETWORKS, st.sampled_from(MESHES), st.integers(0, 2**16))
 def test_a_random_network_under_a_random_layout_gives_the_numbers_of_one_device(network: Network, axes: drawing.Axes, seed: int) -> None:
     _check(network, axes, seed)
@@ -143,7 +143,8 @@ def test_a_random_network_under_a_random_layout_gives_the_numbers_of_one_device(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@hypothesis.settings(max_examples=150, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
-@hypothesis.given(ATTENDED, st.sampled_from(MESHES), st.integers(0, 2**16))
-def test_many_random_networks_under_random_layouts_give_the_numbers_of_one_device(network: Network, axes: drawing.Axes, seed: int) -> None:
+@pytest.mark.parametrize("axes", MESHES, ids=str)
+@hypothesis.settings(max_examples=20, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.given(network=ATTENDED, seed=st.integers(0, 2**16))
+def test_many_random_networks_under_random_layouts_give_the_numbers_of_one_device(axes: drawing.Axes, network: Network, seed: int) -> None:
     _check(network, axes, seed)

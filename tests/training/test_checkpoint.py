@@ -140,6 +140,7 @@ def test_saving_into_a_missing_folder_is_one_sentence(tmp_path: pathlib.Path) ->
         save_state(tmp_path / "absent" / "state", _state())
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_checkpoint_and_no_scrap(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "state"
     save_state(path, _state())

@@ -42,6 +42,7 @@ def test_more_rounds_are_never_worse_and_time_may_run_out(blocks: int, groups: i
     assert dual_bound(problem, None, value, out_of_time=lambda: True) == fluid_bound(problem)
 
 
+@pytest.mark.slow
 def test_whole_blocks_count() -> None:
     problem = plain([[1.0] * 3] * 2, microbatches=101)  # 2 and 1 blocks, though 1.5 each would do
     assert fluid_bound(problem) == pytest.approx(3 + 150) and exact_allocation(problem).value == 203

@@ -186,6 +186,7 @@ def test_deeper_stages_are_taken_only_where_memory_allows(profile: Profile) -> N
     assert np.isfinite(deep.step_s)
 
 
+@pytest.mark.slow
 def test_whoever_asks_hears_every_generation_and_every_answer(profile: Profile) -> None:
     bars: list[tuple[int, int]] = []
     heard: list[tuple[int, float]] = []

@@ -78,7 +78,7 @@ TABLE = [  # three pairs of four are left to the slow tests: each layout is stil
     for row, network in enumerate(NETWORKS)
     for column, layout in enumerate(LAYOUTS)
 ]
-table = pytest.mark.parametrize(("network", "layout"), TABLE)
+table = pytest.mark.parametrize(("network", "layout"), TABLE, scope="module")  # all properties of a pair in turn, so that it trains once
 
 
 @dataclasses.dataclass(frozen=True)

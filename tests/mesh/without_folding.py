@@ -45,7 +45,7 @@ def _own(name: str) -> None:
 
 FAMILIES: Mapping[str, tuple[Sequence[str], Callable[[str], None]]] = {
     "stock": (list(test_public.CASES), lambda name: test_public._compare(name, ZEROS)),
-    "layers": (list(test_layers.LAYERS), test_layers.test_a_layer_gives_what_one_processor_gives),
+    "layers": (list(test_layers.LAYERS), test_layers.test_a_layer_gives_what_one_processor_gives_on_every_layout),
     "own": (list(test_gradients.CASES), _own),
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
+from tests.cases import first_fast
 from tests.program.oracle import planned
 
 X = np.abs(np.random.default_rng(0).normal(size=(8, 6, 6, 2))) + 0.5
@@ -47,7 +48,7 @@ def _plans(model: keras.Model, cluster: Any) -> dict[str, hm.Plan]:
     }
 
 
-@pytest.mark.parametrize("name", ["pairs", "gather", "zeros", "last device"])
+@pytest.mark.parametrize("name", first_fast(["gather", "zeros", "pairs", "last device"], 2))
 def test_dropout_gives_the_same_under_any_plan(name: str, cluster: Any) -> None:
     keras.config.set_floatx("float64")
     model = _net()

@@ -15,6 +15,7 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.collectives import choice as made
 from hetero_mtf.planning.layout.records import CollectiveRule
 from hetero_mtf.runtime.cluster import InProcess
+from tests.cases import first_fast
 from tests.program.oracle import Steps, assert_transparent
 
 HOSTS = "abacb"
@@ -50,16 +51,16 @@ def rule(method: str, up_to_bytes: int | None = None, **more: Any) -> Collective
 
 
 RULES: dict[str, tuple[CollectiveRule, ...]] = {
-    "ring": (rule("ring"),),
-    "unequal segments": (rule("ring", segments=(0.4, 0.3, 0.2, 0.1, 0.0)),),
-    "butterfly": (rule("butterfly"),),
-    "halving_doubling": (rule("halving_doubling"),),
-    "exchange": (rule("exchange"),),
     "by size": (rule("two_level", 60, leaders="exchange"), rule("butterfly", 2000), rule("ring")),
+    "unequal segments": (rule("ring", segments=(0.4, 0.3, 0.2, 0.1, 0.0)),),
+    "halving_doubling": (rule("halving_doubling"),),
+    "ring": (rule("ring"),),
+    "butterfly": (rule("butterfly"),),
+    "exchange": (rule("exchange"),),
 }
 
 
-@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("rules", first_fast([(rules,) for rules in RULES.values()], 3), ids=RULES)
 def test_training_gives_one_device_s_numbers_by_every_rule(rules: tuple[CollectiveRule, ...], model: Any, cluster: Any) -> None:
     rng = np.random.default_rng(0)
     steps = Steps([rng.normal(size=(8, 5, 5, 3)) for _ in range(2)], [rng.integers(0, 4, 8) for _ in range(2)], [None] * 2)

@@ -75,6 +75,7 @@ def _trainer(model: keras.Model, plan: hm.Plan, cluster: Any, ended: Ended) -> h
     return hm.Trainer(model, plan, cluster, optimizer=ended.optimizer(), **ended.compiled())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "plan"), TABLE)
 def test_a_plan_gives_the_losses_weights_metrics_and_predictions_of_keras(name: str, plan: str, clusters: dict[int, Any]) -> None:
     keras.config.set_floatx("float64")

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import hetero_mtf as hm
 from hetero_mtf.program import engine
+from tests.cases import first_fast
 from tests.program import small_nets as nets
 from tests.program.oracle import Steps, clone, keras_run, planned, worst_error
 from tests.program.pipelines import Pipe, accumulated_run, steps_for
@@ -75,7 +76,8 @@ def _same(found: Sequence[Any], expected: Sequence[Any]) -> None:
         assert a == b if isinstance(a, dict) else np.array_equal(a, b)
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=[] if case == "dropout" else [pytest.mark.slow]) for case in CASES])
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
 def test_programs_that_leave_change_no_bit_of_anything(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keras.config.set_floatx("float64")
     build, devices, make = CASES[case]
@@ -154,7 +156,7 @@ def _built(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return built
 
 
-@pytest.mark.parametrize("mixes", [False, True])
+@pytest.mark.parametrize("mixes", first_fast([False, True], 1))
 def test_a_fit_an_evaluation_and_a_prediction_with_short_last_batches_build_each_program_once(
     mixes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

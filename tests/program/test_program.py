@@ -74,6 +74,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("build", [nets.norms, nets.residual, nets.rows_into_dense], ids=lambda build: build.__name__)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_every_read_of_a_slice_comes_before_every_write_to_it(build: nets.Build, optimizer: Callable[[], Any], cluster: Any) -> None:

@@ -228,6 +228,7 @@ def test_only_layers_that_are_new_are_measured(profile: Profile, counted: _Count
         assert kept[profile.graph.layers[curve.layer].name, curve.dimension, curve.step_pass] == curve.seconds
 
 
+@pytest.mark.slow
 def test_what_is_stale_or_of_another_optimizer_or_program_is_measured_again(counted: _Counted) -> None:
     changes: list[dict[str, Any]] = [
         {"measured_at": "2020-01-01T00:00:00+00:00"},

@@ -210,6 +210,10 @@ CASES = [
 
 # The others of each mechanism; `make test-all` trains them too.
 _SLOW = {
+    "strides of two, no padding, gathered", "strides of three", "dense on images", "optimizer SGD with weight decay",
+    "optimizer Adam, own betas",
+    "loss squared error", "loss binary cross-entropy from logits", "Adam with batch norm and L2",
+    "reduction sum of every place, weights True", "reduction sum, weights True",
     "three devices", "three devices, compiled oracle", "every layer gathered", "the paper's sizes", "nearly all on the first device",
     "all of a layer on one of three devices", "strides of two", "unequal strides", "pools", "pools, gathered", "batch norm",
     "batch norm, gathered", "batch norm with L2", "residual", "residual, gathered", "branches", "branches, gathered", "flatten into rows",

@@ -36,6 +36,7 @@ def test_a_fresh_profile_is_told_without_a_word(profile, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_calibrating_again_keeps_what_the_earlier_profile_holds(cli, model, profile, tmp_path, monkeypatch):
     from hetero_mtf.calibration import calibrate
 

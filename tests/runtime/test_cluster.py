@@ -124,7 +124,8 @@ def _kill_in_a_run(victim, matmuls):
     return error
 
 
-@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_killed_during_a_run_ends_the_run_with_one_sentence(victim, matmuls):
     error = _kill_in_a_run(victim, matmuls)
     assert isinstance(error, WorkerError)

@@ -1,9 +1,9 @@
 # make          the same as make train
 # make train    measure this machine, plan, and train the digits network on two unequal devices
 # make mri      draw a cohort of MRI scans, train on it on two unequal devices and on one, and report (about 20 minutes)
-# make test     style, types, import rules, and the fast tests (about 5 minutes on two cores)
-# make test-all the same, with the slow tests too, and more examples of each law (under an hour)
-# make coverage what `make test-all` runs of the package, in lines and branches (about twice as long)
+# make test     style, types, import rules, and the fast tests
+# make test-all the same, with the slow tests too, and more examples of each law
+# make coverage what `make test-all` runs of the package, in lines and branches
 # PYTHON=...    the Python to make .venv with (3.10 to 3.13)
 
 VENV := .venv

@@ -144,7 +144,7 @@ def test_a_random_network_under_a_random_layout_gives_the_numbers_of_one_device(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("axes", MESHES, ids=str)
-@hypothesis.settings(max_examples=20, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=30, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(network=ATTENDED, seed=st.integers(0, 2**16))
 def test_many_random_networks_under_random_layouts_give_the_numbers_of_one_device(axes: drawing.Axes, network: Network, seed: int) -> None:
     _check(network, axes, seed)

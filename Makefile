@@ -3,17 +3,19 @@
 # make mri      draw a cohort of MRI scans, train on it on two unequal devices and on one, and report (about 20 minutes)
 # make test     style, types, import rules, and the fast tests
 # make test-all the same, with the slow tests too
+# make docs     build the documentation site into docs/_build/html; a warning is an error
 # PYTHON=...    the Python to make .venv with (3.10 to 3.13)
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
 PYTHON ?=
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := train
-.PHONY: train mri test test-all lint types imports check install clean
+.PHONY: train mri test test-all docs lint types imports check install clean
 
 train: $(STAMP)
 	@$(BIN)/python tools/train.py
@@ -27,6 +29,10 @@ test: check
 test-all: test
 	@$(PYTEST) -m "slow and not serial"
 	@$(BIN)/python -m pytest -q -m "slow and serial"
+
+docs: $(DOCS_STAMP)
+	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --jobs auto docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 check: lint types imports
 
@@ -46,6 +52,11 @@ $(STAMP): setup.cfg pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
+$(DOCS_STAMP): $(STAMP)
+	@echo "installing what the documentation needs into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	@touch $@
+
 $(BIN)/python:
 	@for p in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python3.12 python3.11 python3.10); do \
 	  if "$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1; then \
@@ -55,4 +66,4 @@ $(BIN)/python:
 	echo "no Python 3.10 to 3.13 with venv found$(if $(PYTHON), at $(PYTHON)); install one or name it: make PYTHON=/path/to/python3.12" >&2; exit 1
 
 clean:
-	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) docs/_build docs/api build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -23,6 +23,7 @@ exclude_patterns = ["_build", "examples", "results/**/README.md"]
 templates_path = ["templates"]
 default_role = "py:obj"  # `name` in a docstring is a link where there is such a name, else code
 nitpicky = True
+smartquotes = False  # "--option" stays as it is
 nitpick_ignore_regex = [("py:.*", ".*")]  # types and names of other libraries; links between pages are always checked
 
 myst_heading_anchors = 4
@@ -31,7 +32,6 @@ myst_enable_extensions = ["dollarmath"]
 autosummary_generate = True
 autodoc_typehints = "none"  # the types are in the lists of parameters
 autodoc_member_order = "bysource"
-autodoc_default_options = {"show-inheritance": False}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 

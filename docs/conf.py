@@ -39,10 +39,11 @@ html_theme = "pydata_sphinx_theme"
 html_title = "hetero_mtf"
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
+html_sidebars = {path.stem: [] for path in HERE.glob("*.md") if path.stem != "api"} | {"genindex": [], "search": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "header_links_before_dropdown": 4,
+    "header_links_before_dropdown": 5,
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],

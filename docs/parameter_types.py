@@ -47,18 +47,18 @@ def _item(line: str, types: Mapping[str, str]) -> list[str]:
         return [line]
     annotations = dict.fromkeys(types[name] for name in match["names"].split(", ") if name in types)
     head = f"{match['names']} : {' and '.join(annotations)}" if annotations else match["names"]
-    return [head, f"    {match['meaning']}"]
+    return [head, "    " + re.sub(r"(?<!\w)\*(?=\w)", r"\*", match["meaning"])]  # "(*inputs)" is no emphasis
 
 
 def annotations_of(target: Any) -> dict[str, str]:
-    """Return the annotations of a function's parameters, or of a class's fields and the parameters of its constructor, as text."""
+    """Return the annotations of a function, or of the fields and constructor of a class, as text; Any is left out."""
     try:
         parameters = inspect.signature(target).parameters
     except (TypeError, ValueError):
         parameters = {}
     annotated = {name: item.annotation for name, item in parameters.items() if item.annotation is not inspect.Parameter.empty}
     fields = getattr(target, "__annotations__", {}) if inspect.isclass(target) else {}
-    return {name: inspect.formatannotation(kind).strip("'") for name, kind in {**fields, **annotated}.items()}
+    return {name: inspect.formatannotation(kind).strip("'") for name, kind in {**fields, **annotated}.items() if kind not in ("Any", Any)}
 
 
 def _rewrite(application: Any, what: str, name: str, target: Any, options: Any, lines: list[str]) -> None:

@@ -22,10 +22,10 @@ _SMALLER = (  # in a command as text: a pattern, and what is written instead
     (r"--spacing \S+", "--spacing 12"),
     (r"(synthetic:\w+:\d+):\d+", r"\1:128"),
     (r"--cluster local\b", "--cluster local:cpu:0,cpu:0"),
-    (r"hetero_mtf\.models\.", "models."),
+    (r"hetero_mtf\.models\.(\w+):", r"models/\1.py:"),
 )
 _SHELL = frozenset({".", "source", "cd", "git", "pip", "python", "python3", "make", "srun", "sbatch", "export", "ls", "cat", "head"})
-_ENDLESS = frozenset({"worker", "bench", "devices"})  # a server, benchmarks, and what depends on the machine
+_NOT_RUN = frozenset({"worker", "bench", "--version", "--help"})  # among them a server, which does not end
 _OTHER_HOSTS = ("hosts:", "tf_config", "slurm")
 
 
@@ -79,7 +79,7 @@ def _model_faults(model: str | None, own_files: Sequence[str]) -> list[str]:
 def reduced(line: str) -> str | None:
     """Return a command that does the same on less, or None where it is not run: servers, other hosts, installation."""
     words = shlex.split(line)
-    is_own = words[0] == "hetero-mtf" and words[1] not in _ENDLESS and words[1] != "--version"
+    is_own = words[0] == "hetero-mtf" and words[1] not in _NOT_RUN
     if not (is_own or words[:2] == ["python", "tools/make_cohort.py"]) or any(name in line for name in _OTHER_HOSTS):
         return None
     for pattern, replacement in _SMALLER:
@@ -98,6 +98,6 @@ def run(line: str, folder: pathlib.Path) -> str:
     words = shlex.split(line)
     start = [sys.executable, "-m", "hetero_mtf.commands.main"] if words[0] == "hetero-mtf" else [sys.executable, str(ROOT / words[1])]
     rest = words[1:] if words[0] == "hetero-mtf" else words[2:]
-    done = subprocess.run([*start, *rest], cwd=folder, capture_output=True, text=True, timeout=280)
+    done = subprocess.run([*start, *rest], cwd=folder, capture_output=True, text=True, timeout=560)
     assert done.returncode == 0, f"{line}\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}"
     return done.stdout

@@ -72,7 +72,6 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.mark.slow
-@pytest.mark.serial
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("page", [page for page in _WITH_COMMANDS if any(map(reduced, page.commands()))], ids=lambda page: page.name)
 def test_the_commands_of_a_page_run_reduced(page: Page, earlier: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -56,7 +56,7 @@ class Page:
 
     def commands(self) -> list[str]:
         """Return the commands of the blocks of shell code, one a line, without comments; a line that ends in a backslash goes on."""
-        lines = [line for block in self.blocks("sh") for line in block.text.replace("\\\n", " ").splitlines()]
+        lines = [line for block in self.blocks("sh", "bash") for line in block.text.replace("\\\n", " ").splitlines()]
         return [shlex.join(words) for words in (shlex.split(line, comments=True) for line in lines) if words]
 
     def files(self) -> list[str]:

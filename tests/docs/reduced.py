@@ -24,7 +24,7 @@ _SMALLER = (  # in a command as text: a pattern, and what is written instead
     (r"--cluster local\b", "--cluster local:cpu:0,cpu:0"),
     (r"hetero_mtf\.models\.(\w+):", r"models/\1.py:"),
 )
-_SHELL = frozenset({".", "source", "cd", "git", "pip", "python", "python3", "make", "srun", "sbatch", "export", "ls", "cat", "head"})
+_SHELL = frozenset({".", "source", "cd", "git", "pip", "python", "python3", "make", "sbatch", "export", "ls", "cat", "head"})
 _NOT_RUN = frozenset({"worker", "bench", "--version", "--help"})  # among them a server, which does not end
 _OTHER_HOSTS = ("hosts:", "tf_config", "slurm")
 
@@ -37,7 +37,7 @@ def faults(line: str, own_files: Sequence[str] = ()) -> list[str]:
     line : the command.
     own_files : files that a reader has written by then.
     """
-    words = [word for word in shlex.split(line) if not re.fullmatch(r"[A-Z_]+=.*", word)]
+    words = [word for word in shlex.split(line) if word not in ("srun", "&") and not re.fullmatch(r"[A-Z_]+=.*", word)]
     if not words:
         return []
     if words[0] == "hetero-mtf":

@@ -39,6 +39,7 @@ def test_the_commands_of_a_page_parse(page: Page) -> None:
     [
         ("hetero-mtf plan profile.json --no-such-option 1", "no-such-option"),
         ("hetero-mtf trian", "trian"),
+        ("srun hetero-mtf worker --no-such-option &", "no-such-option"),
         ("hetero-mtf calibrate --model models/gone.py:network", "models/gone.py"),
         ("hetero-mtf calibrate --model hetero_mtf.models.digits:gone", "gone"),
         ("hetero-mtf train --model own.py:network", "--data"),

@@ -18,11 +18,14 @@ _SMALLER = (  # in a command as text: a pattern, and what is written instead
     (r"--budget \S+", "--budget 4"),
     (r"--epochs \d+", "--epochs 1"),
     (r"--subjects \d+", "--subjects 12"),
-    (r"size=\d+", "size=16"),
+    (r"\bsize=\d+", "size=16"),
     (r"--spacing \S+", "--spacing 12"),
-    (r"(synthetic:\w+:\d+):\d+", r"\1:128"),
     (r"--cluster local\b", "--cluster local:cpu:0,cpu:0"),
     (r"hetero_mtf\.models\.(\w+):", r"models/\1.py:"),
+    (r"models/resattnet3d\.py:resattnet18", "models/resattnet3d.py:resattnet_small"),
+    (r"models/vgg\.py:vgg11", "models/digits.py:wide_digits"),
+    (r"models/digits\.py:wide_digits", "models/digits.py:wide_digits --model-arg filters=16,16 --model-arg kernel_size=3"),
+    (r"synthetic:\w+:\d+:\d+", "synthetic:8x8x1:10:128"),
 )
 _SHELL = frozenset({".", "source", "cd", "git", "pip", "python", "python3", "make", "sbatch", "export", "ls", "cat", "head"})
 _NOT_RUN = frozenset({"worker", "bench", "--version", "--help"})  # among them a server, which does not end
@@ -84,8 +87,9 @@ def reduced(line: str) -> str | None:
         return None
     for pattern, replacement in _SMALLER:
         line = re.sub(pattern, replacement, line)
-    if words[1] == "calibrate" and "--budget" not in words:
-        line += " --budget 4"
+    line = re.sub(r"--batch-size (\d+)", lambda match: f"--batch-size {max(4, int(match[1]) // 4)}", line)
+    if words[1] == "calibrate":
+        line += " --budget 4" * ("--budget" not in words) + " --batch-size 16" * ("--batch-size" not in words)
     if words[1] == "train":
         line += " --budget 4" * ("--budget" not in words)
         line = line.replace("--epochs 1", "--epochs 2") if "--resume" in words else line

@@ -15,10 +15,9 @@ from tests.docs.reduced import faults, reduced, run
 _WITH_COMMANDS = [page for page in pages() if page.commands()]
 _MODEL = "--model models/digits.py:wide_digits"
 _EARLIER = (  # what a reader of a later page has run before, and the files that are left
-    f"hetero-mtf calibrate --cluster emulate:1.0,0.5 {_MODEL} --budget 4 -o profile.json",
+    f"hetero-mtf calibrate --cluster emulate:1.0,0.5 {_MODEL} -o profile.json",
     "hetero-mtf plan profile.json -o plan.json",
-    f"hetero-mtf train --cluster emulate:1.0,0.5 {_MODEL} --data digits --plan plan.json --epochs 1 "
-    "--measured measured.json --save state.npz",
+    f"hetero-mtf train --cluster emulate:1.0,0.5 {_MODEL} --data digits --plan plan.json --measured measured.json --save state.npz",
 )
 
 
@@ -55,7 +54,10 @@ def test_a_command_that_does_not_exist_is_reported(line: str, fault: str) -> Non
 
 def test_a_reduced_command_does_less_and_servers_are_not_run() -> None:
     assert reduced("hetero-mtf train --data synthetic:32x32x3:10:512 --model a.py:b --epochs 9") == (
-        "hetero-mtf train --data synthetic:32x32x3:10:128 --model a.py:b --epochs 1 --budget 4"
+        "hetero-mtf train --data synthetic:8x8x1:10:128 --model a.py:b --epochs 1 --budget 4"
+    )
+    assert reduced("hetero-mtf calibrate --model a.py:b --batch-size 128 --budget 60") == (
+        "hetero-mtf calibrate --model a.py:b --batch-size 32 --budget 4"
     )
     assert reduced("hetero-mtf worker --hosts a:1,b:2 --index 0") is None
     assert reduced("hetero-mtf devices --cluster hosts:a:1") is None
@@ -67,7 +69,8 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Return a folder with the profile, plan, state and measured times of the quick start's network."""
     folder = tmp_path_factory.mktemp("earlier")
     (folder / "models").symlink_to(ROOT / "models")
-    for line in _EARLIER:
+    for line in map(reduced, _EARLIER):
+        assert line is not None
         run(line, folder)
     return folder
 

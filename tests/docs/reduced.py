@@ -29,7 +29,7 @@ _SMALLER = (  # in a command as text: a pattern, and what is written instead
 )
 _SHELL = frozenset({".", "source", "cd", "git", "pip", "python", "python3", "make", "sbatch", "export", "ls", "cat", "head"})
 _NOT_RUN = frozenset({"worker", "bench", "--version", "--help"})  # among them a server, which does not end
-_OTHER_HOSTS = ("hosts:", "tf_config", "slurm")
+_NOT_POSSIBLE = ("hosts:", "tf_config", "slurm", "butterfly_mixing")  # other hosts; mixing, for which small networks have one device
 
 
 def faults(line: str, own_files: Sequence[str] = ()) -> list[str]:
@@ -80,10 +80,10 @@ def _model_faults(model: str | None, own_files: Sequence[str]) -> list[str]:
 
 
 def reduced(line: str) -> str | None:
-    """Return a command that does the same on less, or None where it is not run: servers, other hosts, installation."""
+    """Return a command that does the same on less, or None where it is not run: servers, other hosts, installation and the like."""
     words = shlex.split(line)
     is_own = words[0] == "hetero-mtf" and words[1] not in _NOT_RUN
-    if not (is_own or words[:2] == ["python", "tools/make_cohort.py"]) or any(name in line for name in _OTHER_HOSTS):
+    if not (is_own or words[:2] == ["python", "tools/make_cohort.py"]) or any(name in line for name in _NOT_POSSIBLE):
         return None
     for pattern, replacement in _SMALLER:
         line = re.sub(pattern, replacement, line)

@@ -4,18 +4,20 @@
 # make test     style, types, import rules, and the fast tests
 # make test-all the same, with the slow tests too, and more examples of each law
 # make coverage what `make test-all` runs of the package, in lines and branches
+# make docs     build the documentation site into docs/_build/html; a warning is an error
 # PYTHON=...    the Python to make .venv with (3.10 to 3.13)
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
 PYTHON ?=
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist worksteal
 THOROUGH := -m pytest -q --hypothesis-profile=thorough
 
 .DEFAULT_GOAL := train
-.PHONY: train mri test test-all coverage lint types imports check install clean
+.PHONY: train mri test test-all coverage docs lint types imports check install clean
 
 train: $(STAMP)
 	@$(BIN)/python tools/train.py
@@ -38,6 +40,10 @@ coverage: $(STAMP)
 	@$(BIN)/coverage json --quiet
 	@$(BIN)/python tools/coverage_totals.py coverage.json
 
+docs: $(DOCS_STAMP)
+	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --jobs auto docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 check: lint types imports
 
 lint: $(STAMP)
@@ -56,6 +62,11 @@ $(STAMP): setup.cfg pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
+$(DOCS_STAMP): $(STAMP)
+	@echo "installing what the documentation needs into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	@touch $@
+
 $(BIN)/python:
 	@for p in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python3.12 python3.11 python3.10); do \
 	  if "$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1; then \
@@ -65,4 +76,5 @@ $(BIN)/python:
 	echo "no Python 3.10 to 3.13 with venv found$(if $(PYTHON), at $(PYTHON)); install one or name it: make PYTHON=/path/to/python3.12" >&2; exit 1
 
 clean:
-	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* coverage.json
+	@rm -rf $(VENV) docs/_build docs/api build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .coverage .coverage.* coverage.json

@@ -15,7 +15,7 @@ from hetero_mtf.commands.main import NAMES as COMMANDS
 from hetero_mtf.commands.main import program
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PLACES = ("hetero_mtf", "tools", "models", "README.md")
+PLACES = ("hetero_mtf", "tools", "models", "docs", "README.md")
 TEXT_FILES = (".py", ".md")
 EARLIER_FILES = frozenset({"hetero_mtf/planning/plan/version1.py"})  # name the keys of files written before
 EXTERNAL = frozenset({"FileNotFoundError", "ModuleNotFoundError", "PackageNotFoundError"})

@@ -296,6 +296,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         raise LayoutError("alltoall is not supported on unequal slices; gather and split instead")
 
     def receive(self, x: Any, mesh_axis: int, source_pcoord: Sequence[int | None]) -> Any:
+        """Refuse: slices of unequal sizes have no neighbours to receive from."""
         raise LayoutError("receive (shift, halo exchange) is not supported on unequal slices; gather the dimension instead")
 
     def random(self, shape: Any, tf_fn: Any, kwargs: Mapping[str, Any]) -> Any:

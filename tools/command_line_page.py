@@ -1,0 +1,85 @@
+"""Write the options of every command into docs/command_line.md, from the commands themselves.
+
+    python tools/command_line_page.py
+
+What stands above the line of `MARK` is written by hand and kept. A test checks that the page is up to date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+
+import click
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from hetero_mtf.commands.main import program  # noqa: E402
+
+PAGE = ROOT / "docs" / "command_line.md"
+MARK = "<!-- below: written by tools/command_line_page.py -->"
+GROUPS = {
+    "": "Options",
+    "Volumes": "Options of volumes (`--data nifti:...`)",
+    "Pipeline": "Options of pipelines",
+    "What if": "What-if options",
+}
+
+
+def page(text: str) -> str:
+    """Return the page with the present options.
+
+    Parameters
+    ----------
+    text : the page as it is.
+    """
+    by_hand, mark, _ = text.partition(MARK)
+    if not mark:
+        raise ValueError(f"{PAGE} has no line {MARK}; add it where the options shall begin")
+    return f"{by_hand}{MARK}\n\n{generated()}"
+
+
+def generated() -> str:
+    """Return a section of Markdown for each command."""
+    context = click.Context(program, info_name="hetero-mtf", **program.context_settings)
+    commands = [(name, program.get_command(context, name)) for name in program.list_commands(context)]
+    return "\n".join(section(name, command, context) for name, command in commands if command is not None and not command.hidden)
+
+
+def section(name: str, command: click.Command, parent: click.Context) -> str:
+    """Return the section of one command: its usage, what it does, and its options by group."""
+    with click.Context(command, info_name=name, parent=parent) as context:
+        usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+        lines = [f"## hetero-mtf {name}", "", "```text", usage, "```", ""]
+        for paragraph in inspect.cleandoc(command.help or "").replace("\b", "").split("\n\n"):
+            lines += [_coded(" ".join(paragraph.split())), ""]
+        options = list(_options(command, context))
+        for group, title in GROUPS.items():
+            items = [item for prefix, item in options if prefix == group]
+            lines += [f"{title}:", "", *items, ""] if items else []
+    return "\n".join(lines)
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield the group and the item of a list for each option that the help shows."""
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is None or not isinstance(parameter, click.Option) or "--help" in parameter.opts:
+            continue
+        names, text = (" ".join(part.split()) for part in record)
+        prefix = next((group for group in GROUPS if group and re.match(f"{group}\\b:?", text)), "")
+        text = text.removeprefix(f"{prefix}: ") if prefix else text
+        yield prefix, f"- `{names.replace(' RANGE', '')}`: {_coded(text[:1].upper() + text[1:])}"
+
+
+def _coded(text: str) -> str:
+    """Return a text with the names of options as code."""
+    return re.sub(r"(?<![`\w-])(--\w[\w-]*)", r"`\1`", text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

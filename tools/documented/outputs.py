@@ -73,10 +73,9 @@ def with_outputs(page: str, output: Mapping[str, str]) -> str:
     page : text of the page in Markdown.
     output : name -> text.
 
-    Raises
-    ------
-    ValueError
-        If an output has no line that begins as the comment says.
+    Notes
+    -----
+    A block stays, with a message on the standard error output, where no line of the output begins as its comment says.
 
     Examples
     --------
@@ -92,20 +91,23 @@ def with_outputs(page: str, output: Mapping[str, str]) -> str:
     def replaced(match: re.Match[str]) -> str:
         if match["name"] not in output:
             return match[0]
-        return f"{match['mark']}{_between(output[match['name']], match['first'], match['last'], match['name'])}\n```"
+        lines = _between(output[match["name"]].splitlines(), match["first"], match["last"])
+        if not lines:
+            print(f"{match['mark'].splitlines()[0]}: no such lines are printed; correct this comment in the page", file=sys.stderr)
+            return match[0]
+        return "\n".join([match["mark"].rstrip("\n"), *lines, "```"])
 
     return _SHOWN.sub(replaced, page)
 
 
-def _between(text: str, first: str | None, last: str | None, name: str) -> str:
-    lines = text.splitlines()
-    begin = 0 if first is None else _index(lines, first, 0, name)
-    end = len(lines) if last is None else _index(lines, last, begin, name) + 1
-    return "\n".join(lines[begin:end]).strip("\n")
+def _between(lines: list[str], first: str | None, last: str | None) -> list[str]:
+    """Return the lines from the one that begins with `first` to the next one that begins with `last`; none where one is missing."""
+    begin = 0 if first is None else _index(lines, first, 0)
+    if begin is None:
+        return []
+    end = len(lines) - 1 if last is None else _index(lines, last, begin)
+    return [] if end is None else "\n".join(lines[begin : end + 1]).strip("\n").splitlines()
 
 
-def _index(lines: list[str], beginning: str, begin: int, name: str) -> int:
-    for index in range(begin, len(lines)):
-        if lines[index].strip().startswith(beginning):
-            return index
-    raise ValueError(f"the output {name} has no line that begins with {beginning!r}; correct the comment in the page")
+def _index(lines: list[str], beginning: str, begin: int) -> int | None:
+    return next((index for index in range(begin, len(lines)) if lines[index].strip().startswith(beginning)), None)

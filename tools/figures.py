@@ -3,9 +3,10 @@
 
     python tools/figures.py             # draws docs/figures/*.svg from the run in docs/figures/run
     python tools/figures.py --measure   # some ten minutes on an idle machine with two cores
+    python tools/figures.py --mri       # the commands of docs/mri.md; some ten minutes more
 
---measure calibrates two emulated devices, plans, trains and compares, keeps the plan and the measured times in docs/figures/run, and
-writes what the commands print into README.md and docs/*.md, wherever a comment `<!-- output: NAME -->` stands above a block.
+--measure calibrates two emulated devices, plans, trains and compares, and keeps the plan and the measured times in docs/figures/run. Both
+options write what the commands print into README.md and docs/*.md, wherever a comment `<!-- output: NAME -->` stands above a block.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -30,32 +32,47 @@ FIGURES = ROOT / "docs" / "figures"
 RUN = FIGURES / "run"
 CLUSTER = "emulate:1.0,0.5"
 _WORKLOAD = ("--cluster", CLUSTER, "--model", "hetero_mtf.models.digits:wide_digits")
-_TRAIN = ("train", *_WORKLOAD, "--data", "digits", "--optimizer", "adam")
+_TRAIN = ("train", *_WORKLOAD, "--data", "digits", "--plan")
+_EPOCHS = ("--optimizer", "adam", "--epochs", "2")
 _KEPT = ("plan.json", "measured.json")
 COMMANDS = (
     Command("make-train", ("tools/train.py",)),
     Command("devices", ("devices", "--cluster", CLUSTER)),
     Command("calibrate", ("calibrate", *_WORKLOAD, "--batch-size", "64", "--budget", "60", "-o", "profile.json")),
     Command("plan", ("plan", "profile.json", "-o", "plan.json")),
-    Command("train", (*_TRAIN, "--plan", "plan.json", "--epochs", "2", "--compare", "--measured", "measured.json")),
+    Command("train", (*_TRAIN, "plan.json", *_EPOCHS, "--compare", "--measured", "measured.json")),
     Command("explain", ("explain", "plan.json", "--measured", "measured.json", "--html", "page.html")),
     Command("what-if", ("explain", "plan.json", "--scale", "worker:1=2")),
     Command("pipeline", ("plan", "profile.json", "--strategy", "pipeline", "--microbatches", "8", "--stages", "2", "-o", "pipeline.json")),
-    Command("train-pipeline", (*_TRAIN, "--plan", "pipeline.json", "--epochs", "2", "--measured", "pipeline-measured.json")),
+    Command("train-pipeline", (*_TRAIN, "pipeline.json", *_EPOCHS, "--measured", "pipeline-measured.json")),
     Command("explain-pipeline", ("explain", "pipeline.json", "--measured", "pipeline-measured.json")),
+)
+_SCANS = ("--data", "nifti:cohort/participants.tsv")
+_NETWORK = ("--model", "hetero_mtf.models.resattnet3d:resattnet18", "--model-arg", "size=48", "--model-arg", "width=8")
+_CHOICES = ("--spacing", "4", "--mask", "otsu", "--flip", "--shift", "2", "--split", "split.json", "--batch-size", "4")
+_LEARNING = ("--optimizer", "adam", "--learning-rate", "0.002", "--decay", "cosine", "--epochs", "10", "--save", "state.npz")
+_MAPS = ("-o", "predictions.tsv", "--grad-cam", "maps", "--participant", "sub-001")
+MRI_COMMANDS = (
+    Command("make-cohort", ("tools/make_cohort.py", "cohort", "--subjects", "60")),
+    Command("train-mri", ("train", "--cluster", CLUSTER, *_SCANS, *_NETWORK, *_CHOICES, *_LEARNING)),
+    Command("evaluate-mri", ("evaluate", *_SCANS, "--checkpoint", "state.npz")),
+    Command("predict-mri", ("predict", *_SCANS, "--checkpoint", "state.npz", *_MAPS)),
 )
 
 
-def measure(folder: pathlib.Path) -> None:
-    """Run the documented commands, keep the plan and the times, and write the outputs into the pages.
+def write_outputs(commands: Sequence[Command], kept: Sequence[str] = ()) -> None:
+    """Run documented commands, keep some of their files, and write what they print into the pages.
 
     Parameters
     ----------
-    folder : working directory of the run.
+    commands : commands to run, in a folder that is removed afterwards.
+    kept : names of files to copy from there to docs/figures/run.
     """
-    output = run_commands(COMMANDS, folder, ROOT)
-    for name in _KEPT:
-        shutil.copy(folder / name, RUN / name)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        output = run_commands(commands, folder, ROOT)
+        for file in kept:
+            shutil.copy(folder / file, RUN / file)
     for page in (ROOT / "README.md", *sorted(FIGURES.parent.glob("*.md"))):
         text = page.read_text(encoding="utf-8")
         if (shown := with_outputs(text, output)) != text:
@@ -80,12 +97,13 @@ def draw(folder: pathlib.Path = FIGURES) -> None:
 
 @click.command(help=__doc__)
 @click.option("--measure", "measuring", is_flag=True, help="Repeat the run first; let nothing else run meanwhile.")
-def main(measuring: bool) -> None:
+@click.option("--mri", is_flag=True, help="Repeat the commands of docs/mri.md.")
+def main(measuring: bool, mri: bool) -> None:
     """Draw, after measuring if asked to."""
     if measuring:
-        RUN.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            measure(pathlib.Path(folder))
+        write_outputs(COMMANDS, _KEPT)
+    if mri:
+        write_outputs(MRI_COMMANDS)
     draw()
     for path in sorted(FIGURES.glob("*.svg")):
         print(f"{path.relative_to(ROOT)}: {path.stat().st_size} bytes")

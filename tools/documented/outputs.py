@@ -1,6 +1,6 @@
 """Runs the commands that the documentation shows, and writes what they print into the pages.
 
-In a page, a comment names the output that the block below it shows, and from which to which line:
+In a page, a comment names the output that the block below it shows, and from which to which line (`before`: without the last one):
 
     <!-- output: train, from "epoch", to "test loss" -->
     ```text
@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterable, Mapping
 
 _SHOWN = re.compile(
-    r'^(?P<mark><!-- output: (?P<name>\S+?)(?:, from "(?P<first>[^"]*)")?(?:, to "(?P<last>[^"]*)")? -->\n+```text\n)(?P<text>.*?)^```$',
+    r'^(?P<mark><!-- output: (?P<name>\S+?)(?:, from "(?P<first>[^"]*)")?(?:, (?P<end>to|before) "(?P<last>[^"]*)")? -->\n+```text\n)(?P<text>.*?)^```$',
     re.MULTILINE | re.DOTALL,
 )
 
@@ -31,7 +31,7 @@ class Command:
     Parameters
     ----------
     name : what the comments in the pages call its output.
-    arguments : the words after `hetero-mtf`, or after `python` where the first one ends in .py.
+    arguments : the words after `hetero-mtf`, or after `python` where the first one is a script of the clone (ends in .py).
     """
 
     name: str
@@ -44,8 +44,8 @@ def run_commands(commands: Iterable[Command], folder: pathlib.Path, root: pathli
     Parameters
     ----------
     commands : commands to run.
-    folder : working directory of `hetero-mtf`.
-    root : the clone, working directory of its scripts.
+    folder : working directory.
+    root : the clone with the scripts.
 
     Raises
     ------
@@ -59,8 +59,9 @@ def run_commands(commands: Iterable[Command], folder: pathlib.Path, root: pathli
         # The sentence that the installed `hetero-mtf` consists of: it works with and without an installation.
         program = [] if script else ["-c", "import sys; from hetero_mtf.commands.main import main; sys.argv[0] = 'hetero-mtf'; main()"]
         print("+", "python" if script else "hetero-mtf", *command.arguments, file=sys.stderr, flush=True)
-        line = [sys.executable, *program, *command.arguments]
-        done = subprocess.run(line, cwd=root if script else folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        first, *others = command.arguments
+        line = [sys.executable, *program, str(root / first) if script else first, *others]
+        done = subprocess.run(line, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         output[command.name] = "\n".join(text.rstrip() for text in done.stdout.splitlines())
     return output
 
@@ -91,7 +92,7 @@ def with_outputs(page: str, output: Mapping[str, str]) -> str:
     def replaced(match: re.Match[str]) -> str:
         if match["name"] not in output:
             return match[0]
-        lines = _between(output[match["name"]].splitlines(), match["first"], match["last"])
+        lines = _between(output[match["name"]].splitlines(), match["first"], match["last"], match["end"] != "before")
         if not lines:
             print(f"{match['mark'].splitlines()[0]}: no such lines are printed; correct this comment in the page", file=sys.stderr)
             return match[0]
@@ -100,13 +101,13 @@ def with_outputs(page: str, output: Mapping[str, str]) -> str:
     return _SHOWN.sub(replaced, page)
 
 
-def _between(lines: list[str], first: str | None, last: str | None) -> list[str]:
+def _between(lines: list[str], first: str | None, last: str | None, inclusive: bool) -> list[str]:
     """Return the lines from the one that begins with `first` to the next one that begins with `last`; none where one is missing."""
     begin = 0 if first is None else _index(lines, first, 0)
     if begin is None:
         return []
-    end = len(lines) - 1 if last is None else _index(lines, last, begin)
-    return [] if end is None else "\n".join(lines[begin : end + 1]).strip("\n").splitlines()
+    end = len(lines) if last is None else _index(lines, last, begin)
+    return [] if end is None else "\n".join(lines[begin : end + inclusive]).strip("\n").splitlines()
 
 
 def _index(lines: list[str], beginning: str, begin: int) -> int | None:

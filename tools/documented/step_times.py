@@ -27,7 +27,7 @@ def step_times(plan: Plan, measured: Measured) -> StepTimes:
     measured.check(plan)
     predicted_s = {alternative.strategy: alternative.step_s for alternative in plan.alternatives}
     # With two devices, what is left without one of them is the other one alone.
-    alone_s = {name: entry.step_s for entry in plan.contributions for name in plan.devices if name != entry.device}
+    alone_s = {name: entry.step_s for entry in plan.contributions if entry.used for name in plan.devices if name != entry.device}
     alone = tuple(StepTime(name, alone_s.get(name), value) for name, value in zip(plan.devices, measured.alone_s))
     planned = StepTime("planned", plan.predicted.step_s if plan.predicted else None, measured.step_s)
     return StepTimes(alone, planned, StepTime("equal split", predicted_s.get("equal"), measured.equal_s))

@@ -18,8 +18,9 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 
+_LINES = r'(?:, from "(?P<first>[^"]*)")?(?:, (?P<end>to|before) "(?P<last>[^"]*)")?'
 _SHOWN = re.compile(
-    r'^(?P<mark><!-- output: (?P<name>\S+?)(?:, from "(?P<first>[^"]*)")?(?:, (?P<end>to|before) "(?P<last>[^"]*)")? -->\n+```text\n)(?P<text>.*?)^```$',
+    rf"^(?P<mark><!-- output: (?P<name>\S+?){_LINES} -->\n+```text\n)(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 

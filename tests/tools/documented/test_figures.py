@@ -38,7 +38,8 @@ def test_the_times_are_those_measured_beside_those_that_the_plan_predicts():
     predicted = {alternative.strategy: alternative.step_s for alternative in plan.alternatives}
     assert times.equal.predicted_s == predicted["equal"]
     if "single" in predicted:
-        assert math.isclose(min(entry.predicted_s for entry in times.alone), predicted["single"])
+        fastest_s = min(entry.predicted_s for entry in times.alone if entry.predicted_s is not None)
+        assert math.isclose(fastest_s, predicted["single"], rel_tol=0.01)
 
 
 def test_times_of_another_plan_are_refused():

@@ -1,0 +1,113 @@
+#!/usr/bin/env python
+"""Draw the figures of README and documentation; with --measure, first repeat the run that they show.
+
+    python tools/figures.py             # draws docs/figures/*.svg from the run in docs/figures/run
+    python tools/figures.py --measure   # some ten minutes on an idle machine with two cores
+    python tools/figures.py --mri       # the commands of docs/mri.md; some ten minutes more
+
+--measure calibrates two emulated devices, plans, trains and compares, and keeps the plan and the measured times in docs/figures/run. Both
+options write what the commands print into README.md and docs/*.md, wherever a comment `<!-- output: NAME -->` stands above a block.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import click
+
+from tools.documented.concepts import draw_clock_tables, draw_layouts, draw_shares
+from tools.documented.outputs import Command, run_commands, with_outputs
+from tools.documented.step_times import draw_step_times
+from tools.documented.style import save_figure
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FIGURES = ROOT / "docs" / "figures"
+RUN = FIGURES / "run"
+CLUSTER = "emulate:1.0,0.5"
+_WORKLOAD = ("--cluster", CLUSTER, "--model", "hetero_mtf.models.digits:wide_digits")
+_TRAIN = ("train", *_WORKLOAD, "--data", "digits", "--plan")
+_EPOCHS = ("--optimizer", "adam", "--epochs", "2")
+_KEPT = ("plan.json", "measured.json")
+COMMANDS = (
+    Command("make-train", ("tools/train.py",)),
+    Command("devices", ("devices", "--cluster", CLUSTER)),
+    Command("calibrate", ("calibrate", *_WORKLOAD, "--batch-size", "64", "--budget", "60", "-o", "profile.json")),
+    Command("plan", ("plan", "profile.json", "-o", "plan.json")),
+    Command("train", (*_TRAIN, "plan.json", *_EPOCHS, "--compare", "--measured", "measured.json")),
+    Command("explain", ("explain", "plan.json", "--measured", "measured.json", "--html", "page.html")),
+    Command("what-if", ("explain", "plan.json", "--scale", "worker:1=2")),
+    Command("pipeline", ("plan", "profile.json", "--strategy", "pipeline", "--microbatches", "8", "--stages", "2", "-o", "pipeline.json")),
+    Command("train-pipeline", (*_TRAIN, "pipeline.json", *_EPOCHS, "--measured", "pipeline-measured.json")),
+    Command("explain-pipeline", ("explain", "pipeline.json", "--measured", "pipeline-measured.json")),
+)
+_SCANS = ("--data", "nifti:cohort/participants.tsv")
+_NETWORK = ("--model", "hetero_mtf.models.resattnet3d:resattnet18", "--model-arg", "size=48", "--model-arg", "width=8")
+_CHOICES = ("--spacing", "4", "--mask", "otsu", "--flip", "--shift", "2", "--split", "split.json", "--batch-size", "4")
+_LEARNING = ("--optimizer", "adam", "--learning-rate", "0.002", "--decay", "cosine", "--epochs", "10", "--save", "state.npz")
+_MAPS = ("-o", "predictions.tsv", "--grad-cam", "maps", "--participant", "sub-001")
+MRI_COMMANDS = (
+    Command("make-cohort", ("tools/make_cohort.py", "cohort", "--subjects", "60")),
+    Command("train-mri", ("train", "--cluster", CLUSTER, *_SCANS, *_NETWORK, *_CHOICES, *_LEARNING)),
+    Command("evaluate-mri", ("evaluate", *_SCANS, "--checkpoint", "state.npz")),
+    Command("predict-mri", ("predict", *_SCANS, "--checkpoint", "state.npz", *_MAPS)),
+)
+
+
+def write_outputs(commands: Sequence[Command], kept: Sequence[str] = ()) -> None:
+    """Run documented commands, keep some of their files, and write what they print into the pages.
+
+    Parameters
+    ----------
+    commands : commands to run, in a folder that is removed afterwards.
+    kept : names of files to copy from there to docs/figures/run.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        output = run_commands(commands, folder, ROOT)
+        for file in kept:
+            shutil.copy(folder / file, RUN / file)
+    for page in (ROOT / "README.md", *sorted(FIGURES.parent.glob("*.md"))):
+        text = page.read_text(encoding="utf-8")
+        if (shown := with_outputs(text, output)) != text:
+            page.write_text(shown, encoding="utf-8")
+            print(page.relative_to(ROOT))
+
+
+def draw(folder: pathlib.Path = FIGURES) -> None:
+    """Draw all figures.
+
+    Parameters
+    ----------
+    folder : where they are written.
+    """
+    workload = "A training step of wide_digits at batch size 64"
+    run = functools.partial(draw_step_times, folder=RUN, cluster=CLUSTER, workload=workload)
+    save_figure(folder / "step_times.svg", (8.0, 4.6), run)
+    save_figure(folder / "layouts.svg", (11.0, 2.7), draw_layouts)
+    save_figure(folder / "shares.svg", (9.0, 2.2), draw_shares)
+    save_figure(folder / "clock_tables.svg", (8.0, 3.8), draw_clock_tables)
+
+
+@click.command(help=__doc__)
+@click.option("--measure", "measuring", is_flag=True, help="Repeat the run first; let nothing else run meanwhile.")
+@click.option("--mri", is_flag=True, help="Repeat the commands of docs/mri.md.")
+def main(measuring: bool, mri: bool) -> None:
+    """Draw, after measuring if asked to."""
+    if measuring:
+        write_outputs(COMMANDS, _KEPT)
+    if mri:
+        write_outputs(MRI_COMMANDS)
+    draw()
+    for path in sorted(FIGURES.glob("*.svg")):
+        print(f"{path.relative_to(ROOT)}: {path.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

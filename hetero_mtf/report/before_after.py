@@ -9,10 +9,10 @@ from hetero_mtf.planning.plan.text import stage_rows
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.report.bottleneck import bottlenecks
 from hetero_mtf.report.pipeline import stage_bottlenecks
-from hetero_mtf.report.pipeline_line import predicted_line
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.table import BESIDE_UP_TO, NOTHING, Table
-from hetero_mtf.report.time_line import KEY
+from hetero_mtf.report.time_line.line import KEY
+from hetero_mtf.report.time_line.pipeline import predicted_line
 from hetero_mtf.units import bytes_text, seconds_text
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from hetero_mtf.json_file import replace_file
 from hetero_mtf.report.section import Bar, Bars, Section
 from hetero_mtf.report.table import Table
-from hetero_mtf.report.time_line_picture import time_line_svg
+from hetero_mtf.report.time_line.picture import time_line_svg
 
 # Dark enough that white text on each has a contrast of at least 4.5, and told apart without red against green.
 _DEVICE_COLOURS = ("#1f6fb2", "#b35900", "#147a63", "#96397b", "#5b4bb3", "#a63434", "#6a6400", "#1f6b7a")

@@ -13,11 +13,11 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
 from hetero_mtf.planning.schedule.simulator import Entry, Simulation, ideal_bubble
 from hetero_mtf.report.measured import Measured, MeasuredTask
-from hetero_mtf.report.pipeline_line import measured_line, placed, predicted_line
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.step_time import StepTime
 from hetero_mtf.report.table import NOTHING, Table
-from hetero_mtf.report.time_line import KEY, named
+from hetero_mtf.report.time_line.line import KEY, named
+from hetero_mtf.report.time_line.pipeline import measured_line, placed, predicted_line
 from hetero_mtf.units import seconds_text
 
 NEAR = 3.0  # times the other; a time line that is longer than that has a scale of its own

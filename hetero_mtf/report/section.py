@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from hetero_mtf.report.table import Table
-from hetero_mtf.report.time_line import TimeLine, time_line_text
+from hetero_mtf.report.time_line.line import TimeLine, time_line_text
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from hetero_mtf.report.time_line import Span, TimeLine
-from hetero_mtf.report.time_line_picture import COLOURS, ticks, time_line_svg
+from hetero_mtf.report.time_line.line import Span, TimeLine
+from hetero_mtf.report.time_line.picture import COLOURS, ticks, time_line_svg
 
 SPANS = (
     Span(0, "forward", "0", "stage 0 <first>", 0.0, 0.5),

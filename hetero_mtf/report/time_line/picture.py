@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
 from hetero_mtf.planning.schedule.simulator import UPDATE
-from hetero_mtf.report.time_line import KINDS, TRANSFER, Span, TimeLine
+from hetero_mtf.report.time_line.line import KINDS, TRANSFER, Span, TimeLine
 from hetero_mtf.units import seconds_text
 
 # Dark enough that white text on each has a contrast of at least 4.5, and told apart without red against green.

@@ -55,6 +55,7 @@ class Section:
     bars : None for none; a terminal does not draw them.
     figures : (name, value) of what matters most.
     line : a time line; None for none.
+    leads : whether its sentences are what to read first.
     """
 
     title: str
@@ -63,6 +64,7 @@ class Section:
     bars: Bars | None = None
     figures: tuple[tuple[str, str], ...] = ()
     line: TimeLine | None = None
+    leads: bool = False
 
 
 def sections_text(sections: Sequence[Section], columns: int | None = None) -> str:

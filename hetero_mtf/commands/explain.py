@@ -86,15 +86,15 @@ def command(
     _show(sections, html, f"{plan_file}: {plan.strategy}, batch size {plan.batch_size}")
 
 
-def _show(sections: Sequence[Section], html: str | None, title: str) -> None:
+def _show(sections: Sequence[Section], html: str | None, title: str, kind: str = "plan") -> None:
     """Print sections, and write the page that is wanted."""
     from hetero_mtf.report.section import sections_text
 
     click.echo(sections_text(sections))
     if html is not None:
-        from hetero_mtf.report.page import write_page
+        from hetero_mtf.report.page import ABOUT_PLAN, ABOUT_PROFILE, write_page
 
-        write_page(html, title, sections)
+        write_page(html, title, sections, ABOUT_PROFILE if kind == "profile" else ABOUT_PLAN)
         click.echo(f"\nwritten to {html}")
 
 
@@ -110,7 +110,7 @@ def _explain_profile(path: str, what_if: WhatIf, html: str | None, as_json: bool
         return
     clauses = what_if_clauses(measured, what_if) if what_if else ()
     names = list_text([device.name for device in profile.cluster.devices], 4)
-    _show(profile_report(profile, clauses), html, f"{path}: {names}, batch size {profile.batch_size}")
+    _show(profile_report(profile, clauses), html, f"{path}: {names}, batch size {profile.batch_size}", "profile")
 
 
 def _kind(path: str) -> str:

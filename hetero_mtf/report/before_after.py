@@ -11,7 +11,6 @@ from hetero_mtf.report.bottleneck import bottlenecks
 from hetero_mtf.report.pipeline import stage_bottlenecks
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.table import BESIDE_UP_TO, NOTHING, Table
-from hetero_mtf.report.time_line.line import KEY
 from hetero_mtf.report.time_line.pipeline import predicted_line
 from hetero_mtf.units import bytes_text, seconds_text
 
@@ -40,7 +39,7 @@ def before_after(before: Plan, after: Plan, profile: Profile, kept_s: float | No
     title = f"What if: {', '.join(after.what_if)}" if after.what_if else "What if"
     sections = [Section(title, sentences, _figures(before, after))]
     line = predicted_line(after, simulated[1]) if simulated is not None else None
-    sections += [Section("What if: predicted time line", (KEY,), line=line)] if line is not None else []
+    sections += [Section("What if: predicted time line", line=line)] if line is not None else []
     if len(after.devices) <= BESIDE_UP_TO:
         sections.append(Section("What if: sizes before and after", (), _sizes(before, after)))
     return tuple(sections)

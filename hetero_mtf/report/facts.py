@@ -102,7 +102,9 @@ def facts(reported: ReportedPlan) -> tuple[Section, ...]:
     """
     plan = reported.plan
     sizes = Section("Sizes", (_sizes_sentence(plan), *layout_legend(plan)), sizes_table(plan), size_bars(plan))
-    sections = [*_verdict(reported), _heading(plan, reported.warnings), sizes]
+    first = verdict(reported)
+    sections = [Section("Verdict", first, leads=True)] if first else []
+    sections += [_heading(plan, reported.warnings), sizes]
     if plan.predicted is None:
         lack = "no profile is given" if reported.profile is None else "its stages work one after another"
         sections.append(Section("Predicted step", (f"nothing is predicted: the plan is manual, and {lack}",)))
@@ -118,17 +120,35 @@ def facts(reported: ReportedPlan) -> tuple[Section, ...]:
     return tuple(sections)
 
 
-def _verdict(reported: ReportedPlan) -> list[Section]:
-    """Return what to read first: the gain, measured where it was, and whether the measured step is far from its prediction."""
+def verdict(reported: ReportedPlan) -> tuple[str, ...]:
+    """Return what to read first: the gain, measured where it was, and whether the measured step is far from its prediction.
+
+    Parameters
+    ----------
+    reported : the plan and what is known beside it.
+    """
     plan, times, measured = reported.plan, reported.times, reported.measured
-    verdicts = [predicted_verdict(plan, times, _bottleneck_name(reported))]
-    if times is not None and measured is not None:
-        parts = measured.on_step_base().parts
-        timed = [limit.name for limit in bottlenecks(Prediction(measured.step_s, 0.0, 0.0, 0.0, parts), plan.used)[:1]] if parts else [""]
-        verdicts.insert(0, measured_verdict(times, *timed))
-    sentences = [verdict.text for verdict in verdicts if verdict is not None]
-    sentences += [surprise(measured, plan)] if measured is not None and surprise(measured, plan) else []
-    return [Section("Verdict", tuple(sentences), leads=True)] if sentences else []
+    predicted = predicted_verdict(plan, times, _bottleneck_name(reported))
+    sentences = [predicted.text] if predicted is not None else []
+    if measured is None:
+        return tuple(sentences)
+    gain = measured_verdict(times or _measured_times(plan, measured), _measured_bottleneck(plan, measured))
+    sentences.insert(0, gain.text if gain is not None else _measured_sentence(measured, plan.predicted))
+    return (*sentences, *filter(None, [surprise(measured, plan)]))
+
+
+def _measured_times(plan: Plan, measured: Measured) -> StepTimes:
+    """Return what was measured of the plan and of each device alone."""
+    alone = (StepTime(name, None, alone_s) for name, alone_s in zip(plan.devices, measured.alone_s))
+    return StepTimes(tuple(alone), _planned(plan, measured))
+
+
+def _measured_bottleneck(plan: Plan, measured: Measured) -> str:
+    """Return the bottleneck of the traced step; "" if none was traced."""
+    if not measured.parts:
+        return ""
+    traced = Prediction(measured.traced_s, 0.0, 0.0, 0.0, measured.parts)
+    return bottlenecks(traced, plan.used)[0].name
 
 
 def _bottleneck_name(reported: ReportedPlan) -> str:
@@ -250,9 +270,9 @@ def _base(measured: Measured) -> str:
     return f"one step of {traced} was traced; its times are scaled to the measured {step}/step, so that all bars have one time base"
 
 
-def _measured_sentence(measured: Measured, predicted: Prediction) -> str:
+def _measured_sentence(measured: Measured, predicted: Prediction | None) -> str:
     taken = f"measured {seconds_text(measured.step_s)}/step (median of {measured.steps} steps, spread {measured.spread:.0%})"
-    if predicted.step_s <= 0:
+    if predicted is None or predicted.step_s <= 0:
         return taken
     return f"{taken}, {measured.step_s / predicted.step_s:.2f} times what was predicted"
 

@@ -16,7 +16,7 @@ from hetero_mtf.report.measured import Measured, MeasuredTask
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.step_time import StepTime
 from hetero_mtf.report.table import NOTHING, Table
-from hetero_mtf.report.time_line.line import KEY, named
+from hetero_mtf.report.time_line.line import named
 from hetero_mtf.report.time_line.pipeline import measured_line, placed, predicted_line
 from hetero_mtf.units import seconds_text
 
@@ -107,7 +107,7 @@ def pipeline_sections(plan: Plan, simulation: Simulation, measured: Measured | N
     tasks = measured.on_step_base().tasks if measured is not None else ()
     line = predicted_line(plan, simulation, _scale_s(simulation, _lasted_s(tasks)))
     if line is not None:
-        sections.append(Section("Predicted time line", (KEY,), line=line))
+        sections.append(Section("Predicted time line", line=line))
     return [*sections, *traced_sections(plan, measured, simulation)]
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from hetero_mtf.report.table import Table, folded, terminal_columns
-from hetero_mtf.report.time_line.line import COLUMNS, TimeLine, time_line_text
+from hetero_mtf.report.time_line.line import COLUMNS, KEY, TimeLine, time_line_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +84,6 @@ def sections_text(sections: Sequence[Section], columns: int | None = None) -> st
         if section.table is not None and section.table.rows:
             lines += ["", dataclasses.replace(section.table, title="").text(columns)]
         if section.line is not None:
-            lines += ["", *time_line_text(section.line, min(columns, COLUMNS) if columns else COLUMNS)]
+            lines += ["", *folded(KEY, columns), *time_line_text(section.line, min(columns, COLUMNS) if columns else COLUMNS)]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

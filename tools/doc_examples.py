@@ -13,6 +13,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import textwrap
 
 import click
 
@@ -23,6 +24,7 @@ from tools.terminal_text import log_text, terminal_text  # noqa: E402
 
 COLUMNS = (80, 140)
 LOG = "log"
+COMMAND_COLUMNS = 76  # of a line of a command; longer ones go on below
 MODEL, CLUSTER = "models/digits.py:wide_digits", "emulate:1.0,0.5"
 PROGRAM = "import sys; sys.argv[0] = 'hetero-mtf'; from hetero_mtf.commands.main import main; main()"
 
@@ -71,7 +73,8 @@ def record(name: str, arguments: list[str], width: int | str, folder: pathlib.Pa
         code, text = log_text(command, folder, variables)
     if code != 0:
         raise click.ClickException(f"the example {name} ended with {code}:\n{text}")
-    return f"$ hetero-mtf {' '.join(arguments)}\n{text}\n"
+    typed = textwrap.wrap(f"$ hetero-mtf {' '.join(arguments)}", COMMAND_COLUMNS, subsequent_indent="    ", break_on_hyphens=False)
+    return " \\\n".join(typed) + f"\n{text}\n"
 
 
 @click.command()

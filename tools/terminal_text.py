@@ -18,6 +18,10 @@ _SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[()][A-Z0-9]|\x1b[=>78]"
 class Screen:
     """The lines that a terminal shows after what was written to it: as far as progress bars move the cursor.
 
+    Parameters
+    ----------
+    columns : characters of a line; a longer one goes on in the next.
+
     Examples
     --------
     >>> screen = Screen()
@@ -26,7 +30,8 @@ class Screen:
     'done'
     """
 
-    def __init__(self) -> None:
+    def __init__(self, columns: int = 10_000) -> None:
+        self._columns = columns
         self._lines, self._row, self._column = [""], 0, 0
 
     def write(self, text: str) -> None:
@@ -59,6 +64,9 @@ class Screen:
         elif character == "\b":
             self._column = max(0, self._column - 1)
         elif character >= " ":
+            if self._column >= self._columns:
+                self._put("\n")
+                self._column = 0
             line = self._lines[self._row].ljust(self._column)
             self._lines[self._row] = line[: self._column] + character + line[self._column + 1 :]
             self._column += 1
@@ -92,7 +100,7 @@ def terminal_text(command: Sequence[str], columns: int, folder: str | os.PathLik
     known = {name: value for name, value in variables.items() if name not in ("COLUMNS", "LINES")}
     with subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, cwd=folder, env={**known, "TERM": "xterm"}) as process:
         os.close(follower)
-        screen, pieces = Screen(), list[bytes]()
+        screen, pieces = Screen(columns), list[bytes]()
         while piece := _read(leader):
             pieces.append(piece)
         os.close(leader)

@@ -84,6 +84,6 @@ def sections_text(sections: Sequence[Section], columns: int | None = None) -> st
         if section.table is not None and section.table.rows:
             lines += ["", dataclasses.replace(section.table, title="").text(columns)]
         if section.line is not None:
-            lines += ["", *folded(KEY, columns), *time_line_text(section.line, min(columns, COLUMNS) if columns else COLUMNS)]
+            lines += [*folded(KEY, columns), "", *time_line_text(section.line, min(columns, COLUMNS) if columns else COLUMNS)]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

@@ -41,12 +41,18 @@ def test_the_cursor_moves_up_and_lines_are_erased():
     assert screen.text() == "third\nfourth"
 
 
+def test_a_long_line_goes_on_in_the_next():
+    screen = Screen(4)
+    screen.write("abcdef\r\ngh")
+    assert screen.text() == "abcd\nef\ngh"
+
+
 @pytest.mark.parametrize("width", [80, 140])
 def test_a_recorded_profile_fits_in_its_columns(tmp_path, width):
     profile = profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e-6, batch_size=8)
     dataclasses.replace(profile, measured_at=datetime.date.today().isoformat()).save(tmp_path / "profile.json")
     lines = record("explain-profile", ["explain", "profile.json"], width, tmp_path).splitlines()
-    assert lines[:3] == ["$ hetero-mtf explain profile.json", "Verdict", "======="] and max(map(len, lines)) <= width
+    assert lines[0] == "$ hetero-mtf explain profile.json" and "Verdict" in lines and max(map(len, lines)) <= width
     assert "\x1b" not in "".join(lines) and not any(line != line.rstrip() for line in lines)
 
 

@@ -17,6 +17,7 @@ from hetero_mtf.commands.options import shared
 @shared.budget_option
 @click.option("--reuse", metavar="FILE", help="An earlier profile; what of it still holds is not measured again.")
 @click.option("-o", "--output", default="profile.json", metavar="FILE", help="The profile to write.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was measured as JSON instead of tables.")
 def command(
     cluster: str,
     model: str,
@@ -28,8 +29,11 @@ def command(
     budget: float | None,
     reuse: str | None,
     output: str,
+    as_json: bool,
 ) -> None:
-    """Measure every distinct layer of a model on every device, and the links between the devices.
+    """Measure every distinct layer of a model on every device, and the links between the devices, and show the speeds.
+
+    The same tables are shown by hetero-mtf explain PROFILE.
 
     With --reuse, layers and links that the earlier profile holds for the same devices, batch size and optimizer are kept, unless
     it is more than 30 days old or two layers, measured again as a check, take a different time; --output may be the same file.
@@ -40,6 +44,7 @@ def command(
 
     check_files(calibrate_files(model, reuse, output))
     print_start_line(cluster)
+    from hetero_mtf.commands.output.profile_report import profile_json, profile_text
     from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
     from hetero_mtf.commands.workload.model_file import load_model
     from hetero_mtf.commands.workload.preparation import measure
@@ -54,4 +59,7 @@ def command(
             print_profile_warnings(earlier, live.record)
         profile = measure(live, network, batch_size, choice, budget, earlier)
     profile.save(output)
-    click.echo(f"{output}: {len(profile.curves)} curves and {len(profile.links)} links of {len(profile.cluster.devices)} devices")
+    if as_json:
+        click.echo(profile_json(profile))
+        return
+    click.echo(f"{profile_text(profile)}\n\nwritten to {output}")

@@ -1,16 +1,19 @@
-"""`hetero-mtf explain`: a plan's sizes, prediction, bottleneck, alternatives considered and contributions, and a what-if."""
+"""`hetero-mtf explain`: a plan's sizes, prediction, bottleneck, alternatives and contributions, or a profile's speeds; and a what-if."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from hetero_mtf.commands.options.what_if import parse_what_if, what_if_options
 from hetero_mtf.commands.process.run_files import beside_plan
+from hetero_mtf.units import list_text
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.plan.plan import Plan
@@ -23,7 +26,7 @@ Loaded = TypeVar("Loaded")
 
 
 @click.command()
-@click.argument("plan_file", metavar="PLAN")
+@click.argument("plan_file", metavar="FILE")
 @click.option(
     "--profile",
     "profile_file",
@@ -36,6 +39,7 @@ Loaded = TypeVar("Loaded")
 @click.option("--html", metavar="FILE", help="A page to write: the same facts with pictures, in one file.")
 @what_if_options
 @click.option("--batch-size", type=click.IntRange(1), help="What if a batch had this many samples; times are extrapolated.")
+@click.option("--json", "as_json", is_flag=True, help="Of a profile: print JSON instead of tables.")
 def command(
     plan_file: str,
     profile_file: str | None,
@@ -46,21 +50,31 @@ def command(
     memory: tuple[str, ...],
     bandwidth: str | None,
     batch_size: int | None,
+    as_json: bool,
 ) -> None:
-    """Show the file PLAN: sizes, the predicted step, the bottleneck, the alternatives considered and each device's contribution.
+    """Show what is in FILE, a plan or a profile.
+
+    Of a plan: sizes, the predicted step, the bottleneck, the alternatives considered and each device's contribution. Of a profile: the
+    speeds of devices and links, the shares that they suggest, and what a plan would gain.
 
     With --scale, --add-like, --memory, --bandwidth or --batch-size another plan is made for the changed devices or batch size (by auto
-    if auto made PLAN, else by its strategy), and both are shown side by side.
+    if auto made the plan, else by its strategy), and both are shown side by side; a profile is shown as changed.
     """
     from hetero_mtf.commands.command_files import explain_files
     from hetero_mtf.commands.process.files import check_files
     from hetero_mtf.planning.plan.plan import Plan
     from hetero_mtf.planning.profile.validity import profile_warnings
     from hetero_mtf.report.facts import ReportedPlan, facts
-    from hetero_mtf.report.section import sections_text
 
     check_files(explain_files(plan_file, profile_file, measured_file, html))
     what_if = parse_what_if(scale, add_like, memory, bandwidth, batch_size)
+    if _kind(plan_file) == "profile":
+        if profile_file is not None or measured_file is not None:
+            raise click.UsageError(f"{plan_file} is a profile; --profile and --measured go with a plan, leave them out")
+        _explain_profile(plan_file, what_if, html, as_json)
+        return
+    if as_json:
+        raise click.UsageError("--json goes with a profile; a plan is a JSON file itself")
     plan = Plan.load(plan_file)
     profile = _profile(profile_file, plan_file, plan, what_if)
     warnings = tuple(profile_warnings(profile)) if profile is not None else ()
@@ -69,12 +83,47 @@ def command(
     if what_if:
         assert profile is not None
         sections += _before_after(reported.plan, profile, what_if)
+    _show(sections, html, f"{plan_file}: {plan.strategy}, batch size {plan.batch_size}")
+
+
+def _show(sections: Sequence[Section], html: str | None, title: str, kind: str = "plan") -> None:
+    """Print sections, and write the page that is wanted."""
+    from hetero_mtf.report.section import sections_text
+
     click.echo(sections_text(sections))
     if html is not None:
-        from hetero_mtf.report.page import write_page
+        from hetero_mtf.report.page import ABOUT_PLAN, ABOUT_PROFILE, write_page
 
-        write_page(html, f"{plan_file}: {plan.strategy}, batch size {plan.batch_size}", sections)
+        write_page(html, title, sections, ABOUT_PROFILE if kind == "profile" else ABOUT_PLAN)
         click.echo(f"\nwritten to {html}")
+
+
+def _explain_profile(path: str, what_if: WhatIf, html: str | None, as_json: bool) -> None:
+    from hetero_mtf.commands.output.profile_report import profile_json, profile_report
+    from hetero_mtf.planning.profile.profile import Profile
+    from hetero_mtf.planning.profile.what_if import what_if_clauses, what_if_profile
+
+    measured = Profile.load(path)
+    profile = what_if_profile(measured, what_if) if what_if else measured
+    if as_json:
+        click.echo(profile_json(profile))
+        return
+    clauses = what_if_clauses(measured, what_if) if what_if else ()
+    names = list_text([device.name for device in profile.cluster.devices], 4)
+    _show(profile_report(profile, clauses), html, f"{path}: {names}, batch size {profile.batch_size}", "profile")
+
+
+def _kind(path: str) -> str:
+    """Return what kind of file it says to be; "" for one that cannot be read, which its reader refuses with the reason."""
+    from hetero_mtf.json_file import MAX_JSON_BYTES
+
+    try:
+        if os.path.getsize(path) > MAX_JSON_BYTES:
+            return ""
+        document = json.loads(pathlib.Path(path).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return ""
+    return str(document.get("kind", "")) if isinstance(document, dict) else ""
 
 
 def _profile(given: str | None, plan_file: str, plan: Plan, what_if: WhatIf) -> Profile | None:

@@ -77,6 +77,7 @@ def command(**options: Any) -> None:
     workload = _workload(request).choosing(request.objective_choice)
     for line in workload.data.lines:
         click.echo(line)
+    from hetero_mtf.commands.output.verdict import verdict_text
     from hetero_mtf.commands.process.interruption import ANSWER_LIMIT_S, StopRequest
     from hetero_mtf.commands.workload.preparation import PlanRequest, prepare
     from hetero_mtf.training.checkpoint import load_state
@@ -91,13 +92,15 @@ def command(**options: Any) -> None:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
         prepared = prepare(planned, live, workload.model, workload.graph, choice)
         metrics, measured = _train(dataclasses.replace(request, seed=seed), workload, prepared, live, stop)
-        times = None
+        comparison = None
         if request.compare:
             from hetero_mtf.commands.workload.comparison import compare
 
             comparison = compare(workload, prepared, live, choice, metrics)
-            times = comparison.times
-            click.echo(f"\n{comparison.text}")
+    times = comparison.times if comparison is not None else None
+    report = [verdict_text(prepared.plan, prepared.profile, measured, times), comparison.text if comparison is not None else ""]
+    for text in filter(None, report):
+        click.echo(f"\n{text}")
     if measured is not None and request.measured_file is not None:
         measured.beside(times).save(request.measured_file)
         click.echo(f"saved {request.measured_file}")
@@ -169,13 +172,14 @@ def _fit(request: TrainRequest, data: LabelledData, trainer: Trainer, stop: Stop
 
 
 def _measured(trainer: Any, plan: Plan, step_s: list[float], workload: Workload) -> Measured | None:
-    """Return the times of a run whose state is saved; its parts are those of one more step, traced."""
+    """Return the times of a run whose state is saved; its parts are those of a further step, traced."""
     from hetero_mtf.planning.layout.records import DevicePart
     from hetero_mtf.report.measured import Measured, measured_task, median_and_spread
+    from hetero_mtf.training.timing import trace_median_step
 
     if not step_s:
         return None
-    traced = trainer.trace_on_batch(*workload.data.first(plan.batch_size))
+    traced = trace_median_step(trainer, *workload.data.first(plan.batch_size))
     parts = tuple(DevicePart(part.device, part.compute_s, part.communication_s, part.idle_s) for part in traced.parts)
     tasks = tuple(measured_task(task.device, task.task, task.start_s, task.end_s, task.compute_s) for task in traced.tasks)
     median_s, spread = median_and_spread(step_s)

@@ -9,10 +9,9 @@ from hetero_mtf.planning.plan.text import stage_rows
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.report.bottleneck import bottlenecks
 from hetero_mtf.report.pipeline import stage_bottlenecks
-from hetero_mtf.report.pipeline_line import predicted_line
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.table import BESIDE_UP_TO, NOTHING, Table
-from hetero_mtf.report.time_line import KEY
+from hetero_mtf.report.time_line.pipeline import predicted_line
 from hetero_mtf.units import bytes_text, seconds_text
 
 
@@ -36,12 +35,13 @@ def before_after(before: Plan, after: Plan, profile: Profile, kept_s: float | No
     staged = stage_bottlenecks(after, simulated[1], after.predicted.launch_s) if simulated is not None else ()
     bottleneck = [*staged, *(b.text for b in bottlenecks(after.predicted, after.used, profile, ring=not staged))]
     change += f"; with the plan as it is, {seconds_text(kept_s)}" if kept_s is not None else ""
-    sentences = (*(f"what-if: {clause}" for clause in after.what_if), change, *(f"then {text}" for text in bottleneck))
-    sections = [Section("What if", sentences, _figures(before, after))]
+    sentences = (change, *(f"then {text}" for text in bottleneck))
+    title = f"What if: {', '.join(after.what_if)}" if after.what_if else "What if"
+    sections = [Section(title, sentences, _figures(before, after))]
     line = predicted_line(after, simulated[1]) if simulated is not None else None
-    sections += [Section("What-if time line", (KEY,), line=line)] if line is not None else []
+    sections += [Section("What if: predicted time line", line=line)] if line is not None else []
     if len(after.devices) <= BESIDE_UP_TO:
-        sections.append(Section("Sizes before and after", (), _sizes(before, after)))
+        sections.append(Section("What if: sizes before and after", (), _sizes(before, after)))
     return tuple(sections)
 
 

@@ -22,10 +22,12 @@ class Bottleneck:
     ----------
     kind : "device", "link" or "memory".
     text : which, and the figures that show it.
+    name : which, in few words.
     """
 
     kind: str
     text: str
+    name: str = ""
 
 
 def critical(parts: Sequence[DevicePart]) -> DevicePart:
@@ -61,11 +63,12 @@ def bottlenecks(predicted: Prediction, devices: Sequence[int], profile: Profile 
     balanced = len(predicted.parts) > 1 and longest_s <= BALANCED_UP_TO * predicted.step_s
     if part.communication_s > part.compute_s:
         slowest = f"; {_slowest_link(profile, devices)}" if profile is not None and ring and len(devices) > 1 else ""
-        limits = [Bottleneck("link", f"the links are the bottleneck: {part.device} is {idle}, {spent}{slowest}")]
+        limits = [Bottleneck("link", f"the links are the bottleneck: {part.device} is {idle}, {spent}{slowest}", "the links")]
     else:
         many = "both" if len(predicted.parts) == 2 else f"all {len(predicted.parts)}"
         who = f"{many} devices are balanced: {part.device}" if balanced else f"device {part.device} is the bottleneck: it"
-        limits = [Bottleneck("device", f"{who} is {idle}, {spent}")]
+        name = "none (the devices are balanced)" if balanced else part.device
+        limits = [Bottleneck("device", f"{who} is {idle}, {spent}", name)]
     return tuple(limits + (_full_pools(predicted, devices, profile) if profile is not None else []))
 
 
@@ -90,6 +93,7 @@ def _full_pools(predicted: Prediction, devices: Sequence[int], profile: Profile)
         Bottleneck(
             "memory",
             f"memory {pool.name} is a bottleneck: {bytes_text(needed[pool.name])} are needed, {bytes_text(pool.free_bytes)} are free",
+            f"memory {pool.name}",
         )
         for pool in profile.memory
         if needed.get(pool.name, 0) > MEMORY_FULL_FROM * pool.free_bytes

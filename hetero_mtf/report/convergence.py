@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -41,29 +42,41 @@ def draw_convergence(
         If there is no generation, the ending of the path is another one, or the file cannot be written.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import ScalarFormatter
 
     ending = pathlib.Path(path).suffix.lower().lstrip(".")
     if ending not in FORMATS:
         raise HeteroError(f"a picture cannot be written to {path}; end its name with .{', .'.join(FORMATS)}")
     if not len(history):
         raise HeteroError("there is no generation to draw; draw what the genetic allocator found")
-    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
+    unit, scale = _unit(value for value in (*history, bound, after_local_search) if value is not None)
+    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     axes = figure.subplots()
-    values = np.array(history, dtype=float)
+    values = scale * np.array(history, dtype=float)
     axes.step(np.arange(1, len(values) + 1), np.where(np.isfinite(values), values, np.nan), where="post", label="genetic, best so far")
     for (name, value), style in zip(others, _styles()):
-        axes.axhline(value, color="0.5", linestyle=style, linewidth=1.0, label=f"{name}: {seconds_text(value)}")
+        axes.axhline(scale * value, color="0.5", linestyle=style, linewidth=1.0, label=f"{name}: {seconds_text(value)}")
     if after_local_search is not None:
-        axes.plot([len(values)], [after_local_search], "o", label=f"after local search: {seconds_text(after_local_search)}")
+        label = f"after local search: {seconds_text(after_local_search)}"
+        axes.plot([len(values)], [scale * after_local_search], "o", color="#b35900", label=label)
     if bound is not None:
-        axes.axhline(bound, color="black", linewidth=1.0, label=f"{'optimum' if optimal else 'lower bound'}: {seconds_text(bound)}")
+        label = f"{'optimum' if optimal else 'lower bound'}: {seconds_text(bound)}"
+        axes.axhline(scale * bound, color="black", linestyle="-" if optimal else "-.", linewidth=1.4, label=label)
+    axes.set_title("Convergence of the genetic allocator")
     axes.set_xlabel("generation")
-    axes.set_ylabel("J, seconds")
+    axes.set_ylabel(f"objective J of the best allocation ({unit})")
     if len(values) > 20:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.legend(frameon=False)
     with replace_file(path) as file:
         figure.savefig(file, format=ending, dpi=120)
+
+
+def _unit(values_s: Iterable[float]) -> tuple[str, float]:
+    """Return the unit in which the largest of some seconds is read well, and how many of it a second has."""
+    largest_s = max((value for value in values_s if math.isfinite(value)), default=1.0)
+    return next(((unit, scale) for unit, scale in (("s", 1.0), ("ms", 1e3)) if scale * largest_s >= 1), ("us", 1e6))
 
 
 def _styles() -> list[object]:

@@ -20,9 +20,10 @@ from hetero_mtf.planning.schedule.simulator import Simulation
 from hetero_mtf.planning.strategies.contribution import device_contributions
 from hetero_mtf.planning.strategies.search import Candidate
 from hetero_mtf.report.bottleneck import bottlenecks
+from hetero_mtf.report.legend import layout_legend
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.pictures import TIMES, alternative_bars, measured_bars, size_bars, time_bars
-from hetero_mtf.report.pipeline import pipeline_sections, simpler_times, stage_bottlenecks, stages_table, traced_sections
+from hetero_mtf.report.pipeline import bottleneck_name, pipeline_sections, simpler_times, stage_bottlenecks, stages_table, traced_sections
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from hetero_mtf.report.table import (
@@ -34,6 +35,7 @@ from hetero_mtf.report.table import (
     sizes_table,
     step_time_table,
 )
+from hetero_mtf.report.verdict import measured_verdict, predicted_verdict, surprise
 from hetero_mtf.units import list_text, seconds_text
 
 PASSES = {"step": "step_s", "launch overhead": "launch_s", "forward": "forward_s", "backward": "backward_s", "update": "update_s"}
@@ -78,6 +80,13 @@ class ReportedPlan:
         return Costs(self.profile) if self.profile is not None else None
 
     @functools.cached_property
+    def times(self) -> StepTimes | None:
+        """Seconds a step on each device alone, split equally and as planned; None without a profile or a prediction."""
+        if self.costs is None or self.plan.predicted is None:
+            return None
+        return step_times(self.plan, self.costs, self.measured)
+
+    @functools.cached_property
     def simulation(self) -> Simulation | None:
         """The simulated step of a pipeline; None without a profile, and for a plan that nothing simulates."""
         simulated = time_line(self.costs, self.plan) if self.costs is not None else None
@@ -92,7 +101,10 @@ def facts(reported: ReportedPlan) -> tuple[Section, ...]:
     reported : the plan and what is known beside it.
     """
     plan = reported.plan
-    sections = [_heading(plan, reported.warnings), Section("Sizes", (_sizes_sentence(plan),), sizes_table(plan), size_bars(plan))]
+    sizes = Section("Sizes", (_sizes_sentence(plan), *layout_legend(plan)), sizes_table(plan), size_bars(plan))
+    first = verdict(reported)
+    sections = [Section("Verdict", first, leads=True)] if first else []
+    sections += [_heading(plan, reported.warnings), sizes]
     if plan.predicted is None:
         lack = "no profile is given" if reported.profile is None else "its stages work one after another"
         sections.append(Section("Predicted step", (f"nothing is predicted: the plan is manual, and {lack}",)))
@@ -106,6 +118,47 @@ def facts(reported: ReportedPlan) -> tuple[Section, ...]:
     if plan.contributions:
         sections.append(Section("Contribution of each device", (), contribution_table(plan)))
     return tuple(sections)
+
+
+def verdict(reported: ReportedPlan) -> tuple[str, ...]:
+    """Return what to read first: the gain, measured where it was, and whether the measured step is far from its prediction.
+
+    Parameters
+    ----------
+    reported : the plan and what is known beside it.
+    """
+    plan, times, measured = reported.plan, reported.times, reported.measured
+    predicted = predicted_verdict(plan, times, _bottleneck_name(reported))
+    sentences = [predicted.text] if predicted is not None else []
+    if measured is None:
+        return tuple(sentences)
+    gain = measured_verdict(times or _measured_times(plan, measured), _measured_bottleneck(plan, measured))
+    sentences.insert(0, gain.text if gain is not None else _measured_sentence(measured, plan.predicted))
+    return (*sentences, *filter(None, [surprise(measured, plan)]))
+
+
+def _measured_times(plan: Plan, measured: Measured) -> StepTimes:
+    """Return what was measured of the plan and of each device alone."""
+    alone = (StepTime(name, None, alone_s) for name, alone_s in zip(plan.devices, measured.alone_s))
+    return StepTimes(tuple(alone), _planned(plan, measured))
+
+
+def _measured_bottleneck(plan: Plan, measured: Measured) -> str:
+    """Return the bottleneck of the traced step; "" if none was traced."""
+    if not measured.parts:
+        return ""
+    traced = Prediction(measured.traced_s, 0.0, 0.0, 0.0, measured.parts)
+    return bottlenecks(traced, plan.used)[0].name
+
+
+def _bottleneck_name(reported: ReportedPlan) -> str:
+    """Return the bottleneck of the predicted step; "" where it is not known."""
+    plan, predicted = reported.plan, reported.plan.predicted
+    if reported.simulation is not None:
+        return bottleneck_name(plan, reported.simulation)
+    if predicted is None or not predicted.parts:
+        return ""
+    return bottlenecks(predicted, plan.used, reported.profile)[0].name
 
 
 def _staged(reported: ReportedPlan) -> list[Section]:
@@ -198,35 +251,41 @@ def _predicted(reported: ReportedPlan, predicted: Prediction) -> list[Section]:
 
 def _parts_section(predicted: Prediction, measured: Measured) -> Section:
     """Return the times of each device in a traced step beside the predicted ones."""
-    predicted_of = {part.device: part for part in reversed(predicted.parts)}
+    predicted_of, scaled = {part.device: part for part in reversed(predicted.parts)}, measured.on_step_base()
     rows = []
-    for part in measured.parts:
+    for part in scaled.parts:
         cells = [part.device]
         for name in TIMES:
             expected = getattr(predicted_of[part.device], f"{name}_s") if part.device in predicted_of else None
             cells += [_time(expected), seconds_text(getattr(part, f"{name}_s"))]
         rows.append(tuple(cells))
     headings = ("device", *(heading for name in TIMES for heading in (name, "measured")))
-    told = "one step was traced; communication during compute counts as compute"
-    return Section("Measured beside predicted", (told,), Table(headings, tuple(rows)), measured_bars(predicted, measured))
+    told = "communication during compute counts as compute"
+    return Section("Measured beside predicted", (_base(measured), told), Table(headings, tuple(rows)), measured_bars(predicted, scaled))
 
 
-def _measured_sentence(measured: Measured, predicted: Prediction) -> str:
+def _base(measured: Measured) -> str:
+    """Return what the times of the devices are of."""
+    traced, step = seconds_text(measured.traced_s), seconds_text(measured.step_s)
+    return f"one step of {traced} was traced; its times are scaled to the measured {step}/step, so that all bars have one time base"
+
+
+def _measured_sentence(measured: Measured, predicted: Prediction | None) -> str:
     taken = f"measured {seconds_text(measured.step_s)}/step (median of {measured.steps} steps, spread {measured.spread:.0%})"
-    if predicted.step_s <= 0:
+    if predicted is None or predicted.step_s <= 0:
         return taken
     return f"{taken}, {measured.step_s / predicted.step_s:.2f} times what was predicted"
 
 
 def _compared(reported: ReportedPlan) -> Section | None:
     plan, title = reported.plan, "Equal split and ideal"
-    if reported.costs is None or reported.plan.predicted is None:
+    times = reported.times
+    if times is None:
         if reported.measured is None:
             return None
         planned = _planned(plan, reported.measured)
         row = (planned.name, _time(planned.predicted_s), _time(planned.measured_s), "")
         return Section(title, (), Table(("one training step", "predicted", "measured", "relative to the plan"), (row,)))
-    times = step_times(plan, reported.costs, reported.measured)
     definition = "the ideal is 1 / (sum of 1 / alone): all devices compute all the time, without communication"
     if len(times.alone) <= COMPARED_UP_TO:
         return Section(title, (definition,), step_time_table(times))

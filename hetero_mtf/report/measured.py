@@ -130,6 +130,28 @@ class Measured:
             mine, asked = (f"{s} stages with {m} microbatches" for s, m in ((stages, microbatches), (len(plan.stages), plan.microbatches)))
             raise PlanError(f"{source}: traced were {mine}, the plan has {asked}; give the plan of that run or train by this one")
 
+    @property
+    def traced_s(self) -> float:
+        """Seconds of the traced step; 0 if none was traced."""
+        return max((part.compute_s + part.communication_s + part.idle_s for part in self.parts), default=0.0)
+
+    def on_step_base(self) -> Measured:
+        """Return the times with those of the traced step scaled to `step_s`, which is the median of many steps and not traced."""
+        if self.traced_s <= 0:
+            return self
+        scale = self.step_s / self.traced_s
+        parts = tuple(
+            dataclasses.replace(
+                part, compute_s=scale * part.compute_s, communication_s=scale * part.communication_s, idle_s=scale * part.idle_s
+            )
+            for part in self.parts
+        )
+        tasks = tuple(
+            dataclasses.replace(task, start_s=scale * task.start_s, end_s=scale * task.end_s, compute_s=scale * task.compute_s)
+            for task in self.tasks
+        )
+        return dataclasses.replace(self, parts=parts, tasks=tasks)
+
     def beside(self, times: StepTimes | None) -> Measured:
         """Return the times with those of each device alone, of the equal split and of simpler plans, taken in one comparison.
 

@@ -7,18 +7,23 @@ import os
 from collections.abc import Iterator, Sequence
 
 from hetero_mtf.json_file import replace_file
+from hetero_mtf.report.colours import REPLICATED, STATES, declarations, device_colour, rules
 from hetero_mtf.report.section import Bar, Bars, Section
 from hetero_mtf.report.table import Table
-from hetero_mtf.report.time_line_picture import time_line_svg
+from hetero_mtf.report.time_line.picture import time_line_svg
 
-# Dark enough that white text on each has a contrast of at least 4.5, and told apart without red against green.
-_DEVICE_COLOURS = ("#1f6fb2", "#b35900", "#147a63", "#96397b", "#5b4bb3", "#a63434", "#6a6400", "#1f6b7a")
-_TIME_COLOURS = ("#1f6fb2", "#b35900", "#6b7280")
-_REPLICATED_COLOUR = "#6b7280"
+ABOUT_PLAN = "How a network is split over unequal devices, and what a step is predicted to take."
+ABOUT_PROFILE = "How fast devices and links were measured to be, and what that suggests."
 _FOLDED_FROM = 16  # rows, of a table that says what a picture shows
 _TEXT_FROM = 0.07  # of a full bar; narrower parts have their text in the title and the table only
 
-_STYLE = """
+_STYLE = (
+    f"""
+:root {{ {declarations()} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {declarations(dark=True)} }} }}
+{chr(10).join(rules())}
+"""
+    + """
 :root { color-scheme: light dark; --page: #f5f6f8; --card: #ffffff; --text: #1b1f24; --soft: #57606a; --line: #d8dee4; --bar: #e6e9ed;
   --accent: #1f6fb2; }
 @media (prefers-color-scheme: dark) {
@@ -28,6 +33,8 @@ body { margin: 0; background: var(--page); color: var(--text); font: 16px/1.5 sy
 header, main, footer { max-width: 72rem; margin: 0 auto; padding: 0 1.25rem; }
 header { padding-top: 2.25rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .25rem; overflow-wrap: anywhere; }
+.verdict { border-left: 6px solid var(--accent); }
+.verdict p { font-size: 1.2rem; font-weight: 600; line-height: 1.35; margin: 0 0 .5rem; }
 header p, footer p { color: var(--soft); margin: 0 0 1rem; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 1.1rem 1.4rem 1.4rem; margin: 0 0 1.25rem; }
 h2 { font-size: 1.1rem; margin: 0 0 .6rem; }
@@ -47,26 +54,35 @@ figure { margin: 0 0 1.1rem; }
 .bars { display: grid; grid-template-columns: minmax(5rem, max-content) 1fr; gap: .3rem .8rem; align-items: center; }
 .label { font-size: .85rem; overflow-wrap: anywhere; max-width: 16rem; }
 .bar { display: flex; height: 1.55rem; background: var(--bar); border-radius: 5px; overflow: hidden; }
-.bar span { color: #fff; font-size: .76rem; line-height: 1.55rem; text-align: center; overflow: hidden; white-space: nowrap; }
+.times .bar { background: transparent; }
+ul:last-child { margin-bottom: 0; }
+.bar span { font-size: .76rem; line-height: 1.55rem; text-align: center; overflow: hidden; white-space: nowrap; }
 .bar span + span { border-left: 1px solid var(--card); }
 svg.line { display: block; width: 100%; min-width: 44rem; height: auto; font: 11.5px/1 system-ui, sans-serif; }
 svg.line text { fill: var(--text); } svg.line .tick { fill: var(--soft); stroke: none; font-size: 10.5px; }
 svg.line path.tick { stroke: var(--line); } svg.line .task { stroke: var(--card); stroke-width: .7; }
-svg.line text.in { fill: #fff; text-anchor: middle; pointer-events: none; }
+svg.line text.in { text-anchor: middle; pointer-events: none; }
+@media (max-width: 40rem) {
+  header, main, footer { padding: 0 .6rem; } section { padding: .9rem .8rem 1rem; } h1 { font-size: 1.3rem; }
+  .verdict p { font-size: 1.05rem; }
+  table { font-size: .8rem; } th, td { padding: .3rem .35rem; } th { white-space: normal; vertical-align: bottom; }
+  .tiles { gap: .4rem; } .tiles div { min-width: 5.6rem; padding: .35rem .6rem; } .tiles dd { font-size: 1.05rem; }
+  .bars { grid-template-columns: 1fr; gap: .1rem; } .label { max-width: none; margin-top: .25rem; } }
 @media print { body { background: #fff; } section { break-inside: avoid; } }
 """
+)
 
 
-def page(title: str, sections: Sequence[Section]) -> str:
+def page(title: str, sections: Sequence[Section], told: str = ABOUT_PLAN) -> str:
     """Return the page; it loads nothing from anywhere.
 
     Parameters
     ----------
     title : its heading.
     sections : what it says, as `sections_text` does.
+    told : what the page is about.
     """
     body = "\n".join(_section(section, f"section-{number}") for number, section in enumerate(sections))
-    told = "How a network is split over unequal devices, and what a step is predicted to take."
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -76,7 +92,7 @@ def page(title: str, sections: Sequence[Section]) -> str:
 <style>{_STYLE}</style>
 </head>
 <body>
-<header><h1>{_text(title)}</h1><p>{told}</p></header>
+<header><h1>{_text(title)}</h1><p>{_text(told)}</p></header>
 <main>
 {body}
 </main>
@@ -86,13 +102,13 @@ def page(title: str, sections: Sequence[Section]) -> str:
 """
 
 
-def write_page(path: str | os.PathLike[str], title: str, sections: Sequence[Section]) -> None:
+def write_page(path: str | os.PathLike[str], title: str, sections: Sequence[Section], told: str = ABOUT_PLAN) -> None:
     """Write the page to a file in one piece.
 
     Parameters
     ----------
     path : path of the file to write or replace.
-    title, sections : as for `page`.
+    title, sections, told : as for `page`.
 
     Raises
     ------
@@ -100,16 +116,19 @@ def write_page(path: str | os.PathLike[str], title: str, sections: Sequence[Sect
         If it cannot be written.
     """
     with replace_file(path) as file:
-        file.write(page(title, sections).encode())
+        file.write(page(title, sections, told).encode())
 
 
 def _section(section: Section, name: str) -> str:
-    parts = [f'<section aria-labelledby="{name}">', f'<h2 id="{name}">{_text(section.title)}</h2>']
+    kind = ' class="verdict"' if section.leads else ""
+    parts = [f'<section{kind} aria-labelledby="{name}">', f'<h2 id="{name}">{_text(section.title)}</h2>']
     if section.figures:
         tiles = "".join(f"<div><dt>{_text(label)}</dt><dd>{_text(value)}</dd></div>" for label, value in section.figures)
         parts.append(f'<dl class="tiles">{tiles}</dl>')
-    if section.sentences:
-        parts.append(f"<ul>{''.join(f'<li>{_text(sentence)}</li>' for sentence in section.sentences)}</ul>")
+    first, *others = section.sentences if section.leads else ("", *section.sentences)
+    parts += [f"<p>{_text(first)}</p>"] if first else []
+    if others:
+        parts.append(f"<ul>{''.join(f'<li>{_text(sentence)}</li>' for sentence in others)}</ul>")
     if section.bars is not None and section.bars.bars:
         parts.append(_figure(section.bars, section.title))
     if section.line is not None:
@@ -136,9 +155,10 @@ def _side(column: int, table: Table) -> str:
 def _figure(bars: Bars, title: str) -> str:
     """Return stacked bars; each is one thing to a screen reader, with its figures as text."""
     drawn = [at for at in range(len(bars.series)) if any(bar.parts[at] for bar in bars.bars)]
-    key = "".join(f'<li><i style="background:{_colour(bars, at)}"></i>{_text(bars.series[at])}</li>' for at in drawn)
+    key = "".join(f'<li><i class="fill-{_colour(bars, at)}"></i>{_text(bars.series[at])}</li>' for at in drawn)
     rows = "\n".join(_bar(bar, bars) for bar in bars.bars)
-    return f'<figure aria-label="{_text(title)}"><ul class="key">{key}</ul>\n<div class="bars">\n{rows}\n</div></figure>'
+    kind = ' class="times"' if bars.kind == "times" else ""
+    return f'<figure{kind} aria-label="{_text(title)}"><ul class="key">{key}</ul>\n<div class="bars">\n{rows}\n</div></figure>'
 
 
 def _bar(bar: Bar, bars: Bars) -> str:
@@ -153,14 +173,15 @@ def _parts(bar: Bar, bars: Bars) -> Iterator[str]:
         if length > 0:
             wide = length / full_length
             inside = _text(text) if wide >= _TEXT_FROM else ""
-            style = f"width:{100 * wide:.3f}%;background:{_colour(bars, at)}"
-            yield f'<span style="{style}" title="{_text(f"{bars.series[at]}: {text}")}">{inside}</span>'
+            style = f'class="fill-{_colour(bars, at)}" style="width:{100 * wide:.3f}%"'
+            yield f'<span {style} title="{_text(f"{bars.series[at]}: {text}")}">{inside}</span>'
 
 
 def _colour(bars: Bars, at: int) -> str:
+    """Return the name of a series' colour."""
     if bars.kind == "times":
-        return _TIME_COLOURS[at % len(_TIME_COLOURS)]
-    return _REPLICATED_COLOUR if at == len(bars.series) - 1 else _DEVICE_COLOURS[at % len(_DEVICE_COLOURS)]
+        return STATES[at % len(STATES)]
+    return REPLICATED if at == len(bars.series) - 1 else device_colour(at)
 
 
 def _text(text: str) -> str:

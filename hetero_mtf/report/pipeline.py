@@ -13,11 +13,11 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
 from hetero_mtf.planning.schedule.simulator import Entry, Simulation, ideal_bubble
 from hetero_mtf.report.measured import Measured, MeasuredTask
-from hetero_mtf.report.pipeline_line import measured_line, placed, predicted_line
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.step_time import StepTime
 from hetero_mtf.report.table import NOTHING, Table
-from hetero_mtf.report.time_line import KEY, named
+from hetero_mtf.report.time_line.line import named
+from hetero_mtf.report.time_line.pipeline import measured_line, placed, predicted_line
 from hetero_mtf.units import seconds_text
 
 NEAR = 3.0  # times the other; a time line that is longer than that has a scale of its own
@@ -55,6 +55,24 @@ def stage_bottlenecks(plan: Plan, simulation: Simulation, launch_s: float = 0.0)
     The bottleneck is what is in use longest in a step: the devices of one stage, or of several where they have several, or the links
     over one boundary, which are in use while any transfer over them is under way, in either direction.
     """
+    who, does, most_s = _in_use_longest(plan, simulation)
+    step_s = launch_s + simulation.step_s
+    share = f", {most_s / step_s:.0%}" if step_s > 0 else ""
+    return f"{who} {does} for {seconds_text(most_s)} of {seconds_text(step_s)}{share}", _bubble_text(plan, simulation)
+
+
+def bottleneck_name(plan: Plan, simulation: Simulation) -> str:
+    """Return the bottleneck of a pipeline's step in few words.
+
+    Parameters
+    ----------
+    simulation : its simulated step.
+    """
+    return _in_use_longest(plan, simulation)[0]
+
+
+def _in_use_longest(plan: Plan, simulation: Simulation) -> tuple[str, str, float]:
+    """Return what is in use longest in a step, what it does, and for how many seconds."""
     seconds: dict[tuple[str, tuple[int, ...]], float] = collections.defaultdict(float)
     stages_of: dict[tuple[int, ...], list[int]] = {}
     for at, stage in enumerate(plan.stages):
@@ -70,11 +88,8 @@ def stage_bottlenecks(plan: Plan, simulation: Simulation, launch_s: float = 0.0)
         if kind == "stage"
         else f"communication between {named('stage', numbers)}"
     )
-    does = f"is the bottleneck: {'transfers are under way' if kind == 'boundary' else 'it computes'} for"
-    does = "are the bottleneck: they compute for" if kind == "stage" and len(numbers) > 1 else does
-    step_s = launch_s + simulation.step_s
-    share = f", {most_s / step_s:.0%}" if step_s > 0 else ""
-    return f"{who} {does} {seconds_text(most_s)} of {seconds_text(step_s)}{share}", _bubble_text(plan, simulation)
+    does = f"is the bottleneck: {'transfers are under way' if kind == 'boundary' else 'it computes'}"
+    return who, "are the bottleneck: they compute" if kind == "stage" and len(numbers) > 1 else does, most_s
 
 
 def pipeline_sections(plan: Plan, simulation: Simulation, measured: Measured | None = None) -> list[Section]:
@@ -86,12 +101,13 @@ def pipeline_sections(plan: Plan, simulation: Simulation, measured: Measured | N
     measured : times of a run by this plan; None if there was none.
     """
     passes = "forward and backward passes and the communication of output and gradient are of the first microbatch"
-    told = f"{passes}; compute and idle are shares of the whole step"
+    held = "in flight is the most microbatches whose activations it holds at once"
+    told = f"{passes}; compute and idle are shares of the whole step; {held}"
     sections = [Section("Stages", (told,), stages_table(plan, simulation))]
-    tasks = measured.tasks if measured is not None else ()
+    tasks = measured.on_step_base().tasks if measured is not None else ()
     line = predicted_line(plan, simulation, _scale_s(simulation, _lasted_s(tasks)))
     if line is not None:
-        sections.append(Section("Predicted time line", (KEY,), line=line))
+        sections.append(Section("Predicted time line", line=line))
     return [*sections, *traced_sections(plan, measured, simulation)]
 
 
@@ -105,8 +121,10 @@ def traced_sections(plan: Plan, measured: Measured | None, simulation: Simulatio
     """
     if measured is None or not measured.tasks:
         return []
+    measured = measured.on_step_base()
     lasted_s = _lasted_s(measured.tasks)
-    sentences = [f"the tasks of one traced step took {seconds_text(lasted_s)}"]
+    scaled = f", scaled to the measured {seconds_text(measured.step_s)}/step," if measured.parts else ""
+    sentences = [f"the tasks of one traced step{scaled} took {seconds_text(lasted_s)}"]
     if simulation is not None and simulation.passes_s > 0:
         sentences[0] += f", {lasted_s / simulation.passes_s:.2f} times what was predicted ({seconds_text(simulation.passes_s)})"
     beside = f", predicted {simulation.bubble:.0%}" if simulation is not None else ""

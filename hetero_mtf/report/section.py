@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from hetero_mtf.report.table import Table
-from hetero_mtf.report.time_line import TimeLine, time_line_text
+from hetero_mtf.report.table import Table, folded, terminal_columns
+from hetero_mtf.report.time_line.line import COLUMNS, KEY, TimeLine, time_line_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Section:
     bars : None for none; a terminal does not draw them.
     figures : (name, value) of what matters most.
     line : a time line; None for none.
+    leads : whether its sentences are what to read first.
     """
 
     title: str
@@ -63,17 +64,26 @@ class Section:
     bars: Bars | None = None
     figures: tuple[tuple[str, str], ...] = ()
     line: TimeLine | None = None
+    leads: bool = False
 
 
-def sections_text(sections: Sequence[Section]) -> str:
-    """Return sections for a terminal: title, figures, sentences, table and time line of each."""
+def sections_text(sections: Sequence[Section], columns: int | None = None) -> str:
+    """Return sections for a terminal: title, figures, sentences, table and time line of each.
+
+    Parameters
+    ----------
+    columns : characters of a line at most; None for those of the terminal. Where there is none, no sentence is folded.
+    """
+    columns = columns or terminal_columns()
     blocks = []
     for section in sections:
-        lines = [section.title, "=" * len(section.title)]
-        lines += [", ".join(f"{name} {value}" for name, value in section.figures)] if section.figures else []
-        lines += section.sentences
+        lines = folded(section.title, columns)
+        lines.append("=" * max(map(len, lines)))
+        lines += folded(", ".join(f"{name} {value}" for name, value in section.figures), columns) if section.figures else []
+        lines += [line for sentence in section.sentences for line in folded(sentence, columns)]
         if section.table is not None and section.table.rows:
-            lines += ["", dataclasses.replace(section.table, title="").text()]
-        lines += ["", *time_line_text(section.line)] if section.line is not None else []
+            lines += ["", dataclasses.replace(section.table, title="").text(columns)]
+        if section.line is not None:
+            lines += [*folded(KEY, columns), "", *time_line_text(section.line, min(columns, COLUMNS) if columns else COLUMNS)]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

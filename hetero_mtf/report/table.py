@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import os
 import re
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Console
@@ -19,6 +23,38 @@ from hetero_mtf.units import bytes_text, seconds_text
 
 NOTHING = "-"
 BESIDE_UP_TO = 12  # devices whose columns fit beside each other
+LOG_COLUMNS = 120  # characters of a line where the output is no terminal
+_FOLDED_FROM = 26  # characters; a cell of as many, in a column that is flush left, may be folded between its words
+_GAP = 3  # characters between two columns
+_UNIT = re.compile(r"(\d) (?=(?:[mun]?s|h|min|%|x|[KMGT]?i?B|MiB/s|GiB/s|samples|times)\b)")
+
+
+def terminal_columns() -> int | None:
+    """Return how many characters fit in a line of the terminal that the output goes to; None where it goes to no terminal."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except (AttributeError, OSError, ValueError):  # no stream, no terminal, a closed stream
+        return None
+
+
+def folded(sentence: str, columns: int | None, indent: str = "  ") -> list[str]:
+    """Return a sentence in lines of at most so many characters, folded between words but not between a number and its unit.
+
+    Parameters
+    ----------
+    columns : characters of a line; None to fold nothing.
+    indent : what lines after the first begin with.
+
+    Examples
+    --------
+    >>> folded("the devices are balanced", 14)
+    ['the devices', '  are balanced']
+    """
+    if columns is None:
+        return [sentence]
+    joined = _UNIT.sub("\\1\u00a0", sentence)
+    lines = textwrap.wrap(joined, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines] or [""]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,34 +67,76 @@ class Table:
     rows : (rows, columns) texts.
     title : text above the table.
     left : how many columns, from the first, are flush left; the others are flush right.
+    keys : how many columns, from the first, say what a row is of; they are repeated where a table is too wide and goes on below.
     """
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     left: int = 1
+    keys: int = 1
 
-    def text(self, width: int = 120) -> str:
+    def text(self, width: int | None = None) -> str:
         """Return the table for a terminal.
 
         Parameters
         ----------
-        width : characters a line at most; longer cells are folded.
+        width : characters of a line at most; None for those of the terminal, 120 where there is none.
+
+        Notes
+        -----
+        Headings and long cells are folded between their words, numbers never. Columns that do not fit even so follow below, beside the
+        key columns again.
         """
-        table = RichTable(title=self.title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, show_edge=False)
-        for index, heading in enumerate(self.headings):
-            table.add_column(Text(heading), justify="left" if index < self.left else "right", overflow="fold")
-        for row in self.rows:
-            table.add_row(*(Text(cell) for cell in row))
-        page = io.StringIO()
-        Console(file=page, width=width, color_system=None, force_terminal=False, legacy_windows=False).print(table)
-        return "\n".join(line.rstrip() for line in page.getvalue().splitlines()).strip("\n")
+        width = width or terminal_columns() or LOG_COLUMNS
+        parts = [self._drawn(columns, width) for columns in self._parts(width)]
+        return "\n\n".join([f"{self.title}\n{parts[0]}", *parts[1:]] if self.title else parts)
 
     def markdown(self) -> str:
         """Return the table in Markdown, its title as a line of its own."""
         rule = ["---" if index < self.left else "---:" for index in range(len(self.headings))]
         lines = [_markdown_row(self.headings), "| " + " | ".join(rule) + " |", *(_markdown_row(row) for row in self.rows)]
         return "\n".join([self.title, "", *lines] if self.title else lines)
+
+    def _parts(self, width: int) -> list[list[int]]:
+        """Return the columns of each part of the table, the key columns first."""
+        keys, parts = list(range(min(self.keys, len(self.headings)))), list[list[int]]()
+        for column in range(len(keys), len(self.headings)):
+            if not parts or _length([self._least(c) for c in (*parts[-1], column)]) > width:
+                parts.append(list(keys))
+            parts[-1].append(column)
+        return parts or [keys]
+
+    def _cells(self, column: int) -> Iterator[str]:
+        yield from (row[column] for row in self.rows)
+
+    def _least(self, column: int) -> int:
+        """Return the characters that a column takes at least: those of its longest word, or of its longest number with its unit."""
+        longest = max(map(len, self._cells(column)), default=0)
+        folded = column < self.left and longest >= _FOLDED_FROM
+        words = [*self.headings[column].split(), *(word for cell in self._cells(column) for word in cell.split() if folded)]
+        return max([*map(len, words), _FOLDED_FROM if folded else longest])
+
+    def _widths(self, columns: Sequence[int], width: int) -> list[int]:
+        """Return the characters of each column: as many as its longest text where they fit, fewer of the widest columns where not."""
+        widths = [max(map(len, (self.headings[column], *self._cells(column)))) for column in columns]
+        least = [self._least(column) for column in columns]
+        while _length(widths) > width:
+            wide = [at for at in range(len(widths)) if widths[at] > least[at]] or list(range(len(widths)))
+            widths[max(wide, key=lambda at: widths[at])] -= 1
+        return widths
+
+    def _drawn(self, columns: Sequence[int], width: int) -> str:
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        widths = self._widths(columns, width)
+        for column, size in zip(columns, widths):
+            side = "left" if column < self.left else "right"
+            table.add_column(Text(self.headings[column]), justify=side, overflow="fold", width=size)  # type: ignore[arg-type]
+        for row in self.rows:
+            table.add_row(*(Text("\n".join(folded(row[column], size, ""))) for column, size in zip(columns, widths)))
+        page = io.StringIO()
+        Console(file=page, width=width, color_system=None, force_terminal=False, legacy_windows=False).print(table)
+        return "\n".join(line.rstrip() for line in page.getvalue().splitlines()).strip("\n")
 
 
 def devices_table(cluster: ClusterRecord) -> Table:
@@ -78,7 +156,7 @@ def plan_table(plan: Plan) -> Table:
             units = dict(zip(stage.devices, cells))
             rows.append((str(index), name, layout, *(units.get(d, NOTHING) for d in range(len(plan.devices)))))
     title = f"Plan by strategy {plan.strategy}, batch size {plan.batch_size}"
-    return Table(("stage", "layer", "layout", *plan.devices), tuple(rows), title, left=3)
+    return Table(("stage", "layer", "layout", *plan.devices), tuple(rows), title, left=3, keys=2)
 
 
 def sizes_table(plan: Plan) -> Table:
@@ -87,7 +165,7 @@ def sizes_table(plan: Plan) -> Table:
     if len(plan.devices) <= BESIDE_UP_TO:
         return full_table
     rows = tuple((*row[:3], *_extremes(row[3:])) for row in full_table.rows)
-    return Table(("stage", "layer", "layout", "devices", "least", "most"), rows, full_table.title, left=3)
+    return Table(("stage", "layer", "layout", "devices", "least", "most"), rows, full_table.title, left=3, keys=2)
 
 
 def _extremes(cells: tuple[str, ...]) -> tuple[str, str, str]:
@@ -150,6 +228,10 @@ def _seconds(value: float | None) -> str:
 
 def _percent(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.2f}"
+
+
+def _length(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
 
 
 def _markdown_row(cells: tuple[str, ...]) -> str:

@@ -10,9 +10,11 @@ from typing import Any
 
 from hetero_mtf.errors import DataError
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training.trainer import Trainer
 
 WARM_UP_STEPS = 2
+TRACED_STEPS = 3
 
 
 def time_plans(
@@ -105,6 +107,20 @@ def interleaved(
             seconds[name].append((clock() - start_s) / steps)
             done(name)
     return seconds
+
+
+def trace_median_step(trainer: Any, x: Any, y: Any) -> StepTrace:
+    """Return the trace of the step of median length among three, taken after one that is not traced.
+
+    A single step may be far from the usual one: the first after an evaluation often is, and so is one that another program disturbs.
+
+    Parameters
+    ----------
+    trainer : Trainer; it takes four steps.
+    x, y : (batch, ...) one batch, which every step trains on.
+    """
+    trainer.train_on_batch(x, y)
+    return sorted((trainer.trace_on_batch(x, y) for _ in range(TRACED_STEPS)), key=lambda trace: trace.step_s)[TRACED_STEPS // 2]
 
 
 def _repeat(run: Callable[[], object], count: int) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import json
 import re
 import subprocess
 import sys
@@ -24,6 +25,7 @@ folder = sys.argv[1]
 assert run(["plan", f"{folder}/profile.json", "-o", f"{folder}/new.json", "--strategy", "batch"]) == 0
 what_if = ["--scale", "worker:1=2", "--add-like", "worker:0", "--bandwidth", "x2", "--memory", "worker:0=1GiB"]
 assert run(["plan", f"{folder}/profile.json", "-o", f"{folder}/if.json", *what_if, "--batch-size", "16", "--extrapolate"]) == 0
+assert run(["explain", f"{folder}/profile.json"]) == 0
 assert run(["explain", f"{folder}/plan.json", *what_if, "--batch-size", "16", "--html", f"{folder}/page.html"]) == 0
 """
 
@@ -77,7 +79,7 @@ def test_a_profile_of_something_else_beside_the_plan_is_left_aside_with_a_warnin
 def test_what_if_sets_both_plans_side_by_side(cli, place):
     said = cli("explain", place / "plan.json", "--scale", "worker:1=2", "--add-like", "worker:0", "--bandwidth", "x2")
     assert said.code == 0, said.err
-    assert "what-if: device worker:1 is 2 times as fast as measured\n" in said.out
+    assert re.search(r"^What if: .*device worker:1 is 2 times as fast as measured", said.out, re.MULTILINE)
     assert re.search(r"a step would take 0\.\d\d times as long: .* -> ", said.out)
     assert re.search(r"^strategy +filters +filters$", said.out, re.MULTILINE)
     assert Plan.load(place / "plan.json") == plan(Profile.load(place / "profile.json"), strategy="filters")
@@ -175,7 +177,39 @@ def test_a_typed_pipeline_is_explained_and_set_beside_what_it_would_be(cli, plac
     said = cli("explain", place / "plan.json", "--html", place / "page.html")
     assert said.code == 0 and "1f1b, 4 microbatches of 2 samples" in said.out and "Bottleneck" in said.out
     beside = cli("explain", place / "plan.json", "--scale", "worker:1=2")
-    assert beside.code == 0 and "\nWhat if\n" in beside.out
+    assert beside.code == 0 and "\nWhat if: device worker:1 is 2 times as fast as measured\n====" in beside.out
     dataclasses.replace(typed, schedule="synchronous").save(place / "plan.json")
     wrong = cli("explain", place / "plan.json", "--scale", "worker:1=2")
     assert "stages that work one after another have no prediction to set another beside; give the plan another schedule" in wrong.sentence
+
+
+def test_a_profile_is_explained_too(cli, place):
+    said = cli("explain", place / "profile.json", "--html", place / "page.html")
+    assert said.code == 0 and said.err == "" and said.out.startswith("Verdict\n=======\nworker:0 is fastest")
+    assert re.search(r"^worker:1 +[\d.]+ +0\.50 ", said.out, re.MULTILINE), said.out
+    assert "What a plan would gain" in (place / "page.html").read_text()
+    twice = cli("explain", place / "profile.json", "--scale", "worker:1=2")
+    assert re.search(r"^worker:1 +[\d.]+ +1\.00 ", twice.out, re.MULTILINE)
+    assert "what-if, not measured: device worker:1 is 2 times as fast as measured\n" in twice.out
+
+
+def test_what_a_profile_holds_is_json_for_scripts(cli, place):
+    document = json.loads(cli("explain", place / "profile.json", "--json").out)
+    assert [round(device["relative_speed"], 2) for device in document["devices"]] == [1.0, 0.5]
+    refused = cli("explain", place / "plan.json", "--json")
+    assert refused.code == 2 and "--json goes with a profile" in refused.err
+
+
+def test_options_of_a_plan_do_not_go_with_a_profile(cli, place):
+    refused = cli("explain", place / "profile.json", "--profile", place / "profile.json")
+    assert refused.code == 2 and "--profile and --measured go with a plan" in refused.err
+
+
+def test_calibrate_shows_what_explain_shows_of_its_profile(cli, place, model, tmp_path, monkeypatch):
+    measured = Profile.load(place / "profile.json")
+    monkeypatch.setattr("hetero_mtf.commands.workload.preparation.measure", lambda *given: measured)
+    path = tmp_path / "measured-profile.json"
+    options = ["calibrate", *model, "--cluster", "local:cpu:0", "-o", path]
+    said = cli(*options)
+    assert said.code == 0 and said.out == f"{cli('explain', path).out}\nwritten to {path}\n" and Profile.load(path) == measured
+    assert cli(*options, "--json").out == cli("explain", path, "--json").out

@@ -14,11 +14,11 @@ def test_both_plans_stand_side_by_side() -> None:
     before, after = plan(PROFILE, strategy="filters"), plan_if(PROFILE, what_if, strategy="filters")
     assert before.predicted is not None and after.predicted is not None
     figures, sizes = before_after(before, after, what_if_profile(PROFILE, what_if))
-    assert figures.sentences[0] == "what-if: device worker:0+1 is added, which is like worker:0"
+    assert figures.title == "What if: device worker:0+1 is added, which is like worker:0"
     steps = [seconds_text(made.predicted.step_s) for made in (before, after) if made.predicted is not None]
     times = after.predicted.step_s / before.predicted.step_s
-    assert figures.sentences[1] == f"a step would take {times:.2f} times as long: {steps[0]} -> {steps[1]}"
-    assert figures.sentences[2].startswith("then ") and figures.table is not None and sizes.table is not None
+    assert figures.sentences[0] == f"a step would take {times:.2f} times as long: {steps[0]} -> {steps[1]}"
+    assert figures.sentences[1].startswith("then ") and figures.table is not None and sizes.table is not None
     rows = {row[0]: row[1:] for row in figures.table.rows}
     assert rows["step"] == tuple(steps) and rows["worker:0+1 compute"][0] == "-" and rows["worker:0+1 compute"][1] != "-"
     was, would_be = before.stages[0].layouts[1].sizes, after.stages[0].layouts[1].sizes

@@ -33,3 +33,12 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: pathlib.Path) -> None:
         draw_convergence(tmp_path / "a.txt", [1.0])
     with pytest.raises(HeteroError, match="no generation to draw"):
         draw_convergence(tmp_path / "a.png", [])
+
+
+def test_the_picture_has_a_title_and_axes_with_units(tmp_path: pathlib.Path) -> None:
+    draw_convergence(tmp_path / "s.svg", [3.0, 2.5], bound=2.0, optimal=True)
+    draw_convergence(tmp_path / "ms.svg", [0.3, 0.25], bound=0.2, optimal=True)
+    for name in ("s", "ms"):
+        text = (tmp_path / f"{name}.svg").read_text()
+        labels = ("Convergence of the genetic allocator", "generation", f"objective J of the best allocation ({name})")
+        assert all(f"<!-- {label} -->" in text for label in labels)

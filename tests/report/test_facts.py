@@ -38,6 +38,7 @@ def test_a_plan_with_its_profile_tells_everything() -> None:
     made = plan(unequal(), strategy="auto")
     found = titled(facts(ReportedPlan(made, unequal())))
     titles = [
+        "Verdict",
         "Plan",
         "Sizes",
         "Predicted step",
@@ -111,8 +112,8 @@ def Plan_single(device: int) -> Plan:
 
 def measured(made: Plan, **changes: object) -> Measured:
     step_s = predicted(made).step_s * 1.25
-    parts = (DevicePart("worker:0", 0.5, 0.25, 0.125), DevicePart("worker:9", 1.0, 2.0, 3.0))
-    found = Measured(made.digest, made.strategy, 8, made.devices, 30, step_s, 0.05, (1.0, 2.0, 3.0), 4.0, parts)
+    traced = DevicePart("worker:0", 1.0, 0.5, 0.5), DevicePart("worker:9", 0.25, 0.5, 1.25)  # a step of 2 s
+    found = Measured(made.digest, made.strategy, 8, made.devices, 30, step_s, 0.05, (1.0, 2.0, 3.0), 4.0, traced)
     return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
 
 
@@ -124,10 +125,44 @@ def test_what_was_measured_stands_beside_what_was_predicted() -> None:
     assert parts is not None and parts.headings == ("device", "compute", "measured", "communication", "measured", "idle", "measured")
     bars = found["Measured beside predicted"].bars
     assert bars is not None and [bar.label for bar in bars.bars] == ["worker:0 predicted", "worker:0 measured", "worker:9 measured"]
-    assert bars.bars[1].parts == (0.5, 0.25, 0.125) and bars.full_length == max(sum(bar.parts) for bar in bars.bars)
-    assert parts.rows[0][2::2] == ("500 ms", "250 ms", "125 ms") and parts.rows[1][1::2] == ("-", "-", "-")
+    step_s = 1.25 * predicted(made).step_s
+    assert bars.bars[1].parts == pytest.approx((step_s / 2, step_s / 4, step_s / 4)) and parts.rows[1][1::2] == ("-", "-", "-")
+    assert parts.rows[0][2::2] == tuple(seconds_text(part * step_s) for part in (0.5, 0.25, 0.25))
+    assert bars.full_length == max(sum(bar.parts) for bar in bars.bars) == pytest.approx(step_s)
+    assert f"one step of 2.00 s was traced; its times are scaled to the measured {seconds_text(step_s)}/step" in " ".join(
+        found["Measured beside predicted"].sentences
+    )
     table = found["Equal split and ideal"].table
     assert table is not None and [row[2] for row in table.rows[:4]] == ["1.00 s", "2.00 s", "3.00 s", "4.00 s"]
+
+
+def test_a_report_begins_with_one_verdict_measured_where_it_was() -> None:
+    made = plan(unequal())
+    only_predicted = facts(ReportedPlan(made, unequal()))[0]
+    times = step_times(made, Costs(unequal()))
+    single = min(entry.predicted_s or 0.0 for entry in times.alone)
+    gain, of_ideal = single / predicted(made).step_s, times.efficiency(measured=False)
+    begins = f"predicted: {gain:.2f} x faster than the best single device (worker:0), {of_ideal:.2f} of ideal; bottleneck "
+    assert only_predicted.title == "Verdict" and only_predicted.leads
+    assert len(only_predicted.sentences) == 1 and only_predicted.sentences[0].startswith(begins)
+    both = facts(ReportedPlan(made, unequal(), measured(made)))[0].sentences
+    assert both[1] == only_predicted.sentences[0] and both[0].startswith("measured: ") and "best single device (worker:0)" in both[0]
+    assert both[0].endswith("; bottleneck worker:0") and f"{6 / 11 / (1.25 * predicted(made).step_s):.2f} of ideal" in both[0]
+
+
+def test_a_measured_step_far_from_its_prediction_is_called_out() -> None:
+    made = plan(unequal())
+    near, far = (measured(made, step_s=ratio * predicted(made).step_s) for ratio in (1.3, 1.4))
+    assert len(facts(ReportedPlan(made, unequal(), near))[0].sentences) == 2
+    called_out = facts(ReportedPlan(made, unequal(), far))[0].sentences[2]
+    assert "is 1.40 times the predicted" in called_out and "calibrate again" in called_out.rpartition("; ")[2]
+
+
+def test_each_layout_is_defined_where_it_is_first_shown() -> None:
+    typed = Plan.filters(GRAPH, [2, 1, 0], cluster_of(3), 8)
+    sentences = titled(facts(ReportedPlan(typed)))["Sizes"].sentences
+    defined = [sentence.split(":")[0] for sentence in sentences if sentence.startswith("layout ")]
+    assert defined == [f"layout {layout}" for layout in dict.fromkeys(entry.layout for entry in typed.stages[0].layouts)]
 
 
 def test_measured_times_are_told_without_a_profile_too() -> None:

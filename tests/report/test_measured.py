@@ -126,3 +126,13 @@ def test_a_comparison_adds_the_devices_alone_and_the_equal_split() -> None:
 
 def test_the_median_of_one_figure_has_no_spread() -> None:
     assert median_and_spread([0.5]) == (0.5, 0.0) and median_and_spread([1.0, 2.0, 3.0, 4.0])[0] == 2.5
+
+
+def test_the_traced_step_takes_the_time_base_of_the_measured_one() -> None:
+    bare = measured(step_s=0.3)
+    assert bare.traced_s == pytest.approx(0.15)
+    scaled = bare.on_step_base()
+    assert scaled.traced_s == pytest.approx(scaled.step_s) == pytest.approx(0.3)
+    assert dataclasses.astuple(scaled.parts[0])[1:4] == pytest.approx((0.2, 0.04, 0.06))
+    assert (scaled.tasks[0].start_s, scaled.tasks[0].end_s, scaled.tasks[0].compute_s) == pytest.approx((0.2, 0.6, 0.3))
+    assert measured(parts=()).on_step_base() == measured(parts=())

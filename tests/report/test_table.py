@@ -1,6 +1,13 @@
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
 import re
+import struct
+import subprocess
+import sys
+import termios
 
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.plan.plan import Plan
@@ -97,3 +104,39 @@ def test_times_that_are_missing_are_dashes() -> None:
     table = step_time_table(StepTimes((StepTime("worker:0"),), StepTime("planned split")))
     assert table.rows[0] == ("worker:0 alone", "-", "-", "-")
     assert table.rows[-1] == ("efficiency (ideal / planned)", "-", "-", "")
+
+
+def test_a_table_that_is_too_wide_goes_on_below_beside_its_keys() -> None:
+    numbers = tuple(f"{at}.23 ms" for at in range(6))
+    table = Table(("stage", "layer", *(f"device {at}" for at in range(6))), (("0", "conv", *numbers),), left=2, keys=2)
+    lines = table.text(40).splitlines()
+    assert max(map(len, lines)) <= 40
+    rows = [line for line in lines if line.startswith("0 ")]
+    assert len(rows) > 1 and all(line.split()[:2] == ["0", "conv"] for line in rows)
+    assert " ".join(" ".join(line.split()[2:]) for line in rows) == " ".join(numbers)
+    assert len([line for line in table.text(140).splitlines() if line.startswith("0 ")]) == 1
+
+
+def test_sentences_in_a_table_are_folded_and_numbers_keep_their_units() -> None:
+    made = plan(profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e-6))
+    for width in (60, 80, 100, 140):
+        for table in (considered_table(made), contribution_table(made), prediction_table(made)):
+            text = table.text(width)
+            assert max(map(len, text.splitlines())) <= width
+            times = re.findall(r"[\d.]+ (?:ms|us|s|times)\b", "\n".join("\n".join(row[-1:]) for row in table.rows))
+            assert all(text.count(each) >= times.count(each) for each in times)
+            assert all(cell in text for row in table.rows for cell in row if len(cell) < 20)
+
+
+def test_the_width_is_that_of_the_terminal() -> None:
+    leader, follower = pty.openpty()
+    code = "from hetero_mtf.report.table import terminal_columns; print(terminal_columns())"
+    try:
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("4H", 24, 83, 0, 0))
+        subprocess.run([sys.executable, "-c", code], stdout=follower, check=True)
+        assert os.read(leader, 100).split() == [b"83"]
+    finally:
+        os.close(leader)
+        os.close(follower)
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
+    assert done.stdout.split() == [b"None"]

@@ -73,6 +73,16 @@ def wide_spread(graph: Any, cluster: ClusterRecord, curves: Sequence[Curve]) -> 
     return f"{many}, worst {name} by {spread:.0%}; calibrate on quiet devices, or for longer"
 
 
+def mattering_spreads(profile: Profile, device: int) -> list[float]:
+    """Return the spreads of the measurements on a device that take at least 5 % of the seconds of its longest one.
+
+    Parameters
+    ----------
+    device : index of the device.
+    """
+    return [spread for spread, _ in _mattering([curve for curve in profile.curves if curve.device == device])]
+
+
 def same_device(one: Device, other: Device) -> bool:
     """Return whether measurements of one device hold for the other: equal traits, and as many cores where both are known."""
     return one.traits == other.traits and not _other_cores(one, other)

@@ -156,7 +156,7 @@ def test_what_if_plans_a_pipeline_anew_and_tells_what_the_plan_as_it_is_would_ta
     assert said.code == 0, said.err
     assert re.search(r"a step would take \d\.\d\d times as long: .* -> .*; with the plan as it is, \d", said.out)
     assert re.search(r"^stages +2 +\d$", said.out, re.MULTILINE) and re.search(r"^microbatches +4 +\d+$", said.out, re.MULTILINE)
-    assert "\nWhat-if time line\n" in said.out and re.search(r"^then stages? .*bottleneck", said.out, re.MULTILINE)
+    assert "\nWhat if: predicted time line\n" in said.out and re.search(r"^then stages? .*bottleneck", said.out, re.MULTILINE)
 
 
 def test_what_if_keeps_the_schedule_and_recomputation_of_the_plan(cli, made, place):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
 from hetero_mtf.planning.schedule.simulator import UPDATE
+from hetero_mtf.report.colours import TRANSFER
 from hetero_mtf.units import seconds_text
 
-TRANSFER = "transfer"
 KINDS = (FORWARD, BACKWARD, UPDATE, TRANSFER)
 COLUMNS = 100
 # The first letter of a bar, and what fills the rest of it.

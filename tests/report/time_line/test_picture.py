@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from hetero_mtf.report.time_line import Span, TimeLine
-from hetero_mtf.report.time_line_picture import COLOURS, ticks, time_line_svg
+from hetero_mtf.report.time_line.line import Span, TimeLine
+from hetero_mtf.report.time_line.picture import ticks, time_line_svg
 
 SPANS = (
     Span(0, "forward", "0", "stage 0 <first>", 0.0, 0.5),
@@ -22,7 +22,7 @@ def drawn(line: TimeLine) -> ElementTree.Element:
 
 def test_bars_are_in_proportion_to_their_seconds_and_coloured_by_kind() -> None:
     bars = drawn(LINE).findall(".//rect")
-    assert [bar.get("fill") for bar in bars] == [COLOURS[span.kind] for span in SPANS]
+    assert [bar.get("style") for bar in bars] == [f"fill:var(--{span.kind})" for span in SPANS]
     widths = [float(bar.get("width", "")) for bar in bars]
     assert widths[0] == pytest.approx(widths[1]) == pytest.approx(5 * widths[2], abs=0.1) and widths[3] == 1.0
     starts, tops = ([float(bar.get(name, "")) for bar in bars] for name in ("x", "y"))

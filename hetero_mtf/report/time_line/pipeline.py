@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.clock_table import FORWARD
 from hetero_mtf.planning.schedule.simulator import UPDATE, Entry, Simulation
+from hetero_mtf.report.colours import TRANSFER
 from hetero_mtf.report.measured import MeasuredTask
-from hetero_mtf.report.time_line import TRANSFER, Span, TimeLine, named
+from hetero_mtf.report.time_line.line import Span, TimeLine, named
 from hetero_mtf.units import seconds_text
 
 DEVICES_UP_TO = 16  # rows; for more devices there is a row a stage

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
 from hetero_mtf.planning.schedule.simulator import UPDATE
-from hetero_mtf.report.time_line import KINDS, TRANSFER, Span, TimeLine
+from hetero_mtf.report.colours import TRANSFER
+from hetero_mtf.report.time_line.line import KINDS, Span, TimeLine
 from hetero_mtf.units import seconds_text
 
-# Dark enough that white text on each has a contrast of at least 4.5, and told apart without red against green.
-COLOURS = {FORWARD: "#1f6fb2", BACKWARD: "#b35900", UPDATE: "#5b4bb3", TRANSFER: "#6b7280"}
 _WORDS = {FORWARD: "forward pass", BACKWARD: "backward pass", UPDATE: "update", TRANSFER: "communication"}
 _WIDTH, _ROW, _BAR, _THIN, _TOP = 1000.0, 34.0, 22.0, 5.0, 22.0
 _LETTER, _MARGIN = 6.6, 12.0  # width of a character, and what is left free beside bars
@@ -46,7 +45,7 @@ def time_line_svg(line: TimeLine, title: str) -> str:
 
 def _key(line: TimeLine) -> str:
     there = {span.kind for span in line.spans}
-    items = (f'<li><i style="background:{COLOURS[kind]}"></i>{_WORDS[kind]}</li>' for kind in KINDS if kind in there)
+    items = (f'<li><i class="fill-{kind}"></i>{_WORDS[kind]}</li>' for kind in KINDS if kind in there)
     return f'<ul class="key">{"".join(items)}</ul>'
 
 
@@ -83,6 +82,8 @@ def _bar(span: Span, left: float, scale: float) -> Iterator[str]:
     width = max(1.0, width) if thin else width  # so that it is seen at all
     y, bar = _TOP + _ROW * span.row + (_BAR + 2 if thin else 0), _THIN if thin else _BAR
     place = f'x="{x:.2f}" y="{y:g}" width="{width:.2f}" height="{bar:g}"'
-    yield f'<rect class="{"sent" if thin else "task"}" {place} fill="{COLOURS[span.kind]}"><title>{html.escape(span.told)}</title></rect>'
+    what, colour = "sent" if thin else "task", f'style="fill:var(--{span.kind})"'
+    yield f'<rect class="{what}" {place} {colour}><title>{html.escape(span.told)}</title></rect>'
     if not thin and span.label and width >= _LETTER * len(span.label) + 2:
-        yield f'<text class="in" x="{x + width / 2:.2f}" y="{y + 0.7 * bar:.1f}">{html.escape(span.label)}</text>'
+        place = f'x="{x + width / 2:.2f}" y="{y + 0.7 * bar:.1f}"'
+        yield f'<text class="in" style="fill:var(--on-{span.kind})" {place}>{html.escape(span.label)}</text>'

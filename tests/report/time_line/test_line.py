@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hetero_mtf.report.time_line import Span, TimeLine, time_line_text
+from hetero_mtf.report.time_line.line import Span, TimeLine, time_line_text
 
 
 def line(*spans: Span, total_s: float = 1.0) -> TimeLine:

@@ -9,7 +9,7 @@ from hetero_mtf.planning.pipeline.plan_prediction import time_line
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.simulator import Simulation
 from hetero_mtf.report.measured import MeasuredTask
-from hetero_mtf.report.pipeline_line import measured_line, placed, predicted_line
+from hetero_mtf.report.time_line.pipeline import measured_line, placed, predicted_line
 from tests.planning.networks import cluster_of, pair_net, profile_of
 
 GRAPH = pair_net(24, 24, 24)

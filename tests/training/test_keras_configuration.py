@@ -182,7 +182,7 @@ def test_what_is_nested_too_deeply_is_one_sentence(document: dict[str, Any], unt
     [
         (INNER_UNITS, 10**12, r"another network than its checkpoint's .*kernel is float32 \(4, 3\), expected float32 \(4, 10{12}\)"),
         (INNER_UNITS, 10**400, "that cannot be built"),
-        (("config", "layers", 1, "config", "units"), 5, "is not supported: layer inner/dense:2 is shared with"),
+        (("config", "layers", 1, "config", "units"), 5, "is not supported: input inner/input_layer of a nested model has the shape"),
         (("config", "layers", 1, "config", "units"), "four", "that cannot be built"),
         (("config", "layers", 1, "config", "use_bias"), False, "another network than its checkpoint's .*bias is unknown"),
         (("config", "layers", 1, "config", "trainable"), False, "a network with digest"),

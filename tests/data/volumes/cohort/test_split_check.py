@@ -124,5 +124,5 @@ def test_sessions_of_different_labels_are_noted() -> None:
 def test_a_file_that_is_no_split_is_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text('{"kind": "plan", "version": 1}')
-    with pytest.raises(HeteroError, match="is not a split file; make it again with hetero-mtf train"):
+    with pytest.raises(HeteroError, match="not a split file; make it again with hetero-mtf train"):
         read_split(path, PEOPLE)

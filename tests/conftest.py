@@ -30,26 +30,34 @@ _SERIAL_FIXTURES = frozenset({"start", "processes"})  # so do the slow tests tha
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the cases that are slow, put them last, so that what fails fast fails first, and mark those that are run one at a time."""
+    _mark_rest_of_cases_slow(items)
     for item in items:
         watches = _SERIAL_FOLDERS.intersection(item.path.parts) or _SERIAL_FIXTURES.intersection(getattr(item, "fixturenames", ()))
         if watches and item.get_closest_marker("slow") is not None:
             item.add_marker("serial")
-    _mark_rest_of_cases_slow(items)
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
 
 
 def _mark_rest_of_cases_slow(items: Sequence[pytest.Item]) -> None:
-    """Leave fast, of the cases of a test marked `covering`, a subset with every value of each parameter; mark the others slow."""
-    tests = defaultdict(list)
+    """Leave few of the cases of some tests fast: marked `covering`, with every value of each parameter; marked `few(n)`, n of them."""
+    tests: dict[tuple[str, int], list[pytest.Function]] = defaultdict(list)
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("covering") and not item.get_closest_marker("slow"):
-            tests[item.nodeid.partition("[")[0]].append(item)
-    for name, cases in tests.items():
-        values = [tuple((argument, id(value)) for argument, value in case.callspec.params.items()) for case in cases]
-        fast = covering_subset(values, random.Random(name))
-        for case, chosen in zip(cases, values):
-            if chosen not in fast:
-                case.add_marker("slow")
+        few = item.get_closest_marker("few")
+        if isinstance(item, pytest.Function) and (few or item.get_closest_marker("covering")) and not item.get_closest_marker("slow"):
+            tests[item.nodeid.partition("[")[0], few.args[0] if few else 0].append(item)
+    for (name, count), cases in tests.items():
+        for case in _rest(cases, count, random.Random(name)):
+            case.add_marker("slow")
+
+
+def _rest(cases: Sequence[pytest.Function], count: int, generator: random.Random) -> list[pytest.Function]:
+    """Return the cases that are not among `count` drawn ones; with a count of 0, not among those that have every value."""
+    if count:
+        drawn = generator.sample(range(len(cases)), min(count, len(cases)))
+        return [case for at, case in enumerate(cases) if at not in drawn]
+    values = [tuple((argument, id(value)) for argument, value in case.callspec.params.items()) for case in cases]
+    subset = covering_subset(values, generator)
+    return [case for case, chosen in zip(cases, values) if chosen not in subset]
 
 
 def pytest_collection_finish() -> None:

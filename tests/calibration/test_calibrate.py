@@ -103,6 +103,7 @@ def test_a_profile_comes_back_from_its_file(profile: Profile, tmp_path: pathlib.
     assert json.loads((tmp_path / "profile.json").read_text())["versions"].keys() == {"python", "tensorflow", "keras", "mesh-tensorflow"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "optimizer, name",
     [

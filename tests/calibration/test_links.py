@@ -49,6 +49,7 @@ def test_latency_and_bandwidth_follow_from_what_swaps_add_to_computing(monkeypat
     assert there.spread == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "several_s, message_s",
     [
@@ -72,6 +73,7 @@ def test_a_link_keeps_the_widest_spread_of_its_sizes(monkeypatch: pytest.MonkeyP
     assert _found(monkeypatch, hops)[0].spread == pytest.approx(0.15)
 
 
+@pytest.mark.slow
 def test_a_swap_that_seems_to_cost_nothing_costs_what_it_costs_idle_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     link, _ = _found(monkeypatch, {n: [-0.1] * 3 for n in ELEMENTS})
     assert link.latency_s == pytest.approx(1e-6) and 0 < link.bandwidth_bytes_per_s < math.inf

@@ -150,6 +150,7 @@ def test_the_page_is_written_and_named(cli, place):
     assert said.out.endswith(f"written to {place / 'page.html'}\n") and "</html>" in (place / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_training_writes_measured_times_that_explain_finds(cli, subject, profile, tmp_path):
     assert cli("plan", profile, "--strategy", "filters", "-o", tmp_path / "a-plan.json").code == 0
     options = ["--plan", tmp_path / "a-plan.json", "--epochs", "2", "--optimizer", "adam"]

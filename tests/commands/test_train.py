@@ -111,6 +111,7 @@ def test_masks_are_trained_and_evaluated_with_a_loss_that_is_said_and_can_be_set
     assert "does not fit the model (loss: sparse categorical cross-entropy, set by --loss)" in refused.sentence and refused.out == ""
 
 
+@pytest.mark.slow
 def test_a_run_resumed_in_mid_epoch_ends_with_the_numbers_of_an_uninterrupted_one(cli, subject, model, tmp_path, monkeypatch):
     plan, whole, part = (tmp_path / name for name in ("plan.json", "whole.npz", "part.npz"))
     typed = ["--shares", "1,1", "--cluster", "local:cpu:0,cpu:0", "--dtype", "float64", "--batch-size", "8", "-o", plan]

@@ -82,6 +82,7 @@ def test_steps_per_epoch_cut_the_endless_repetition(make) -> None:
         assert source.batches_per_epoch == 3
 
 
+@pytest.mark.few(25)
 @pytest.mark.parametrize("steps", [None, 3, 7])
 @pytest.mark.parametrize("stop", [0, 1, 3, 5, 9])
 def test_an_interrupted_run_meets_the_batches_of_an_uninterrupted_one(make, steps: int | None, stop: int) -> None:

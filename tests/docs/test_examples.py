@@ -12,7 +12,6 @@ import pytest
 
 from tests.docs.pages import ROOT, Block, Page, expected_output, pages
 
-FAST = frozenset({"README.md", "docs/quickstart.md"})
 NOT_RUN = frozenset({"docs/api.md"})  # shows the import alone
 _BORDER = "=== end of block {} ==="
 _WITH_PYTHON = [page for page in pages() if page.blocks("python") and page.name not in NOT_RUN]
@@ -47,9 +46,8 @@ def is_printed(shown: str, output: str) -> bool:
     return re.search(f"^{chr(10).join(lines)}$", stripped, re.MULTILINE) is not None
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, id=page.name, marks=[] if page.name in FAST else pytest.mark.slow) for page in _WITH_PYTHON]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", _WITH_PYTHON, ids=[page.name for page in _WITH_PYTHON])
 def test_the_python_of_a_page_runs_as_printed_in_one_fresh_interpreter(page: Page, tmp_path: pathlib.Path) -> None:
     outputs = run_blocks(page.blocks("python"), tmp_path)
     missing = [shown for index, shown in expected_output(page.blocks()) if not is_printed(shown, outputs[index])]

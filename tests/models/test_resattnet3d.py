@@ -34,6 +34,7 @@ def test_it_has_as_many_blocks_as_its_layers_say_and_attention_behind_two_downsa
     assert [layer.name for layer in _named(model, "ResidualWeight")] == ["attention3_weight", "attention4_weight"]
 
 
+@pytest.mark.slow
 def test_it_has_the_weights_of_a_residual_network_and_of_its_attention() -> None:
     plain, attended, reduced = resattnet18(attention=()), resattnet18(attention=(4, 3)), resattnet18(attention=[4], reduction=8)
     assert _trained(plain) == _trained(resnet18_3d(64))

@@ -11,6 +11,7 @@ def kinds(model, kind: str) -> int:
     return sum(type(layer).__name__ == kind for layer in model.layers)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("convolutions", [9, 10, 11, 12, 20, 50])
 def test_it_has_as_many_convolutions_as_asked(convolutions: int) -> None:
     model = residual(convolutions, filters=(4, 6, 8), size=8)

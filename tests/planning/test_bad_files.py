@@ -75,7 +75,7 @@ def _named(place: Place, said: str) -> bool:
     return any(f"{whole}: " in said or f"{whole} is " in said or f"{whole} has " in said for whole in wholes)
 
 
-@pytest.mark.covering
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -1, -1.5, 10**400, "1", None, [], {}], ids=repr)
 def test_no_number_may_be_something_else(kind: str, value: Any) -> None:
@@ -142,6 +142,7 @@ def test_a_device_that_is_missing_is_named_wherever_it_is_spoken_of() -> None:
     assert "links[0].destination: is 1, there are 1 devices" in said and "device: is 1, there are 1 devices" in said
 
 
+@pytest.mark.slow
 def test_very_many_faults_are_counted_and_the_first_thousand_named() -> None:
     many = {**PROFILE, "curves": [{}] * 20_000}
     said = _said(Profile.from_json, many)

@@ -109,6 +109,7 @@ def _layouts(plan: hm.Plan) -> dict[str, str]:
     return {entry.name: entry.layout for stage in plan.stages for entry in stage.layouts}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAST)
 def test_attention_in_a_network_of_volumes_gives_one_devices_numbers(name: str, clusters: dict[int, Any]) -> None:
     found = _layouts(_check(small, name, clusters))

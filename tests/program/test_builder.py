@@ -48,6 +48,7 @@ def _plans(model: keras.Model, cluster: Any) -> dict[str, hm.Plan]:
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", first_fast(["gather", "zeros", "pairs", "last device"], 2))
 def test_dropout_gives_the_same_under_any_plan(name: str, cluster: Any) -> None:
     keras.config.set_floatx("float64")

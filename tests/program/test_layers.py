@@ -304,6 +304,7 @@ def _check(build: Callable[[], keras.Model], clusters: dict[int, Any], plans: li
         _assert_in_force(model, plan, placement)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("build, plan", [(build, OFTEN[i % 2]) for i, build in enumerate(NETS.values())], ids=NETS)
 def test_a_layer_is_transparent_in_slices_of_channels_or_of_both_channels_and_samples(
     build: Callable[[], keras.Model], plan: str, clusters: dict[int, Any]

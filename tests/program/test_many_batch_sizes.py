@@ -127,6 +127,7 @@ def test_fifty_nine_sizes_in_random_order_train_as_one_device_does(case: str) ->
     assert max(nodes[engine.PROGRAMS :]) <= 1.1 * nodes[engine.PROGRAMS - 1]
 
 
+@pytest.mark.slow
 def test_a_size_after_many_gives_what_a_fresh_trainer_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     keras.config.set_floatx("float64")
     monkeypatch.setattr(engine, "PROGRAMS", 2)
@@ -175,6 +176,7 @@ def test_a_fit_an_evaluation_and_a_prediction_with_short_last_batches_build_each
     assert len(set(built)) == 8 and len(built) == 8 + 2 * (phases - 1)  # of the two sizes that are trained on
 
 
+@pytest.mark.slow
 def test_graphs_whose_programs_left_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "PROGRAMS", 1)
     model = dropped()

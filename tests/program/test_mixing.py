@@ -51,7 +51,7 @@ def _by_definition(model: Any, samples: tuple[int, ...], x: list[np.ndarray], y:
     return losses, [np.average(np.stack(tensors), axis=0, weights=samples) for tensors in zip(*every)]
 
 
-@pytest.mark.parametrize("samples", first_fast([((4, 2, 2),), ((1, 2, 2, 1, 2),), ((5, 3),), ((2, 3, 1, 2),)], 2), ids=str)
+@pytest.mark.parametrize("samples", first_fast([((4, 2, 2),), ((1, 2, 2, 1, 2),), ((5, 3),), ((2, 3, 1, 2),)], 1), ids=str)
 def test_losses_and_weights_are_those_of_keras_copies_mixed_by_hand(samples: tuple[int, ...]) -> None:
     keras.config.set_floatx("float64")
     model = nets.convs()
@@ -99,6 +99,7 @@ def test_mixing_asks_for_a_batch_layout() -> None:
             hm.Plan(**{**plan.__dict__, "gradient_sync": "butterfly_mixing"})
 
 
+@pytest.mark.slow
 def test_a_shared_layer_whose_gradients_meet_is_mixed_too() -> None:
     keras.config.set_floatx("float64")
     i = keras.Input((4,))

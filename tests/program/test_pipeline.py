@@ -135,6 +135,7 @@ def _check(case: Case, cluster: Any) -> None:
     assert worst_error(weights, trained) <= 1e-8
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", FAST, ids=[case.name for case in FAST])
 def test_a_pipeline_gives_the_losses_and_weights_of_gradients_added_up_on_one_device(case: Case, cluster: Any) -> None:
     _check(case, cluster)
@@ -158,6 +159,7 @@ def test_gradients_added_up_over_even_microbatches_are_keras_own_of_the_whole_ba
     assert worst_error(copy.get_weights(), weights) <= 1e-8
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "starts"),
     [("by name", (0, 4, 6)), ("outputs on the way", (0, 2, 4)), pytest.param("two outputs", (0, 3, 6), marks=pytest.mark.slow)],

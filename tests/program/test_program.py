@@ -101,6 +101,7 @@ def test_the_check_of_reads_and_writes_notices_a_missing_dependency(name: str, c
     assert _unordered(_train_operations(nets.norms(), cluster, OPTIMIZERS[name]())) != []
 
 
+@pytest.mark.slow
 def test_a_deep_residual_network_stays_a_small_graph(cluster: Any) -> None:
     from models.residual import residual
 

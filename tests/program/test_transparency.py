@@ -229,6 +229,7 @@ _SLOW = {
 assert _SLOW <= {case.name for case in CASES}
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in _SLOW else []) for case in CASES]
 )
@@ -271,6 +272,7 @@ def test_a_sigmoid_that_is_split_and_saturated_has_keras_loss_and_gradient(clust
     assert_transparent(model, plan, cluster, case.optimizer, case.loss, case.steps(model), eager=False)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("build", [nets.convs, nets.norms, nets.residual, nets.pools], ids=lambda build: build.__name__)
 def test_in_float32_the_loss_of_each_step_is_that_of_one_device(build: nets.Build, clusters: dict[int, Any]) -> None:
     model = build()
@@ -296,6 +298,7 @@ def test_a_batch_norm_called_with_training_false_is_what_keras_makes_of_it(plan_
     assert_transparent(model, plan, cluster, case.optimizer, case.loss, case.steps(model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["filters", "equal"])
 def test_the_papers_cifar_network_is_the_serial_one_under_70_25_5(strategy: str, clusters: dict[int, Any]) -> None:
     from models.paper_a import cifar

@@ -91,6 +91,7 @@ def owned(program, groups):
     return start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", first_fast(METHODS, 1))
 def test_nothing_is_left_when_the_owner_is_killed(method, owned, groups, process_state, eventually):
     owner, worker, supervisor = owned(method)

@@ -57,6 +57,7 @@ def _oracle(model: keras.Model, optimizer: Any) -> keras.Model:
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", first_fast(["epoch 1 begins", "epoch 0 ends", "training begins", "epoch 0 begins"], 1))
 def test_weights_that_a_callback_changes_are_trained_on_with_as_in_keras(moment: str, cluster: Any) -> None:
     keras.config.set_floatx("float64")
@@ -129,6 +130,7 @@ class _Crash(keras.callbacks.Callback):
             raise RuntimeError("the machine went down")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first_fast(sorted(OPTIMIZERS), 1))
 def test_backup_and_restore_goes_on_after_a_crash_as_in_keras(name: str, cluster: Any, tmp_path: pathlib.Path) -> None:
     keras.config.set_floatx("float64")
@@ -152,6 +154,7 @@ def test_backup_and_restore_goes_on_after_a_crash_as_in_keras(name: str, cluster
         assert len(trainer.fit(x, y, **given).history["loss"]) == 5  # the epoch to begin with is not kept
 
 
+@pytest.mark.slow
 def test_an_epoch_that_a_callback_begins_with_draws_what_the_undisturbed_run_draws(cluster: Any, tmp_path: pathlib.Path) -> None:
     keras.config.set_floatx("float64")
     model, (x, y) = net(rate=0.4, second_bias=False), data(21)
@@ -267,6 +270,7 @@ class _Told(keras.callbacks.Callback):
         self.events.append(("end", logs["loss"]))
 
 
+@pytest.mark.slow
 def test_callbacks_are_told_of_validation_as_in_keras(cluster: Any) -> None:
     keras.config.set_floatx("float64")
     model, (x, y), given = net(), data(20), {"epochs": 2, "batch_size": 8, "shuffle": False, "verbose": 0}

@@ -40,6 +40,7 @@ def _state(model: Any, **more: Any) -> State:
 NET = {"the nested one": _net, "digits": digits.wide_digits, "3-D": lambda: resattnet3d.resattnet18(size=16, width=4)}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("make", NET.values(), ids=NET)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_what_a_network_says_is_built_again_as_the_same_network(make: Callable[[], Any], dtype: str) -> None:

@@ -62,6 +62,7 @@ FITS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("options", first_fast(list(FITS.values()), 2), ids=FITS)
 def test_fit_gives_the_history_and_weights_of_keras_fit(options: dict[str, Any], cluster: Any) -> None:
     model, (x, y) = net(), data(21)
@@ -175,6 +176,7 @@ class _SaveAt(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", first_fast([2, 3, 5, 6], 1))
 def test_resuming_in_the_middle_of_an_epoch_equals_never_having_stopped(step: int, cluster: Any, tmp_path: pathlib.Path) -> None:
     model, (x, y) = net(rate=0.4), data(21)

@@ -37,6 +37,7 @@ def place(made, tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_plan_is_the_pipeline_asked_for(cli, made, place):
     options = ["--allocator", "genetic", "--schedule", "fill_drain", "--recompute", "--seed", "3"]
     said = cli("plan", place / "profile.json", *ASKED, *options, "-o", place / "out.json")

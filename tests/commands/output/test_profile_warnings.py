@@ -20,6 +20,7 @@ def changed(profile, tmp_path):
     return write
 
 
+@pytest.mark.slow
 def test_a_stale_profile_is_planned_from_with_a_warning(cli, changed, tmp_path):
     said = cli("plan", changed(measured_at="2020-02-03T00:00:00+00:00"), "-o", tmp_path / "plan.json")
     assert said.code == 0 and "hetero-mtf: warning: the profile is " in said.err and " days old (2020-02-03); calibrate again" in said.err

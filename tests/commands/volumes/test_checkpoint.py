@@ -80,6 +80,7 @@ def bright(place, training):
     return state
 
 
+@pytest.mark.slow
 def test_a_map_lies_in_the_scan_s_own_space_where_the_classes_differ(cli, place, bright, table, tmp_path):
     options = ["--cluster", "local:cpu:0", "-o", tmp_path / "p.tsv", "--grad-cam", tmp_path / "maps"]
     chosen = [word for number in range(0, 2 * len(AXES), 2) for word in ("--participant", f"sub-{number:02d}")]

@@ -145,7 +145,7 @@ def _values(case: Case, dtype: str) -> list[tuple[np.ndarray, Any]]:
     return [(rng.normal(size=list(dims.values())).astype(dtype), shape(**dims)) for dims in case.inputs]
 
 
-@pytest.mark.covering
+@pytest.mark.few(32)
 @pytest.mark.parametrize("sizes", [(6,), (5, 1), (3, 2, 1), (4, 0, 2), (0, 6, 0)], ids=str)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_an_operation_and_its_gradients_do_not_depend_on_the_slices(case: Case, sizes: tuple[int, ...]) -> None:

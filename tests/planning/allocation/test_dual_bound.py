@@ -25,6 +25,7 @@ def test_no_optimum_is_below_the_bound(seed: int) -> None:
             assert min(1.1 * best, fluid_bound(problem, stages)) <= bound <= best * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast(range(4), 1))
 def test_it_is_nearer_than_if_work_could_flow(seed: int) -> None:
     problem = drawn_chain(seed, 30, 6, 16)
@@ -33,6 +34,7 @@ def test_it_is_nearer_than_if_work_could_flow(seed: int) -> None:
     assert best - dual <= 0.7 * (best - fluid) and dual <= best * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks, groups", [(12, 4), pytest.param(30, 6, marks=pytest.mark.slow)])
 def test_more_rounds_are_never_worse_and_time_may_run_out(blocks: int, groups: int) -> None:
     problem = drawn_chain(0, blocks, groups, 16)

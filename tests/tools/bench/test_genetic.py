@@ -19,6 +19,7 @@ def _found(index: int, devices: int, before: float | None, after: float | None, 
     return {"index": index, "devices": devices, "binds": index % 3 == 0, **over, **taken}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("index", [0, 3, 6])
 def test_in_every_third_chain_the_optimum_without_a_limit_does_not_fit(index: int) -> None:
     problem = chain(index)
@@ -26,6 +27,7 @@ def test_in_every_third_chain_the_optimum_without_a_limit_does_not_fit(index: in
     assert exact_allocation(problem).value > exact_allocation(free).value
 
 
+@pytest.mark.slow
 def test_chains_of_operations_have_memory_that_binds_too() -> None:
     problem = chain(48, operations=True)
     blocks, devices, microbatches = drawn_operations_size(48)

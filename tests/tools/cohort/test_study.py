@@ -27,6 +27,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return write_study(dataclasses.replace(SMALL, sessions=2), tmp_path_factory.mktemp("study"))
 
 
+@pytest.mark.slow
 def test_the_table_lists_every_scan_with_its_class(written: pathlib.Path) -> None:
     people = read_participants(written)
     assert people.classes == (ILL, WELL) and len(people.ids) == 6 and len(people.scans) == 12

@@ -15,6 +15,7 @@ from hetero_mtf.report.measured import Measured
 from hetero_mtf.scratch_file import sole_writer
 from hetero_mtf.training.trainer import Trainer
 from tests.cases import first_fast
+from tests.commands.error_lines import messages
 
 FLOAT64 = ["--dtype", "float64", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9", "--epochs", "2", "--seed", "5"]
 MASKS = """
@@ -234,7 +235,7 @@ def test_a_save_on_the_way_that_fails_is_said_and_training_goes_on(cli, subject,
 def test_a_disk_that_is_full_while_saving_leaves_no_half_file(start, subject, plan, tmp_path):
     process = start("train", *subject, "--plan", plan, "--epochs", "1", "--save", tmp_path / "s.npz", file_bytes=2000)
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 1 and len(err.strip().splitlines()) == 1 and "File too large; choose another place" in err, err
+    assert process.returncode == 1 and len(messages(err)) == 1 and "File too large; choose another place" in err, err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -257,7 +258,7 @@ def test_a_death_or_interruption_ends_in_one_sentence_and_leaves_nothing(start, 
         os.kill(processes.workers_of(process.pid)[-1], signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     # a line is ended before "interrupted"
-    told = [line for line in err.splitlines() if line and "warning:" not in line and "finishing the step" not in line]
+    told = [line for line in messages(err) if "warning:" not in line and "finishing the step" not in line]
     assert process.returncode == code and "Traceback" not in err and len(told) == 1, err
     assert ("was killed by SIGKILL" if code == 1 else "hetero-mtf: interrupted") in told[0]
     assert phase == "calibration" or code == 1 or f"is in {tmp_path / 's.npz'}" in told[0]

@@ -9,6 +9,7 @@ from hetero_mtf.commands.workload.model_file import load_model
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured
+from tests.commands.error_lines import messages
 from tests.planning.networks import profile_of
 
 CLUSTER = ["--cluster", "emulate:0.5,0.4,0.4,0.3"]
@@ -32,7 +33,7 @@ def _is_tested(cli, start, options, expected, place):
     tested = start("evaluate", *options)
     out, err = tested.communicate(timeout=200)
     loss, *lines = out.splitlines()
-    assert (tested.returncode, err, lines) == (0, "", [expected]) and loss.startswith("loss: ")
+    assert (tested.returncode, messages(err), lines) == (0, [], [expected]) and loss.startswith("loss: ")
 
 
 def _predicts(cli, start, options, expected, place):

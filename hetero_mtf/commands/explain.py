@@ -62,11 +62,14 @@ def command(
     """
     from hetero_mtf.commands.command_files import explain_files
     from hetero_mtf.commands.process.files import check_files
+    from hetero_mtf.commands.process.start_line import print_planning_line
+
+    check_files(explain_files(plan_file, profile_file, measured_file, html))
+    print_planning_line(f"reading {plan_file}")
     from hetero_mtf.planning.plan.plan import Plan
     from hetero_mtf.planning.profile.validity import profile_warnings
     from hetero_mtf.report.facts import ReportedPlan, facts
 
-    check_files(explain_files(plan_file, profile_file, measured_file, html))
     what_if = parse_what_if(scale, add_like, memory, bandwidth, batch_size)
     if _kind(plan_file) == "profile":
         if profile_file is not None or measured_file is not None:

@@ -92,7 +92,7 @@ def command(
         network = load_model(model, arguments(model_arguments), dtype)
         plan = _manual(network, strategy, shares, gradient_sync, cluster, batch_size or BATCH_SIZE)
     else:
-        print_planning_line(str(profile_file))
+        print_planning_line(f"planning from {profile_file}")
         from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
         from hetero_mtf.planning.profile.profile import Profile
 

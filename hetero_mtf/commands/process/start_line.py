@@ -28,15 +28,15 @@ def print_start_line(cluster: str | None = None, task: str = "") -> None:
     _print("loading TensorFlow", "" if cluster is None else cluster_task(cluster), task)
 
 
-def print_planning_line(profile: str) -> None:
-    """Print that a command plans, on the error stream, unless what planning needs is loaded already and the command starts at once.
+def print_planning_line(task: str) -> None:
+    """Print what a command does that needs no TensorFlow, on the error stream, unless SciPy is loaded already and it starts at once.
 
     Parameters
     ----------
-    profile : path of the profile.
+    task : such as "planning from profile.json".
     """
     if "scipy" not in sys.modules:
-        _print(f"planning from {profile}")
+        _print(task)
 
 
 def _print(*tasks: str) -> None:

@@ -40,13 +40,15 @@ def unloaded(monkeypatch):
         ["predict", "--model", "net.py:net", "--input", "npz:x.npz", "--checkpoint", "state.npz"],
         ["plan", "--model", "net.py:net", "--shares", "2,1"],
         ["plan", "profile.json"],
+        ["explain", "plan.json"],
         ["devices"],
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
 def test_a_command_prints_its_first_line_before_it_loads_anything_slow(arguments, tmp_path):
     ended = subprocess.run([sys.executable, "-c", BEFORE_TENSORFLOW, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    first = "planning from profile.json" if arguments[:2] == ["plan", "profile.json"] else "loading TensorFlow"
+    tasks = {"plan profile.json": "planning from profile.json", "explain plan.json": "reading plan.json"}
+    first = tasks.get(" ".join(arguments), "loading TensorFlow")
     assert ended.stderr.startswith(f"hetero-mtf {__version__}: {first}"), ended
     assert ended.stdout == "loaded: []\n"
 

@@ -47,6 +47,7 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", EXTENTS)
 def test_a_network_of_keras_applications_trains_as_on_one_device(name: str, cluster: Any) -> None:
     keras.config.set_floatx("float64")

@@ -93,4 +93,4 @@ def test_the_command_the_licence_and_the_versions_are_declared(wheel: zipfile.Zi
     assert (metadata["Name"].replace("-", "_"), metadata["Version"]) == ("hetero_mtf", "0.1.0")
     assert sorted(metadata["Requires-Python"].split(",")) == ["<3.14", ">=3.10"]
     assert {"Keras", "Mesh-TensorFlow", "heterogeneous devices"} <= set(metadata["Keywords"].split(","))
-    assert set(metadata.get_all("Provides-Extra")) == {"gpu", "dev"}
+    assert set(metadata.get_all("Provides-Extra")) == {"gpu", "dev", "docs"}

@@ -93,7 +93,7 @@ def test_keras_fits_before_and_after_in_one_process() -> None:
         import hetero_mtf as hm
         cluster = hm.Cluster.local(["cpu:0"] * 2)
         with hm.Trainer(model, hm.Plan.filters(model, [1, 1], cluster, 4), cluster, loss="mse") as trainer:
-            trainer.fit(np.ones((4, 3)), np.ones((4, 2)))
+            trainer.fit(np.ones((4, 3)), np.ones((4, 2)), verbose=0)
             fit()
             trainer.to_keras().predict(np.ones((1, 3)), verbose=0)
         fit()

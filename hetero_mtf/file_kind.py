@@ -9,10 +9,11 @@ import zipfile
 
 CHECKPOINT = "a checkpoint of hetero-mtf train --save"
 ARRAYS = "an .npz file of arrays"
-_LARGEST_BYTES = 64 * 2**20  # of a JSON file that is looked into
+PROFILE = "a profile of hetero-mtf calibrate"
+MAX_JSON_BYTES = 256 * 2**20  # of a file that is read as JSON
 _DOCUMENTS = {
     "plan": "a plan of hetero-mtf plan",
-    "profile": "a profile of hetero-mtf calibrate",
+    "profile": PROFILE,
     "measured": "the measured times of hetero-mtf train",
     "data": "the description of the volumes beside a checkpoint",
     "split": "a split of hetero-mtf train --split",
@@ -59,7 +60,7 @@ def _kind(path: pathlib.Path) -> str:
     if start.startswith(b"PK"):
         return _archive_kind(path)
     known = next((text for magic, text in _STARTS.items() if start.startswith(magic)), "")
-    if known or path.stat().st_size > _LARGEST_BYTES:
+    if known or path.stat().st_size > MAX_JSON_BYTES:
         return known
     return _text_kind(path)
 

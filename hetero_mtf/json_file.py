@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from hetero_mtf.errors import HeteroError
-from hetero_mtf.file_kind import file_kind, in_place_of
+from hetero_mtf.file_kind import MAX_JSON_BYTES, file_kind, in_place_of
 from hetero_mtf.scratch_file import open_scratch, remove_abandoned
 from hetero_mtf.units import value_text
 
-MAX_JSON_BYTES = 256 * 2**20
 _NAMED = 20  # keys in a message
 
 

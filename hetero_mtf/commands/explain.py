@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -13,6 +11,7 @@ import click
 
 from hetero_mtf.commands.options.what_if import parse_what_if, what_if_options
 from hetero_mtf.commands.process.run_files import beside_plan
+from hetero_mtf.file_kind import PROFILE, file_kind
 from hetero_mtf.units import list_text
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def command(
     from hetero_mtf.report.facts import ReportedPlan, facts
 
     what_if = parse_what_if(scale, add_like, memory, bandwidth, batch_size)
-    if _kind(plan_file) == "profile":
+    if file_kind(plan_file) == PROFILE:
         if profile_file is not None or measured_file is not None:
             raise click.UsageError(f"{plan_file} is a profile; --profile and --measured go with a plan, leave them out")
         _explain_profile(plan_file, what_if, html, as_json)
@@ -114,19 +113,6 @@ def _explain_profile(path: str, what_if: WhatIf, html: str | None, as_json: bool
     clauses = what_if_clauses(measured, what_if) if what_if else ()
     names = list_text([device.name for device in profile.cluster.devices], 4)
     _show(profile_report(profile, clauses), html, f"{path}: {names}, batch size {profile.batch_size}", "profile")
-
-
-def _kind(path: str) -> str:
-    """Return what kind of file it says to be; "" for one that cannot be read, which its reader refuses with the reason."""
-    from hetero_mtf.json_file import MAX_JSON_BYTES
-
-    try:
-        if os.path.getsize(path) > MAX_JSON_BYTES:
-            return ""
-        document = json.loads(pathlib.Path(path).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return ""
-    return str(document.get("kind", "")) if isinstance(document, dict) else ""
 
 
 def _profile(given: str | None, plan_file: str, plan: Plan, what_if: WhatIf) -> Profile | None:

@@ -27,7 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
-from tools.bench.baselines.equal_batches import DDP, MIRRORED, Baselines
+from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, Baselines
 from tools.bench.comparison.lost import PARTS, ideal_s, lost, on_all
 from tools.bench.comparison.measured import arrangement_text, cluster_text, record
 from tools.bench.comparison.networks import FIVE, NETWORKS
@@ -222,8 +222,7 @@ def main(
     if part != "efficiency":
         compared = run(AutoCase(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, (EQUAL,), True, torch_python))
         record(path, command, document | {"comparison": compared})
-        left_out = f"{DDP} was left out: name a Python with torch by `--torch-python`."
-        notes = [left_out] if torch_python is None else []
+        notes = [NO_TORCH] if torch_python is None else []
         click.echo(shown(COMPARISON, comparison_rows(compared), notes))
         publish(results, COMPARISON, comparison_rows(compared), notes)
 

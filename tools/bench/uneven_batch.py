@@ -26,7 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 import numpy as np
 
-from tools.bench.baselines.equal_batches import DDP, MIRRORED, Baselines
+from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, Baselines
 from tools.bench.comparison.measured import arrangement_text, cluster_text, record
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
@@ -157,7 +157,7 @@ def main(
     figures = measure(BatchCase([float(s) for s in shares.split(",")], batch, torch_python, rounds, steps, budget))
     notes = [f"`auto` takes {figures['automatic']}."]
     if torch_python is None:
-        notes.append(f"{DDP} was left out: name a Python with torch by `--torch-python`.")
+        notes.append(NO_TORCH)
     click.echo(shown(TABLE, rows(figures), notes))
     publish(results, TABLE, rows(figures), notes)
     record(path, " ".join(["python", *sys.argv]), figures)

@@ -13,6 +13,7 @@ from hetero_mtf.planning.solvers.apportionment import proportional
 from tools.bench.baselines.limited import LimitedWorkers
 
 MIRRORED, DDP = "MultiWorkerMirroredStrategy", "DistributedDataParallel"
+NO_TORCH = f"{DDP} was left out: name a Python with torch by `--torch-python`."
 
 
 @dataclasses.dataclass(frozen=True)

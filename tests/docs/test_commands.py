@@ -75,15 +75,28 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
+def own_lines(page: Page) -> list[str]:
+    """Return the reduced commands of a page that are run and that no page before it has; `earlier` has their files."""
+    before = {reduced(line) for other in _WITH_COMMANDS[: _WITH_COMMANDS.index(page)] for line in other.commands()}
+    lines = [line for line in map(reduced, page.commands()) if line is not None]
+    return [line for line in lines if line not in before]
+
+
+def test_every_command_that_is_run_is_run_once() -> None:
+    run_lines = [line for page in _WITH_COMMANDS for line in dict.fromkeys(own_lines(page))]
+    assert len(run_lines) == len(set(run_lines))
+    assert set(run_lines) == {reduced(line) for page in _WITH_COMMANDS for line in page.commands()} - {None}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-@pytest.mark.parametrize("page", [page for page in _WITH_COMMANDS if any(map(reduced, page.commands()))], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in _WITH_COMMANDS if own_lines(page)], ids=lambda page: page.name)
 def test_the_commands_of_a_page_run_reduced(page: Page, earlier: pathlib.Path, tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(earlier, folder, symlinks=True)
     for name, block in zip(own_files(page), [block for block in page.blocks("python") if block.text.startswith("# ")]):
         (folder / name).write_text(block.text)
-    lines = [line for line in map(reduced, page.commands()) if line is not None]
+    lines = own_lines(page)
     for name in re.findall(r"npz:([\w./-]+)", " ".join(lines)):
         np.savez(folder / name, x=np.random.default_rng(0).normal(size=(96, 28, 28, 1)), y=np.arange(96) % 10)
     for line in lines:

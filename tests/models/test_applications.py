@@ -61,11 +61,9 @@ def test_a_network_of_keras_applications_trains_as_on_one_device(name: str, clus
     optimizer = lambda: keras.optimizers.SGD(0.001, momentum=0.9)  # noqa: E731
     loss = lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True)  # noqa: E731
     losses, weights = keras_run(model, optimizer(), loss(), steps, eager=False)
-    for plan in (
-        hm.Plan.filters(model, [2, 1], cluster, 4),
-        hm.Plan.batch(model, [2, 1], cluster, 4),
-        hm.Plan.single(model, 0, cluster, 4),
-    ):
+    plans = [hm.Plan.filters(model, [2, 1], cluster, 4), hm.Plan.batch(model, [2, 1], cluster, 4)]
+    plans += [hm.Plan.single(model, 0, cluster, 4)] if name == "VGG16" else []  # what the others add is in the split plans
+    for plan in plans:
         ours, trained, _ = our_run(model, plan, cluster, optimizer(), loss(), steps)
         assert np.abs(np.subtract(losses, ours)).max() <= 1e-8, (plan.strategy, losses, ours)
         assert worst_error(weights, trained) <= 1e-8, plan.strategy

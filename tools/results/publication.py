@@ -182,16 +182,20 @@ def command_text(arguments: Sequence[str]) -> str:
         if word in PRIVATE:
             del rest[:1]
         elif word.partition("=")[0] not in PRIVATE:
-            words.append(_without_home(word))
+            words.append(_without_place(word))
     script = os.path.relpath(arguments[0], ROOT)
     return shlex.join(["python", script if not script.startswith("..") else pathlib.Path(script).name]) + "".join(
         f" {word if word.startswith('~') else shlex.quote(word)}" for word in words
     )
 
 
-def _without_home(word: str) -> str:
+def _without_place(word: str) -> str:
+    """Return a word of a command without the folders of this machine: of a path outside of the home folder the last two names."""
     home = os.path.expanduser("~")
-    return f"~{word[len(home) :]}" if len(home) > 1 and word.startswith(f"{home}/") else word
+    if len(home) > 1 and word.startswith(f"{home}/"):
+        return f"~{word[len(home) :]}"
+    path = pathlib.PurePosixPath(word)
+    return "/".join(("...", *path.parts[-2:])) if path.is_absolute() else word
 
 
 def _git(*words: str) -> str:

@@ -28,7 +28,7 @@ def plan_summary(plan: Plan, graph: LayerGraph, columns: int | None = None) -> s
     table = Table(("device", "computes", "of the FLOPs", "compute", "communication", "idle"), tuple(rows), left=2)
     what_ifs = [f"What-if, not measured: {clause}" for clause in plan.what_if]
     before, after = ([line for text in texts for line in folded(text, columns)] for texts in ([heading, *what_ifs], [_prediction(plan)]))
-    return "\n".join(["\n".join(before), "", table.text(columns), "", *after])
+    return "\n".join([*before, table.text(columns), *after])
 
 
 def flops_shares(plan: Plan, graph: LayerGraph) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ def test_a_plan_is_a_heading_a_line_a_device_and_its_bottleneck():
     graph = pair_net()
     plan = Plan.filters(graph, [2, 1, 1], cluster_of(3), 8)
     predicted = dataclasses.replace(plan, predicted=Prediction(1.0, 0.3, 0.6, 0.1, PARTS))
-    heading, _, columns, _, *devices, _, prediction = plan_summary(predicted, graph, 200).splitlines()
+    heading, columns, _, *devices, prediction = plan_summary(predicted, graph, 200).splitlines()
     assert "strategy filters" in heading and "batch size 8" in heading
     assert columns.split()[:2] == ["device", "computes"] and [line.split()[0] for line in devices] == list(plan.devices)
     assert "6 of 12 units of second" in devices[0] and "3 of 12 units of second" in devices[1] and "750 ms" in devices[1]
@@ -26,7 +26,7 @@ def test_a_plan_is_a_heading_a_line_a_device_and_its_bottleneck():
 def test_a_manual_plan_has_sizes_and_no_prediction():
     graph = pair_net()
     lines = plan_summary(Plan.batch(graph, [5, 3], cluster_of(2), 8), graph, 120).splitlines()
-    assert "5 of 8 samples of" in lines[4] and lines[-1].startswith("Nothing is predicted")
+    assert "5 of 8 samples of" in lines[3] and lines[-1].startswith("Nothing is predicted")
 
 
 def test_no_line_is_longer_than_the_terminal():
@@ -39,13 +39,13 @@ def test_no_line_is_longer_than_the_terminal():
 def test_a_device_without_a_part_computes_nothing():
     graph = pair_net()
     lines = plan_summary(Plan.single(graph, 1, cluster_of(2), 8), graph, 120).splitlines()
-    assert "nothing" in lines[4] and "0%" in lines[4] and "all layers" in lines[5] and "100%" in lines[5]
+    assert "nothing" in lines[3] and "0%" in lines[3] and "all layers" in lines[4] and "100%" in lines[4]
 
 
 def test_the_devices_of_a_pipeline_are_shown_with_their_stages():
     graph = pair_net()
     plan = Plan.pipeline(graph, [graph.layers[0].name, graph.layers[2].name], [[0], [1]], [[1], [1]], cluster_of(2), 8, microbatches=2)
-    heading, *_, first, second, _, _ = plan_summary(plan, graph, 120).splitlines()
+    heading, *_, first, second, _ = plan_summary(plan, graph, 120).splitlines()
     assert "2 stages" in heading and "stage 0" in first and "stage 1" in second
 
 

@@ -57,6 +57,17 @@ def folded(sentence: str, columns: int | None, indent: str = "  ") -> list[str]:
     return [line.replace("\u00a0", " ") for line in lines] or [""]
 
 
+def folded_text(text: str, columns: int | None = None) -> str:
+    """Return a text with each of its lines folded.
+
+    Parameters
+    ----------
+    columns : characters of a line; None for those of the terminal, or to fold nothing where there is none.
+    """
+    columns = columns or terminal_columns()
+    return "\n".join(part for line in text.splitlines() for part in folded(line, columns))
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
     """A heading row and rows of text.

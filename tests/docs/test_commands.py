@@ -78,12 +78,11 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def own_lines(page: Page) -> list[str]:
     """Return the reduced commands of a page that are run and that no page before it has; `earlier` has their files."""
     before = {reduced(line) for other in _WITH_COMMANDS[: _WITH_COMMANDS.index(page)] for line in other.commands()}
-    lines = [line for line in map(reduced, page.commands()) if line is not None]
-    return [line for line in lines if line not in before]
+    return [line for line in dict.fromkeys(map(reduced, page.commands())) if line is not None and line not in before]
 
 
 def test_every_command_that_is_run_is_run_once() -> None:
-    run_lines = [line for page in _WITH_COMMANDS for line in dict.fromkeys(own_lines(page))]
+    run_lines = [line for page in _WITH_COMMANDS for line in own_lines(page)]
     assert len(run_lines) == len(set(run_lines))
     assert set(run_lines) == {reduced(line) for page in _WITH_COMMANDS for line in page.commands()} - {None}
 

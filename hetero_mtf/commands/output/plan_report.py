@@ -12,10 +12,9 @@ from hetero_mtf.report.table import (
     Table,
     alternatives_table,
     contribution_table,
-    folded,
+    folded_text,
     prediction_table,
     sizes_table,
-    terminal_columns,
 )
 from hetero_mtf.units import seconds_text
 
@@ -25,7 +24,7 @@ def plan_report(plan: Plan) -> str:
     head = f"Network {plan.digest} in {plan.dtype}, schedule {execution_text(plan)}"
     layouts = sizes_table(plan)
     what_if = "".join(f"\nWhat-if, not measured: {clause}" for clause in plan.what_if)
-    parts = [_folded(f"{head}\n{layouts.title}{what_if}"), _untitled(layouts), _folded("\n".join(layout_legend(plan)))]
+    parts = [folded_text(f"{head}\n{layouts.title}{what_if}"), _untitled(layouts), folded_text("\n".join(layout_legend(plan)))]
     if len(plan.stages) > 1:
         parts.append(stages_table(plan).text())
     if plan.predicted is None:
@@ -34,19 +33,14 @@ def plan_report(plan: Plan) -> str:
     launch = {"launch overhead": seconds.launch_s} if seconds.launch_s > 0 else {}
     named = {**launch, "forward": seconds.forward_s, "backward": seconds.backward_s, "update": seconds.update_s}
     passes = ", ".join(f"{name} {seconds_text(value)}" for name, value in named.items())
-    parts += [_untitled(prediction_table(plan)), _folded(f"Predicted step: {seconds_text(seconds.step_s)} ({passes})")]
+    parts += [_untitled(prediction_table(plan)), folded_text(f"Predicted step: {seconds_text(seconds.step_s)} ({passes})")]
     if plan.proof is not None:
-        parts.append(_folded(f"{proven(plan).capitalize()}: {proof_text(plan.proof)}"))
+        parts.append(folded_text(f"{proven(plan).capitalize()}: {proof_text(plan.proof)}"))
     if plan.alternatives:
         parts.append(alternatives_table(plan).text())
     if plan.contributions:
         parts.append(contribution_table(plan).text())
     return "\n\n".join(parts)
-
-
-def _folded(text: str) -> str:
-    """Return lines folded to the columns of the terminal."""
-    return "\n".join(part for line in text.splitlines() for part in folded(line, terminal_columns()))
 
 
 def _untitled(table: Table) -> str:

@@ -7,7 +7,7 @@ from hetero_mtf.planning.layout.records import DevicePart, Stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.text import execution_text
 from hetero_mtf.report.bottleneck import bottlenecks
-from hetero_mtf.report.table import Table, folded, terminal_columns
+from hetero_mtf.report.table import Table, folded_text
 from hetero_mtf.units import seconds_text
 
 
@@ -20,15 +20,13 @@ def plan_summary(plan: Plan, graph: LayerGraph, columns: int | None = None) -> s
     graph : the network.
     columns : characters of a line at most; None for those of the terminal.
     """
-    columns = columns or terminal_columns()
     layers = f"{len(graph.layers)} layers" + (f" in {len(plan.stages)} stages" if len(plan.stages) > 1 else "")
     heading = f"Plan: strategy {plan.strategy}, batch size {plan.batch_size}, {layers}, {execution_text(plan)}"
     shares, parts = flops_shares(plan, graph), {} if plan.predicted is None else {part.device: part for part in plan.predicted.parts}
     rows = [(name, _task(plan, index, graph), *_cells(shares[index], parts.get(name))) for index, name in enumerate(plan.devices)]
     table = Table(("device", "computes", "of the FLOPs", "compute", "communication", "idle"), tuple(rows), left=2)
-    what_ifs = [f"What-if, not measured: {clause}" for clause in plan.what_if]
-    before, after = ([line for text in texts for line in folded(text, columns)] for texts in ([heading, *what_ifs], [_prediction(plan)]))
-    return "\n".join([*before, table.text(columns), *after])
+    head = "\n".join([heading, *(f"What-if, not measured: {clause}" for clause in plan.what_if)])
+    return "\n".join([folded_text(head, columns), table.text(columns), folded_text(_prediction(plan), columns)])
 
 
 def flops_shares(plan: Plan, graph: LayerGraph) -> tuple[float, ...]:

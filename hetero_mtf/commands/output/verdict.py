@@ -22,9 +22,9 @@ def verdict_text(plan: Plan, profile: Profile | None, measured: Measured | None,
     """
     from hetero_mtf.report.facts import ReportedPlan, verdict
     from hetero_mtf.report.measured import Measured
-    from hetero_mtf.report.table import folded, terminal_columns
+    from hetero_mtf.report.table import folded_text
 
     if measured is None and times is not None and times.planned.measured_s is not None:
         measured = Measured(plan.digest, plan.strategy, plan.batch_size, plan.devices, 1, times.planned.measured_s)
     reported = ReportedPlan(plan, profile, measured.beside(times) if measured is not None else None)
-    return "\n".join(line for sentence in verdict(reported) for line in folded(sentence, terminal_columns()))
+    return folded_text("\n".join(verdict(reported)))

@@ -20,7 +20,7 @@ from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.progress import progress
 from hetero_mtf.report.step_time import StepTime, StepTimes
-from hetero_mtf.report.table import NOTHING, Table, folded, step_time_table, terminal_columns
+from hetero_mtf.report.table import NOTHING, Table, folded_text, step_time_table
 from hetero_mtf.training.timing import time_plans
 
 ROUNDS, STEPS = 7, 3
@@ -63,8 +63,7 @@ def compare(workload: Workload, prepared: Prepared, cluster: Any, optimizer: Opt
             workload.model, plans, cluster, x, y, optimizer=optimizer.make(), loss=workload.loss, rounds=ROUNDS, steps=STEPS, done=advance
         )
     measured = {name: statistics.median(seconds) for name, seconds in seconds_of.items()}
-    sentences = command_line(sys.argv), f"Medians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples, plans interleaved"
-    heading = "\n".join(line for sentence in sentences for line in folded(sentence, terminal_columns()))
+    heading = folded_text(f"{command_line(sys.argv)}\nMedians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples, plans interleaved")
     times = step_times(prepared, alone, {_EQUAL: equal, **simpler}, measured)
     return Comparison(f"{heading}\n\n{_table(times, metrics).text()}", times)
 

@@ -20,7 +20,7 @@ from hetero_mtf.calibration.alone import accompanied, heaviest, process_of, samp
 from hetero_mtf.calibration.budget import CalibrationWarning, Effort, effort_within, expected_alone_s, expected_links_s, link_windows
 from hetero_mtf.calibration.launch_overhead import LaunchOverhead, measure_launch_overhead
 from hetero_mtf.calibration.links import measure_link
-from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, deviation, kept_curves, kept_link
+from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, deviation, kept_corrections, kept_curves, kept_link
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
 from hetero_mtf.devices.records import Device, Link
 from hetero_mtf.errors import ProfileError
@@ -95,7 +95,7 @@ def calibrate(
         curves += bench.measure_alone(curves, advance)
         links, overhead = bench.measure_links(unchanged, advance), bench.measure_launch(unchanged, advance)
     _warn_of_spread(target, curves)
-    return _profile(target, curves, links, overhead)
+    return dataclasses.replace(_profile(target, curves, links, overhead), corrections=kept_corrections(earlier, target, unchanged))
 
 
 def _check(batch_size: int, budget_s: float | None, verbose: str | int) -> None:

@@ -27,6 +27,7 @@ LOSSES = {  # by Keras's names; those that `hm.Trainer` trains with
 STRATEGIES = ("auto", *STRATEGY_NAMES)
 MANUAL = ("filters", "batch", "hybrid")  # strategies that --shares go with
 BATCH_SIZE = 64
+REFINE_S = 30.0  # seconds of refinement, `planning.refinement.loop.TIME_LIMIT_S`
 _TIMEOUT = "hetero_mtf.worker_timeout_s"  # key of what a command keeps of --worker-timeout
 
 
@@ -268,6 +269,23 @@ def budget_option(command: Command) -> Command:
     """Add --budget."""
     positive = FiniteRange(0, min_open=True)
     return click.option("--budget", type=positive, metavar="SECONDS", help="Time calibration may take.  [default: what it needs]")(command)
+
+
+def refine_options(default: bool) -> Callable[[Command], Command]:
+    """Return a decorator that adds --refine and --refine-time.
+
+    Parameters
+    ----------
+    default : whether plans are refined unless --no-refine is given.
+    """
+    text = "Run steps of the plan and of others that promise as much, and take the one with the best measured step."
+    limit = f"Seconds after which no further plan is tried.  [default: {REFINE_S:g}{', or 5 % of the training if that is less' * default}]"
+
+    def add(command: Command) -> Command:
+        seconds = click.option("--refine-time", type=FiniteRange(0), metavar="SECONDS", help=limit)
+        return click.option("--refine/--no-refine", default=default, help=text)(seconds(command))
+
+    return add
 
 
 def _keep_timeout(context: click.Context, parameter: click.Parameter, timeout_s: float | None) -> None:

@@ -49,11 +49,13 @@ class Prepared:
     plan : the plan.
     profile : the profile that it was made from; None if it was read from a file.
     plan_file : the file that holds it; None if none does.
+    profile_file : the file that holds the profile, where it was measured now; None if none does.
     """
 
     plan: Plan
     profile: Profile | None
     plan_file: str | None = None
+    profile_file: str | None = None
 
 
 def prepare(request: PlanRequest, cluster: Any, model: Any, graph: LayerGraph, optimizer: OptimizerChoice) -> Prepared:
@@ -91,7 +93,7 @@ def _measured(request: PlanRequest, cluster: Any, model: Any, optimizer: Optimiz
     plan = choose.plan(profile, strategy=request.strategy)
     plan.save(plan_path)
     click.echo(f"saved {profile_path} and {plan_path}")
-    return Prepared(plan, profile, str(plan_path))
+    return Prepared(plan, profile, str(plan_path), str(profile_path))
 
 
 def measure(

@@ -64,7 +64,7 @@ class LayerTables:
         A layer that does not mix channels and has no curve costs nothing: calibration leaves out what takes no time of its
         own. A layer without an update curve has no weights that train. Without a curve over samples, time is taken to grow in
         proportion to them. The update of a layer whose batch is split is that of all its weights, however few the samples.
-        Layers and devices with equal curves are tabulated once.
+        Layers and devices with equal curves are tabulated once. Factors of the profile's corrections are multiplied in.
         """
         key = (self.alike[layer], layout, step_pass)
         if key not in self._rows:
@@ -85,10 +85,14 @@ class LayerTables:
         if key not in self._alone:
             together = self.rows(layer, "replicated", step_pass)[:, -1]
             known = [self.profile.has_curve(layer, d, ALONE, step_pass) for d in range(len(together))]
-            alone = [self.profile.curve(layer, d, ALONE, step_pass).seconds[-1] if there else 0.0 for d, there in enumerate(known)]
+            alone = [self._alone_s(layer, d, step_pass) if there else 0.0 for d, there in enumerate(known)]
             measured = np.array(known) & (together > 0)
             self._alone[key] = np.where(measured, np.minimum(1.0, np.array(alone) / np.where(measured, together, 1.0)), 1.0)
         return self._alone[key]
+
+    def _alone_s(self, layer: int, device: int, step_pass: str) -> float:
+        """Return the seconds of a whole layer while the other devices are idle, corrected as those beside others."""
+        return self.profile.curve(layer, device, ALONE, step_pass).seconds[-1] * self.profile.factor(layer, device, "whole", step_pass)
 
     @functools.cached_property
     def some_alone(self) -> bool:
@@ -116,9 +120,11 @@ class LayerTables:
         if step_pass == "update":
             return np.full(batch + 1, self.rows(layer, "replicated", step_pass)[device, -1])
         if not self.profile.has_curve(layer, device, "batch", step_pass):
-            full_batch_s = self.rows(layer, "replicated", step_pass)[device, -1]
+            factors = [self.profile.factor(layer, device, split, step_pass) for split in ("samples", "whole")]
+            full_batch_s = self.rows(layer, "replicated", step_pass)[device, -1] * factors[0] / factors[1]
             return np.array([full_batch_s * samples / batch for samples in range(batch + 1)])
-        return self._interpolated(self.profile.curve(layer, device, "batch", step_pass), range(batch + 1))
+        seconds = self._interpolated(self.profile.curve(layer, device, "batch", step_pass), range(batch + 1))
+        return seconds * self.profile.factor(layer, device, "samples", step_pass)
 
     def _tabulate(self, layer: int, layout: str, device: int, step_pass: str) -> np.ndarray:
         if layout == "batch":
@@ -132,7 +138,8 @@ class LayerTables:
         curve = self.profile.curve(layer, device, dimensions[0], step_pass)
         extent = self._extent(layer, dimensions[0], curve.units[-1])
         asked = [extent] if layout == "replicated" else [u * extent / units for u in range(units + 1)]
-        return self._interpolated(curve, asked)
+        split = "whole" if layout == "replicated" else "units"
+        return self._interpolated(curve, asked) * self.profile.factor(layer, device, split, step_pass)
 
     def _interpolated(self, curve: Curve, asked: Sequence[float]) -> np.ndarray:
         """Return the seconds of a curve at some units that go up in equal steps, once for all curves that are equal."""

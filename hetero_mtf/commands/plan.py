@@ -86,10 +86,7 @@ def command(
     check_files(plan_files(model, profile_file, output, pipeline_choice.convergence))
     pipeline_choice.check(strategy, shares is not None, gradient_sync)
     changed = bool(scale or add_like or memory or bandwidth or (extrapolate and batch_size))
-    if changed and profile_file is None:
-        raise click.UsageError("what if needs a profile; it does not go with --shares")
-    if (profile_file is None) == (shares is None):
-        raise click.UsageError("give either a profile or --shares with --model and --cluster")
+    _check_source(profile_file, shares, changed)
     _check_refinement(refine, refine_time, shares is None and not changed and model is not None)
     if shares is not None:
         _check_manual(model, strategy)
@@ -130,6 +127,14 @@ def _planned(profile: Profile, what_if: WhatIf, batch_size: int | None, strategy
         search.draw(choice.convergence, plan)
         click.echo(f"written to {choice.convergence}\n")
     return plan
+
+
+def _check_source(profile_file: str | None, shares: tuple[float, ...] | None, changed: bool) -> None:
+    """Raise unless there is either a profile or shares, and a profile for what-if changes."""
+    if changed and profile_file is None:
+        raise click.UsageError("what if needs a profile; it does not go with --shares")
+    if (profile_file is None) == (shares is None):
+        raise click.UsageError("give either a profile or --shares with --model and --cluster")
 
 
 def _check_manual(model: str | None, strategy: str) -> None:

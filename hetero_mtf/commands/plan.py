@@ -91,8 +91,7 @@ def command(
     if shares is not None:
         _check_manual(model, strategy)
         print_start_line(cluster)
-        network = load_model(str(model), arguments(model_arguments), dtype)
-        plan = _manual(network, strategy, shares, gradient_sync, cluster, batch_size or BATCH_SIZE)
+        plan = _manual(load_model(str(model), arguments(model_arguments), dtype), strategy, shares, gradient_sync, cluster, batch_size)
     else:
         print_planning_line(f"planning from {profile_file}")
         from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
@@ -166,8 +165,10 @@ def _refined(profile_file: str, profile: Profile, plan: Plan, network: Any, clus
         return refined(prepared, live, network, "mse", optimizer, REFINE_S if limit_s is None else limit_s).plan
 
 
-def _manual(network: Any, strategy: str, shares: tuple[float, ...], gradient_sync: str, cluster: str, batch_size: int) -> Plan:
+def _manual(network: Any, strategy: str, shares: tuple[float, ...], gradient_sync: str, cluster: str, asked_size: int | None) -> Plan:
     from hetero_mtf.planning.plan.plan import Plan
+
+    batch_size = asked_size or BATCH_SIZE
 
     with open_cluster(cluster) as live:
         if strategy == "batch":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from hetero_mtf.errors import UnsupportedError
@@ -23,6 +24,8 @@ SMALL_BATCH_FRACTIONS = (0.25, 0.5, 1.0)
 MINOR_SMALL_BATCH_FRACTIONS = (0.5, 1.0)
 # A layer with less than this part of the network's operations is measured coarsely.
 MINOR_PART = 0.01
+# The layers of least work that have this part of the network's operations together are light: their curves matter least.
+LIGHT_PART = 0.05
 # Passes of a layer with any of its units; the optimizer's update is measured once, with all of them.
 LAYER_PASSES = ("forward", "backward")
 # Kinds that only name or reshape their inputs, and take no time of their own.
@@ -81,6 +84,27 @@ def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, 
         if layer.kind not in FREE_KINDS:
             first_points += _points_of(graph, index, counts, batch, coarse)
     return tuple(first_points)
+
+
+def extreme_points(graph: LayerGraph, wanted: Sequence[Point]) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
+    """Return the points that a short calibration measures first, and those that it may measure later.
+
+    First are the upper end of every curve, and the lower end unless the layer is light. Later are the lower ends of light layers.
+
+    Parameters
+    ----------
+    wanted : points of the network, those of a curve in order of their units.
+    """
+    light = _light_layers(graph)
+    curves: dict[tuple[int, str], list[Point]] = {}
+    for point in wanted:
+        curves.setdefault((point.layer, point.dimension), []).append(point)
+    first: list[Point] = []
+    later: list[Point] = []
+    for (layer, _), (*lower, upper) in curves.items():
+        (later if layer in light else first).extend(lower[:1])
+        first.append(upper)
+    return tuple(first), tuple(later)
 
 
 def point_of(graph: LayerGraph, layer: int, dimension: str, units: int, batch: int) -> Point:
@@ -160,6 +184,16 @@ def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Se
     probe = dataclasses.replace(probe, variables=variables)
     minor = _is_minor(graph, layer)
     return Point(index, dimension, units, samples, probe, tuple(shapes), before, unsplit and samples == batch, minor)
+
+
+def _light_layers(graph: LayerGraph) -> set[int]:
+    """Return the layers that are light, by the index of the first that is alike."""
+    work: dict[int, float] = {}
+    for first, layer in zip(alike(graph), graph.layers):
+        work[first] = work.get(first, 0.0) + layer.flops
+    order = sorted(work, key=lambda layer: work[layer])
+    together = itertools.accumulate(work[layer] for layer in order)
+    return {layer for layer, flops in zip(order, together) if flops <= LIGHT_PART * sum(work.values())}
 
 
 def _is_minor(graph: LayerGraph, layer: Layer) -> bool:

@@ -83,7 +83,8 @@ def calibrate(
     one after another. Where a host has several such devices, the layers that take most of each one's time are measured once more
     while the others are idle, for plans that leave them so. Processors on one device share its curves. Backward is measured together
     with forward, which is then subtracted; its spread is that of both together. A layer with all its units and samples is
-    measured once for all its curves. Batch norm with some of the samples is measured with the statistics of these alone.
+    measured once for all its curves. The curve of batch norm over samples is measured apart from that, in the form in which batch
+    norm runs over a split batch, without another device: what the devices exchange is charged as communication.
     """
     _check(batch_size, budget_s, verbose)
     check_live(cluster)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import kind_of, make_layer
-from hetero_mtf.planning.layout.arrangement import channels, splits_batch, trains_before
+from hetero_mtf.planning.layout.arrangement import channels, splits_batch, takes_statistics, trains_before
 from hetero_mtf.planning.profile.profile import alike
 
 # Fractions of a layer's units that are measured first: three for a curve that may bend, two for a layer of little work.
@@ -45,7 +45,7 @@ class Point:
     probe : the layer as it is with these units; its inputs are numbered from 0.
     input_shapes : (inputs,) shapes of its inputs, batch left out.
     input_gradient : whether training needs the gradient of its inputs: not if nothing before it trains.
-    full : whether it has all units and all samples: the same measurement whatever the dimension.
+    full : whether it has all units and all samples, in the form of an unsplit layer: the same measurement whatever the dimension.
     minor : whether the layer has a small part of the network's operations only.
     """
 
@@ -63,6 +63,11 @@ class Point:
     def updates(self) -> bool:
         """Whether the optimizer's update is measured here: once, with all units, as it grows in proportion to the weights."""
         return self.full and any(variable.trainable for variable in self.probe.variables)
+
+    @property
+    def shares_batch(self) -> bool:
+        """Whether it runs as if other devices had the rest of a split batch: batch norm then takes statistics in another form."""
+        return self.dimension == "batch" and takes_statistics(self.probe)
 
 
 def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, ...]:
@@ -181,9 +186,9 @@ def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Se
     unsplit = (
         tuple(shapes) == tuple(graph.layers[source].output_shape for source in layer.inputs) and probe.output_shape == layer.output_shape
     )
+    full = unsplit and samples == batch and not (dimension == "batch" and takes_statistics(layer))
     probe = dataclasses.replace(probe, variables=variables)
-    minor = _is_minor(graph, layer)
-    return Point(index, dimension, units, samples, probe, tuple(shapes), before, unsplit and samples == batch, minor)
+    return Point(index, dimension, units, samples, probe, tuple(shapes), before, full, _is_minor(graph, layer))
 
 
 def _light_layers(graph: LayerGraph) -> set[int]:

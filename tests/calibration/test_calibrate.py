@@ -73,9 +73,11 @@ def test_a_profile_has_a_curve_for_all_that_takes_time(profile: Profile) -> None
 
 
 def test_a_whole_layer_is_measured_once_for_all_its_curves(profile: Profile) -> None:
+    norm = next(index for index, layer in enumerate(profile.graph.layers) if layer.name == "norm")
     for layer, step_pass in {(c.layer, c.step_pass) for c in profile.curves}:
         curves = [c for c in profile.curves if (c.layer, c.step_pass) == (layer, step_pass)]
-        assert len({(c.seconds[-1], c.spread[-1]) for c in curves}) == 1
+        unsplit = [c for c in curves if (c.layer, c.dimension) != (norm, "batch")]  # over a split batch it runs in another form
+        assert len({(c.seconds[-1], c.spread[-1]) for c in unsplit}) == 1
         assert all(c.units[-1] == BATCH for c in curves if c.dimension == "batch")
 
 

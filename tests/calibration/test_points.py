@@ -160,13 +160,27 @@ def test_samples_are_measured_with_all_units_at_fractions_of_the_batch() -> None
     for point in found:
         assert point.samples == (point.units if point.dimension == "batch" else BATCH)
         if point.dimension == "batch":
-            assert point.probe.output_shape == graph.layers[point.layer].output_shape and point.full == (point.samples == BATCH)
+            assert point.probe.output_shape == graph.layers[point.layer].output_shape
+            assert point.full == (point.samples == BATCH and not point.shares_batch)
 
 
 def test_a_kind_that_mixes_samples_is_not_measured_over_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BatchNormalization, "mixes_samples", True)
     graph = layer_graph(_chain())
     assert not _of(graph, points(graph, BATCH), "norm", "batch") and _of(graph, points(graph, BATCH), "relu", "batch")
+
+
+def test_batch_norm_shares_its_batch_where_that_is_split_unless_it_is_frozen() -> None:
+    model = _chain()
+    for trainable in (True, False):
+        model.get_layer("norm").trainable = trainable
+        graph = layer_graph(model)
+        found = points(graph, BATCH)
+        assert {graph.layers[p.layer].name for p in found if p.shares_batch} == ({"norm"} if trainable else set())
+        norm = [p for p in found if graph.layers[p.layer].name == "norm"]
+        assert all(p.shares_batch == (trainable and p.dimension == "batch") for p in norm)
+        assert [(p.dimension, p.units) for p in norm if p.full] == [("output", 16), *([] if trainable else [("batch", BATCH)])]
+        assert not any(p.updates for p in norm if p.shares_batch)
 
 
 def _frozen() -> keras.Model:
@@ -194,7 +208,7 @@ def test_a_probe_keeps_what_the_layer_is_and_changes_its_units_only() -> None:
     for point in points(graph, BATCH):
         layer = graph.layers[point.layer]
         assert point.probe.kind == layer.kind and [v.name for v in point.probe.variables] == [v.name for v in layer.variables]
-        assert point.full == (point.units == most[point.layer, point.dimension])
+        assert point.full == (point.units == most[point.layer, point.dimension] and not point.shares_batch)
         if point.full:
             assert point.probe.output_shape == layer.output_shape and point.probe.variables == layer.variables
 

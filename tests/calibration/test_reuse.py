@@ -142,3 +142,5 @@ def test_the_longest_and_the_shortest_layer_are_looked_at_and_the_worse_counts_b
     assert deviation(kept, wanted, measure(1.5, 0.0)) == pytest.approx(0.5)
     assert deviation(kept, wanted, measure(0.5, 0.2)) == pytest.approx(0.3)
     assert deviation([], wanted, measure(1.0, 0.0)) == 0.0
+    others = [dataclasses.replace(c, dimension="alone", seconds=(1e3,), units=c.units[-1:], spread=(0.0,)) for c in kept]
+    assert deviation([*kept, *others], wanted, measure(1.0, 0.0)) == pytest.approx(0.0, abs=1e-9)

@@ -42,6 +42,17 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+class Budget(FiniteRange):
+    """Seconds above zero, or inf for no limit."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        """Return the seconds."""
+        return math.inf if str(value) == "inf" else super().convert(value, parameter, context)
+
+
 class RenamedChoice(click.Choice):
     """A choice that still takes the names of an earlier release, which its help leaves out.
 
@@ -267,8 +278,8 @@ def seed_option(command: Command) -> Command:
 
 def budget_option(command: Command) -> Command:
     """Add --budget."""
-    positive = FiniteRange(0, min_open=True)
-    return click.option("--budget", type=positive, metavar="SECONDS", help="Time calibration may take.  [default: what it needs]")(command)
+    text = "Time calibration may take; inf for a thorough one.  [default: 45, more for a large network]"
+    return click.option("--budget", type=Budget(), metavar="SECONDS", help=text)(command)
 
 
 def refine_options(default: bool) -> Callable[[Command], Command]:

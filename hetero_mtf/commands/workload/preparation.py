@@ -28,7 +28,7 @@ class PlanRequest:
     plan_file, profile_file : files to take it from, at most one of them.
     strategy : how to choose from a profile.
     batch_size : samples a step; None for the file's.
-    budget_s : seconds calibration may take, None for what it needs.
+    budget_s : seconds calibration may take; None for the default, infinity for a thorough calibration.
     run_file : path of a file beside which a new profile and plan are saved, such as run/state.npz.
     """
 
@@ -107,7 +107,7 @@ def measure(
     model : Keras model.
     batch_size : samples a step.
     optimizer : whose updates are measured.
-    budget_s : seconds it may take, None for what it needs.
+    budget_s : seconds it may take; None for the default, infinity for a thorough calibration.
     earlier : a profile, of which what still holds is kept.
     """
     from hetero_mtf.calibration.calibrate import calibrate

@@ -9,7 +9,7 @@ import numpy as np
 
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.layout.arrangement import channels, split_units
+from hetero_mtf.planning.layout.arrangement import channels, split_units, takes_statistics
 from hetero_mtf.planning.profile.curve import Curve, interpolated
 from hetero_mtf.planning.profile.profile import Profile, alike
 
@@ -105,12 +105,18 @@ class LayerTables:
         Parameters
         ----------
         step_pass : "forward", "backward" or "update".
+
+        Notes
+        -----
+        For layers whose batch is split. Batch norm then takes longer with all samples too than over an unsplit batch, by which it is
+        divided: its last entry is above 1.
         """
         key = (self.alike[layer], step_pass)
         if key not in self._parts:
             rows, batch = self.rows(layer, "batch", step_pass), self.profile.batch_size
             proportional = np.ones(batch + 1) if step_pass == "update" else np.arange(batch + 1) / batch
-            full_batch_s = rows[:, -1:]
+            joins = takes_statistics(self.graph.layers[layer])
+            full_batch_s = self.rows(layer, "replicated", step_pass)[:, -1:] if joins else rows[:, -1:]
             measured = (full_batch_s > 0) & (step_pass != "update")
             self._parts[key] = np.where(measured, rows / np.where(full_batch_s > 0, full_batch_s, 1.0), proportional)
         return self._parts[key]

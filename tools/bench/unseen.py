@@ -267,6 +267,8 @@ def main(
     if refine_s > 0 and not can_refine():
         notes.append(NO_REFINEMENT)
         click.echo(NO_REFINEMENT, err=True)
+    if path is not None:
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)  # not to fail after the first case
     wanted = cases(networks, dict.fromkeys(shares) if shares else CLUSTERS)
     known = {(case["network"], case["seed"], case["cluster"]): case for case in (kept(path) if resume else [])}
     measured = functools.partial(run, pace=UnseenPace(rounds, refine_s, budget_s))

@@ -17,8 +17,9 @@ import numpy as np
 T = TypeVar("T")
 
 DEPTH = 6, 30  # layers with a kernel, at least and at most
-# Multiply-adds of a batch's forward pass. One core of 2.5 GHz does 20 to 45 thousand million a second and a step takes three times as many.
-WORK = 5e8, 5e9
+# Multiply-adds of a batch's forward pass. A step takes three times as many; one core of 2.5 GHz did 26 to 61 thousand million a second
+# on 16 drawn networks, by processor time, so a step takes some 30 to 600 ms.
+WORK = 4e8, 7e9
 ELEMENT_WORK = 50  # multiply-adds that take as long as one element of a layer without a kernel, which waits for memory
 
 EXTENTS = {2: (16, 20, 24, 28, 32, 40, 48), 3: (12, 14, 16, 20, 24)}

@@ -8,7 +8,7 @@ is downloaded). All differ in pose, size, shape and age, which thins the cortex 
 of the subjects, labelled AD, folds of the cortex have widened and filled with fluid in a part of the brain drawn at random, and the
 ventricle on that side is wider; --strength grades it, and at 0 the classes do not differ. Scanner noise, bias field, contrast and how the
 file is written (axes, spacing, data type, compression) are drawn without regard to the class. The folds are in other places in every
-subject, and as age takes more of the cortex than they do, a linear model of voxels sees little of them (tools/bench/voxels.py).
+subject, and as age takes more of the cortex than they do, a linear model of voxels sees little of them (tools/voxels.py).
 
 The folder gets participants.tsv, which `--data nifti:` reads, and truth.tsv: what each subject has lost and where. No such scan is a
 patient's, and no figure reached on them is one about dementia; ADNI's scans are read through the same table.

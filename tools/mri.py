@@ -105,7 +105,7 @@ def demonstrate(shown: Demonstration, results: pathlib.Path | None = None) -> st
     maps = ["--grad-cam", shown.folder / "maps", "--participant", one]
     _command("predict", "--data", f"nifti:{shown.table}", "--checkpoint", first, "-o", shown.folder / "predictions.tsv", *maps)
     linear = shown.folder / "voxels.json"
-    _python("tools/bench/voxels.py", shown.table, "--size", shown.size, "--seeds", 1, "--json", linear, "--results", "-")
+    _python("tools/voxels.py", shown.table, "--size", shown.size, "--seeds", 1, "--json", linear, "--results", "-")
     cases = json.loads(linear.read_text())["cases"]
     publish(results, TABLE, score_rows(runs, cases))
     return report(shown, runs, cases, time.perf_counter() - begun_s)
@@ -192,7 +192,7 @@ def report(shown: Demonstration, runs: Sequence[dict[str, Any]], linear: Sequenc
     Parameters
     ----------
     runs : strategy, seed, seconds and scores of each network.
-    linear : cases of tools/bench/voxels.py.
+    linear : cases of tools/voxels.py.
     spent_s : seconds that everything took.
     """
     from hetero_mtf.planning.plan.plan import Plan

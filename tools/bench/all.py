@@ -70,7 +70,7 @@ RUNS = (
     BenchRun("batch_sizes", "tools/bench/batch_sizes.py", 6, ("batch_sizes",)),
     BenchRun(
         "voxels",
-        f"tools/bench/voxels.py {COHORT}",
+        f"tools/voxels.py {COHORT}",
         6,
         ("voxels",),
         needs=COHORT,
@@ -84,6 +84,7 @@ RUNS = (
     BenchRun("pipeline", "tools/bench/pipeline.py --rounds 3", 16, ("pipeline", "pipeline_arrangements")),
     BenchRun("auto_efficiency", "tools/bench/auto.py --part efficiency", 20, ("auto_efficiency",)),
     BenchRun("prediction", "tools/bench/prediction.py", 70, ("prediction", "prediction_ranks")),
+    BenchRun("unseen", "tools/bench/unseen.py", 130, ("unseen",)),
 )
 
 

@@ -31,22 +31,13 @@ import click
 import numpy as np
 
 from tools.bench.comparison.measured import record
+from tools.bench.comparison.networks import convolutions
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 
 Case = tuple[str, int]
 DEFAULT_CASES: tuple[Case, ...] = (("1.0,0.5", 16), ("1.0,0.5", 32), ("1.0,0.33", 16))
 TARGETS = {("1.0,0.5", 16): (1.35, 0.85), ("1.0,0.5", 32): (1.35, 0.90), ("1.0,0.33", 16): (1.7, 0.82)}
-
-
-def convolutions(shape: tuple[int, int, int], filters: tuple[int, ...], classes: int) -> Any:
-    """Return same-padded 3x3 convolutions with relu, mean over space and a dense layer."""
-    import keras
-
-    x = inputs = keras.Input(shape)
-    for count in filters:
-        x = keras.layers.Conv2D(count, 3, padding="same", activation="relu", use_bias=False)(x)
-    return keras.Model(inputs, keras.layers.Dense(classes)(keras.layers.GlobalAveragePooling2D()(x)))
 
 
 def run_case(case: Case, model: Any, filters: tuple[int, ...] | None, rounds: int) -> dict[str, Any]:

@@ -38,7 +38,8 @@ def test_every_table_of_a_bench_has_a_block_on_the_page_of_results() -> None:
         "import importlib, pathlib, sys\n"
         "from tools.results.publication import TableForm\n"
         "names = [path.stem for path in pathlib.Path('tools/bench').glob('*.py')]\n"
-        "modules = [importlib.import_module(f'tools.bench.{name}') for name in names] + [importlib.import_module('tools.mri')]\n"
+        "modules = [importlib.import_module(f'tools.bench.{name}') for name in names]\n"
+        "modules += [importlib.import_module(f'tools.{name}') for name in ('mri', 'voxels')]\n"
         "print(*sorted({each.name for module in modules for each in vars(module).values() if isinstance(each, TableForm)}))\n"
         "print('tensorflow' in sys.modules)"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -81,6 +81,28 @@ def alexnet() -> Any:
     return alexnet(64, hidden=2048)
 
 
+def convolutions(shape: tuple[int, int, int], filters: Sequence[int], classes: int) -> Any:
+    """Return 3x3 convolutions with relu that keep height and width, the mean over both and a dense layer; no biases but its own.
+
+    Parameters
+    ----------
+    shape : (height, width, channels) of a sample.
+    filters : filters of each convolution.
+    classes : number of logits.
+    """
+    import keras
+
+    x = inputs = keras.Input(shape)
+    for count in filters:
+        x = keras.layers.Conv2D(count, 3, padding="same", activation="relu", use_bias=False)(x)
+    return keras.Model(inputs, keras.layers.Dense(classes)(keras.layers.GlobalAveragePooling2D()(x)))
+
+
+def six_convolutions() -> Any:
+    """Return six convolutions of 320 filters on 8x8 images of as many channels."""
+    return convolutions((8, 8, 320), (320,) * 6, 10)
+
+
 NETWORKS = {
     "paper-a": BenchNetwork("paper A's CIFAR net", paper_a, 32, 200),
     "vgg11": BenchNetwork("VGG-11", vgg11, 32, 128),
@@ -89,6 +111,7 @@ NETWORKS = {
     "alexnet": BenchNetwork("AlexNet-like", alexnet, 64, 128),
     "resattnet18": BenchNetwork("3D-ResAttNet-18, 48x48x48", resattnet18, 8, 16),
     "vgg8": BenchNetwork("VGG-8", vgg8, 64, 128),
+    "six-convolutions": BenchNetwork("six convolutions of 320 filters at 8x8", six_convolutions, 32, 128),
     "resnet50": BenchNetwork("residual net of 50 convolutions", resnet50, 32, 128),
 }
 FIVE = ("paper-a", "vgg11", "resnet18", "volume", "alexnet")

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 
 from hetero_mtf.data.volumes import Participants, Scan
-from tools.bench.voxels import cases, features, models, out_of_fold, permuted, row
+from tools.voxels import cases, features, models, out_of_fold, permuted, row
 
 
 def _people(count: int) -> Participants:

@@ -82,9 +82,8 @@ def calibrate(
     Devices in processes of their own are measured at the same time, as they will work at the same time; devices of one process
     one after another. Where a host has several such devices, the layers that take most of each one's time are measured once more
     while the others are idle, for plans that leave them so. Processors on one device share its curves. Backward is measured together
-    with forward, which is then subtracted; its spread is that of both together. A layer with all its units and samples is
-    measured once for all its curves. The curve of batch norm over samples is measured apart from that, in the form in which batch
-    norm runs over a split batch, without another device: what the devices exchange is charged as communication.
+    with forward, which is then subtracted; its spread is that of both. A layer with all its units and samples is measured once for
+    all its curves, but the curve of batch norm over samples in the form in which it runs over a split batch, on the device alone.
     """
     _check(batch_size, budget_s, verbose)
     check_live(cluster)
@@ -97,7 +96,8 @@ def calibrate(
         curves += bench.measure_alone(curves, advance)
         links, overhead = bench.measure_links(unchanged, advance), bench.measure_launch(unchanged, advance)
     _warn_of_spread(target, curves)
-    return dataclasses.replace(_profile(target, curves, links, overhead), corrections=kept_corrections(earlier, target, unchanged))
+    corrections = kept_corrections(earlier, target, unchanged)
+    return dataclasses.replace(_profile(target, curves, links, overhead), corrections=corrections)
 
 
 def _check(batch_size: int, budget_s: float | None, verbose: str | int) -> None:

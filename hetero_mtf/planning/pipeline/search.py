@@ -220,7 +220,8 @@ def _least_pass_s(tables: LayerTables, layer: int, step_pass: str, samples: int)
     """Return the (devices,) seconds of a layer's pass with some samples, in a split batch or unsplit, whichever is less."""
     split = tables.rows(layer, "batch", step_pass)
     growth = split[:, samples] / np.where(split[:, -1] > 0, split[:, -1], 1.0)
-    return np.minimum(split[:, samples], growth * tables.rows(layer, "replicated", step_pass)[:, -1])
+    least_s: np.ndarray = np.minimum(split[:, samples], growth * tables.rows(layer, "replicated", step_pass)[:, -1])
+    return least_s
 
 
 def chain_problem(stages: GroupStages, device_groups: DeviceGroups, options: PipelineOptions) -> ChainProblem:

@@ -25,6 +25,7 @@ from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
 from hetero_mtf.devices.records import Device, Link
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import wide_spread
@@ -96,8 +97,7 @@ def calibrate(
         curves += bench.measure_alone(curves, advance)
         links, overhead = bench.measure_links(unchanged, advance), bench.measure_launch(unchanged, advance)
     _warn_of_spread(target, curves)
-    corrections = kept_corrections(earlier, target, unchanged)
-    return dataclasses.replace(_profile(target, curves, links, overhead), corrections=corrections)
+    return _profile(target, curves, links, overhead, kept_corrections(earlier, target, unchanged))
 
 
 def _check(batch_size: int, budget_s: float | None, verbose: str | int) -> None:
@@ -122,10 +122,14 @@ def _read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, str]:
     return rule, _optimizer_text(settings)
 
 
-def _profile(target: MeasurementTarget, curves: Sequence[Curve], links: Sequence[Link], overhead: LaunchOverhead) -> Profile:
+def _profile(
+    target: MeasurementTarget, curves: Sequence[Curve], links: Sequence[Link], overhead: LaunchOverhead, corrections: Corrections
+) -> Profile:
     measured = (tuple(curves), tuple(links), target.record.pools)
     programs = target.optimizer, _now().isoformat(timespec="seconds"), target.versions
-    return Profile(target.record, target.graph, target.batch, *measured, *programs, overhead.launch_s, overhead.feed_s_per_byte)
+    return Profile(
+        target.record, target.graph, target.batch, *measured, *programs, overhead.launch_s, overhead.feed_s_per_byte, corrections
+    )
 
 
 def _distinct(devices: Sequence[Device]) -> list[int]:

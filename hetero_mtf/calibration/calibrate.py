@@ -60,8 +60,7 @@ def calibrate(
     optimizer : Keras optimizer, or its name, whose updates are timed; None: SGD with momentum.
     budget_s : seconds to stay near. None: 45, or what the least effort takes in a large network, and never more than a thorough
         calibration takes. `math.inf`: a thorough one, of three windows a measurement and one further point a curve.
-    progress : (title, total) -> context manager that gives an advance function, which several threads may call at once and which
-        may not block them; None: as `verbose` says.
+    progress : (title, total) -> context manager that gives an advance function for several threads; None: as `verbose` says.
     earlier : a profile, whose valid part is not measured again: curves of layers of the same structure on the same devices,
         and links, unless they are stale, or two of a device's layers deviate from their curves now.
     verbose : "auto" or 1 for a bar on the error stream, or now and then a line where it is a log file; 2 for lines, 0 for nothing.

@@ -21,7 +21,7 @@ class Observation(NamedTuple):
     split : "whole", "units" or "samples", see `Corrections`.
     step_pass : "forward", "backward" or "update".
     predicted_s : seconds by the curve.
-    traced_s : seconds in a step, with the time that tracing adds taken off in proportion.
+    traced_s : seconds in a traced step; what tracing adds is between operations, not in them.
     """
 
     layer: int
@@ -65,12 +65,11 @@ def _of_run(costs: Costs, run: PlanRun) -> Iterator[Observation]:
     stage = run.plan.stages[0]
     predicted = _predicted(costs, stage)
     for trace in run.traces:
-        untraced = min(1.0, run.median_s / trace.step_s)
         for device, layer, step_pass, compute_s in trace.layers:
             key = _first_on(costs, device), layer, step_pass
             if key in predicted and compute_s > 0:
                 split, predicted_s = predicted[key]
-                yield Observation(costs.alike[layer], key[0], split, step_pass, predicted_s, compute_s * untraced)
+                yield Observation(costs.alike[layer], key[0], split, step_pass, predicted_s, compute_s)
 
 
 def _predicted(costs: Costs, stage: Stage) -> dict[tuple[int, int, str], tuple[str, float]]:

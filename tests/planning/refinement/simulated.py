@@ -59,7 +59,7 @@ class SimulatedRunner:
                 spent = self.costs.spent_on(entry, stage, step_pass).tolist()
                 layers += [LayerSeconds(d, entry.layer, step_pass, s * self._disturbed()) for d, s in zip(stage.devices, spent) if s > 0]
         step_s = self.step_s(plan)
-        return TracedStep(1.1 * step_s, tuple(entry._replace(compute_s=1.1 * entry.compute_s) for entry in layers))
+        return TracedStep(1.1 * step_s, tuple(layers))
 
     def stop(self, plan: Plan) -> None:
         self.running = [other for other in self.running if other is not plan]

@@ -228,7 +228,7 @@ def networks_of(seeds: str | None, count: int, with_fixed: bool) -> tuple[list[U
     commit = last_commit(ROOT)
     numbers = [seed_of(commit, number) for number in range(1, count + 1)]
     rule = "seed k is the first 8 hexadecimal digits of the SHA-256 of COMMIT:k, k from 1"
-    origin = f"The {count} seeds follow from `{commit}`, the last commit that touched `{FOLDER}`: {rule}."
+    origin = f"Seeds 1 to {count} follow from `{commit}`, the last commit that touched `{FOLDER}`: {rule}."
     return [*(drawn(number, f"{number:08x}") for number in numbers), *others], origin
 
 

@@ -20,6 +20,7 @@ _MODULE_OF_NAME = {
     "calibrate": "hetero_mtf.calibration.calibrate",
     "plan": "hetero_mtf.planning.choose",
     "plan_if": "hetero_mtf.planning.choose",
+    "refine": "hetero_mtf.training.refine",
 }
 _LAZY_SUBPACKAGES = ("errors", "layers", "mesh")
 
@@ -37,6 +38,7 @@ __all__ = [
     "mesh",
     "plan",
     "plan_if",
+    "refine",
 ]
 
 

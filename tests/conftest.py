@@ -25,7 +25,7 @@ hypothesis.settings.load_profile("fast")
 
 
 _SERIAL_FOLDERS = frozenset({"calibration", "runtime", "tools"})  # their slow tests time devices, or watch processes
-_SERIAL_FIXTURES = frozenset({"start", "processes"})  # so do the slow tests that use these
+_SERIAL_FIXTURES = frozenset({"processes"})  # so do the slow tests that use these
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

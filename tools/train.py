@@ -21,8 +21,9 @@ def arguments(given: list[str]) -> list[str]:
     named = any(word == "--cluster" or word.startswith("--cluster=") for word in given)
     cluster = [] if named else ["--cluster", unequal_pair()]
     subject = ["--model", f"{os.path.relpath(ROOT / 'models' / 'digits.py')}:wide_digits", "--data", "digits"]
-    training = ["--epochs", "6", "--optimizer", "adam", "--budget", "60", "--save", str(RUNS / "digits.npz"), "--compare"]
-    return ["train", *subject, *cluster, *training, *given]
+    measuring = ["--budget", "60", "--refine-time", "30", "--compare"]
+    training = ["--epochs", "6", "--optimizer", "adam", "--save", str(RUNS / "digits.npz")]
+    return ["train", *subject, *cluster, *measuring, *training, *given]
 
 
 if __name__ == "__main__":

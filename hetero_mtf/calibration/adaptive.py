@@ -14,6 +14,8 @@ from typing import TypeVar
 PRIOR = 1 / 16
 # An error of this part of the seconds is as small as planning needs it.
 LEAST_ERROR = 0.025
+# Of a curve of one point, which is continued by a line through zero, this part of the seconds is expected as error.
+ONE_POINT_ERROR = 1 / 8
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -28,12 +30,14 @@ class Sampled:
     seconds : (points,) seconds.
     spread : (points,) spread of each, relative to its seconds.
     weight : how often the seconds count: layers that the curve serves.
+    lower : units to measure next where there is one point only; None for none.
     """
 
     units: tuple[int, ...]
     seconds: tuple[float, ...]
     spread: tuple[float, ...]
     weight: float = 1.0
+    lower: int | None = None
 
 
 def expected_errors(curve: Sampled) -> list[tuple[int, float]]:
@@ -76,7 +80,13 @@ def next_units(curve: Sampled) -> tuple[int, float] | None:
     Parameters
     ----------
     curve : its points so far.
+
+    Notes
+    -----
+    Of a curve of one point, whose time t is taken to grow in proportion, weight * t / 8 is expected as error.
     """
+    if len(curve.units) == 1:
+        return None if curve.lower is None else (curve.lower, curve.weight * ONE_POINT_ERROR * curve.seconds[0])
     candidates = [
         (units, error) for at, (units, error) in enumerate(expected_errors(curve)) if curve.units[at] < units and error > _noise(curve, at)
     ]

@@ -1,7 +1,13 @@
 """The budget of a calibration: the points to measure first, the windows, and the seconds for refining curves after that.
 
+A thorough calibration (budget infinity) measures all points in three windows each, and one further point a curve.
+
 With budget B, s seconds for links and devices alone, and d devices measured one after another, the first (points, windows) is taken of
 (fine, 3), (fine, 2), (fine, 1), (coarse, 1) whose expected seconds a device are at most (B - s) / d; what is left of that is for refining.
+
+Without a budget B is `DEFAULT_S`. A thorough calibration is taken if it fits. Else the ends of each curve are measured first, of light
+layers the upper end only, with the first of `SHORT` that takes at most `FIRST_PART` of (B - s) / d; what is left is for the points where
+most seconds are expected to be wrong. The last of `SHORT` is the least: it is taken where nothing fits.
 """
 
 from __future__ import annotations
@@ -11,12 +17,15 @@ import math
 import warnings
 from collections.abc import Sequence
 
-from hetero_mtf.calibration.points import Point, points
+from hetero_mtf.calibration.points import Point, extreme_points, points
 from hetero_mtf.calibration.windows import Windows
 from hetero_mtf.graph.records import LayerGraph
 
+# Seconds of a calibration without a budget.
+DEFAULT_S = 45.0
 # A limited core runs the first milliseconds after a wait at full speed: windows are long compared with them.
 WINDOW_S = 0.2
+LEAST_WINDOW_S = 0.6 * WINDOW_S
 WINDOWS = 3
 # Layers with a small part of the work get one window of this length.
 MINOR_WINDOW_S = 0.1
@@ -24,6 +33,17 @@ MINOR_WINDOW_S = 0.1
 MANY_PAIRS = 3
 # So many of a device's layers are measured once more while the other devices of its host are idle.
 ALONE_LAYERS = 5
+# What a calibration without a budget tries in turn: seconds of a window, windows of full layers, windows of parts of layers.
+SHORT = (
+    (WINDOW_S, WINDOWS, WINDOWS),
+    (WINDOW_S, WINDOWS, 2),
+    (WINDOW_S, WINDOWS, 1),
+    (LEAST_WINDOW_S, WINDOWS, 1),
+    (LEAST_WINDOW_S, 1, 1),
+)
+# The part of a device's seconds that its first points may take then. The rest is for refining, and for what is not expected: building
+# each probe, and layers of which one repetition is longer than a window.
+FIRST_PART = 0.75
 # Windows that a pair of devices takes, beside one that warms up and finds the repetitions; likewise the launch overhead.
 _LINK_WINDOWS = 12.5
 _LAUNCH_WINDOWS = 3.0
@@ -31,6 +51,60 @@ _LAUNCH_WINDOWS = 3.0
 
 class CalibrationWarning(UserWarning):
     """A fault of a calibration that does not end it, such as a wide spread."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceCounts:
+    """How many devices a calibration measures, and how.
+
+    Parameters
+    ----------
+    sequential : devices that are measured one after another, those of other processes at the same time.
+    pairs : pairs of devices, whose links are measured.
+    accompanied : devices that are measured once more while the others of their host are idle.
+    """
+
+    sequential: int = 1
+    pairs: int = 0
+    accompanied: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class EffortWindows:
+    """The windows of all measurements.
+
+    Parameters
+    ----------
+    full : of layers with all their units and samples, and of the launch overhead.
+    part : of layers with some of them, and of devices alone.
+    links : of links.
+    """
+
+    full: Windows
+    part: Windows
+    links: Windows
+
+    @classmethod
+    def equal(cls, windows: Windows, pairs: int = 0) -> EffortWindows:
+        """Return the same windows for all layers, and shorter ones for links where there are many.
+
+        Parameters
+        ----------
+        windows : of layers.
+        pairs : pairs of devices.
+        """
+        return cls(windows, windows, link_windows(windows, pairs))
+
+    def of(self, point: Point) -> Windows:
+        """Return the windows of a point: one short window if its layer has a small part of the work.
+
+        Parameters
+        ----------
+        point : what is measured.
+        """
+        if point.minor:
+            return Windows(min(MINOR_WINDOW_S, self.part.window_s), 1)
+        return self.full if point.full else self.part
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +118,15 @@ class Effort:
     refine_s : seconds that each device may spend on further points.
     limit_s : seconds after which a device measures no further points, counted from its first one.
     alone : how many layers are measured on each device while the others of its host are idle, at most.
+    optional : points of curves of one point that are among the further points.
     """
 
     points: tuple[Point, ...]
-    windows: Windows
+    windows: EffortWindows
     refine_s: float
     limit_s: float = math.inf
     alone: int = ALONE_LAYERS
+    optional: tuple[Point, ...] = ()
 
     @property
     def refinements(self) -> int:
@@ -60,52 +136,90 @@ class Effort:
     @property
     def refinement_s(self) -> float:
         """Seconds of a further point."""
-        return 2 * (self.windows.count + 1) * self.windows.window_s
+        return 2 * (self.windows.part.count + 1) * self.windows.part.window_s
 
 
-def effort_within(graph: LayerGraph, batch: int, budget_s: float | None, sequential_devices: int = 1, besides_s: float = 0.0) -> Effort:
-    """Return what to measure and how: fewer windows, then fewer points, then shorter windows where the budget asks for it.
+def effort_within(graph: LayerGraph, batch: int, budget_s: float | None, counts: DeviceCounts = DeviceCounts()) -> Effort:
+    """Return what to measure and how within a budget.
 
     Parameters
     ----------
     batch : samples of the whole batch.
-    budget_s : seconds, or None for as long as one further point a curve takes.
-    sequential_devices : devices that are measured one after another.
-    besides_s : seconds of the budget that links and devices alone take, in three windows each.
+    budget_s : seconds; None for `DEFAULT_S`, or what the least effort takes; infinity for a thorough calibration.
+    counts : of the devices.
 
     Warns
     -----
     CalibrationWarning
-        If the budget cannot be kept.
+        If a budget is given that cannot be kept.
     """
-    fine, coarse = points(graph, batch), points(graph, batch, coarse=True)
     if budget_s is None:
-        bending = {(point.layer, point.dimension) for point in fine if not point.minor and point.dimension in ("output", "input")}
-        full = Effort(fine, Windows(WINDOW_S, WINDOWS), 0.0)
-        return dataclasses.replace(full, refine_s=len(bending) * full.refinement_s)
+        return _default_effort(graph, batch, counts)
+    if math.isinf(budget_s):
+        return _thorough_effort(graph, batch, counts)
+    return _given_effort(graph, batch, budget_s, counts)
+
+
+def _thorough_effort(graph: LayerGraph, batch: int, counts: DeviceCounts) -> Effort:
+    """Return all points in three windows each, and the time of one further point a curve that may bend."""
+    fine = points(graph, batch)
+    bending = {(point.layer, point.dimension) for point in fine if not point.minor and point.dimension in ("output", "input")}
+    effort = Effort(fine, EffortWindows.equal(Windows(WINDOW_S, WINDOWS), counts.pairs), 0.0)
+    return dataclasses.replace(effort, refine_s=len(bending) * effort.refinement_s)
+
+
+def _given_effort(graph: LayerGraph, batch: int, budget_s: float, counts: DeviceCounts) -> Effort:
+    """Return what fits into a given budget: fewer windows, then fewer points, then shorter windows where the budget asks for it."""
+    fine, coarse = points(graph, batch), points(graph, batch, coarse=True)
+    besides_s = expected_links_s(counts.pairs) + expected_alone_s(counts.accompanied)
     for wanted, count in ((fine, WINDOWS), (fine, 2), (fine, 1), (coarse, 1)):
-        left_s = (budget_s - besides_s * (count + 1) / (WINDOWS + 1)) / sequential_devices
-        if expected_s(wanted, count) <= left_s:
-            return Effort(wanted, Windows(WINDOW_S, count), left_s - expected_s(wanted, count), left_s)
-    least = sequential_devices * expected_s(coarse, 1) + besides_s * 2 / (WINDOWS + 1)
+        windows = EffortWindows.equal(Windows(WINDOW_S, count), counts.pairs)
+        left_s = (budget_s - besides_s * (count + 1) / (WINDOWS + 1)) / counts.sequential
+        if expected_s(wanted, windows) <= left_s:
+            return Effort(wanted, windows, left_s - expected_s(wanted, windows), left_s)
+    least_s = counts.sequential * expected_s(coarse, windows) + besides_s * 2 / (WINDOWS + 1)
     warnings.warn(
-        CalibrationWarning(f"a budget of {budget_s:g} s is short, {least:.0f} s would do; the windows are cut, expect a wider spread"),
-        stacklevel=4,
+        CalibrationWarning(f"a budget of {budget_s:g} s is short, {least_s:.0f} s would do; the windows are cut, expect a wider spread"),
+        stacklevel=5,
     )
-    return Effort(coarse, Windows(max(0.02, WINDOW_S * budget_s / least), 1), 0.0, alone=0)
+    cut = Windows(max(0.02, WINDOW_S * budget_s / least_s), 1)
+    return Effort(coarse, EffortWindows.equal(cut, counts.pairs), 0.0, alone=0)
 
 
-def expected_s(wanted: Sequence[Point], count: int) -> float:
+def _default_effort(graph: LayerGraph, batch: int, counts: DeviceCounts) -> Effort:
+    """Return a thorough effort if it fits into `DEFAULT_S`, else the ends of all curves and time for further points, or the least."""
+    thorough = _thorough_effort(graph, batch, counts)
+    measuring_s = expected_s(thorough.points, thorough.windows) + thorough.refine_s
+    besides_s = expected_links_s(counts.pairs) + expected_alone_s(counts.accompanied)
+    if counts.sequential * measuring_s + besides_s <= DEFAULT_S:
+        return thorough
+    extremes, optional = extreme_points(graph, thorough.points)
+    for window_s, full, part in SHORT:
+        windows = _short_windows(window_s, full, part, counts.pairs)
+        besides_s = expected_links_s(counts.pairs, windows.links) + expected_alone_s(counts.accompanied, windows.part)
+        left_s, extremes_s = (DEFAULT_S - besides_s) / counts.sequential, expected_s(extremes, windows)
+        if extremes_s <= FIRST_PART * left_s:
+            break
+    return Effort(extremes, windows, max(0.0, left_s - extremes_s), max(0.0, left_s), optional=optional)
+
+
+def _short_windows(window_s: float, full: int, part: int, pairs: int) -> EffortWindows:
+    """Return windows of which links have several where there is one pair of devices, as they are differences of measurements."""
+    links = link_windows(Windows(LEAST_WINDOW_S, WINDOWS if pairs == 1 else 1), pairs)
+    return EffortWindows(Windows(window_s, full), Windows(window_s, part), links)
+
+
+def expected_s(wanted: Sequence[Point], windows: EffortWindows) -> float:
     """Return the seconds that measuring takes on one device: two or three loops a point, each with about a window to warm up.
 
     Parameters
     ----------
     wanted : what is measured.
-    count : windows of each loop.
+    windows : how.
     """
     first = {point.layer: point for point in reversed(wanted) if point.full}
-    measured = [point for point in wanted if not point.full or first[point.layer] is point]
-    return sum((2 + point.updates) * (2 * MINOR_WINDOW_S if point.minor else (count + 1) * WINDOW_S) for point in measured)
+    measured = [(point, windows.of(point)) for point in wanted if not point.full or first[point.layer] is point]
+    return sum((2 + point.updates) * (each.count + 1) * each.window_s for point, each in measured)
 
 
 def link_windows(windows: Windows, pairs: int) -> Windows:
@@ -119,22 +233,25 @@ def link_windows(windows: Windows, pairs: int) -> Windows:
     return windows if pairs <= MANY_PAIRS else Windows(min(windows.window_s, MINOR_WINDOW_S), 1)
 
 
-def expected_alone_s(devices: int) -> float:
-    """Return the seconds that measuring devices alone takes, in three windows each.
+def expected_alone_s(devices: int, windows: Windows | None = None) -> float:
+    """Return the seconds that measuring devices alone takes.
 
     Parameters
     ----------
     devices : how many are measured so, one after another.
+    windows : of each measurement; None for those of a thorough calibration.
     """
-    return devices * ALONE_LAYERS * 2 * (WINDOWS + 1) * WINDOW_S
+    windows = windows or Windows(WINDOW_S, WINDOWS)
+    return devices * ALONE_LAYERS * 2 * (windows.count + 1) * windows.window_s
 
 
-def expected_links_s(pairs: int) -> float:
-    """Return the seconds that measuring the links and the launch overhead takes in three windows each.
+def expected_links_s(pairs: int, windows: Windows | None = None) -> float:
+    """Return the seconds that measuring the links and the launch overhead takes.
 
     Parameters
     ----------
     pairs : pairs of devices.
+    windows : of each measurement; None for those of a thorough calibration.
     """
-    windows = link_windows(Windows(WINDOW_S, WINDOWS), pairs)
+    windows = windows or link_windows(Windows(WINDOW_S, WINDOWS), pairs)
     return (pairs * _LINK_WINDOWS + _LAUNCH_WINDOWS) * (windows.count + 1) * windows.window_s

@@ -17,14 +17,15 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.calibration.alone import accompanied, heaviest, process_of, sample_alone
-from hetero_mtf.calibration.budget import CalibrationWarning, Effort, effort_within, expected_alone_s, expected_links_s, link_windows
+from hetero_mtf.calibration.budget import CalibrationWarning, DeviceCounts, Effort, effort_within
 from hetero_mtf.calibration.launch_overhead import LaunchOverhead, measure_launch_overhead
 from hetero_mtf.calibration.links import measure_link
-from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, deviation, kept_curves, kept_link
+from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, deviation, kept_corrections, kept_curves, kept_link
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
 from hetero_mtf.devices.records import Device, Link
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import wide_spread
@@ -57,9 +58,9 @@ def calibrate(
     model : keras.Model, or its LayerGraph.
     batch_size : samples a step.
     optimizer : Keras optimizer, or its name, whose updates are timed; None: SGD with momentum.
-    budget_s : seconds to stay near; None takes what three windows a measurement take, and one further point a curve.
-    progress : (title, total) -> context manager that gives an advance function, which several threads may call at once and which
-        may not block them; None: as `verbose` says.
+    budget_s : seconds to stay near. None: 45, or what the least effort takes in a large network, and never more than a thorough
+        calibration takes. `math.inf`: a thorough one, of three windows a measurement and one further point a curve.
+    progress : (title, total) -> context manager that gives an advance function for several threads; None: as `verbose` says.
     earlier : a profile, whose valid part is not measured again: curves of layers of the same structure on the same devices,
         and links, unless they are stale, or two of a device's layers deviate from their curves now.
     verbose : "auto" or 1 for a bar on the error stream, or now and then a line where it is a log file; 2 for lines, 0 for nothing.
@@ -74,15 +75,15 @@ def calibrate(
     Warns
     -----
     CalibrationWarning
-        If a measurement's spread is wide, the budget cannot be kept, or a device's layers deviate from the earlier profile.
+        If a measurement's spread is wide, a given budget cannot be kept, or a device's layers deviate from the earlier profile.
 
     Notes
     -----
     Devices in processes of their own are measured at the same time, as they will work at the same time; devices of one process
     one after another. Where a host has several such devices, the layers that take most of each one's time are measured once more
     while the others are idle, for plans that leave them so. Processors on one device share its curves. Backward is measured together
-    with forward, which is then subtracted; its spread is that of both together. A layer with all its units and samples is
-    measured once for all its curves. Batch norm with some of the samples is measured with the statistics of these alone.
+    with forward, which is then subtracted; its spread is that of both. A layer with all its units and samples is measured once for
+    all its curves, but the curve of batch norm over samples in the form in which it runs over a split batch, on the device alone.
     """
     _check(batch_size, budget_s, verbose)
     check_live(cluster)
@@ -95,7 +96,7 @@ def calibrate(
         curves += bench.measure_alone(curves, advance)
         links, overhead = bench.measure_links(unchanged, advance), bench.measure_launch(unchanged, advance)
     _warn_of_spread(target, curves)
-    return _profile(target, curves, links, overhead)
+    return _profile(target, curves, links, overhead, kept_corrections(earlier, target, unchanged))
 
 
 def _check(batch_size: int, budget_s: float | None, verbose: str | int) -> None:
@@ -120,10 +121,14 @@ def _read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, str]:
     return rule, _optimizer_text(settings)
 
 
-def _profile(target: MeasurementTarget, curves: Sequence[Curve], links: Sequence[Link], overhead: LaunchOverhead) -> Profile:
+def _profile(
+    target: MeasurementTarget, curves: Sequence[Curve], links: Sequence[Link], overhead: LaunchOverhead, corrections: Corrections
+) -> Profile:
     measured = (tuple(curves), tuple(links), target.record.pools)
     programs = target.optimizer, _now().isoformat(timespec="seconds"), target.versions
-    return Profile(target.record, target.graph, target.batch, *measured, *programs, overhead.launch_s, overhead.feed_s_per_byte)
+    return Profile(
+        target.record, target.graph, target.batch, *measured, *programs, overhead.launch_s, overhead.feed_s_per_byte, corrections
+    )
 
 
 def _distinct(devices: Sequence[Device]) -> list[int]:
@@ -184,7 +189,7 @@ class _LayerBench:
 
     def measure_links(self, unchanged: set[int], advance: Advance) -> list[Link]:
         """Return the links of all pairs of devices, measured one after another, or kept between unchanged devices."""
-        windows = link_windows(self.context.windows, len(self.pairs))
+        windows = self.effort.windows.links
         links: list[Link] = []
         for first, second in self.pairs:
             kept = kept_link(self.earlier, self.cluster.record, first, second) if {first, second} <= unchanged else None
@@ -200,7 +205,7 @@ class _LayerBench:
             overhead = LaunchOverhead(old.launch_s, old.feed_s_per_byte)
         else:
             with _explained(self.cluster):
-                overhead = measure_launch_overhead(self.cluster, devices, self.context.windows)
+                overhead = measure_launch_overhead(self.cluster, devices, self.effort.windows.full)
         advance(f"launch overhead on {self.cluster.devices[devices[0]].name}")
         return overhead
 
@@ -239,9 +244,7 @@ def _bench(cluster: Any, target: MeasurementTarget, rule: UpdateRule, budget_s: 
     graph, devices = target.graph, _distinct(cluster.devices)
     sequential_devices = max(len(indices) for indices in _processes(cluster.devices, devices))
     pairs, together = list(itertools.combinations(devices, 2)), accompanied(cluster.devices, devices)
-    effort = effort_within(
-        graph, target.batch, budget_s, sequential_devices, expected_links_s(len(pairs)) + expected_alone_s(len(together))
-    )
+    effort = effort_within(graph, target.batch, budget_s, DeviceCounts(sequential_devices, len(pairs), len(together)))
     context = MeasurementContext(cluster, graph, target.batch, rule, effort.windows)
     return _LayerBench(cluster, target, context, effort, earlier, devices, together, pairs)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import kind_of, make_layer
-from hetero_mtf.planning.layout.arrangement import channels, splits_batch, trains_before
+from hetero_mtf.planning.layout.arrangement import channels, splits_batch, takes_statistics, trains_before
 from hetero_mtf.planning.profile.profile import alike
 
 # Fractions of a layer's units that are measured first: three for a curve that may bend, two for a layer of little work.
@@ -23,6 +24,8 @@ SMALL_BATCH_FRACTIONS = (0.25, 0.5, 1.0)
 MINOR_SMALL_BATCH_FRACTIONS = (0.5, 1.0)
 # A layer with less than this part of the network's operations is measured coarsely.
 MINOR_PART = 0.01
+# The layers of least work that have this part of the network's operations together are light: their curves matter least.
+LIGHT_PART = 0.05
 # Passes of a layer with any of its units; the optimizer's update is measured once, with all of them.
 LAYER_PASSES = ("forward", "backward")
 # Kinds that only name or reshape their inputs, and take no time of their own.
@@ -42,7 +45,7 @@ class Point:
     probe : the layer as it is with these units; its inputs are numbered from 0.
     input_shapes : (inputs,) shapes of its inputs, batch left out.
     input_gradient : whether training needs the gradient of its inputs: not if nothing before it trains.
-    full : whether it has all units and all samples: the same measurement whatever the dimension.
+    full : whether it has all units and all samples, in the form of an unsplit layer: the same measurement whatever the dimension.
     minor : whether the layer has a small part of the network's operations only.
     """
 
@@ -60,6 +63,11 @@ class Point:
     def updates(self) -> bool:
         """Whether the optimizer's update is measured here: once, with all units, as it grows in proportion to the weights."""
         return self.full and any(variable.trainable for variable in self.probe.variables)
+
+    @property
+    def shares_batch(self) -> bool:
+        """Whether it runs as if other devices had the rest of a split batch: batch norm then takes statistics in another form."""
+        return self.dimension == "batch" and takes_statistics(self.probe)
 
 
 def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, ...]:
@@ -81,6 +89,27 @@ def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, 
         if layer.kind not in FREE_KINDS:
             first_points += _points_of(graph, index, counts, batch, coarse)
     return tuple(first_points)
+
+
+def extreme_points(graph: LayerGraph, wanted: Sequence[Point]) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
+    """Return the points that a short calibration measures first, and those that it may measure later.
+
+    First are the upper end of every curve, and the lower end unless the layer is light. Later are the lower ends of light layers.
+
+    Parameters
+    ----------
+    wanted : points of the network, those of a curve in order of their units.
+    """
+    light = _light_layers(graph)
+    curves: dict[tuple[int, str], list[Point]] = {}
+    for point in wanted:
+        curves.setdefault((point.layer, point.dimension), []).append(point)
+    first: list[Point] = []
+    later: list[Point] = []
+    for (layer, _), (*lower, upper) in curves.items():
+        (later if layer in light else first).extend(lower[:1])
+        first.append(upper)
+    return tuple(first), tuple(later)
 
 
 def point_of(graph: LayerGraph, layer: int, dimension: str, units: int, batch: int) -> Point:
@@ -157,9 +186,19 @@ def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Se
     unsplit = (
         tuple(shapes) == tuple(graph.layers[source].output_shape for source in layer.inputs) and probe.output_shape == layer.output_shape
     )
+    full = unsplit and samples == batch and not (dimension == "batch" and takes_statistics(layer))
     probe = dataclasses.replace(probe, variables=variables)
-    minor = _is_minor(graph, layer)
-    return Point(index, dimension, units, samples, probe, tuple(shapes), before, unsplit and samples == batch, minor)
+    return Point(index, dimension, units, samples, probe, tuple(shapes), before, full, _is_minor(graph, layer))
+
+
+def _light_layers(graph: LayerGraph) -> set[int]:
+    """Return the layers that are light, by the index of the first that is alike."""
+    work: dict[int, float] = {}
+    for first, layer in zip(alike(graph), graph.layers):
+        work[first] = work.get(first, 0.0) + layer.flops
+    order = sorted(work, key=lambda layer: work[layer])
+    together = itertools.accumulate(work[layer] for layer in order)
+    return {layer for layer, flops in zip(order, together) if flops <= LIGHT_PART * sum(work.values())}
 
 
 def _is_minor(graph: LayerGraph, layer: Layer) -> bool:

@@ -2,6 +2,10 @@
 
 The layer is built by the same builder and operations that train it. The loop's length is fed, so a
 window of any length is one session call and its launch overhead is left out of the measurement.
+
+Batch norm runs in another form where its batch is split: own statistics, an exchange, normalisation. It is built in that form
+by a second processor on the same device, which has none of the samples: it computes nothing of their size, and the exchange stays within
+the device.
 """
 
 from __future__ import annotations
@@ -102,8 +106,11 @@ class _Bench:
         self.dtype = tf.as_dtype(dtype)
         sources = [Layer(f"input{i}", "InputLayer", {"shape": list(shape)}, (), shape) for i, shape in enumerate(point.input_shapes)]
         self.graph = LayerGraph((*sources, point.probe), dtype)
-        layouts = tuple(LayerLayout(i, layer.name, "replicated") for i, layer in enumerate(self.graph.layers))
-        self.stage = Stage(tuple(range(len(layouts))), (0,), ((AXIS, 1),), layouts)
+        samples = (self.batch, 0) if point.shares_batch else ()
+        layout = "batch" if samples else "replicated"
+        layouts = tuple(LayerLayout(i, layer.name, layout, samples=samples) for i, layer in enumerate(self.graph.layers))
+        self.processors = max(1, len(samples))
+        self.stage = Stage(tuple(range(len(layouts))), (0,) * self.processors, ((AXIS, self.processors),), layouts)
         self._tensors: dict[str, tuple[tf.Tensor, list[int]]] = {}
 
     def _tensor(self, name: str, shape: Sequence[int]) -> tf.Tensor:
@@ -124,7 +131,8 @@ class _Bench:
         for variable in self.point.probe.variables:
             key = variable_key(index, variable.name)
             for name in (key, f"{key}/gradient", *(slot_key(key, slot) for slot in self.rule.slots)):
-                self._tensor(name, variable.shape)
+                for processor in range(self.processors):
+                    self._tensor(_held_name(name, processor), variable.shape)
         with tf.device(self.device):
             return [
                 tf.raw_ops.AssignVariableOp(resource=handle, value=_filling(name, shape, self.dtype))
@@ -159,12 +167,15 @@ class _Bench:
         variables = _Named(self.variables.container, self.scope)
         builder = Builder(self.graph, self.stage, mesh, variables, [tf.zeros([self.batch])], True, 0, tf.constant(0))
         wanted = work(self._network(builder, mesh))
-        lowering = Lowering(mesh_graph, {mesh: UnevenMeshImpl([(AXIS, 1)], {}, [self.device])})
+        impl = UnevenMeshImpl(self.stage.axes, builder.axes, [self.device] * self.processors, builder.sizes)
+        lowering = Lowering(mesh_graph, {mesh: impl})
         return [op for item in wanted for op in (lowering.operations[item] if isinstance(item, mtf.Operation) else lowering.slices(item))]
 
     def _network(self, builder: Builder, mesh: Any) -> _Network:
-        inputs = [self._input(mesh, number, shape) for number, shape in enumerate(self.point.input_shapes)]
-        output = builder.build_layer(len(self.graph.layers) - 1, inputs).tensor
+        builder.index = len(self.graph.layers) - 1
+        batch = builder.batch_dimension()
+        inputs = [self._input(mesh, batch, number, shape) for number, shape in enumerate(self.point.input_shapes)]
+        output = builder.build_layer(builder.index, inputs).tensor
         dy = self._import(mesh, "dy", output.shape)
         names = {variable.name for variable in self.point.probe.variables if variable.trainable}
         trained = [parameter for (_, name), parameter in builder.parameters.items() if name in names]
@@ -179,9 +190,9 @@ class _Bench:
     def _import(self, mesh: Any, name: str, shape: Any) -> Any:
         return mtf.import_tf_tensor(mesh, tf.reshape(self.read(name), shape.to_integer_list), shape)
 
-    def _input(self, mesh: Any, number: int, shape: Sequence[int]) -> Value:
+    def _input(self, mesh: Any, batch: Any, number: int, shape: Sequence[int]) -> Value:
         *space, channels = shape
-        dimensions = [mtf.Dimension("batch", self.batch), *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space))]
+        dimensions = [batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space))]
         return Value(
             mtf.import_tf_tensor(mesh, self.read(f"x{number}"), mtf.Shape([*dimensions, mtf.Dimension(f"layer{number}", channels)]))
         )
@@ -197,8 +208,16 @@ class _Named(SliceVariables):
     def _handle(self, name: str, shape: Any, dtype: tf.DType, impl: UnevenMeshImpl, pnum: int) -> tf.Tensor:
         with tf.device(impl.devices[pnum]):
             return tf.raw_ops.VarHandleOp(
-                dtype=dtype, shape=impl.processor_shape(shape, pnum), shared_name=f"{self._scope}/{name}", container=self.container
+                dtype=dtype,
+                shape=impl.processor_shape(shape, pnum),
+                shared_name=f"{self._scope}/{_held_name(name, pnum)}",
+                container=self.container,
             )
+
+
+def _held_name(name: str, processor: int) -> str:
+    """Return the name of a processor's copy of a variable: processors have their own, as each writes its copy."""
+    return f"{name}/{processor}" if processor else name
 
 
 def _filling(name: str, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:

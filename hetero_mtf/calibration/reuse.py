@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from hetero_mtf.calibration.points import LAYER_PASSES, Point
 from hetero_mtf.calibration.windows import Measurement, together
 from hetero_mtf.devices import ClusterRecord, Device, Link
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile, structures
 from hetero_mtf.planning.profile.validity import PROGRAMS, STALE_DAYS, days_old, same_device
@@ -87,6 +88,33 @@ def kept_link(earlier: Profile | None, record: ClusterRecord, first: int, second
     return dataclasses.replace(there[0], source=first, destination=second), dataclasses.replace(back[0], source=second, destination=first)
 
 
+def kept_corrections(earlier: Profile | None, target: MeasurementTarget, unchanged: Collection[int]) -> Corrections:
+    """Return the corrections of an earlier profile that hold: those of devices whose layers take what they took.
+
+    Factors of layers go with the structure of the layer, of whatever network. Factors of the links and of the launch overhead, and
+    the steps that were run, are kept where all devices are unchanged.
+
+    Parameters
+    ----------
+    earlier : Profile or None.
+    unchanged : indices of the devices whose curves hold.
+    """
+    if earlier is None or not unchanged:
+        return Corrections()
+    now_structures = {structure: index for index, structure in reversed(list(enumerate(structures(target.graph))))}
+    before = structures(earlier.graph)
+    factors = [
+        dataclasses.replace(entry, layer=now_structures[before[entry.layer]], device=device)
+        for device in sorted(unchanged)
+        for entry in earlier.corrections.layers
+        if before[entry.layer] in now_structures and entry.device in _processors(earlier.cluster, target.record.devices[device])
+    ]
+    records = target.record.devices
+    kept = dataclasses.replace(earlier.corrections, layers=tuple(factors))
+    all_hold = {record.tf_device for record in records} == {records[device].tf_device for device in unchanged}
+    return kept if all_hold else dataclasses.replace(kept, links=1.0, launch=1.0, steps=())
+
+
 def deviation(curves: Sequence[Curve], wanted: Sequence[Point], measure: Callable[[Point], Mapping[str, Measurement]]) -> float:
     """Return the larger relative deviation beyond noise of two points, the longest and the shortest whole layer, from their kept curves.
 
@@ -100,7 +128,8 @@ def deviation(curves: Sequence[Curve], wanted: Sequence[Point], measure: Callabl
     -----
     deviation = |measured - kept| / kept - (spread of the kept curves + spread of the measurement), in seconds of both passes.
     """
-    kept = {(curve.layer, curve.step_pass): Measurement(curve.seconds[-1], curve.spread[-1]) for curve in curves}
+    full = [curve for curve in curves if curve.dimension not in ("batch", "alone")]  # measured otherwise than the points are now
+    kept = {(curve.layer, curve.step_pass): Measurement(curve.seconds[-1], curve.spread[-1]) for curve in full}
     points = {point.layer: point for point in wanted if point.full and (point.layer, "forward") in kept}
     if not points:
         return 0.0

@@ -6,13 +6,13 @@ import collections
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.calibration.adaptive import Sampled, next_sample
-from hetero_mtf.calibration.budget import MINOR_WINDOW_S, Effort
+from hetero_mtf.calibration.budget import Effort, EffortWindows
 from hetero_mtf.calibration.points import LAYER_PASSES, Point, point_of
 from hetero_mtf.calibration.probe import Probe, build_probe
 from hetero_mtf.calibration.windows import Measurement, Windows, together
@@ -38,7 +38,7 @@ class MeasurementContext:
     graph: LayerGraph
     batch: int
     rule: UpdateRule
-    windows: Windows
+    windows: EffortWindows
 
 
 class Sampler:
@@ -79,8 +79,9 @@ class Sampler:
         clock : seconds.
         """
         end_s = min(clock() + effort.refine_s, start_s + effort.limit_s)
+        optional = {(point.layer, point.dimension): point.units for point in effort.optional}
         for _ in range(effort.refinements):
-            chosen = next_sample(self._sampled())
+            chosen = next_sample(self._sampled(optional))
             if chosen is None or clock() + effort.refinement_s > end_s:
                 return
             (layer, dimension), units = chosen
@@ -100,19 +101,19 @@ class Sampler:
                     curves.append(Curve(layer, self._device, dimension, step_pass, self._context.batch, units, seconds, spread))
         return curves
 
-    def _sampled(self) -> dict[tuple[int, str], Sampled]:
-        """Return the points so far of the curves that may bend, forward and backward together."""
+    def _sampled(self, optional: Mapping[tuple[int, str], int]) -> dict[tuple[int, str], Sampled]:
+        """Return the points so far, forward and backward together, of the curves that may bend or have an optional point left."""
         sampled = {}
         for (layer, dimension), entries in self._measurements.items():
-            if layer not in self._minor and dimension != "whole":
+            lower = optional.get((layer, dimension)) if len(entries) == 1 else None
+            if lower is not None or (layer not in self._minor and dimension != "whole"):
                 both = [together([passes[name] for name in LAYER_PASSES]) for _, passes in sorted(entries.items())]
                 seconds, spread = tuple(each.seconds for each in both), tuple(each.spread for each in both)
-                sampled[layer, dimension] = Sampled(tuple(sorted(entries)), seconds, spread, self._served[layer])
+                sampled[layer, dimension] = Sampled(tuple(sorted(entries)), seconds, spread, self._served[layer], lower)
         return sampled
 
     def _measured(self, point: Point) -> Passes:
         context, cluster = self._context, self._context.cluster
-        windows = Windows(min(MINOR_WINDOW_S, context.windows.window_s), 1) if point.minor else context.windows
         self._number += 1
         graph = tf.Graph()
         with graph.as_default():
@@ -120,7 +121,7 @@ class Sampler:
             probe = build_probe(point, device, context.graph.dtype, context.rule, self._container, self._number)
         with cluster.session(graph) as session:
             session.run(probe.setup)
-            timed = _time_probe(session, probe, windows)
+            timed = _time_probe(session, probe, context.windows.of(point))
             session.run(probe.teardown)
         return timed
 

@@ -18,6 +18,7 @@ from hetero_mtf.commands.options.shared import (
     cluster_option,
     model_options,
     open_cluster,
+    refine_options,
 )
 from hetero_mtf.commands.options.what_if import parse_what_if, what_if_options
 from hetero_mtf.planning.plan.names import EARLIER_NAMES, GRADIENT_SYNCS
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 @click.option("--extrapolate", is_flag=True, help="Let --batch-size be another than the profile was measured at.")
 @pipeline_options
 @what_if_options
+@refine_options(default=False)
 @click.option("-o", "--output", default="plan.json", metavar="FILE", help="The plan to write.")
 def command(
     profile_file: str | None,
@@ -62,12 +64,17 @@ def command(
     add_like: tuple[str, ...],
     memory: tuple[str, ...],
     bandwidth: str | None,
+    refine: bool,
+    refine_time: float | None,
     output: str,
     **pipeline: Any,
 ) -> None:
     """Plan from the file PROFILE, which needs neither the model nor its devices; or from manual --shares.
 
     With --scale, --add-like, --memory, --bandwidth or --extrapolate the plan is for devices or a batch size that were not measured.
+    With --refine, --model and --cluster, plans are run on the live cluster: the one with the best measured step is written, and the
+    profile is written again with the factors that its steps gave.
+
     The options that begin with "Pipeline" go with --strategy pipeline, and with auto, which looks for a pipeline too.
     """
     from hetero_mtf.commands.command_files import plan_files
@@ -79,18 +86,12 @@ def command(
     check_files(plan_files(model, profile_file, output, pipeline_choice.convergence))
     pipeline_choice.check(strategy, shares is not None, gradient_sync)
     changed = bool(scale or add_like or memory or bandwidth or (extrapolate and batch_size))
-    if changed and profile_file is None:
-        raise click.UsageError("what if needs a profile; it does not go with --shares")
-    if (profile_file is None) == (shares is None):
-        raise click.UsageError("give either a profile or --shares with --model and --cluster")
+    _check_source(profile_file, shares, changed)
+    _check_refinement(refine, refine_time, shares is None and not changed and model is not None)
     if shares is not None:
-        if model is None or strategy not in ("auto", *MANUAL):
-            raise click.UsageError(
-                f"--shares split a model; add --model, and --strategy {', '.join(MANUAL)} or none, which splits the filters"
-            )
+        _check_manual(model, strategy)
         print_start_line(cluster)
-        network = load_model(model, arguments(model_arguments), dtype)
-        plan = _manual(network, strategy, shares, gradient_sync, cluster, batch_size or BATCH_SIZE)
+        plan = _manual(load_model(str(model), arguments(model_arguments), dtype), strategy, shares, gradient_sync, cluster, batch_size)
     else:
         print_planning_line(f"planning from {profile_file}")
         from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
@@ -100,6 +101,9 @@ def command(
         profile = Profile.load(str(profile_file))
         plan = _planned(profile, what_if, batch_size, strategy, gradient_sync, pipeline_choice)
         print_profile_warnings(profile)
+        if refine:
+            network = load_model(str(model), arguments(model_arguments), dtype)
+            plan = _refined(str(profile_file), profile, plan, network, cluster, refine_time)
     from hetero_mtf.commands.output.plan_report import plan_report
 
     plan.save(output)
@@ -124,8 +128,47 @@ def _planned(profile: Profile, what_if: WhatIf, batch_size: int | None, strategy
     return plan
 
 
-def _manual(network: Any, strategy: str, shares: tuple[float, ...], gradient_sync: str, cluster: str, batch_size: int) -> Plan:
+def _check_source(profile_file: str | None, shares: tuple[float, ...] | None, changed: bool) -> None:
+    """Raise unless there is either a profile or shares, and a profile for what-if changes."""
+    if changed and profile_file is None:
+        raise click.UsageError("what if needs a profile; it does not go with --shares")
+    if (profile_file is None) == (shares is None):
+        raise click.UsageError("give either a profile or --shares with --model and --cluster")
+
+
+def _check_manual(model: str | None, strategy: str) -> None:
+    """Raise unless shares can be planned from."""
+    if model is None or strategy not in ("auto", *MANUAL):
+        raise click.UsageError(f"--shares split a model; add --model, and --strategy {', '.join(MANUAL)} or none, which splits the filters")
+
+
+def _check_refinement(refine: bool, refine_time: float | None, runs: bool) -> None:
+    """Raise unless the options of refinement go with the others, by which a plan of a profile runs on a cluster or does not."""
+    if refine and not runs:
+        raise click.UsageError("--refine runs the plan of a profile: give --model and --cluster, without --shares and what-if changes")
+    if refine_time is not None and not refine:
+        raise click.UsageError("--refine-time goes with --refine")
+
+
+def _refined(profile_file: str, profile: Profile, plan: Plan, network: Any, cluster: str, limit_s: float | None) -> Plan:
+    """Return the plan with the best measured step; the profile's file has the corrections afterwards."""
+    from hetero_mtf.commands.options.shared import REFINE_S, OptimizerChoice
+    from hetero_mtf.commands.workload.preparation import Prepared, check_profile
+    from hetero_mtf.commands.workload.refining import refined
+    from hetero_mtf.layers import layer_graph
+
+    momentum = 0.9 if "momentum" in profile.optimizer else 0.0
+    optimizer = OptimizerChoice(profile.optimizer.partition("(")[0], None, momentum)
+    with open_cluster(cluster) as live:
+        check_profile(profile, profile_file, layer_graph(network), live.record)
+        prepared = Prepared(plan, profile, None, profile_file)
+        return refined(prepared, live, network, "mse", optimizer, REFINE_S if limit_s is None else limit_s).plan
+
+
+def _manual(network: Any, strategy: str, shares: tuple[float, ...], gradient_sync: str, cluster: str, asked_size: int | None) -> Plan:
     from hetero_mtf.planning.plan.plan import Plan
+
+    batch_size = asked_size or BATCH_SIZE
 
     with open_cluster(cluster) as live:
         if strategy == "batch":

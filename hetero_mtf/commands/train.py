@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 @shared.learning_rate_option
 @shared.objective_options
 @shared.budget_option
+@shared.refine_options(default=True)
 @click.option("--save", metavar="FILE", help="Where to save all state: at the end, at a signal, and with --save-every on the way.")
 @click.option("--save-every", type=click.IntRange(1), metavar="STEPS", help="Steps between saves.  [default: not on the way]")
 @click.option("--keep-going", is_flag=True, help="Go on training where the loss is NaN or infinite, rather than stop.")
@@ -91,6 +92,7 @@ def command(**options: Any) -> None:
     with StopRequest() as stop, shared.open_cluster(request.cluster) as live:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
         prepared = prepare(planned, live, workload.model, workload.graph, choice)
+        prepared = _refined(request, workload, prepared, live)
         metrics, measured = _train(dataclasses.replace(request, seed=seed), workload, prepared, live, stop)
         comparison = None
         if request.compare:
@@ -118,6 +120,19 @@ def _workload(request: TrainRequest) -> Workload:
     before = None if request.resume is None else load_stored(request.resume)
     network = load_network(request.model, request.model_arguments, request.dtype, request.data, request.seed)
     return workload_to_train(network, request.origin, request.data, request.volumes, before)
+
+
+def _refined(request: TrainRequest, workload: Workload, prepared: Prepared, live: Any) -> Prepared:
+    """Return the plan with the best measured step where none was given, and the training is long enough to try some."""
+    from hetero_mtf.commands.workload.refining import refine_limit_s, refined
+
+    if not request.refine or prepared.profile is None or request.strategy != "auto":
+        return prepared
+    steps = request.epochs * -(-workload.data.counts["train"] // prepared.plan.batch_size)
+    limit_s = refine_limit_s(prepared.plan, steps) if request.refine_time is None else request.refine_time
+    if limit_s is None:
+        return prepared
+    return refined(prepared, live, workload.model, workload.loss, request.optimizer_choice, limit_s)
 
 
 def _train(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hetero_mtf.mesh.compat import mtf
@@ -10,7 +10,13 @@ from hetero_mtf.mesh.compat import mtf
 Tensor = Any
 
 
-def gradients(ys: Sequence[Tensor], grad_ys: Sequence[Tensor], xs: Sequence[Tensor], operations: Sequence[Any]) -> list[Tensor | None]:
+def gradients(
+    ys: Sequence[Tensor],
+    grad_ys: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    operations: Sequence[Any],
+    began: Callable[[Any], None] = lambda operation: None,
+) -> list[Tensor | None]:
     """Return the gradient by each of `xs`, None where no y depends on it.
 
     Parameters
@@ -19,6 +25,7 @@ def gradients(ys: Sequence[Tensor], grad_ys: Sequence[Tensor], xs: Sequence[Tens
     grad_ys : (ys,) their gradients.
     xs : (xs,) mtf.Tensor.
     operations : the operations between them, each after those it reads; no others are used.
+    began : called with each operation before its gradient is built.
 
     Notes
     -----
@@ -35,6 +42,7 @@ def gradients(ys: Sequence[Tensor], grad_ys: Sequence[Tensor], xs: Sequence[Tens
         arrived = [gradient_of.get(output) for output in operation.outputs]
         if not operation.has_gradient or all(gradient is None for gradient in arrived) or downstream.isdisjoint(operation.inputs):
             continue
+        began(operation)
         for x, gradient in zip(operation.inputs, operation.gradient(arrived)):
             if x in downstream and gradient is not None:
                 _add(gradient_of, x, gradient)

@@ -20,6 +20,7 @@ import tensorflow as tf
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl, is_empty
+from hetero_mtf.mesh.sources import Sources
 from hetero_mtf.mesh.task_order import TaskOrder
 
 # Stock operations whose lowering only calls slicewise functions, the mesh's own collectives, or
@@ -52,6 +53,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
     mesh_to_impl : mesh -> `UnevenMeshImpl`.
     wanted : mtf.Tensor and mtf.Operation to compute; operations that none of them needs are left out. None for all.
     task_order : the order in which devices work on tasks; None for any.
+    sources : for which layer and pass operations were built, which is then part of their names; None where it is not known.
 
     Raises
     ------
@@ -65,6 +67,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         mesh_to_impl: Mapping[Any, UnevenMeshImpl],
         wanted: Sequence[Any] | None = None,
         task_order: TaskOrder | None = None,
+        sources: Sources | None = None,
     ) -> None:
         self.graph = graph
         self.mesh_to_impl = dict(mesh_to_impl)
@@ -83,7 +86,8 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
                 task_order.reach(index, mesh_to_impl)
             if wanted is None or operation in lowered:
                 task = task_order.name if task_order is not None and getattr(operation, "keeps_task_order", False) else ""
-                with tf.name_scope(task + operation.name):
+                source = f"{sources.of(operation)}/".lstrip("/") if sources is not None else ""
+                with tf.name_scope(task + source + operation.name):
                     lower_operation(operation, self)
 
     @functools.cached_property

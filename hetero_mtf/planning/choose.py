@@ -27,6 +27,7 @@ from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
 from hetero_mtf.planning.plan.names import GRADIENT_SYNCS, PIPELINE, PIPELINE_STRATEGIES, STRATEGY_NAMES
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.prediction_error import prediction_error
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.what_if import WhatIf, what_if_clauses, what_if_profile
 from hetero_mtf.planning.strategies.batch import best_batch
@@ -96,6 +97,20 @@ def plan(
         return _cheapest(costs, pipeline)
     candidate = fitting(costs, strategy, STRATEGIES[strategy](costs))
     return dataclasses.replace(_fitting_plan(profile, strategy, candidate), contributions=device_contributions(costs, candidate))
+
+
+def candidate_plans(profile: Profile) -> list[Plan]:
+    """Return the plan of every strategy of one stage that has one and fits in memory, in order of predicted step.
+
+    Parameters
+    ----------
+    profile : as for `plan`.
+    """
+    costs = Costs(profile)
+    candidates, _ = _candidates(costs)
+    fits = {name: candidate for name, candidate in candidates.items() if not lack_of_memory(profile, candidate.stage)}
+    ordered = sorted(fits.items(), key=lambda entry: entry[1].prediction.step_s)
+    return [_plan(profile, name, without_slowing_devices(costs, candidate)) for name, candidate in ordered]
 
 
 def plan_if(
@@ -202,7 +217,7 @@ def _cheapest(costs: Costs, options: PipelineOptions | None) -> Plan:
     if isinstance(piped, Alternative):
         return dataclasses.replace(best, alternatives=(*best.alternatives, piped))
     assert best.predicted is not None and piped.predicted is not None
-    if piped.predicted.step_s >= best.predicted.step_s or (options is None and _mixes_samples(costs.graph)):
+    if piped.predicted.step_s >= best.predicted.step_s or (options is None and mixes_samples(costs.graph)):
         slower = pipeline_alternative(piped, best.predicted.step_s, best.strategy)
         return dataclasses.replace(best, alternatives=(*best.alternatives, slower))
     reason = relative_step(best.predicted.step_s, piped.predicted.step_s, PIPELINE)
@@ -222,8 +237,13 @@ def _pipeline(costs: Costs, options: PipelineOptions | None, below_s: float) -> 
         return Alternative(PIPELINE, None, str(fault).split(";")[0])
 
 
-def _mixes_samples(graph: LayerGraph) -> bool:
-    """Return whether the gradient of a sample depends on the other samples of its batch."""
+def mixes_samples(graph: LayerGraph) -> bool:
+    """Return whether the gradient of a sample depends on the other samples of its batch, so that microbatches have other results.
+
+    Parameters
+    ----------
+    graph : the network.
+    """
     return any(takes_statistics(layer) or not splits_batch(layer) for layer in graph.layers)
 
 
@@ -234,13 +254,22 @@ def _cheapest_of_one_stage(costs: Costs) -> Plan:
     fitting_names = [name for name in candidates if not lacks[name]]
     if not fitting_names:
         raise PlanError(_too_large(costs, candidates, lacks))
-    chosen = min(fitting_names, key=lambda name: candidates[name].prediction.step_s)
+    chosen = _promising(costs, {name: candidates[name] for name in fitting_names})
     best = candidates[chosen] = without_slowing_devices(costs, candidates[chosen])
     rest = tuple(_alternative(costs, name, candidates, lacks[name], chosen) for name in candidates if name != chosen)
     contributions = device_contributions(costs, best, [candidates[name] for name in fitting_names if name != chosen])
     return dataclasses.replace(
         _plan(costs.profile, chosen, proven(costs, best)), alternatives=rest + impossible, contributions=contributions
     )
+
+
+def _promising(costs: Costs, fitting_candidates: Mapping[str, Candidate]) -> str:
+    """Return the strategy with the shortest predicted step; one device where no other promises to gain more than predictions err."""
+    steps = {name: candidate.prediction.step_s for name, candidate in fitting_candidates.items()}
+    shortest = min(steps, key=lambda name: steps[name])
+    if "single" in steps and steps[shortest] * (1 + prediction_error(costs.profile, steps[shortest])) >= steps["single"]:
+        return "single"
+    return shortest
 
 
 def _too_large(costs: Costs, candidates: Mapping[str, Candidate], lacks: Mapping[str, str]) -> str:
@@ -271,6 +300,10 @@ def _alternative(costs: Costs, name: str, candidates: Mapping[str, Candidate], l
     bottleneck = bottleneck_part(candidate.prediction)
     if lack:
         return Alternative(name, step_s, lack, bottleneck)
+    if step_s < best_s and chosen == "single":
+        error = prediction_error(costs.profile, step_s)
+        doubt = f"{relative_step(step_s, best_s, chosen)}, which is within the error of {error:.0%} that predictions have"
+        return Alternative(name, step_s, doubt, bottleneck)
     if best_s <= 0 or step_s / best_s < 1.0005:
         return Alternative(name, step_s, f"{seconds_text(step_s)}/step, no less than strategy {chosen}", bottleneck)
     why = why_longer(costs, candidate, best)

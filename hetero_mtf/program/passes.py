@@ -16,6 +16,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations.accumulate import accumulate
+from hetero_mtf.mesh.sources import Sources
 from hetero_mtf.mesh.task_order import OrderedTask
 from hetero_mtf.planning.schedule.clock_table import FORWARD, Task
 from hetero_mtf.program import losses
@@ -64,6 +65,7 @@ class Passes:
     Attributes
     ----------
     graph : the mtf.Graph.
+    sources : for which layer and pass its operations are built.
     builders : (stages,) Builder.
     task_order : the tasks, with the place in the graph where each begins.
     gradients : (layer index, variable name) -> gradient of the whole loss without penalties, of variables that it depends on.
@@ -79,6 +81,7 @@ class Passes:
     ) -> None:
         self.context, self.parts, self._to_recompute = context, parts, recomputed
         self.graph = mtf.Graph()
+        self.sources = Sources(self.graph)
         self.builders = [self._builder(number, training, step) for number in range(len(context.stages))]
         self.task_order: list[OrderedTask] = []
         self.gradients: dict[Key, Tensor] = {}
@@ -92,7 +95,9 @@ class Passes:
         context = self.context
         mesh = mtf.Mesh(self.graph, f"mesh{number}" if number else "mesh")
         stage = context.stages[number].stage
-        return Builder(context.graph, stage, mesh, context.variables, self.parts[0].x, training, context.seed, step, context.mixing)
+        builder = Builder(context.graph, stage, mesh, context.variables, self.parts[0].x, training, context.seed, step, context.mixing)
+        builder.sources = self.sources
+        return builder
 
     @property
     def losses(self) -> list[Tensor]:
@@ -106,6 +111,7 @@ class Passes:
 
     def begin(self, name: str, stage: int) -> None:
         """Begin a task of a stage: operations built from now on belong to it."""
+        self.sources.begin("")
         self.task_order.append(OrderedTask(name, self.builders[stage].mesh, len(self.graph.operations)))
 
     def run(self, task: Task) -> None:
@@ -137,6 +143,7 @@ class Passes:
         """Build the layers of a stage, and the losses of its outputs."""
         start, output_losses = len(self.graph.operations), {}
         builder.build(values)
+        self.sources.begin("")
         for number, index in enumerate(self.context.graph.outputs):
             if index not in builder.layers:
                 continue
@@ -156,7 +163,9 @@ class Passes:
         ys, grad_ys = self._seeds(forward, {first.values[i].tensor: forward.values[i].tensor for i in first.builder.layers})
         sources = list(dict.fromkeys(first.values[i].tensor for i in sorted(first.sources) if self.context.graph.layers[i].inputs))
         trained = {key: p.value for key, p in forward.builder.parameters.items() if self.context.is_trainable(*key)}
-        all_gradients = gradients(ys, grad_ys, [*sources, *trained.values()], [*forward.received, *forward.operations])
+        operations = [*forward.received, *forward.operations]
+        all_gradients = gradients(ys, grad_ys, [*sources, *trained.values()], operations, self.sources.begin_backward)
+        self.sources.begin("")
         for tensor, gradient in zip(sources, all_gradients):
             if gradient is not None:
                 self._sent_back.setdefault(tensor, []).append(gradient)

@@ -101,7 +101,7 @@ def _lowered(passes: Passes, wanted: Sequence[Any], training: bool) -> Lowering:
     several = len(context.stages) > 1 or len(passes.parts) > 1 or context.execution.recompute
     order = TaskOrder(passes.task_order, devices, wanted) if training and several else None
     outputs = [tensor for pieces in passes.outputs for tensor in pieces]
-    return Lowering(passes.graph, impls, [*wanted, *outputs], order)
+    return Lowering(passes.graph, impls, [*wanted, *outputs], order, passes.sources)
 
 
 def _first_slice(lowering: Lowering, tensor: Any) -> tf.Tensor:

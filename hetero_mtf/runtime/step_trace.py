@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.devices.records import Device
+from hetero_mtf.runtime.layer_trace import LayerTrace, shared_out_s, source_of
 
 _TRANSFER = "RecvTensor"
 _ENDPOINTS = re.compile(r" from (\S+) to (\S+)$")
@@ -66,11 +67,13 @@ class StepTrace:
     step_s : seconds of the whole step, the client's included; tracing makes it a little longer.
     parts : one for each TensorFlow device; processors on one device cannot be distinguished; the name is that of the first.
     tasks : the tasks of a pipeline in the order they began; empty where there is one stage and one microbatch.
+    layers : compute of each layer's passes on each TensorFlow device, by device, layer and pass.
     """
 
     step_s: float
     parts: tuple[DeviceTrace, ...]
     tasks: tuple[TaskTrace, ...] = ()
+    layers: tuple[LayerTrace, ...] = ()
 
 
 def traced(run: Callable[..., Any], devices: Sequence[Device], clock: Callable[[], float] = time.perf_counter) -> tuple[Any, StepTrace]:
@@ -107,12 +110,14 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> Ste
     computing: dict[tf.DeviceSpec, list[Interval]] = {}
     transfers: dict[tf.DeviceSpec, list[Interval]] = {}
     tasks: dict[tuple[tf.DeviceSpec, str], list[Interval]] = {}
+    worked: dict[tf.DeviceSpec, list[tuple[float, float, tuple[int, str] | None]]] = {}
     for entry in step_stats.dev_stats:
         for node in entry.node_stats:
             start_s = node.all_start_micros / 1e6
             if node.node_name != _TRANSFER:
                 interval = (start_s + node.op_start_rel_micros / 1e6, start_s + node.op_end_rel_micros / 1e6)
                 computing.setdefault(_spec(entry.device), []).append(interval)
+                worked.setdefault(_spec(entry.device), []).append((*interval, source_of(node.node_name)))
                 task = _TASK.search(node.node_name)
                 if task and not _GIVEN.search(node.timeline_label):
                     tasks.setdefault((_spec(entry.device), task[1]), []).append(interval)
@@ -122,12 +127,22 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> Ste
                 transfers.setdefault(_spec(end), []).append((start_s, start_s + node.all_end_rel_micros / 1e6))
     distinct = {device.tf_device: device for device in reversed(devices)}
     parts = [_part(distinct[name], computing, transfers, step_s) for name in dict.fromkeys(device.tf_device for device in devices)]
-    return StepTrace(step_s, tuple(parts), _tasks(tasks, distinct.values(), _began_s(computing)))
+    return StepTrace(step_s, tuple(parts), _tasks(tasks, distinct.values(), _began_s(computing)), _layers(worked, distinct.values()))
 
 
 def _began_s(computing: dict[Any, list[Interval]]) -> float:
     """Return when the first operation began."""
     return min((start_s for intervals in computing.values() for start_s, _ in intervals), default=0.0)
+
+
+def _layers(worked: dict[Any, list[tuple[float, float, tuple[int, str] | None]]], devices: Iterable[Device]) -> tuple[LayerTrace, ...]:
+    """Return the compute of each layer's passes on all devices; operations of no layer take their part of the time too."""
+    traces = []
+    for device in devices:
+        intervals = [entry for spec, entries in worked.items() if _is(spec, _spec(device.tf_device)) for entry in entries]
+        seconds = shared_out_s(intervals)
+        traces += [LayerTrace(device.name, *source, seconds[source]) for source in sorted(filter(None, seconds))]
+    return tuple(traces)
 
 
 def _tasks(tasks: dict[tuple[Any, str], list[Interval]], devices: Iterable[Device], began_s: float) -> tuple[TaskTrace, ...]:

@@ -102,3 +102,16 @@ def _targets(dtype: str, loss: Any, y: np.ndarray, output: tuple[int, ...], call
             f"{called} has values such as {y[labels.reshape(y.shape) != y][0]:g}, this loss needs class numbers; give whole numbers"
         )
     return labels
+
+
+def checked_seed(seed: Any) -> int:
+    """Return the seed of dropout and shuffling.
+
+    Raises
+    ------
+    DataError
+        If it is no whole number from 0.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise DataError(f"seed is {seed!r}; use a whole number from 0")
+    return int(seed)

@@ -164,6 +164,29 @@ def _meta_faults(meta: Mapping[str, Any]) -> list[str]:
     return faults
 
 
+def check_state(path: str | os.PathLike[str], state: State, graph: LayerGraph, optimizer: str) -> None:
+    """Raise unless a state is of a network and an optimizer, with a value of the right shape for each weight and slot.
+
+    Parameters
+    ----------
+    path : its file, for messages.
+    graph : the network.
+    optimizer : name of the optimizer.
+
+    Raises
+    ------
+    CheckpointError
+        If it is not.
+    """
+    if state.digest != graph.digest:
+        raise CheckpointError(
+            f"{path} is of a network with digest {state.digest}, this model has {graph.digest}; build the model it was made with"
+        )
+    if state.optimizer != optimizer:
+        raise CheckpointError(f"{path} was made with {state.optimizer}, this trainer has {optimizer}; use the same optimizer")
+    check_values(path, state, graph)
+
+
 def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) -> None:
     """Raise unless a state holds every variable of a network, and nothing else but slots of them.
 

@@ -13,10 +13,12 @@ from hetero_mtf.data.batch import Batch, check_batch
 from hetero_mtf.data.factory import opened_source
 from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource
-from hetero_mtf.errors import CheckpointError, DataError
+from hetero_mtf.errors import DataError
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.refinement.loop import TIME_LIMIT_S, Refinement
 from hetero_mtf.program.batch_arrays import BatchArrays, Result
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import read_objective
@@ -24,10 +26,11 @@ from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
-from hetero_mtf.training.checkpoint import State, check_name, check_values, fitting_values, load_state, save_state
+from hetero_mtf.training.checkpoint import State, check_name, check_state, fitting_values, load_state, save_state
 from hetero_mtf.training.finite import check_replacement
 from hetero_mtf.training.fitting import Fit, run_epochs, run_test, shown_verbosity
 from hetero_mtf.training.keras_side import KerasSide, clone, read_weights, write_weights
+from hetero_mtf.training.refine import checked_profile, refine
 
 
 class Trainer:
@@ -36,13 +39,19 @@ class Trainer:
     Parameters
     ----------
     model : keras.Model, functional or sequential; it is not changed, its weights are the start.
-    plan : a plan for a network of this structure.
+    plan : a plan for a network of this structure, which is trained by as it is; None for the one with the best measured step.
     cluster : the cluster the plan is for; leaving the trainer leaves the cluster open.
     optimizer : keras.optimizers.SGD, Adam or AdamW, or its name; its settings are copied.
     loss : keras.losses.Loss, or its name; for several outputs one for all, or a list or dict of losses, None for an output without.
     loss_weights : factor of each output's loss, as for `keras.Model.compile`; None for 1 each.
     metrics : Keras metrics, as for `keras.Model.compile`.
     seed : seed of dropout and shuffling, a whole number from 0.
+    profile : Profile of the network and cluster to make a plan from by `refine`, where none is given.
+    refine_s : seconds after which no further plan is tried then.
+
+    Attributes
+    ----------
+    refinement : Refinement by which the plan was chosen; None where a plan was given.
 
     Raises
     ------
@@ -59,7 +68,7 @@ class Trainer:
     def __init__(
         self,
         model: Any,
-        plan: Plan,
+        plan: Plan | None,
         cluster: Any,
         *,
         optimizer: Any = "sgd",
@@ -67,6 +76,8 @@ class Trainer:
         loss_weights: Any = None,
         metrics: Any = (),
         seed: int = 0,
+        profile: Profile | None = None,
+        refine_s: float = TIME_LIMIT_S,
     ) -> None:
         self._graph = layer_graph(model)
         self._model = model
@@ -79,9 +90,14 @@ class Trainer:
         self._optimizer_name = type(rates).__name__
         self._keras = KerasSide(model, self._graph, rates, loss, loss_weights, metrics, wiring.output_structure)
         self._step = 0
-        self._seed = _checked_seed(seed)
+        self._seed = batches.checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
         self._source: BatchSource | None = None
+        self.refinement: Refinement | None = None
+        if plan is None:
+            settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}
+            self.refinement = refine(None, checked_profile(profile), model, cluster, **settings, time_limit_s=refine_s)
+            plan = self.refinement.plan
         self._engine = self._make_engine(plan, read_weights(model, self._graph), self._seed)
 
     def __repr__(self) -> str:
@@ -290,15 +306,7 @@ class Trainer:
             is changed then.
         """
         state = load_state(path) if state is None else state
-        if state.digest != self._graph.digest:
-            raise CheckpointError(
-                f"{path} is of a network with digest {state.digest}, this model has {self._graph.digest}; build the model it was made with"
-            )
-        if state.optimizer != self._optimizer_name:
-            raise CheckpointError(
-                f"{path} was made with {state.optimizer}, this trainer has {self._optimizer_name}; use the same optimizer"
-            )
-        check_values(path, state, self._graph)
+        check_state(path, state, self._graph, self._optimizer_name)
         self._replace_engine(self.plan, fitting_values(path, state, self._graph, self._rule.slots), state.seed)
         self._step, self._position = state.step, state.position
 
@@ -384,9 +392,3 @@ class Trainer:
         names = [part.name for part in self._objective if part is not None]
         losses = {"loss": step_result.loss, **(dict(zip(names, step_result.parts)) if len(names) > 1 else {})}
         return losses, {} if step_result.outputs is None else self._keras.update_metrics(feed.y, step_result.outputs)
-
-
-def _checked_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise DataError(f"seed is {seed!r}; use a whole number from 0")
-    return int(seed)

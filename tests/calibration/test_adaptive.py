@@ -91,3 +91,10 @@ def test_the_curve_with_most_seconds_at_stake_is_next() -> None:
     assert next_sample({"small": small}) == ("small", 3)
     assert next_sample({"one": Sampled((4,), (1.0,), (0.0,)), "two": Sampled((3, 4), (0.0, 1.0), (0.0, 0.0))}) is None
     assert next_sample({}) is None
+
+
+def test_a_curve_of_one_point_is_looked_at_where_its_proportional_line_may_be_wrong() -> None:
+    light = Sampled((64,), (0.8,), (0.0,), weight=2.0, lower=8)
+    assert next_units(light) == (8, pytest.approx(0.2)) and next_units(Sampled((64,), (0.8,), (0.0,))) is None
+    assert next_sample({"light": light, "heavy": Sampled((16, 64), (1.0, 9.0), (0.0, 0.0))}) == ("heavy", 40)
+    assert next_sample({"light": light, "heavy": Sampled((16, 64), (1.0, 2.0), (0.0, 0.0))}) == ("light", 8)

@@ -9,6 +9,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.calibration.alone import accompanied, heaviest, sample_alone
+from hetero_mtf.calibration.budget import EffortWindows
 from hetero_mtf.calibration.points import points
 from hetero_mtf.calibration.sampling import MeasurementContext
 from hetero_mtf.calibration.windows import Windows
@@ -39,7 +40,7 @@ def context() -> MeasurementContext:
     x = L.Conv2D(8, 3, name="third", padding="same")(L.Conv2D(8, 3, name="second", padding="same")(L.Conv2D(8, 3, name="first")(i)))
     graph = layer_graph(keras.Model(i, L.Dense(3, name="head")(L.GlobalAveragePooling2D(name="pool")(x))))
     rule, _ = read_optimizer("sgd", "float32")
-    return MeasurementContext(None, graph, BATCH, rule, Windows(0.02, 1))
+    return MeasurementContext(None, graph, BATCH, rule, EffortWindows.equal(Windows(0.02, 1)))
 
 
 def _curves(seconds: dict[int, float]) -> list[Curve]:

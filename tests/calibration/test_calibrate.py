@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import itertools
 import json
+import math
 import os
 import pathlib
 import signal
@@ -20,8 +21,9 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.calibration import calibrate as module
 from hetero_mtf.calibration import sampling
-from hetero_mtf.calibration.budget import CalibrationWarning
+from hetero_mtf.calibration.budget import CalibrationWarning, Effort, EffortWindows, effort_within
 from hetero_mtf.calibration.calibrate import _distinct, _processes, calibrate
+from hetero_mtf.calibration.windows import Windows
 from hetero_mtf.devices import Device
 from hetero_mtf.errors import ClusterError, HeteroError, ProfileError, UnsupportedError, WorkerError
 from hetero_mtf.planning.choose import STRATEGIES
@@ -71,9 +73,11 @@ def test_a_profile_has_a_curve_for_all_that_takes_time(profile: Profile) -> None
 
 
 def test_a_whole_layer_is_measured_once_for_all_its_curves(profile: Profile) -> None:
+    norm = next(index for index, layer in enumerate(profile.graph.layers) if layer.name == "norm")
     for layer, step_pass in {(c.layer, c.step_pass) for c in profile.curves}:
         curves = [c for c in profile.curves if (c.layer, c.step_pass) == (layer, step_pass)]
-        assert len({(c.seconds[-1], c.spread[-1]) for c in curves}) == 1
+        unsplit = [c for c in curves if (c.layer, c.dimension) != (norm, "batch")]  # over a split batch it runs in another form
+        assert len({(c.seconds[-1], c.spread[-1]) for c in unsplit}) == 1
         assert all(c.units[-1] == BATCH for c in curves if c.dimension == "batch")
 
 
@@ -178,6 +182,20 @@ def test_devices_of_one_process_are_measured_one_after_another_and_processes_at_
 def test_a_batch_or_budget_out_of_range_is_refused(options: dict[str, Any], words: str) -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster, pytest.raises(ProfileError, match=words):
         calibrate(cluster, _small(), **options)
+
+
+@pytest.mark.parametrize("budget_s", [None, 30, math.inf])
+def test_a_budget_decides_the_effort_and_none_and_infinity_warn_of_nothing(budget_s: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def effort(graph: Any, batch: int, budget: float | None, counts: Any) -> Effort:
+        asked.append(budget)
+        return dataclasses.replace(effort_within(graph, batch, budget, counts), windows=EffortWindows.equal(Windows(0.02, 1)), refine_s=0.0)
+
+    monkeypatch.setattr(module, "effort_within", effort)
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        again = calibrate(cluster, _small(), batch_size=4, budget_s=budget_s)
+    assert asked == [budget_s] and again.curves
 
 
 def test_what_is_no_cluster_or_optimizer_is_refused() -> None:

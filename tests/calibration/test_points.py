@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import pytest
 
-from hetero_mtf.calibration.points import Point, point_of, points
+from hetero_mtf.calibration.points import Point, extreme_points, point_of, points
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph
@@ -57,6 +57,32 @@ def test_half_and_all_of_the_units_do_for_a_coarse_calibration_and_for_minor_lay
     assert {graph.layers[p.layer].name for p in points(graph, BATCH) if p.minor} == {"relu"}
     assert _of(graph, points(graph, BATCH), "relu", "output") == [8, 16]
     assert _of(graph, points(graph, BATCH), "norm", "output") == [4, 8, 16]
+
+
+def test_first_are_the_extremes_of_each_curve_and_of_light_layers_the_upper_one() -> None:
+    graph = layer_graph(_chain())
+    fine = points(graph, BATCH)
+    first, later = extreme_points(graph, fine)
+    assert {p for p in map(id, (*first, *later))} <= {p for p in map(id, fine)} and not {*map(id, first)} & {*map(id, later)}
+    assert _of(graph, first, "second", "output") == _of(graph, first, "second", "input") == [4, 16]
+    assert _of(graph, first, "first", "input") == [1, 3] and _of(graph, first, "second", "batch") == [2, 8]
+    for name, lower in (("relu", 8), ("norm", 4)):
+        assert _of(graph, first, name, "output") == [16] and _of(graph, later, name, "output") == [lower]
+    assert {(p.layer, p.dimension) for p in first} == {(p.layer, p.dimension) for p in fine}
+
+
+def test_many_layers_of_little_work_are_not_light_together() -> None:
+    x = i = keras.Input((4, 4, 4))
+    for _ in range(120):
+        x = L.Conv2D(4, 3, padding="same")(x)
+    for number in range(60):
+        x = L.Conv2D(4 + number % 2 * 4 + number // 2, 1)(x)
+    graph = layer_graph(keras.Model(i, x))
+    fine = points(graph, BATCH)
+    first, later = extreme_points(graph, fine)
+    minor = {p.layer for p in fine if p.minor}
+    assert len(minor) > 30 and len({p.layer for p in later}) < len(minor)
+    assert {p.layer for p in first if not p.full} >= {p.layer for p in fine if not p.minor}
 
 
 def test_layers_that_are_alike_are_measured_once_and_those_that_only_reshape_not_at_all() -> None:
@@ -134,13 +160,27 @@ def test_samples_are_measured_with_all_units_at_fractions_of_the_batch() -> None
     for point in found:
         assert point.samples == (point.units if point.dimension == "batch" else BATCH)
         if point.dimension == "batch":
-            assert point.probe.output_shape == graph.layers[point.layer].output_shape and point.full == (point.samples == BATCH)
+            assert point.probe.output_shape == graph.layers[point.layer].output_shape
+            assert point.full == (point.samples == BATCH and not point.shares_batch)
 
 
 def test_a_kind_that_mixes_samples_is_not_measured_over_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BatchNormalization, "mixes_samples", True)
     graph = layer_graph(_chain())
     assert not _of(graph, points(graph, BATCH), "norm", "batch") and _of(graph, points(graph, BATCH), "relu", "batch")
+
+
+def test_batch_norm_shares_its_batch_where_that_is_split_unless_it_is_frozen() -> None:
+    model = _chain()
+    for trainable in (True, False):
+        model.get_layer("norm").trainable = trainable
+        graph = layer_graph(model)
+        found = points(graph, BATCH)
+        assert {graph.layers[p.layer].name for p in found if p.shares_batch} == ({"norm"} if trainable else set())
+        norm = [p for p in found if graph.layers[p.layer].name == "norm"]
+        assert all(p.shares_batch == (trainable and p.dimension == "batch") for p in norm)
+        assert [(p.dimension, p.units) for p in norm if p.full] == [("output", 16), *([] if trainable else [("batch", BATCH)])]
+        assert not any(p.updates for p in norm if p.shares_batch)
 
 
 def _frozen() -> keras.Model:
@@ -168,7 +208,7 @@ def test_a_probe_keeps_what_the_layer_is_and_changes_its_units_only() -> None:
     for point in points(graph, BATCH):
         layer = graph.layers[point.layer]
         assert point.probe.kind == layer.kind and [v.name for v in point.probe.variables] == [v.name for v in layer.variables]
-        assert point.full == (point.units == most[point.layer, point.dimension])
+        assert point.full == (point.units == most[point.layer, point.dimension] and not point.shares_batch)
         if point.full:
             assert point.probe.output_shape == layer.output_shape and point.probe.variables == layer.variables
 

@@ -28,11 +28,11 @@ def _model() -> keras.Model:
     return keras.Model(i, L.Dense(3, name="head")(L.Flatten()(x)))
 
 
-def _probe(point: Point, cluster: Any, optimizer: Any = "sgd") -> tuple[tf.Graph, Probe]:
-    rule, _ = read_optimizer(optimizer, "float64")
+def _probe(point: Point, cluster: Any, optimizer: Any = "sgd", dtype: str = "float64") -> tuple[tf.Graph, Probe]:
+    rule, _ = read_optimizer(optimizer, dtype)
     graph = tf.Graph()
     with graph.as_default():
-        return graph, build_probe(point, cluster.devices[0].tf_device, "float64", rule, "probes", 7)
+        return graph, build_probe(point, cluster.devices[0].tf_device, dtype, rule, "probes", 7)
 
 
 @pytest.fixture
@@ -81,6 +81,47 @@ def test_a_step_repeats_the_layers_work_as_often_as_it_is_told(float64: None) ->
             np.testing.assert_allclose(session.run(moving), mean + (start - mean) * 0.5**5, rtol=1e-10)
 
 
+def _norm_points() -> list[Point]:
+    graph = layer_graph(_model())
+    return [point for point in points(graph, BATCH) if graph.layers[point.layer].name == "norm"]
+
+
+def _kernels(graph: tf.Graph, kind: str) -> list[bool]:
+    """Return of each kernel of a kind, in loops too, whether it takes the statistics of the batch that it is given."""
+    definition = graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    return [node.attr["is_training"].b for node in nodes if node.op == kind]
+
+
+def test_batch_norm_runs_in_the_form_of_a_split_batch_over_samples_and_else_in_that_of_an_unsplit_one() -> None:
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        for point in _norm_points():
+            graph, _ = _probe(point, cluster, dtype="float32")
+            split = point.dimension == "batch"
+            assert set(_kernels(graph, "FusedBatchNormGradV3")) == {not split}
+            assert set(_kernels(graph, "FusedBatchNormV3")) == ({True, False} if split else {True})
+
+
+def test_statistics_of_a_split_batch_are_those_of_its_samples(float64: None) -> None:
+    shared = [point for point in _norm_points() if point.shares_batch]
+    assert [point.samples for point in shared][-1] == BATCH and len(shared) >= 2
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        for point in shared:
+            graph, probe = _probe(point, cluster)
+            assert set(probe.passes) == {"forward", "step"}
+            with graph.as_default():
+                names = [variable_key(1, name) for name in ("moving_mean", "moving_variance")]
+                held = [_held(name, (4,)) for name in names]
+                x = _held("x0", (point.samples, 6, 6, 4))
+            with cluster.session(graph) as session:
+                session.run(probe.setup)
+                start, value = session.run(held), session.run(x)
+                session.run(probe.passes["step"], {probe.repeats: 5})
+                for before, after, wanted in zip(start, session.run(held), (value.mean((0, 1, 2)), value.var((0, 1, 2)))):
+                    np.testing.assert_allclose(after, wanted + (before - wanted) * 0.5**5, rtol=1e-10)
+                session.run(probe.teardown)
+
+
 def test_an_update_repeats_the_optimizers_work_as_often_as_it_is_told(float64: None) -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster:
         graph, probe = _probe(_point("conv"), cluster)
@@ -96,9 +137,12 @@ def test_an_update_repeats_the_optimizers_work_as_often_as_it_is_told(float64: N
             np.testing.assert_allclose(session.run(kernel), start - 4e-6 * slope, rtol=1e-10)
 
 
-def test_a_probe_frees_what_it_held(float64: None) -> None:
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_probe_frees_what_it_held(shares: bool, float64: None) -> None:
+    point = _norm_points()[-1] if shares else _point("conv")
+    assert point.shares_batch == shares
     with hm.Cluster.local(["cpu:0"]) as cluster:
-        graph, probe = _probe(_point("conv"), cluster, "adam")
+        graph, probe = _probe(point, cluster, "adam")
         with graph.as_default():
             found = tf.raw_ops.VarIsInitializedOp
             held = [found(resource=op.outputs[0]) for op in graph.get_operations() if op.type == "VarHandleOp"]
@@ -121,8 +165,9 @@ def test_updates_of_every_optimizer_stay_finite_however_long_they_are_measured(o
             assert np.isfinite(session.run(kernel)).all()
 
 
-def test_all_work_of_a_probe_is_placed_on_its_device(float64: None) -> None:
+@pytest.mark.parametrize("shares", [False, True])
+def test_all_work_of_a_probe_is_placed_on_its_device(shares: bool, float64: None) -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster:
-        graph, _ = _probe(_point("conv"), cluster)
+        graph, _ = _probe(_norm_points()[-1] if shares else _point("conv"), cluster)
     elsewhere = {op.type for op in graph.get_operations() if not op.device.endswith("CPU:0")}
     assert elsewhere <= {"Placeholder", "Const", "NoOp", "Fill", "Zeros"}, elsewhere

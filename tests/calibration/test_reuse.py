@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from hetero_mtf.calibration.points import Point, points
-from hetero_mtf.calibration.reuse import MeasurementTarget, deviation, kept_curves, kept_link
+from hetero_mtf.calibration.reuse import MeasurementTarget, deviation, kept_corrections, kept_curves, kept_link
 from hetero_mtf.calibration.windows import Measurement
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.profile.corrections import Corrections, LayerFactor, MeasuredStep
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import Net, pair_net, profile_of
@@ -61,6 +62,35 @@ def test_nothing_is_kept_for_another_batch_optimizer_or_program(change: dict[str
     earlier = _earlier(pair_net())
     earlier = dataclasses.replace(earlier, versions={"tensorflow": "1"})
     assert _kept(earlier, _subject(earlier)) and not _kept(earlier, _subject(earlier, **change))
+
+
+def _corrected(earlier: Profile) -> Profile:
+    factors = tuple(LayerFactor(layer, device, "whole", "forward", 1.0 + layer + 0.1 * device) for layer in (1, 2) for device in (0, 1))
+    steps = (MeasuredStep("batch", "abc", 1.0, 1.1, 0.0, "2026-01-01"),)
+    return dataclasses.replace(earlier, corrections=Corrections(factors, 1.5, 2.0, steps, "2026-01-01", "batch of abc"))
+
+
+def test_corrections_are_kept_where_all_devices_are_unchanged() -> None:
+    earlier = _corrected(_earlier(pair_net()))
+    kept = kept_corrections(earlier, _subject(earlier), {0, 1})
+    assert set(kept.layers) == set(earlier.corrections.layers)
+    assert dataclasses.replace(kept, layers=()) == dataclasses.replace(earlier.corrections, layers=())
+
+
+def test_a_device_that_deviates_loses_its_factors_and_those_of_links_and_launch_overhead() -> None:
+    earlier = _corrected(_earlier(pair_net()))
+    kept = kept_corrections(earlier, _subject(earlier), {1})
+    assert {entry.device for entry in kept.layers} == {1} and (kept.links, kept.launch, kept.steps) == (1.0, 1.0, ())
+    assert kept_corrections(earlier, _subject(earlier), set()) == kept_corrections(None, _subject(earlier), {0}) == Corrections()
+
+
+def test_factors_go_with_layers_of_equal_structure_to_another_network() -> None:
+    net = Net()
+    for name, filters in (("first", 12), ("second", 10), ("third", 10)):
+        net.conv(name, filters)
+    earlier = _corrected(_earlier(pair_net()))
+    kept = kept_corrections(earlier, _subject(earlier, net.graph()), {0, 1})
+    assert {(entry.layer, entry.factor) for entry in kept.layers if entry.device == 0} == {(1, 2.0), (2, 3.0)}
 
 
 def test_nothing_is_kept_that_is_stale_or_not_there() -> None:
@@ -112,3 +142,5 @@ def test_the_longest_and_the_shortest_layer_are_looked_at_and_the_worse_counts_b
     assert deviation(kept, wanted, measure(1.5, 0.0)) == pytest.approx(0.5)
     assert deviation(kept, wanted, measure(0.5, 0.2)) == pytest.approx(0.3)
     assert deviation([], wanted, measure(1.0, 0.0)) == 0.0
+    others = [dataclasses.replace(c, dimension="alone", seconds=(1e3,), units=c.units[-1:], spread=(0.0,)) for c in kept]
+    assert deviation([*kept, *others], wanted, measure(1.0, 0.0)) == pytest.approx(0.0, abs=1e-9)

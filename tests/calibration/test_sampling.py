@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import pytest
 
 from hetero_mtf.calibration import sampling
-from hetero_mtf.calibration.budget import Effort
-from hetero_mtf.calibration.points import Point, points
+from hetero_mtf.calibration.budget import Effort, EffortWindows
+from hetero_mtf.calibration.points import Point, extreme_points, points
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler
 from hetero_mtf.calibration.windows import Measurement, Windows
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.program.optimizers import read_optimizer
 
 L = keras.layers
 BATCH = 8
+WINDOWS = EffortWindows.equal(Windows(0.2, 3))
 
 
 class _Known(Sampler):
@@ -34,17 +37,24 @@ class _Known(Sampler):
         return {**found, "update": Measurement(0.5, 0.0)} if point.updates else found
 
 
-@pytest.fixture
-def known() -> _Known:
+def _network() -> LayerGraph:
     i = keras.Input((6, 6, 4))
-    x = L.Conv2D(64, 3, name="second")(L.ReLU()(L.Conv2D(64, 3, name="first")(i)))
-    graph = layer_graph(keras.Model(i, x))
+    return layer_graph(keras.Model(i, L.Conv2D(64, 3, name="second")(L.ReLU()(L.Conv2D(64, 3, name="first")(i)))))
+
+
+def _sampler(graph: LayerGraph, first: Sequence[Point]) -> _Known:
     rule, _ = read_optimizer("sgd", "float32")
-    sampler = _Known(MeasurementContext(None, graph, BATCH, rule, Windows(0.2, 3)), 1, "probes")
+    sampler = _Known(MeasurementContext(None, graph, BATCH, rule, WINDOWS), 1, "probes")
     sampler.built = []
-    for point in points(graph, BATCH):
+    for point in first:
         sampler.take(point)
     return sampler
+
+
+@pytest.fixture
+def known() -> _Known:
+    graph = _network()
+    return _sampler(graph, points(graph, BATCH))
 
 
 def _curve(sampler: Sampler, layer: int, dimension: str, step_pass: str = "forward") -> Curve:
@@ -52,20 +62,35 @@ def _curve(sampler: Sampler, layer: int, dimension: str, step_pass: str = "forwa
 
 
 def test_further_points_close_in_on_a_step(known: _Known) -> None:
-    known.refine(Effort((), Windows(0.2, 3), refine_s=1000.0), 0.0, clock=lambda: 0.0)
+    known.refine(Effort((), WINDOWS, refine_s=1000.0), 0.0, clock=lambda: 0.0)
     units = _curve(known, 3, "output").units
     assert {40, 41} <= set(units) and len(units) < 16
     curves = known.curves()
     assert {curve.device for curve in curves} == {1} and all(list(c.units) == sorted(c.units) for c in curves)
 
 
+def test_of_light_layers_the_lower_ends_are_measured_where_there_is_time() -> None:
+    graph = _network()
+    first, later = extreme_points(graph, points(graph, BATCH))
+    light = {point.layer for point in later}
+    assert light and all(len(curve.units) == 1 for curve in _sampler(graph, first).curves() if curve.layer in light)
+    sampler = _sampler(graph, first)
+    sampler.refine(Effort((), WINDOWS, refine_s=1000.0, optional=later), 0.0, clock=lambda: 0.0)
+    measured = {(curve.layer, curve.dimension): curve.units for curve in sampler.curves() if curve.step_pass == "forward"}
+    assert all(measured[point.layer, point.dimension][0] == point.units for point in later)
+    assert {40, 41} <= set(measured[3, "output"])
+    without = _sampler(graph, first)
+    without.refine(Effort((), WINDOWS, refine_s=1000.0), 0.0, clock=lambda: 0.0)
+    assert all(len(curve.units) == 1 for curve in without.curves() if curve.layer in light)
+
+
 def test_they_end_when_the_time_does(known: _Known) -> None:
     before = len(known.built)
     ticking = itertools.count()
-    known.refine(Effort((), Windows(0.2, 3), refine_s=8.0), 0.0, clock=lambda: float(next(ticking)))
+    known.refine(Effort((), WINDOWS, refine_s=8.0), 0.0, clock=lambda: float(next(ticking)))
     assert 1 <= len(known.built) - before <= 5
     late = len(known.built)
-    known.refine(Effort((), Windows(0.2, 3), refine_s=8.0, limit_s=10.0), 0.0, clock=lambda: 9.0)
+    known.refine(Effort((), WINDOWS, refine_s=8.0, limit_s=10.0), 0.0, clock=lambda: 9.0)
     assert len(known.built) == late
 
 
@@ -88,7 +113,7 @@ def test_a_probe_is_numbered_apart_from_all_others(known: _Known, monkeypatch: p
         devices = (None, type("D", (), {"tf_device": "/device:CPU:0"}))
 
     graph, rule = known._context.graph, known._context.rule
-    sampler = Sampler(MeasurementContext(_Cluster(), graph, BATCH, rule, Windows(0.2, 3)), 1, "probes")
+    sampler = Sampler(MeasurementContext(_Cluster(), graph, BATCH, rule, WINDOWS), 1, "probes")
     for point in points(graph, BATCH)[:3]:
         with pytest.raises(KeyError):
             sampler.take(point)

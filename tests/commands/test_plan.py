@@ -6,6 +6,8 @@ from hetero_mtf.commands.options.shared import MANUAL, STRATEGIES
 from hetero_mtf.planning import choose as strategies
 from hetero_mtf.planning.plan.names import PIPELINE
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.corrections import Corrections
+from hetero_mtf.planning.profile.profile import Profile
 
 LOCAL = ["--cluster", "local:cpu:0,cpu:0", "--batch-size", "8"]
 
@@ -40,3 +42,23 @@ def test_weights_are_mixed_where_the_batch_is_split(cli, model, tmp_path):
 def test_shares_for_a_strategy_that_takes_none_are_wrong_usage(cli, model, options):
     said = cli("plan", *model, *LOCAL, "--shares", "3,1", *options)
     assert said.code == 2 and "--strategy filters, batch, hybrid or none, which splits the filters" in " ".join(said.err.split())
+
+
+def test_a_refined_plan_is_run_and_the_profile_keeps_what_its_steps_gave(cli, model, profile, tmp_path):
+    own = tmp_path / "profile.json"
+    own.write_text(profile.read_text())
+    cluster = ["--cluster", "local:cpu:0,cpu:0"]
+    said = cli("plan", own, *model, *cluster, "--refine", "--refine-time", "0", "-o", tmp_path / "plan.json")
+    assert said.code == 0, said.err
+    assert "in force" in said.out and "Refined in" in said.out
+    corrections = Profile.load(own).corrections
+    assert corrections.layers and corrections.steps and corrections.corrected_at
+    assert Plan.load(tmp_path / "plan.json").predicted is not None
+    assert Profile.load(profile).corrections == Corrections()
+    assert cli("plan", own, "-o", tmp_path / "again.json").code == 0
+
+
+@pytest.mark.parametrize("options", [["--refine"], ["--refine-time", "3"], ["--refine", "--bandwidth", "2"]])
+def test_refinement_without_what_it_runs_on_is_wrong_usage(cli, profile, options):
+    said = cli("plan", profile, *options)
+    assert said.code == 2 and "--refine" in said.err

@@ -26,7 +26,7 @@ def net():
     x = keras.layers.Conv2D(4, 3, padding="same", activation="relu", name="first")(x)
     return keras.Model(inputs, keras.layers.Conv2D(1, 1, activation="sigmoid", name="mask")(x))
 """
-ENDLESS = ["--epochs", "100000", "--batch-size", "8"]
+ENDLESS = ["--epochs", "100000", "--batch-size", "8", "--no-refine"]
 
 
 def _test_line(said):

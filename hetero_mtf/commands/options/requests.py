@@ -49,6 +49,8 @@ class TrainRequest:
     momentum: float
     decay: str
     budget: float | None
+    refine: bool
+    refine_time: float | None
     save: str | None
     save_every: int | None
     resume: str | None
@@ -65,6 +67,8 @@ class TrainRequest:
     def __post_init__(self) -> None:
         if self.plan is not None and self.profile is not None:
             raise click.UsageError("--plan and --profile exclude each other: a plan has all that a profile is read for")
+        if self.refine_time is not None and (self.plan is not None or not self.refine):
+            raise click.UsageError("--refine-time goes with neither --plan, which is trained by as it is, nor --no-refine")
         if self.save_every is not None and self.save is None:
             raise click.UsageError("--save-every needs --save PATH")
         if self.output is not None and not self.output.endswith(".keras"):

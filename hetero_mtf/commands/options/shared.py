@@ -27,6 +27,7 @@ LOSSES = {  # by Keras's names; those that `hm.Trainer` trains with
 STRATEGIES = ("auto", *STRATEGY_NAMES)
 MANUAL = ("filters", "batch", "hybrid")  # strategies that --shares go with
 BATCH_SIZE = 64
+REFINE_S = 30.0  # seconds of refinement, `planning.refinement.loop.TIME_LIMIT_S`
 _TIMEOUT = "hetero_mtf.worker_timeout_s"  # key of what a command keeps of --worker-timeout
 
 
@@ -39,6 +40,17 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number", parameter, context)
         return number
+
+
+class Budget(FiniteRange):
+    """Seconds above zero, or inf for no limit."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        """Return the seconds."""
+        return math.inf if str(value) == "inf" else super().convert(value, parameter, context)
 
 
 class RenamedChoice(click.Choice):
@@ -266,8 +278,25 @@ def seed_option(command: Command) -> Command:
 
 def budget_option(command: Command) -> Command:
     """Add --budget."""
-    positive = FiniteRange(0, min_open=True)
-    return click.option("--budget", type=positive, metavar="SECONDS", help="Time calibration may take.  [default: what it needs]")(command)
+    text = "Time calibration may take; inf for a thorough one.  [default: 45, more for a large network]"
+    return click.option("--budget", type=Budget(), metavar="SECONDS", help=text)(command)
+
+
+def refine_options(default: bool) -> Callable[[Command], Command]:
+    """Return a decorator that adds --refine and --refine-time.
+
+    Parameters
+    ----------
+    default : whether plans are refined unless --no-refine is given.
+    """
+    text = "Run steps of the plan and of others that promise as much, and take the one with the best measured step."
+    limit = f"Seconds after which no further plan is tried.  [default: {REFINE_S:g}{', or 5 % of the training if that is less' * default}]"
+
+    def add(command: Command) -> Command:
+        seconds = click.option("--refine-time", type=FiniteRange(0), metavar="SECONDS", help=limit)
+        return click.option("--refine/--no-refine", default=default, help=text)(seconds(command))
+
+    return add
 
 
 def _keep_timeout(context: click.Context, parameter: click.Parameter, timeout_s: float | None) -> None:

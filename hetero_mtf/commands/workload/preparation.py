@@ -28,7 +28,7 @@ class PlanRequest:
     plan_file, profile_file : files to take it from, at most one of them.
     strategy : how to choose from a profile.
     batch_size : samples a step; None for the file's.
-    budget_s : seconds calibration may take, None for what it needs.
+    budget_s : seconds calibration may take; None for the default, infinity for a thorough calibration.
     run_file : path of a file beside which a new profile and plan are saved, such as run/state.npz.
     """
 
@@ -49,11 +49,13 @@ class Prepared:
     plan : the plan.
     profile : the profile that it was made from; None if it was read from a file.
     plan_file : the file that holds it; None if none does.
+    profile_file : the file that holds the profile, where it was measured now; None if none does.
     """
 
     plan: Plan
     profile: Profile | None
     plan_file: str | None = None
+    profile_file: str | None = None
 
 
 def prepare(request: PlanRequest, cluster: Any, model: Any, graph: LayerGraph, optimizer: OptimizerChoice) -> Prepared:
@@ -91,7 +93,7 @@ def _measured(request: PlanRequest, cluster: Any, model: Any, optimizer: Optimiz
     plan = choose.plan(profile, strategy=request.strategy)
     plan.save(plan_path)
     click.echo(f"saved {profile_path} and {plan_path}")
-    return Prepared(plan, profile, str(plan_path))
+    return Prepared(plan, profile, str(plan_path), str(profile_path))
 
 
 def measure(
@@ -105,7 +107,7 @@ def measure(
     model : Keras model.
     batch_size : samples a step.
     optimizer : whose updates are measured.
-    budget_s : seconds it may take, None for what it needs.
+    budget_s : seconds it may take; None for the default, infinity for a thorough calibration.
     earlier : a profile, of which what still holds is kept.
     """
     from hetero_mtf.calibration.calibrate import calibrate

@@ -41,7 +41,8 @@ class Costs:
         self.tables = LayerTables(profile)
         self.counts, self.alike = self.tables.counts, self.tables.alike
         self.trains_before = trains_before(self.graph)
-        self.message_s = max((link.message_s for link in (*profile.cluster.links, *profile.links)), default=0.0)
+        message_s = max((link.message_s for link in (*profile.cluster.links, *profile.links)), default=0.0)
+        self.message_s = profile.corrections.links * message_s
         self.kept: dict[str, object] = {}
         self.memory = NetworkMemory(profile)
         scores = enumerate(self.memory.score_bytes)

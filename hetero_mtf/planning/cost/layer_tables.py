@@ -9,7 +9,7 @@ import numpy as np
 
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.layout.arrangement import channels, split_units
+from hetero_mtf.planning.layout.arrangement import channels, split_units, takes_statistics
 from hetero_mtf.planning.profile.curve import Curve, interpolated
 from hetero_mtf.planning.profile.profile import Profile, alike
 
@@ -64,7 +64,7 @@ class LayerTables:
         A layer that does not mix channels and has no curve costs nothing: calibration leaves out what takes no time of its
         own. A layer without an update curve has no weights that train. Without a curve over samples, time is taken to grow in
         proportion to them. The update of a layer whose batch is split is that of all its weights, however few the samples.
-        Layers and devices with equal curves are tabulated once.
+        Layers and devices with equal curves are tabulated once. Factors of the profile's corrections are multiplied in.
         """
         key = (self.alike[layer], layout, step_pass)
         if key not in self._rows:
@@ -85,10 +85,14 @@ class LayerTables:
         if key not in self._alone:
             together = self.rows(layer, "replicated", step_pass)[:, -1]
             known = [self.profile.has_curve(layer, d, ALONE, step_pass) for d in range(len(together))]
-            alone = [self.profile.curve(layer, d, ALONE, step_pass).seconds[-1] if there else 0.0 for d, there in enumerate(known)]
+            alone = [self._alone_s(layer, d, step_pass) if there else 0.0 for d, there in enumerate(known)]
             measured = np.array(known) & (together > 0)
             self._alone[key] = np.where(measured, np.minimum(1.0, np.array(alone) / np.where(measured, together, 1.0)), 1.0)
         return self._alone[key]
+
+    def _alone_s(self, layer: int, device: int, step_pass: str) -> float:
+        """Return the seconds of a whole layer while the other devices are idle, corrected as those beside others."""
+        return self.profile.curve(layer, device, ALONE, step_pass).seconds[-1] * self.profile.factor(layer, device, "whole", step_pass)
 
     @functools.cached_property
     def some_alone(self) -> bool:
@@ -101,12 +105,18 @@ class LayerTables:
         Parameters
         ----------
         step_pass : "forward", "backward" or "update".
+
+        Notes
+        -----
+        For layers whose batch is split. Batch norm then takes longer with all samples too than over an unsplit batch, by which it is
+        divided: its last entry is above 1.
         """
         key = (self.alike[layer], step_pass)
         if key not in self._parts:
             rows, batch = self.rows(layer, "batch", step_pass), self.profile.batch_size
             proportional = np.ones(batch + 1) if step_pass == "update" else np.arange(batch + 1) / batch
-            full_batch_s = rows[:, -1:]
+            joins = takes_statistics(self.graph.layers[layer])
+            full_batch_s = self.rows(layer, "replicated", step_pass)[:, -1:] if joins else rows[:, -1:]
             measured = (full_batch_s > 0) & (step_pass != "update")
             self._parts[key] = np.where(measured, rows / np.where(full_batch_s > 0, full_batch_s, 1.0), proportional)
         return self._parts[key]
@@ -116,9 +126,11 @@ class LayerTables:
         if step_pass == "update":
             return np.full(batch + 1, self.rows(layer, "replicated", step_pass)[device, -1])
         if not self.profile.has_curve(layer, device, "batch", step_pass):
-            full_batch_s = self.rows(layer, "replicated", step_pass)[device, -1]
+            factors = [self.profile.factor(layer, device, split, step_pass) for split in ("samples", "whole")]
+            full_batch_s = self.rows(layer, "replicated", step_pass)[device, -1] * factors[0] / factors[1]
             return np.array([full_batch_s * samples / batch for samples in range(batch + 1)])
-        return self._interpolated(self.profile.curve(layer, device, "batch", step_pass), range(batch + 1))
+        seconds = self._interpolated(self.profile.curve(layer, device, "batch", step_pass), range(batch + 1))
+        return seconds * self.profile.factor(layer, device, "samples", step_pass)
 
     def _tabulate(self, layer: int, layout: str, device: int, step_pass: str) -> np.ndarray:
         if layout == "batch":
@@ -132,7 +144,8 @@ class LayerTables:
         curve = self.profile.curve(layer, device, dimensions[0], step_pass)
         extent = self._extent(layer, dimensions[0], curve.units[-1])
         asked = [extent] if layout == "replicated" else [u * extent / units for u in range(units + 1)]
-        return self._interpolated(curve, asked)
+        split = "whole" if layout == "replicated" else "units"
+        return self._interpolated(curve, asked) * self.profile.factor(layer, device, split, step_pass)
 
     def _interpolated(self, curve: Curve, asked: Sequence[float]) -> np.ndarray:
         """Return the seconds of a curve at some units that go up in equal steps, once for all curves that are equal."""

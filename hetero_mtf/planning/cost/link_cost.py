@@ -140,7 +140,7 @@ def link_lines(profile: Profile) -> Lines:
     """Return (devices, devices) latencies and seconds a byte from each device to each; infinite where nothing was measured.
 
     Processors on one and the same TensorFlow device exchange tensors in place: their link costs nothing. A link measured in one
-    direction stands for both.
+    direction stands for both. The factor of the profile's corrections is multiplied in.
 
     Parameters
     ----------
@@ -154,6 +154,7 @@ def link_lines(profile: Profile) -> Lines:
     lines = np.where(np.isinf(lines), back, lines)
     _, same = np.unique([record.tf_device for record in records], return_inverse=True)
     lines[:, same[:, None] == same[None, :]] = 0.0
+    lines *= profile.corrections.links
     return lines[0], lines[1]
 
 

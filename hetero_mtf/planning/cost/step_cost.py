@@ -52,7 +52,8 @@ def launch_s(costs: Costs) -> float:
     """Return the launch overhead: seconds to call a step and to send its batch to the devices, the same for every plan."""
     profile, graph = costs.profile, costs.graph
     elements = sum(math.prod(graph.layers[index].output_shape) for index in graph.inputs)
-    return profile.launch_s + profile.feed_s_per_byte * profile.batch_size * elements * graph.item_bytes
+    launch_s = profile.launch_s + profile.feed_s_per_byte * profile.batch_size * elements * graph.item_bytes
+    return profile.corrections.launch * launch_s
 
 
 def _parts(clocks: Clocks, step_s: float, with_memory: bool) -> tuple[DevicePart, ...]:

@@ -22,6 +22,7 @@ from hetero_mtf.planning.allocation.genetic import Progress
 from hetero_mtf.planning.allocation.names import YARDSTICKS
 from hetero_mtf.planning.allocation.problem import ChainProblem
 from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.layer_tables import LayerTables
 from hetero_mtf.planning.cost.link_cost import link_lines
 from hetero_mtf.planning.layout.blocks import blocks, crossing_bytes
 from hetero_mtf.planning.layout.records import Prediction, Stage
@@ -207,12 +208,20 @@ def _least_s(costs: Costs, microbatches: int, groups: Sequence[tuple[int, ...]])
     for block in blocks(costs.graph):
         passes = [(layer, step_pass) for layer in block for step_pass in (FORWARD, BACKWARD)]
         taken = [entry for entry in passes if entry[1] == FORWARD or costs.trains_before[entry[0]]]
-        alone.append(sum((costs.tables.rows(layer, "batch", step_pass)[:, samples] for layer, step_pass in taken), np.full(1, 1e-15)))
+        alone.append(sum((_least_pass_s(costs.tables, *entry, samples) for entry in taken), np.full(1, 1e-15)))
     seconds = np.array(alone)
     everyone = sorted({device for group in groups for device in group})
     fastest = np.min([1 / (1 / seconds[:, list(group)]).sum(axis=1) for group in groups], axis=0)
     together = 1 / (1 / seconds[:, everyone]).sum(axis=1)
     return float(fastest.sum() + (microbatches - 1) * together.sum())
+
+
+def _least_pass_s(tables: LayerTables, layer: int, step_pass: str, samples: int) -> np.ndarray:
+    """Return the (devices,) seconds of a layer's pass with some samples, in a split batch or unsplit, whichever is less."""
+    split = tables.rows(layer, "batch", step_pass)
+    growth = split[:, samples] / np.where(split[:, -1] > 0, split[:, -1], 1.0)
+    least_s: np.ndarray = np.minimum(split[:, samples], growth * tables.rows(layer, "replicated", step_pass)[:, -1])
+    return least_s
 
 
 def chain_problem(stages: GroupStages, device_groups: DeviceGroups, options: PipelineOptions) -> ChainProblem:

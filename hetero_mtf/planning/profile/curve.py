@@ -24,7 +24,8 @@ class Curve:
     layer : index of the first layer of this kind in the LayerGraph.
     device : index of the device in the cluster.
     dimension : what the units are: "output" channels, "input" channels, "whole" for an unsplit layer, "batch" for
-        samples of all channels, or "alone" for an unsplit layer measured while the other devices of the host were idle.
+        samples of all channels, or "alone" for an unsplit layer measured while the other devices of the host were idle. Over samples
+        batch norm is measured as it runs over a split batch, with all samples too.
     step_pass : "forward", "backward" or "update".
     batch : samples of the batch it was measured with; of the full batch where the units are samples.
     units : (points,) local units, increasing.

@@ -18,6 +18,7 @@ from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.json_records import Fault, listed, read_fields, unchecked, unless_caused
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import channels, split_units, trains_before
+from hetero_mtf.planning.profile.corrections import Corrections, correction_faults
 from hetero_mtf.planning.profile.curve import PASSES, Curve, curve_faults, interpolated
 from hetero_mtf.units import bytes_text
 
@@ -47,6 +48,7 @@ class Profile:
     versions : version of each program that took part.
     launch_s : seconds of a training step besides its layers and links: those of a session call on all devices.
     feed_s_per_byte : seconds for each byte of a step's batch, which is handed to the devices.
+    corrections : what steps on the cluster took beside their predictions; none where none was run.
 
     Raises
     ------
@@ -66,6 +68,7 @@ class Profile:
     versions: Mapping[str, str]
     launch_s: float = 0.0
     feed_s_per_byte: float = 0.0
+    corrections: Corrections = Corrections()
 
     def __post_init__(self) -> None:
         faults = _faults(self)
@@ -123,6 +126,24 @@ class Profile:
         """
         return interpolated(self.curve(layer, device, dimension, step_pass), (units,))[0]
 
+    def factor(self, layer: int, device: int, split: str, step_pass: str) -> float:
+        """Return how many times as long a pass of a layer takes in a step as its curve says; 1 where no step has told.
+
+        Parameters
+        ----------
+        layer, device, step_pass : as for `curve`.
+        split : "whole", "units" or "samples".
+        """
+        where = self.cluster.devices[device].tf_device
+        return self._factors.get((self._first[layer], where, split, step_pass), 1.0)
+
+    @functools.cached_property
+    def _factors(self) -> dict[tuple[int, str, str, str], float]:
+        """Factors by first layer of the kind, TensorFlow device, split and pass."""
+        records = self.cluster.devices
+        entries = self.corrections.layers
+        return {(self._first[e.layer], records[e.device].tf_device, e.split, e.step_pass): e.factor for e in entries}
+
     @functools.cached_property
     def _first(self) -> tuple[int, ...]:
         return alike(self.graph)
@@ -146,6 +167,7 @@ class Profile:
         for name in ("curves", "links", "memory"):
             plain[name] = [dataclasses.asdict(entry) for entry in plain[name]]
         plain["versions"] = dict(self.versions)
+        plain["corrections"] = dataclasses.asdict(self.corrections)
         return {"kind": "profile", "version": VERSION, "cluster": self.cluster.to_json(), "graph": self.graph.to_json(), **plain}
 
     @classmethod
@@ -236,6 +258,7 @@ def _faults(profile: Profile) -> list[Fault]:
     faults = [Fault(path, text) for wrong, path, text in _entries(profile, devices) if wrong]
     for index, curve in enumerate(profile.curves):
         faults += curve_faults(curve, f"curves[{index}]", layers, devices)
+    faults += correction_faults(profile.corrections, layers, devices)
     return faults if devices is None or layers is None or profile.batch_size < 1 else faults + _too_large(profile)
 
 

@@ -152,6 +152,8 @@ def with_twin(profile: Profile, device: str) -> Profile:
     twin = dataclasses.replace(original, name=name, tf_device=original.tf_device + suffix, pool=pool)
     curves = [c for c in profile.curves if cluster.devices[c.device].tf_device == original.tf_device]
     links = _copied(profile.links, at, new)
+    factors = profile.corrections.layers
+    copied = [factor for factor in factors if cluster.devices[factor.device].tf_device == original.tf_device]
     grown = dataclasses.replace(
         cluster,
         devices=(*cluster.devices, twin),
@@ -164,6 +166,7 @@ def with_twin(profile: Profile, device: str) -> Profile:
         curves=(*profile.curves, *(dataclasses.replace(c, device=new) for c in curves)),
         links=(*profile.links, *links, *_between(profile, at, new)),
         memory=(*profile.memory, *_pool_copies(profile.memory, original.pool, pool, own)),
+        corrections=dataclasses.replace(profile.corrections, layers=(*factors, *(dataclasses.replace(f, device=new) for f in copied))),
     )
 
 

@@ -11,6 +11,7 @@ from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.graph.variable_keys import variable_key
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.mixing import average
+from hetero_mtf.mesh.sources import Sources
 from hetero_mtf.mesh.variables import Parameter, SliceVariables, assign
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.solvers.apportionment import proportional
@@ -39,6 +40,7 @@ class LayerContext:
     microbatch : number of the microbatch, from 0; part of the masks' key.
     updates_state : whether this pass updates the variables that no optimizer updates.
     parameters : (layer index, variable name) -> Parameter.
+    sources : for which layer and pass operations were built.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class LayerContext:
         self._averaged: Sequence[int] = () if training else mixing
         self._layouts = {layout.layer: layout for layout in stage.layouts}
         self.index = 0
+        self.sources = Sources(mesh.graph)
 
     @property
     def layers(self) -> tuple[int, ...]:

@@ -1,9 +1,11 @@
 """Options that several commands share."""
 
+import math
+
 import click
 import pytest
 
-from hetero_mtf.commands.options.shared import Argument, FiniteRange, LossName, MetricNames, OptimizerChoice, Shares, Three
+from hetero_mtf.commands.options.shared import Argument, Budget, FiniteRange, LossName, MetricNames, OptimizerChoice, Shares, Three
 from hetero_mtf.runtime.cluster import Cluster
 
 
@@ -57,8 +59,14 @@ def test_momentum_goes_with_sgd_only():
 def test_a_number_that_is_not_finite_is_wrong_usage(cli, subject, text):
     with pytest.raises(click.BadParameter, match=f"{text} is not a finite number|is not in the range"):
         FiniteRange(0, min_open=True).convert(text, None, None)
-    for option in ("--learning-rate", "--momentum", "--budget"):
+    for option in ("--learning-rate", "--momentum"):
         assert cli("train", *subject, option, text).code == 2
+
+
+def test_a_budget_is_above_zero_and_may_be_infinite(cli, subject):
+    assert [Budget().convert(text, None, None) for text in ("7.5", "inf")] == [7.5, math.inf]
+    for text in ("0", "-1", "-inf", "nan", "none"):
+        assert cli("train", *subject, "--budget", text).code == 2
 
 
 @pytest.mark.parametrize(("options", "passed"), [([], ("local",)), (["--worker-timeout", "7.5"], ("local", 7.5))])

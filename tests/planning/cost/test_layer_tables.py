@@ -4,7 +4,9 @@ import dataclasses
 
 import pytest
 
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.layer_tables import LayerTables
+from hetero_mtf.planning.layout.manual import batch_stage, single_stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.curve import Curve
 from tests.planning.networks import Net, pair_net, profile_of, residual_net
@@ -59,6 +61,29 @@ def test_samples_are_looked_up_where_they_were_measured_else_taken_in_proportion
     whole_s = tables.rows(1, "replicated", "backward")[0, -1]
     assert tables.rows(1, "batch", "backward")[0] == pytest.approx([whole_s * s / 4 for s in range(5)])
     assert tables.rows(1, "batch", "update")[0].tolist() == [tables.rows(1, "replicated", "update")[0, -1]] * 5
+
+
+def test_batch_norm_over_a_split_batch_has_its_own_seconds_with_all_samples_too() -> None:
+    graph = residual_net()
+    profile = profile_of(graph, [1e6])
+    norm = next(i for i, layer in enumerate(graph.layers) if layer.kind == "BatchNormalization")
+    stem = next(i for i, layer in enumerate(graph.layers) if layer.name == "stem")
+    full_s = {layer: LayerTables(profile).rows(layer, "replicated", "forward")[0, -1] for layer in (norm, stem)}
+    bent = [Curve(layer, 0, "batch", "forward", BATCH, (1, 4), (full_s[layer], 2 * full_s[layer]), (0.0,) * 2) for layer in full_s]
+    costs = Costs(dataclasses.replace(profile, curves=(*profile.curves, *bent)))
+    tables = costs.tables
+    assert tables.rows(norm, "batch", "forward")[0, -1] == pytest.approx(2 * full_s[norm])
+    assert tables.rows(norm, "replicated", "forward")[0, -1] == pytest.approx(full_s[norm])
+    assert tables.part_of_batch(norm, "forward")[0, [0, 1, 4]] == pytest.approx([0.0, 1.0, 2.0])
+    assert tables.part_of_batch(stem, "forward")[0, [0, 1, 4]] == pytest.approx([0.0, 0.5, 1.0])
+    single = single_stage(graph, 0)
+    assert costs.spent_on(single.layouts[norm], single, "forward").tolist() == pytest.approx([full_s[norm]])
+    assert costs.alone_s == pytest.approx(Costs(profile).alone_s)
+    on_both = [dataclasses.replace(curve, device=device) for curve in bent for device in range(2)]
+    pair = profile_of(graph, [1e6, 1e6])
+    two = Costs(dataclasses.replace(pair, curves=(*pair.curves, *on_both)))
+    split = batch_stage(graph, [3, 1], range(2))
+    assert two.spent_on(split.layouts[norm], split, "forward").tolist() == pytest.approx([5 / 3 * full_s[norm], full_s[norm]])
 
 
 def test_alike_layers_share_their_rows() -> None:

@@ -159,6 +159,16 @@ def test_auto_takes_a_pipeline_over_slow_links_but_not_one_that_changes_the_numb
     assert plan(normed, strategy="pipeline").strategy == plan(normed, pipeline=PipelineOptions(microbatches=4)).strategy == "pipeline"
 
 
+def test_no_pipeline_is_passed_over_where_batch_norm_takes_longer_over_a_split_batch(profile: Profile) -> None:
+    norm = next(index for index, layer in enumerate(profile.graph.layers) if layer.kind == "BatchNormalization")
+    unsplit = [c for c in profile.curves if (c.layer, c.dimension) == (norm, "output") and c.step_pass != "update"]
+    split = [dataclasses.replace(c, dimension="batch", units=(1, 8), seconds=(12 * c.seconds[-1], 100 * c.seconds[-1])) for c in unsplit]
+    costs = MicrobatchCosts(dataclasses.replace(profile, curves=(*profile.curves, *split)))
+    best = best_pipeline(costs, PipelineOptions(groups=False)).prediction.step_s
+    steps = [best_pipeline(costs, PipelineOptions(microbatches=count, groups=False)).prediction.step_s for count in (2, 4, 8)]
+    assert best == pytest.approx(min(steps))
+
+
 def test_impossible_pipelines_say_what_is_possible(profile: Profile) -> None:
     with pytest.raises(PlanError, match="9 microbatches cannot be made of a batch of 8 samples; use from 1 to 8"):
         plan(profile, strategy="pipeline", pipeline=PipelineOptions(microbatches=9))

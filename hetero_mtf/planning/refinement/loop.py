@@ -1,0 +1,256 @@
+"""The loop of refinement: run plans, correct the profile by what they took, plan again, and keep the plan with the best measured step."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Callable, Iterable
+
+from hetero_mtf.errors import LayoutError, PlanError, UnsupportedError
+from hetero_mtf.planning.choose import candidate_plans, mixes_samples
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.layout.records import Alternative, Prediction
+from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.corrections import Corrections, MeasuredStep
+from hetero_mtf.planning.profile.prediction_error import prediction_error
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.refinement.factors import layer_factors
+from hetero_mtf.planning.refinement.observations import observations
+from hetero_mtf.planning.refinement.plan_run import PlanRun, PlanRunner, TracedStep
+from hetero_mtf.planning.refinement.terms import StepParts, link_and_launch_factors
+from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_step
+
+TIME_LIMIT_S = 30.0
+ROUNDS = 3  # of a plan when it is first run, and of the best plans side by side at the end
+TRACES = 3
+LEAST_GAIN = 0.01  # an alternative that promises less is not run
+FINALISTS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Refinement:
+    """What refinement found.
+
+    Parameters
+    ----------
+    plan : the plan with the best measured step, with its prediction by the corrected profile.
+    profile : the profile with corrections.
+    runs : the plans that were run, in their order.
+    seconds : seconds that it took.
+    reason : why it ended, as text.
+    """
+
+    plan: Plan
+    profile: Profile
+    runs: tuple[PlanRun, ...]
+    seconds: float
+    reason: str
+
+    @property
+    def first(self) -> PlanRun:
+        """The run of the plan that refinement began with."""
+        return self.runs[0]
+
+    @property
+    def best(self) -> PlanRun:
+        """The run of the plan in force."""
+        return next(run for run in self.runs if same_layouts(run.plan, self.plan))
+
+    @property
+    def gain(self) -> float:
+        """Measured step of the plan that it began with, relative to that of the plan in force."""
+        return self.first.median_s / self.best.median_s
+
+
+def same_layouts(one: Plan, other: Plan) -> bool:
+    """Return whether two plans lay the network out in the same way, whatever they predict."""
+    named = dataclasses.replace(one, predicted=None, proof=None, alternatives=(), contributions=(), what_if=(), strategy=other.strategy)
+    return named == dataclasses.replace(other, predicted=None, proof=None, alternatives=(), contributions=(), what_if=())
+
+
+class Refiner:
+    """Refines a plan.
+
+    Parameters
+    ----------
+    profile : Profile of the network and cluster; its corrections are taken as a start.
+    runner : runs plans on the cluster.
+    time_limit_s : seconds after which no further plan is started.
+    clock, now : give seconds, and the time.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        runner: PlanRunner,
+        time_limit_s: float = TIME_LIMIT_S,
+        clock: Callable[[], float] = time.perf_counter,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.timezone.utc),
+    ) -> None:
+        self.measured = dataclasses.replace(profile, corrections=Corrections())
+        self.profile, self.runner, self.time_limit_s = profile, runner, time_limit_s
+        self._costs = Costs(self.measured)
+        self._clock, self._now, self._start_s = clock, now, clock()
+        self._runs: list[PlanRun] = []
+        self._started: list[Plan] = []
+        self._refused: list[Plan] = []
+        self._longest_s, self._comparison_s = 0.0, 0.0  # of a run, and of comparing the best
+
+    def refine(self, plan: Plan) -> Refinement:
+        """Return the plan with the best measured step, among a given one, the best single device and what is predicted to be as fast.
+
+        Parameters
+        ----------
+        plan : the plan to begin with.
+
+        Raises
+        ------
+        HeteroError
+            If the given plan cannot be run, or a worker dies.
+
+        Notes
+        -----
+        After each run the factors of layers, links and launch overhead are estimated again from all runs, and all strategies are
+        solved again. A plan of a strategy that was run on the same devices promises its prediction, multiplied by what that run
+        took beside its own; another one promises its prediction less the error of predictions. The next to run is the one with the
+        shortest promised step, as long as that is one per cent below the best measured step. At the end the best ones are measured
+        side by side. A plan whose numbers are not those of one device (butterfly mixing, batch norm in microbatches) has no
+        alternatives.
+        """
+        try:
+            self._run(plan)
+            reason = self._run_alternatives() if self._is_synchronous(plan) else "no other plan has the numbers of this one"
+            compared = self._compare_best()
+        finally:
+            for started in self._started:
+                self.runner.stop(started)
+        best = min(compared, key=lambda run: run.median_s)
+        return Refinement(self._in_force(best), self.profile, tuple(self._runs), self._clock() - self._start_s, reason)
+
+    def _in_force(self, best: PlanRun) -> Plan:
+        """Return the plan of a run with its corrected prediction, and the other runs as alternatives."""
+        rest = [run for run in self._runs if run is not best]
+        alternatives = tuple(
+            Alternative(
+                run.plan.strategy,
+                _prediction(self.profile, run.plan).step_s,
+                f"measured {relative_step(run.median_s, best.median_s, best.plan.strategy)}",
+            )
+            for run in rest
+        )
+        return dataclasses.replace(best.plan, predicted=_prediction(self.profile, best.plan), alternatives=alternatives)
+
+    def _run_alternatives(self) -> str:
+        """Run the best single device, then what promises a gain, and return why no more is run."""
+        while True:
+            plans = candidate_plans(self.profile)
+            unrun = [plan for plan in plans if not self._was_run(plan)]
+            single = [] if any(len(run.plan.used) == 1 for run in self._runs) else [plan for plan in unrun if len(plan.used) == 1]
+            following = single[0] if single else self._promising(unrun)
+            if following is None:
+                return "no other plan promises to be faster"
+            if not single and self.time_limit_s - (self._clock() - self._start_s) < self._longest_s + self._comparison_s:
+                return "the time limit"
+            try:
+                self._run(following)
+            except (LayoutError, PlanError, UnsupportedError):
+                self._refused.append(following)
+
+    def _is_synchronous(self, plan: Plan) -> bool:
+        """Return whether a plan has the numbers of one device, as all alternatives have."""
+        apart = plan.microbatches > 1 and mixes_samples(self.measured.graph)
+        return plan.gradient_sync == "all_reduce" and not apart
+
+    def _promising(self, plans: Iterable[Plan]) -> Plan | None:
+        """Return the plan with the shortest promised step, if that is shorter than the best measured step by one per cent."""
+        least_s = min(run.median_s for run in self._runs) * (1 - LEAST_GAIN)
+        promised = [(self._promised_s(plan), plan) for plan in plans]
+        step_s, promising = min(promised, key=lambda entry: entry[0], default=(least_s, None))
+        return promising if step_s < least_s else None
+
+    def _promised_s(self, plan: Plan) -> float:
+        """Return the seconds that a plan promises at best, see `refine`."""
+        assert plan.predicted is not None
+        step_s = plan.predicted.step_s
+        like = [run for run in self._runs if (run.plan.strategy, run.plan.used) == (plan.strategy, plan.used)]
+        if not like:
+            return step_s * (1 - prediction_error(self.profile, step_s))
+        return step_s * like[-1].median_s / _prediction(self.profile, like[-1].plan).step_s
+
+    def _run(self, plan: Plan) -> None:
+        began_s = self._clock()
+        first_s = _prediction(self.measured, plan).step_s
+        predicted_s = _prediction(self.profile, plan).step_s
+        self._started.append(plan)
+        try:
+            self.runner.start(plan)
+        except (LayoutError, PlanError, UnsupportedError):
+            self._started.remove(plan)
+            raise
+        built_s = self._clock()
+        seconds = tuple(self.runner.step_s(plan) for _ in range(ROUNDS))
+        self._comparison_s = max(self._comparison_s, FINALISTS * (self._clock() - built_s))
+        traces: tuple[TracedStep, ...] = tuple(self.runner.trace(plan) for _ in range(TRACES))
+        self._runs.append(PlanRun(plan, seconds, traces, predicted_s, first_s))
+        self._correct()
+        self._drop_slowest()
+        self._longest_s = max(self._longest_s, self._clock() - began_s)
+
+    def _drop_slowest(self) -> None:
+        """Free what plans hold on the cluster that will not be measured again."""
+        kept = [self._runs[at].plan for at in self._finalists()]
+        for plan in [plan for plan in self._started if not any(plan is other for other in kept)]:
+            self._started.remove(plan)
+            self.runner.stop(plan)
+
+    def _finalists(self) -> list[int]:
+        """Return the indices of the runs of the best plan, of the best single device, and of those next to the best."""
+        ordered = sorted(range(len(self._runs)), key=lambda at: self._runs[at].median_s)
+        alone = [at for at in ordered if len(self._runs[at].plan.used) == 1]
+        return list(dict.fromkeys([*ordered[:1], *alone[:1], *ordered]))[:FINALISTS]
+
+    def _compare_best(self) -> list[PlanRun]:
+        """Return the runs of the best plans, the best single device among them, measured once more side by side."""
+        order = self._finalists()
+        if len(order) < 2:
+            return self._runs
+        rounds: dict[int, list[float]] = {at: [] for at in order}
+        for _ in range(ROUNDS):
+            for at in order:
+                rounds[at].append(self.runner.step_s(self._runs[at].plan))
+        for at in order:
+            self._runs[at] = dataclasses.replace(self._runs[at], step_s=tuple(rounds[at]))
+        self._correct()
+        return [self._runs[at] for at in order]
+
+    def _correct(self) -> None:
+        """Estimate all factors again, from all runs."""
+        observed = observations(self._costs, self._runs)
+        layers = layer_factors(self.measured, observed)
+        corrected = dataclasses.replace(self.measured, corrections=Corrections(layers=layers))
+        parts = [_parts(run, _prediction(corrected, run.plan)) for run in self._runs]
+        links, launch = link_and_launch_factors(parts)
+        date = self._now().isoformat(timespec="seconds")
+        steps = tuple(
+            MeasuredStep(run.plan.strategy, run.plan.digest, run.predicted_s, run.median_s, run.spread, date) for run in self._runs
+        )
+        ran = f"{', '.join(dict.fromkeys(run.plan.strategy for run in self._runs))} of {self.measured.graph.digest}"
+        self.profile = dataclasses.replace(self.measured, corrections=Corrections(layers, links, launch, steps, date, ran))
+
+    def _was_run(self, plan: Plan) -> bool:
+        return any(same_layouts(plan, known) for known in (*(run.plan for run in self._runs), *self._refused))
+
+
+def _prediction(profile: Profile, plan: Plan) -> Prediction:
+    predicted = predict_plan(Costs(profile), plan)
+    if predicted is None:
+        raise PlanError("stages that run one after another have no prediction to refine; use a plan that hm.plan makes")
+    return predicted
+
+
+def _parts(run: PlanRun, predicted: Prediction) -> StepParts:
+    bottleneck = bottleneck_part(predicted)
+    communication_s = bottleneck.communication_s if bottleneck is not None else 0.0
+    return StepParts(run.median_s, predicted.step_s - communication_s - predicted.launch_s, communication_s, predicted.launch_s)

@@ -1,0 +1,96 @@
+"""`refine`: a plan and a profile corrected by what steps take on a live cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hetero_mtf.errors import PlanError, ProfileError
+from hetero_mtf.graph.reader import read_wiring
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.choose import plan as make_plan
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.refinement.loop import TIME_LIMIT_S, Refinement, Refiner
+from hetero_mtf.program.engine import check_cluster, check_plan
+from hetero_mtf.program.objective import read_objective
+from hetero_mtf.program.optimizers import read_optimizer
+from hetero_mtf.training.plan_runner import EngineRunner
+
+
+def refine(
+    plan: Plan | None,
+    profile: Profile,
+    model: Any,
+    cluster: Any,
+    *,
+    loss: Any,
+    loss_weights: Any = None,
+    optimizer: Any = "sgd",
+    time_limit_s: float = TIME_LIMIT_S,
+    seed: int = 0,
+) -> Refinement:
+    """Return the plan with the best measured step, and the profile corrected by what its steps took.
+
+    Steps of the given plan, of the best single device, and of every plan that is predicted to be as fast within the error of
+    predictions are run and traced, on a batch of random numbers and copies of the weights: the model is not changed. Factors of
+    layers, links and launch overhead are estimated from them, and all strategies are solved again, until no plan promises to be a
+    per cent faster or the time is spent.
+
+    Parameters
+    ----------
+    plan : the plan to begin with; None for that of strategy "auto".
+    profile : Profile of the network, cluster and batch size; corrections in it are a start.
+    model : Keras model.
+    cluster : live cluster.
+    loss, loss_weights, optimizer : as for `Trainer`.
+    time_limit_s : seconds after which no further plan is started; the given plan and one device are always run. 0 or more.
+    seed : seed of the random batch.
+
+    Returns
+    -------
+    Refinement; its plan is synchronous if the given one is, so a training has the same numbers under either.
+
+    Raises
+    ------
+    PlanError
+        If the plan is for another network or cluster, or the time limit is below 0.
+    ProfileError
+        If the profile is of another network or cluster.
+    HeteroError
+        If something asked for is not supported, or a worker dies.
+    """
+    if not time_limit_s >= 0:
+        raise PlanError(f"the time limit is {time_limit_s:g} seconds; give 0 or more")
+    graph = layer_graph(model)
+    _check_profile(profile, graph.digest, cluster)
+    plan = make_plan(profile) if plan is None else plan
+    check_plan(plan, graph)
+    check_cluster(plan, cluster)
+    objective = read_objective(loss, loss_weights, read_wiring(model).output_structure)
+    rule, _ = read_optimizer(optimizer, graph.dtype)
+    runner = EngineRunner(model, graph, cluster, objective, rule, np.random.default_rng(seed))
+    return Refiner(profile, runner, time_limit_s).refine(plan)
+
+
+def checked_profile(profile: Profile | None) -> Profile:
+    """Return the profile from which a plan is made.
+
+    Raises
+    ------
+    PlanError
+        If there is none.
+    """
+    if profile is None:
+        raise PlanError("there is neither a plan nor a profile to make one from; give one of them, a profile by hm.calibrate")
+    return profile
+
+
+def _check_profile(profile: Profile, digest: str, cluster: Any) -> None:
+    if profile.graph.digest != digest:
+        raise ProfileError(f"the profile is of a network with digest {profile.graph.digest}, this model has {digest}; calibrate it")
+    names = tuple(device.name for device in profile.cluster.devices)
+    present = tuple(device.name for device in cluster.devices)
+    if names != present:
+        raise ProfileError(f"the profile is of the devices {', '.join(names)}, this cluster has {', '.join(present)}; calibrate again")

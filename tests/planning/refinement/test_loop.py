@@ -1,0 +1,123 @@
+"""The plan in force has the best measured step, whatever the calibrated profile predicts."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetero_mtf.errors import LayoutError
+from hetero_mtf.planning.choose import plan
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.corrections import Corrections
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.refinement.loop import Refiner, same_layouts
+from tests.planning.networks import pair_net, profile_of
+from tests.planning.refinement.simulated import SimulatedRunner, slower
+
+GRAPH = pair_net(24, 24, 24)
+PROFILE = profile_of(GRAPH, [2e6, 1e6], 1e-6)
+
+
+def refiner(profile: Profile, runner: SimulatedRunner, time_limit_s: float = 1e9) -> Refiner:
+    return Refiner(profile, runner, time_limit_s, runner.clock)
+
+
+def test_a_right_profile_is_kept_with_factors_of_one() -> None:
+    runner = SimulatedRunner(PROFILE)
+    start = plan(PROFILE)
+    refinement = refiner(PROFILE, runner).refine(start)
+    assert same_layouts(refinement.plan, start) and refinement.gain == 1.0
+    assert all(entry.factor == pytest.approx(1.0, rel=0.02) for entry in refinement.profile.corrections.layers)
+    assert refinement.profile.corrections.links == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_device_that_is_slower_than_calibrated_gets_less_work() -> None:
+    runner = SimulatedRunner(slower(PROFILE, 1, 3.0))
+    start = plan(PROFILE)
+    refinement = refiner(PROFILE, runner).refine(start)
+    best = plan(slower(PROFILE, 1, 3.0))
+    assert best.predicted is not None and refinement.plan.predicted is not None
+    assert refinement.best.median_s <= 1.02 * best.predicted.step_s < refinement.first.median_s
+    assert refinement.plan.predicted.step_s == pytest.approx(refinement.best.median_s, rel=0.05)
+    factors = {(e.device, e.split, e.step_pass): e.factor for e in refinement.profile.corrections.layers}
+    assert factors[1, "units", "forward"] == pytest.approx(3.0, rel=0.1)
+    assert factors[0, "units", "forward"] == pytest.approx(1.0, rel=0.1)
+
+
+def test_links_that_are_slower_than_calibrated_leave_one_device() -> None:
+    calibrated, truth = (profile_of(GRAPH, [2e6, 1e6], latency_s) for latency_s in (0.5, 2.0))
+    refinement = refiner(calibrated, SimulatedRunner(truth)).refine(plan(calibrated, strategy="batch"))
+    assert refinement.plan.strategy == "single" and refinement.plan.stages[0].devices == (0,)
+    assert refinement.profile.corrections.links > 2
+
+
+@given(st.floats(0.3, 3.0), st.floats(0.3, 3.0), st.floats(1e-7, 0.05), st.integers(0, 2**16))
+def test_the_plan_in_force_is_never_slower_than_what_was_run(first: float, second: float, latency_s: float, seed: int) -> None:
+    truth = slower(slower(profile_of(GRAPH, [2e6, 1e6], latency_s), 0, first), 1, second)
+    runner = SimulatedRunner(truth)
+    refinement = refiner(PROFILE, runner, 1e9).refine(plan(PROFILE))
+    singles = [run.median_s for run in refinement.runs if len(run.plan.used) == 1]
+    assert singles and refinement.best.median_s <= min(singles)
+    assert refinement.best.median_s == min(run.median_s for run in refinement.runs)
+    assert not runner.running
+
+
+def test_noise_of_measurement_is_not_taken_for_a_factor() -> None:
+    refinement = refiner(PROFILE, SimulatedRunner(PROFILE, noise=0.1)).refine(plan(PROFILE))
+    assert all(0.8 < entry.factor < 1.25 for entry in refinement.profile.corrections.layers)
+
+
+def test_without_time_the_given_plan_and_one_device_are_run() -> None:
+    runner = SimulatedRunner(PROFILE)
+    refinement = refiner(PROFILE, runner, 0.0).refine(plan(PROFILE))
+    assert [len(run.plan.used) for run in refinement.runs] == [2, 1] and refinement.reason == "the time limit" and not runner.running
+
+
+def test_a_plan_that_cannot_be_built_is_left_out() -> None:
+    class Refusing(SimulatedRunner):
+        def start(self, plan: Plan) -> None:
+            if plan.strategy == "single":
+                raise LayoutError("no; try another")
+            super().start(plan)
+
+    runner = Refusing(slower(PROFILE, 1, 3.0))
+    refinement = refiner(PROFILE, runner).refine(plan(PROFILE))
+    assert all(run.plan.strategy != "single" for run in refinement.runs) and not runner.running
+
+
+def test_at_most_a_few_plans_are_held_on_the_cluster() -> None:
+    class Counting(SimulatedRunner):
+        most = 0
+
+        def start(self, plan: Plan) -> None:
+            super().start(plan)
+            self.most = max(self.most, len(self.running))
+
+    runner = Counting(slower(PROFILE, 1, 3.0), noise=0.02)
+    refiner(PROFILE, runner).refine(plan(PROFILE))
+    assert runner.most <= 4 < len(runner.started) + 4
+
+
+def test_a_refined_profile_is_a_start_and_is_written_and_read() -> None:
+    truth = slower(PROFILE, 1, 3.0)
+    first = refiner(PROFILE, SimulatedRunner(truth)).refine(plan(PROFILE))
+    document = first.profile.to_json()
+    again = Profile.from_json(document)
+    assert again.corrections == first.profile.corrections and again.corrections.steps
+    second = refiner(again, SimulatedRunner(truth)).refine(plan(again, strategy="equal"))
+    assert second.first.predicted_s == pytest.approx(second.first.median_s, rel=0.05)
+    assert second.first.first_predicted_s < second.first.median_s
+
+
+def test_raw_measurements_stay_as_they_are() -> None:
+    refinement = refiner(PROFILE, SimulatedRunner(slower(PROFILE, 1, 3.0))).refine(plan(PROFILE))
+    assert dataclasses.replace(refinement.profile, corrections=Corrections()) == PROFILE
+
+
+def test_a_plan_that_is_not_synchronous_has_no_alternatives() -> None:
+    mixing = plan(PROFILE, strategy="batch", gradient_sync="butterfly_mixing")
+    refinement = refiner(PROFILE, SimulatedRunner(slower(PROFILE, 1, 3.0))).refine(mixing)
+    assert len(refinement.runs) == 1 and refinement.plan.gradient_sync == "butterfly_mixing"

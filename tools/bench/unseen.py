@@ -47,7 +47,6 @@ CLUSTERS: Mapping[str, int | None] = {"1.0,0.5": None, "0.8,0.4,0.4": 5, "1.0,0.
 ROUND_S = 0.4  # seconds of a plan in one round, more than emulated devices work ahead of their share
 STEPS = 2, 16  # in a round, at least and at most
 PUBLISHED = 20  # drawn networks, at least, of a run that is published
-NO_REFINEMENT = "This version has no hm.refine: plans were measured without refinement."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,14 +111,9 @@ def cases(networks: Sequence[UnseenNetwork], clusters: Mapping[str, int | None])
     ]
 
 
-def can_refine() -> bool:
-    """Return whether this version of the program refines plans."""
-    return hasattr(hm, "refine")
-
-
 def refined(task: TrainingTask, plan: Any, profile: Any, cluster: Any, time_limit_s: float) -> Any:
-    """Return the Refinement of a plan; None where it is not wanted or this version has none. Nothing else here calls hm.refine."""
-    if time_limit_s <= 0 or not can_refine():
+    """Return the Refinement of a plan; None where it is not wanted."""
+    if time_limit_s <= 0:
         return None
     return hm.refine(plan, profile, task.model, cluster, **task.settings, time_limit_s=time_limit_s)
 
@@ -228,7 +222,7 @@ def networks_of(seeds: str | None, count: int, with_fixed: bool) -> tuple[list[U
     commit = last_commit(ROOT)
     numbers = [seed_of(commit, number) for number in range(1, count + 1)]
     rule = "seed k is the first 8 hexadecimal digits of the SHA-256 of COMMIT:k, k from 1"
-    origin = f"The {count} seeds follow from `{commit}`, the last commit that touched `{FOLDER}`: {rule}."
+    origin = f"Seeds 1 to {count} follow from `{commit}`, the last commit that touched `{FOLDER}`: {rule}."
     return [*(drawn(number, f"{number:08x}") for number in numbers), *others], origin
 
 
@@ -264,9 +258,6 @@ def main(
         raise click.ClickException(str(fault)) from fault
     published = seeds is None and count >= PUBLISHED and with_fixed and not shares and budget_s is None
     notes = [f"{'Published run' if published else 'Not a published run'}. {origin}"]
-    if refine_s > 0 and not can_refine():
-        notes.append(NO_REFINEMENT)
-        click.echo(NO_REFINEMENT, err=True)
     if path is not None:
         pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)  # not to fail after the first case
     wanted = cases(networks, dict.fromkeys(shares) if shares else CLUSTERS)

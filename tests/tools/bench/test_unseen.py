@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-import types
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-import hetero_mtf as hm
 from hetero_mtf.errors import DataError
 from tests.tools.bench.unseen_cases import unseen_case
 from tools.bench import unseen
@@ -85,28 +83,19 @@ def test_a_run_replaces_the_rows_of_an_earlier_one_and_resumes_where_it_was_brok
     assert [row.texts["seed"] for row in ResultSet.load(tmp_path / "unseen.json").rows] == ["8", "9"]
 
 
-def _refine(plan: Any, profile: Any, model: Any, cluster: Any, *, loss: Any, optimizer: Any, time_limit_s: float) -> Any:
-    """Return a Refinement of the form that hm.refine has: it prefers the equal split."""
-    equal = hm.plan(profile, strategy="equal")
-    tried = types.SimpleNamespace(plan=equal, step_s=(0.1, 0.2, 0.3), predicted_s=0.3, first_predicted_s=0.1)
-    return types.SimpleNamespace(plan=equal, profile=profile, runs=(tried,), seconds=time_limit_s)
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.budget.CalibrationWarning")
-def test_every_device_equal_batches_and_both_plans_are_measured_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hm, "refine", _refine, raising=False)
+def test_every_device_equal_batches_and_both_plans_are_measured_side_by_side() -> None:
     small = UnseenNetwork("two convolutions", "1", 8, lambda: convolutions((6, 6, 4), (8, 8), 3))
-    case = attempted(small, "0.5,0.4", functools.partial(unseen.run, pace=UnseenPace(2, 30.0, 2.0)))
+    case = attempted(small, "0.5,0.4", functools.partial(unseen.run, pace=UnseenPace(2, 1.0, 2.0)))
     assert "failure" not in case and list(case["rounds_s"]) == ["alone 0", "alone 1", "equal", "before", "after"]
-    assert case["strategies"]["after"] == "equal" and case["refinement_s"] == 30.0 and case["calibration_s"] > 0
-    assert all(len(each) == 2 for each in case["rounds_s"].values()) and {"single", "after"} <= set(case["ceilings"])
-    assert row(case).lists["corrected_errors"] == pytest.approx((0.5,)) and "efficiency_after" in row(case)
+    assert case["refinement_s"] > 0 and case["calibration_s"] > 0 and case["runs"] and {"single", "equal"} <= set(case["ceilings"])
+    assert all(len(each) == 2 for each in case["rounds_s"].values())
+    assert len(row(case).lists["corrected_errors"]) == len(case["runs"]) and "efficiency_after" in row(case)
 
 
-def test_without_the_time_for_it_nothing_is_refined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hm, "refine", _refine, raising=False)
-    assert unseen.can_refine() and unseen.refined(TrainingTask(None, 8), None, None, None, 0.0) is None
+def test_without_the_time_for_it_nothing_is_refined() -> None:
+    assert unseen.refined(TrainingTask(None, 8), None, None, None, 0.0) is None
 
 
 def test_without_a_commit_the_bench_refuses_and_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,13 +41,18 @@ def distinct(plans: Mapping[str, Any]) -> dict[str, list[str]]:
 
     Parameters
     ----------
-    plans : name -> Plan; two are the same if their stages and collectives are.
+    plans : name -> Plan; two are the same if their stages, collectives and schedules are.
     """
     names: dict[str, list[str]] = {}
     for name, plan in plans.items():
-        same = [other for other in names if (plans[other].stages, plans[other].collectives) == (plan.stages, plan.collectives)]
+        same = [other for other in names if _built(plans[other]) == _built(plan)]
         names.setdefault(same[0] if same else name, []).append(name)
     return names
+
+
+def _built(plan: Any) -> tuple[Any, ...]:
+    """Return what decides how a plan is built."""
+    return plan.stages, plan.collectives, plan.execution, plan.gradient_sync
 
 
 def error(plan: Mapping[str, Any]) -> float:

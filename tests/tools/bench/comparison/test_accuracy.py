@@ -48,6 +48,12 @@ def test_plans_of_one_layout_are_one_plan() -> None:
     assert distinct(plans) == {"even": ["even", "filters"], "single": ["single", "batch"]}
 
 
+def test_pipelines_that_differ_in_microbatches_alone_are_two_plans() -> None:
+    graph, cluster = pair_net(), cluster_of(2)
+    plans = {str(count): hm.Plan.pipeline(graph, [0, 2], [[0], [1]], [[1], [1]], cluster, 4, count) for count in (1, 2)}
+    assert distinct(plans) == {"1": ["1"], "2": ["2"]}
+
+
 def test_an_error_is_a_part_of_what_was_measured_and_has_a_sign() -> None:
     assert error({"predicted_s": 0.9, "measured_s": 1.0}) == pytest.approx(-0.1)
     assert error({"predicted_s": 3.0, "measured_s": 2.0}) == pytest.approx(0.5)

@@ -131,14 +131,16 @@ class Refiner:
 
     def _in_force(self, best: PlanRun) -> Plan:
         """Return the plan of a run with its corrected prediction, and the other runs as alternatives."""
-        rest = [run for run in self._runs if run is not best]
+        rest = [(run, _prediction(self.profile, run.plan)) for run in self._runs if run is not best]
+        strategy = best.plan.strategy
         alternatives = tuple(
             Alternative(
                 run.plan.strategy,
-                _prediction(self.profile, run.plan).step_s,
-                f"measured {relative_step(run.median_s, best.median_s, best.plan.strategy)}",
+                predicted.step_s,
+                f"measured {relative_step(run.median_s, best.median_s, strategy)}",
+                bottleneck_part(predicted),
             )
-            for run in rest
+            for run, predicted in rest
         )
         return dataclasses.replace(best.plan, predicted=_prediction(self.profile, best.plan), alternatives=alternatives)
 

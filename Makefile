@@ -15,6 +15,10 @@ PYTHON ?=
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist worksteal
 THOROUGH := -m pytest -q --hypothesis-profile=thorough
+# tests of SIGTERM and of a full disk, which coverage's own handler and data files are in the way of
+UNCOVERED := --deselect=tests/commands/test_main.py::test_a_signal_to_end_ends_like_an_interruption \
+  --deselect=tests/commands/process/test_interruption.py::test_a_worker_interrupted_as_it_begins_to_serve_ends \
+  --deselect=tests/commands/test_train.py::test_a_disk_that_is_full_while_saving_leaves_no_half_file
 
 .DEFAULT_GOAL := train
 .PHONY: train mri test test-all coverage docs lint types imports check install clean
@@ -34,8 +38,8 @@ test-all: check
 
 coverage: $(STAMP)
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run $(THOROUGH) $(PARALLEL) -m "not (slow and serial)"
-	@$(BIN)/coverage run $(THOROUGH) -m "slow and serial"
+	@$(BIN)/coverage run $(THOROUGH) $(UNCOVERED) $(PARALLEL) -m "not (slow and serial)"
+	@$(BIN)/coverage run $(THOROUGH) $(UNCOVERED) -m "slow and serial"
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage json --quiet
 	@$(BIN)/python tools/coverage_totals.py coverage.json

@@ -45,7 +45,8 @@ def refine(
     model : Keras model.
     cluster : live cluster.
     loss, loss_weights, optimizer : as for `Trainer`.
-    time_limit_s : seconds after which no further plan is started; the given plan and one device are always run. 0 or more.
+    time_limit_s : seconds after which no further plan is started, 0 or more. The given plan is always run, and from the default on one
+        device too.
     seed : seed of the random batch.
 
     Returns

@@ -153,12 +153,19 @@ class Refiner:
             following = single[0] if single else self._promising(unrun)
             if following is None:
                 return "no other plan promises to be faster"
-            if not single and self.time_limit_s - (self._clock() - self._start_s) < self._longest_s + self._comparison_s:
+            if not self._has_time(bool(single)):
                 return "the time limit"
             try:
                 self._run(following)
             except (LayoutError, PlanError, UnsupportedError):
                 self._refused.append(following)
+
+    def _has_time(self, for_single: bool) -> bool:
+        """Return whether another plan may be run; the best single device by the usual limit however long the first plan took."""
+        left_s = self.time_limit_s - (self._clock() - self._start_s)
+        if for_single:
+            return left_s >= 0 or self.time_limit_s >= TIME_LIMIT_S
+        return left_s >= self._longest_s + self._comparison_s
 
     def _is_synchronous(self, plan: Plan) -> bool:
         """Return whether a plan has the numbers of one device, as all alternatives have."""

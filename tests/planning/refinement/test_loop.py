@@ -13,7 +13,7 @@ from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.refinement.loop import Refiner, same_layouts
+from hetero_mtf.planning.refinement.loop import TIME_LIMIT_S, Refiner, same_layouts
 from tests.planning.networks import pair_net, profile_of
 from tests.planning.refinement.simulated import SimulatedRunner, slower
 
@@ -70,10 +70,16 @@ def test_noise_of_measurement_is_not_taken_for_a_factor() -> None:
     assert all(0.8 < entry.factor < 1.25 for entry in refinement.profile.corrections.layers)
 
 
-def test_without_time_the_given_plan_and_one_device_are_run() -> None:
+def test_without_time_only_the_given_plan_is_run() -> None:
     runner = SimulatedRunner(PROFILE)
     refinement = refiner(PROFILE, runner, 0.0).refine(plan(PROFILE))
-    assert [len(run.plan.used) for run in refinement.runs] == [2, 1] and refinement.reason == "the time limit" and not runner.running
+    assert len(refinement.runs) == 1 and refinement.reason == "the time limit" and not runner.running
+
+
+def test_by_the_usual_limit_one_device_is_run_however_long_the_first_plan_took() -> None:
+    runner = SimulatedRunner(PROFILE, build_s=100.0)
+    refinement = refiner(PROFILE, runner, TIME_LIMIT_S).refine(plan(PROFILE, strategy="batch"))
+    assert [len(run.plan.used) for run in refinement.runs] == [2, 1] and refinement.reason == "the time limit"
 
 
 def test_a_plan_that_cannot_be_built_is_left_out() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
@@ -50,7 +51,9 @@ def test_traces_give_every_layer_a_factor(refinement: Any, profile: hm.Profile) 
     assert profile.corrections.layers == ()
 
 
-def test_training_without_a_plan_has_the_numbers_of_the_same_plan_typed(pair: Any, profile: hm.Profile) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_training_without_a_plan_has_the_numbers_of_the_same_plan_typed(pair: Any, dtype: str) -> None:
+    keras.config.set_floatx(dtype)
     x, y = data(40)
     settings: dict[str, Any] = {"loss": cross_entropy(), "optimizer": "sgd", "seed": 3}
     model = net(rate=0.3)

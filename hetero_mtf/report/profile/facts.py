@@ -15,6 +15,7 @@ from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import mattering_spreads
 from hetero_mtf.planning.solvers.apportionment import proportional
 from hetero_mtf.report.facts import step_times
+from hetero_mtf.report.profile.corrections import CorrectionFacts, correction_facts
 from hetero_mtf.report.step_time import StepTimes
 
 HEAVIEST = 3  # layers whose speed is shown
@@ -133,6 +134,7 @@ class ProfileFacts:
     shares : what the speeds suggest; empty where a speed is unknown.
     gain : what the plan of strategy auto would gain; None where that is not known.
     no_gain : why it is not known; "" where it is.
+    corrections : what steps took beside their predictions; None where none was run.
     """
 
     network: str
@@ -148,6 +150,7 @@ class ProfileFacts:
     shares: tuple[SuggestedShare, ...]
     gain: PlanGain | None
     no_gain: str
+    corrections: CorrectionFacts | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document."""
@@ -173,7 +176,8 @@ def profile_facts(profile: Profile) -> ProfileFacts:
         for link in (profile.links or profile.cluster.links)
     )
     head = graph.digest, len(graph.layers), graph.dtype, profile.batch_size, profile.optimizer, profile.measured_at
-    return ProfileFacts(*head, len(profile.curves), profile.launch_s, devices, links, _shares(costs, devices), gain, no_gain)
+    measured = len(profile.curves), profile.launch_s, devices, links, _shares(costs, devices)
+    return ProfileFacts(*head, *measured, gain, no_gain, correction_facts(profile))
 
 
 def heaviest_layers(costs: Costs) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hetero_mtf.report.profile.corrections import correction_sections
 from hetero_mtf.report.profile.facts import DeviceSpeed, LinkSpeed, ProfileFacts
 from hetero_mtf.report.section import Bar, Bars, Section
 from hetero_mtf.report.table import NOTHING, Table
@@ -25,6 +26,7 @@ def profile_sections(facts: ProfileFacts, warnings: Sequence[str] = (), what_if:
     sections = [Section("Verdict", (_verdict(facts),), leads=True), _heading(facts, warnings, what_if), _devices(facts)]
     sections += [_links(facts.links)] if facts.links else []
     sections += [_shares(facts)] if facts.shares and len(facts.devices) > 1 else []
+    sections += correction_sections(facts.corrections) if facts.corrections is not None else []
     return (*sections, *([_gain(facts)] if len(facts.devices) > 1 else []))
 
 

@@ -84,8 +84,8 @@ def test_any_layouts_on_both_sides_give_the_same_values_and_gradients(generator:
 
 
 @pytest.mark.slow
-def test_five_hundred_more_layouts() -> None:
-    for seed in range(500):
+def test_two_hundred_more_layouts() -> None:
+    for seed in range(200):
         generator = random.Random(seed)
         extents = {name: generator.randint(1, 6) for name in NAMES[: generator.randint(0, 3)]}
         _there_and_gradient(extents, _side(generator, extents), _side(generator, extents))

@@ -25,7 +25,7 @@ def test_one_replica_is_a_plan_without_replicas(model: keras.Model) -> None:
         check_plan(dataclasses.replace(Plan.single(model, 0, cluster, 8), replicas=(8,)), layer_graph(model))
 
 
-@pytest.mark.parametrize("plan", [None, "plan.json"])
+@pytest.mark.parametrize("plan", [7, "plan.json"])
 def test_what_is_no_plan_is_refused(plan: Any, model: keras.Model) -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster:
         with pytest.raises(PlanError, match=f"the plan is {plan!r}, not a Plan; make one with hm.plan"):

@@ -189,7 +189,8 @@ def _fit(request: TrainRequest, data: LabelledData, trainer: Trainer, stop: Stop
 def _measured(trainer: Any, plan: Plan, step_s: list[float], workload: Workload) -> Measured | None:
     """Return the times of a run whose state is saved; its parts are those of a further step, traced."""
     from hetero_mtf.planning.layout.records import DevicePart
-    from hetero_mtf.report.measured import Measured, measured_task, median_and_spread
+    from hetero_mtf.planning.profile.spread import median_and_spread
+    from hetero_mtf.report.measured import Measured, measured_task
     from hetero_mtf.training.timing import trace_median_step
 
     if not step_s:

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import os
 import re
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -200,25 +199,6 @@ class Measured:
         if faults:
             raise DataError(f"{os.fspath(path)} has {listed(faults)}; train again with hetero-mtf train")
         return cls(**values)
-
-
-def median_and_spread(seconds: Sequence[float]) -> tuple[float, float]:
-    """Return the median and the inter-quartile range relative to it; a single figure has no spread.
-
-    Parameters
-    ----------
-    seconds : (steps,) at least one.
-
-    Examples
-    --------
-    >>> median_and_spread([1.0, 2.0, 3.0])
-    (2.0, 0.5)
-    """
-    median = statistics.median(seconds)
-    if len(seconds) < 2 or median <= 0:
-        return median, 0.0
-    low, _, high = statistics.quantiles(seconds, n=4, method="inclusive")
-    return median, (high - low) / median
 
 
 def _said(digest: str, strategy: str, batch_size: int, devices: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hetero_mtf.errors import DataError, HeteroError, PlanError
 from hetero_mtf.planning.layout.records import DevicePart
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.report.measured import Measured, MeasuredTask, measured_task, median_and_spread
+from hetero_mtf.report.measured import Measured, MeasuredTask, measured_task
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from tests.planning.networks import cluster_of, pair_net
 from tests.planning.spoiling import spoilt
@@ -122,10 +122,6 @@ def test_a_comparison_adds_the_devices_alone_and_the_equal_split() -> None:
     assert bare.beside(None) == bare
     partly = StepTimes((StepTime("a", None, 0.5), StepTime("b")), StepTime("planned"))
     assert bare.beside(partly) == bare
-
-
-def test_the_median_of_one_figure_has_no_spread() -> None:
-    assert median_and_spread([0.5]) == (0.5, 0.0) and median_and_spread([1.0, 2.0, 3.0, 4.0])[0] == 2.5
 
 
 def test_the_traced_step_takes_the_time_base_of_the_measured_one() -> None:

@@ -7,6 +7,7 @@ import statistics
 from typing import NamedTuple, Protocol
 
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.spread import median_and_spread
 
 
 class LayerSeconds(NamedTuple):
@@ -67,10 +68,7 @@ class PlanRun:
     @property
     def spread(self) -> float:
         """Inter-quartile range of the rounds, relative to the median; 0 of a single round."""
-        if len(self.step_s) < 2:
-            return 0.0
-        low, _, high = statistics.quantiles(self.step_s, n=4, method="inclusive")
-        return (high - low) / self.median_s
+        return median_and_spread(self.step_s)[1]
 
 
 class PlanRunner(Protocol):

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hetero_mtf.planning.profile.spread import median_and_spread
 from tools.bench.comparison.lost import ideal_s
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
@@ -26,10 +27,8 @@ def quartile_range_s(rounds_s: Sequence[float]) -> float:
     >>> quartile_range_s([1.0, 1.5, 2.0, 2.5, 9.0])
     1.0
     """
-    if len(rounds_s) < 2:
-        return 0.0
-    first, _, third = statistics.quantiles(rounds_s, n=4, method="inclusive")
-    return third - first
+    median_s, spread = median_and_spread(rounds_s)
+    return spread * median_s
 
 
 def slower_than(rounds_s: Sequence[float], others_s: Sequence[float]) -> bool:
@@ -77,7 +76,7 @@ def conclusions(case: Mapping[str, Any]) -> dict[str, Any]:
         "efficiency": {name: ideal / medians_s[name] for name in planned},
         "error": {name: case["predicted_s"][name] / medians_s[name] - 1 for name in planned},
         "ceiling": max(case["ceilings"].values()),
-        "spread": max(quartile_range_s(each) / medians_s[name] for name, each in rounds_s.items()),
+        "spread": max(median_and_spread(each)[1] for each in rounds_s.values()),
         "times_fastest": medians_s[fastest] / medians_s[final],
         "violation": slower_than(rounds_s[final], rounds_s[fastest]),
         "run_errors": {key: [run[key] / step_s - 1 for run, step_s in runs] for key in ("first_predicted_s", "predicted_s")},

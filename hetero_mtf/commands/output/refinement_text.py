@@ -12,7 +12,6 @@ def refinement_text(refinement: Refinement, columns: int | None = None) -> str:
 
     Parameters
     ----------
-    refinement : what refinement found.
     columns : characters of a line at most; None for those of the terminal.
     """
     rows = tuple(

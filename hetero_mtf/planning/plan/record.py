@@ -61,6 +61,12 @@ class PlanRecord:
         return Execution(self.schedule, self.microbatches, self.recompute, self.depths, self.replicas)
 
     @property
+    def built_from(self) -> tuple[object, ...]:
+        """What decides how it is built and run; plans in which these are equal differ in no more than strategy and predictions."""
+        head = self.digest, self.dtype, self.batch_size, self.devices
+        return *head, self.stages, self.collectives, self.execution, self.gradient_sync
+
+    @property
     def used(self) -> tuple[int, ...]:
         """Indices of the devices that are in a stage, in the order of the stages."""
         return tuple(dict.fromkeys(device for stage in self.stages for device in stage.devices))

@@ -31,7 +31,7 @@ FINALISTS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Refinement:
-    """What refinement found.
+    """The result of a refinement.
 
     Parameters
     ----------
@@ -56,18 +56,12 @@ class Refinement:
     @property
     def best(self) -> PlanRun:
         """The run of the plan in force."""
-        return next(run for run in self.runs if same_layouts(run.plan, self.plan))
+        return next(run for run in self.runs if run.plan.built_from == self.plan.built_from)
 
     @property
     def gain(self) -> float:
         """Measured step of the plan that it began with, relative to that of the plan in force."""
         return self.first.median_s / self.best.median_s
-
-
-def same_layouts(one: Plan, other: Plan) -> bool:
-    """Return whether two plans lay the network out in the same way, whatever they predict."""
-    named = dataclasses.replace(one, predicted=None, proof=None, alternatives=(), contributions=(), what_if=(), strategy=other.strategy)
-    return named == dataclasses.replace(other, predicted=None, proof=None, alternatives=(), contributions=(), what_if=())
 
 
 class Refiner:
@@ -249,7 +243,7 @@ class Refiner:
         self.profile = dataclasses.replace(self.measured, corrections=Corrections(layers, links, launch, steps, date, ran))
 
     def _was_run(self, plan: Plan) -> bool:
-        return any(same_layouts(plan, known) for known in (*(run.plan for run in self._runs), *self._refused))
+        return any(plan.built_from == known.built_from for known in (*(run.plan for run in self._runs), *self._refused))
 
 
 def _prediction(profile: Profile, plan: Plan) -> Prediction:

@@ -45,14 +45,9 @@ def distinct(plans: Mapping[str, Any]) -> dict[str, list[str]]:
     """
     names: dict[str, list[str]] = {}
     for name, plan in plans.items():
-        same = [other for other in names if _built(plans[other]) == _built(plan)]
+        same = [other for other in names if plans[other].built_from == plan.built_from]
         names.setdefault(same[0] if same else name, []).append(name)
     return names
-
-
-def _built(plan: Any) -> tuple[Any, ...]:
-    """Return what decides how a plan is built."""
-    return plan.stages, plan.collectives, plan.execution, plan.gradient_sync
 
 
 def error(plan: Mapping[str, Any]) -> float:

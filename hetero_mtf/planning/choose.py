@@ -99,18 +99,17 @@ def plan(
     return dataclasses.replace(_fitting_plan(profile, strategy, candidate), contributions=device_contributions(costs, candidate))
 
 
-def candidate_plans(profile: Profile) -> list[Plan]:
+def candidate_plans(costs: Costs) -> list[Plan]:
     """Return the plan of every strategy of one stage that has one and fits in memory, in order of predicted step.
 
     Parameters
     ----------
-    profile : as for `plan`.
+    costs : Costs of a profile.
     """
-    costs = Costs(profile)
     candidates, _ = _candidates(costs)
-    fits = {name: candidate for name, candidate in candidates.items() if not lack_of_memory(profile, candidate.stage)}
+    fits = {name: candidate for name, candidate in candidates.items() if not lack_of_memory(costs.profile, candidate.stage)}
     ordered = sorted(fits.items(), key=lambda entry: entry[1].prediction.step_s)
-    return [_plan(profile, name, without_slowing_devices(costs, candidate)) for name, candidate in ordered]
+    return [_plan(costs.profile, name, without_slowing_devices(costs, candidate)) for name, candidate in ordered]
 
 
 def plan_if(

@@ -12,7 +12,8 @@ from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.refinement.loop import TIME_LIMIT_S, Refinement, Refiner
+from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
+from hetero_mtf.planning.refinement.loop import Refinement, Refiner
 from hetero_mtf.program.engine import check_cluster, check_plan
 from hetero_mtf.program.objective import read_objective
 from hetero_mtf.program.optimizers import read_optimizer

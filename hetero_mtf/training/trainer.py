@@ -18,7 +18,8 @@ from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.refinement.loop import TIME_LIMIT_S, Refinement
+from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
+from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.batch_arrays import BatchArrays, Result
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import read_objective

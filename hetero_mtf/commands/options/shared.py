@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from hetero_mtf.planning.plan.names import STRATEGY_NAMES
+from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 
 if TYPE_CHECKING:
     from hetero_mtf.runtime.cluster import Cluster
@@ -27,7 +28,6 @@ LOSSES = {  # by Keras's names; those that `hm.Trainer` trains with
 STRATEGIES = ("auto", *STRATEGY_NAMES)
 MANUAL = ("filters", "batch", "hybrid")  # strategies that --shares go with
 BATCH_SIZE = 64
-REFINE_S = 30.0  # seconds of refinement, `planning.refinement.loop.TIME_LIMIT_S`
 _TIMEOUT = "hetero_mtf.worker_timeout_s"  # key of what a command keeps of --worker-timeout
 
 
@@ -290,7 +290,9 @@ def refine_options(default: bool) -> Callable[[Command], Command]:
     default : whether plans are refined unless --no-refine is given.
     """
     text = "Run steps of the plan and of others that promise as much, and take the one with the best measured step."
-    limit = f"Seconds after which no further plan is tried.  [default: {REFINE_S:g}{', or 5 % of the training if that is less' * default}]"
+    limit = (
+        f"Seconds after which no further plan is tried.  [default: {TIME_LIMIT_S:g}{', or 5 % of the training if that is less' * default}]"
+    )
 
     def add(command: Command) -> Command:
         seconds = click.option("--refine-time", type=FiniteRange(0), metavar="SECONDS", help=limit)

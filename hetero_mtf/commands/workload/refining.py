@@ -11,7 +11,7 @@ from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.output.refinement_text import refinement_text
 from hetero_mtf.commands.workload.preparation import Prepared
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.refinement.loop import TIME_LIMIT_S
+from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 
 PART_OF_TRAINING = 0.05
 LEAST_S = 2.0  # in less no plan is built and run

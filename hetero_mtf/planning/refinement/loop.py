@@ -17,12 +17,12 @@ from hetero_mtf.planning.profile.corrections import Corrections, MeasuredStep
 from hetero_mtf.planning.profile.prediction_error import prediction_error
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.factors import layer_factors
+from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.planning.refinement.observations import observations
 from hetero_mtf.planning.refinement.plan_run import PlanRun, PlanRunner, TracedStep
 from hetero_mtf.planning.refinement.terms import StepParts, link_and_launch_factors
 from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_step
 
-TIME_LIMIT_S = 30.0
 ROUNDS = 3  # of a plan when it is first run, and of the best plans side by side at the end
 TRACES = 3
 LEAST_GAIN = 0.01  # an alternative that promises less is not run
@@ -84,13 +84,18 @@ class Refiner:
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.timezone.utc),
     ) -> None:
         self.measured = dataclasses.replace(profile, corrections=Corrections())
-        self.profile, self.runner, self.time_limit_s = profile, runner, time_limit_s
-        self._costs = Costs(self.measured)
+        self.runner, self.time_limit_s = runner, time_limit_s
+        self._measured_costs, self._costs = Costs(self.measured), Costs(profile)
         self._clock, self._now, self._start_s = clock, now, clock()
         self._runs: list[PlanRun] = []
         self._started: list[Plan] = []
         self._refused: list[Plan] = []
         self._longest_s, self._comparison_s = 0.0, 0.0  # of a run, and of comparing the best
+
+    @property
+    def profile(self) -> Profile:
+        """The profile as corrected by the runs so far."""
+        return self._costs.profile
 
     def refine(self, plan: Plan) -> Refinement:
         """Return the plan with the best measured step, among a given one, the best single device and what is predicted to be as fast.
@@ -125,7 +130,7 @@ class Refiner:
 
     def _in_force(self, best: PlanRun) -> Plan:
         """Return the plan of a run with its corrected prediction, and the other runs as alternatives."""
-        rest = [(run, _prediction(self.profile, run.plan)) for run in self._runs if run is not best]
+        rest = [(run, _prediction(self._costs, run.plan)) for run in self._runs if run is not best]
         strategy = best.plan.strategy
         alternatives = tuple(
             Alternative(
@@ -136,12 +141,12 @@ class Refiner:
             )
             for run, predicted in rest
         )
-        return dataclasses.replace(best.plan, predicted=_prediction(self.profile, best.plan), alternatives=alternatives)
+        return dataclasses.replace(best.plan, predicted=_prediction(self._costs, best.plan), alternatives=alternatives)
 
     def _run_alternatives(self) -> str:
         """Run the best single device, then what promises a gain, and return why no more is run."""
         while True:
-            plans = candidate_plans(self.profile)
+            plans = candidate_plans(self._costs)
             unrun = [plan for plan in plans if not self._was_run(plan)]
             single = [] if any(len(run.plan.used) == 1 for run in self._runs) else [plan for plan in unrun if len(plan.used) == 1]
             following = single[0] if single else self._promising(unrun)
@@ -180,12 +185,11 @@ class Refiner:
         like = [run for run in self._runs if (run.plan.strategy, run.plan.used) == (plan.strategy, plan.used)]
         if not like:
             return step_s * (1 - prediction_error(self.profile, step_s))
-        return step_s * like[-1].median_s / _prediction(self.profile, like[-1].plan).step_s
+        return step_s * like[-1].median_s / _prediction(self._costs, like[-1].plan).step_s
 
     def _run(self, plan: Plan) -> None:
         began_s = self._clock()
-        first_s = _prediction(self.measured, plan).step_s
-        predicted_s = _prediction(self.profile, plan).step_s
+        first_s, predicted_s = (_prediction(costs, plan).step_s for costs in (self._measured_costs, self._costs))
         self._started.append(plan)
         try:
             self.runner.start(plan)
@@ -230,9 +234,9 @@ class Refiner:
 
     def _correct(self) -> None:
         """Estimate all factors again, from all runs."""
-        observed = observations(self._costs, self._runs)
+        observed = observations(self._measured_costs, self._runs)
         layers = layer_factors(self.measured, observed)
-        corrected = dataclasses.replace(self.measured, corrections=Corrections(layers=layers))
+        corrected = Costs(dataclasses.replace(self.measured, corrections=Corrections(layers=layers)))
         parts = [_parts(run, _prediction(corrected, run.plan)) for run in self._runs]
         links, launch = link_and_launch_factors(parts)
         date = self._now().isoformat(timespec="seconds")
@@ -240,14 +244,14 @@ class Refiner:
             MeasuredStep(run.plan.strategy, run.plan.digest, run.predicted_s, run.median_s, run.spread, date) for run in self._runs
         )
         ran = f"{', '.join(dict.fromkeys(run.plan.strategy for run in self._runs))} of {self.measured.graph.digest}"
-        self.profile = dataclasses.replace(self.measured, corrections=Corrections(layers, links, launch, steps, date, ran))
+        self._costs = Costs(dataclasses.replace(self.measured, corrections=Corrections(layers, links, launch, steps, date, ran)))
 
     def _was_run(self, plan: Plan) -> bool:
         return any(plan.built_from == known.built_from for known in (*(run.plan for run in self._runs), *self._refused))
 
 
-def _prediction(profile: Profile, plan: Plan) -> Prediction:
-    predicted = predict_plan(Costs(profile), plan)
+def _prediction(costs: Costs, plan: Plan) -> Prediction:
+    predicted = predict_plan(costs, plan)
     if predicted is None:
         raise PlanError("stages that run one after another have no prediction to refine; use a plan that hm.plan makes")
     return predicted

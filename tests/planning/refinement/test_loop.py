@@ -13,7 +13,8 @@ from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.refinement.loop import TIME_LIMIT_S, Refiner
+from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
+from hetero_mtf.planning.refinement.loop import Refiner
 from tests.planning.networks import pair_net, profile_of
 from tests.planning.refinement.simulated import SimulatedRunner, slower
 

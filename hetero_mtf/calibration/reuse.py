@@ -56,7 +56,7 @@ def kept_curves(
     if earlier is None or not _comparable(earlier, target, now):
         return []
     there = _processors(earlier.cluster, target.record.devices[device])
-    before = {structure: index for index, structure in reversed(list(enumerate(structures(earlier.graph))))}
+    before = _first_of_structure(earlier.graph)
     now_structures = structures(target.graph)
     dimensions: dict[int, set[str]] = {}
     for point in wanted:
@@ -101,13 +101,12 @@ def kept_corrections(earlier: Profile | None, target: MeasurementTarget, unchang
     """
     if earlier is None or not unchanged:
         return Corrections()
-    now_structures = {structure: index for index, structure in reversed(list(enumerate(structures(target.graph))))}
-    before = structures(earlier.graph)
+    present, before = _first_of_structure(target.graph), structures(earlier.graph)
     factors = [
-        dataclasses.replace(entry, layer=now_structures[before[entry.layer]], device=device)
+        dataclasses.replace(entry, layer=present[before[entry.layer]], device=device)
         for device in sorted(unchanged)
         for entry in earlier.corrections.layers
-        if before[entry.layer] in now_structures and entry.device in _processors(earlier.cluster, target.record.devices[device])
+        if before[entry.layer] in present and entry.device in _processors(earlier.cluster, target.record.devices[device])
     ]
     records = target.record.devices
     kept = dataclasses.replace(earlier.corrections, layers=tuple(factors))
@@ -143,6 +142,11 @@ def deviation(curves: Sequence[Curve], wanted: Sequence[Point], measure: Callabl
         relative = abs(measured.seconds - expected.seconds) / max(expected.seconds, 1e-12)
         worst = max(worst, relative - (expected.spread + measured.spread))
     return worst
+
+
+def _first_of_structure(graph: LayerGraph) -> dict[str, int]:
+    """Return the index of the first layer of each structure."""
+    return {structure: index for index, structure in reversed(list(enumerate(structures(graph))))}
 
 
 def _comparable(earlier: Profile, target: MeasurementTarget, now: datetime.datetime) -> bool:

@@ -86,8 +86,8 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
                 task_order.reach(index, mesh_to_impl)
             if wanted is None or operation in lowered:
                 task = task_order.name if task_order is not None and getattr(operation, "keeps_task_order", False) else ""
-                source = f"{sources.of(operation)}/".lstrip("/") if sources is not None else ""
-                with tf.name_scope(task + source + operation.name):
+                scope = sources.scope(operation) if sources is not None else ""
+                with tf.name_scope(task + scope + operation.name):
                     lower_operation(operation, self)
 
     @functools.cached_property

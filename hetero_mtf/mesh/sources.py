@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 
-def source_name(layer: int, step_pass: str) -> str:
-    """Return the name under which the operations of a layer's pass are lowered; a trace finds them by it.
+class Source(NamedTuple):
+    """What an operation was built for.
 
     Parameters
     ----------
     layer : index of the layer.
     step_pass : "forward", "backward" or "update".
-
-    Examples
-    --------
-    >>> source_name(3, "backward")
-    'layer3_backward'
     """
-    return f"layer{layer}_{step_pass}"
+
+    layer: int
+    step_pass: str
 
 
 class Sources:
@@ -31,19 +28,19 @@ class Sources:
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph
-        self._name = ""
+        self._present: Source | None = None
         self._counted = len(graph.operations)
-        self._name_of: dict[Any, str] = {}
+        self._source_of: dict[Any, Source | None] = {}
 
-    def begin(self, name: str) -> None:
+    def begin(self, source: Source | None) -> None:
         """Begin a source: operations that are added from now on are part of it.
 
         Parameters
         ----------
-        name : as `source_name` gives it; empty for none.
+        source : None for no layer.
         """
         self._record()
-        self._name = name
+        self._present = source
 
     def begin_backward(self, operation: Any) -> None:
         """Begin the backward pass of the layer that an operation was built for.
@@ -52,26 +49,35 @@ class Sources:
         ----------
         operation : one whose gradient is built next.
         """
-        layer = self.of(operation).partition("_")[0]
-        self.begin(f"{layer}_backward" if layer else "")
+        source = self._of(operation)
+        self.begin(Source(source.layer, "backward") if source is not None else None)
 
-    def assign(self, operation: Any, name: str) -> None:
+    def assign(self, operation: Any, source: Source) -> None:
         """Make an operation part of a source, whatever was begun.
 
         Parameters
         ----------
         operation : one that has been added.
-        name : as `source_name` gives it.
+        source : its source.
         """
         self._record()
-        self._name_of[operation] = name
+        self._source_of[operation] = source
 
-    def of(self, operation: Any) -> str:
-        """Return the name of an operation's source, empty where it has none."""
+    def scope(self, operation: Any) -> str:
+        """Return the beginning of the name under which an operation is lowered, such as "layer3_backward/"; a trace finds it by that.
+
+        Parameters
+        ----------
+        operation : one of the graph; without a source it has none.
+        """
+        source = self._of(operation)
+        return f"layer{source.layer}_{source.step_pass}/" if source is not None else ""
+
+    def _of(self, operation: Any) -> Source | None:
         self._record()
-        return self._name_of.get(operation, "")
+        return self._source_of.get(operation)
 
     def _record(self) -> None:
         for operation in self._graph.operations[self._counted :]:
-            self._name_of[operation] = self._name
+            self._source_of[operation] = self._present
         self._counted = len(self._graph.operations)

@@ -13,7 +13,7 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.layers import kind_of
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.transfer import transfer
-from hetero_mtf.mesh.sources import source_name
+from hetero_mtf.mesh.sources import Source
 from hetero_mtf.program.ops.activation import ActivationOps
 from hetero_mtf.program.ops.attention import AttentionOps
 from hetero_mtf.program.ops.kernel import KernelOps
@@ -80,7 +80,7 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         sources = set()
         for index in self._layouts:
             self.index = index
-            self.sources.begin(source_name(index, "forward"))
+            self.sources.begin(Source(index, "forward"))
             required = self._required_layout()
             for source in self.layer.inputs:
                 if source not in self._layouts:
@@ -98,7 +98,7 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         for index in self._layouts:
             if index not in values:
                 self.index = index
-                self.sources.begin(source_name(index, "forward"))
+                self.sources.begin(Source(index, "forward"))
                 required = self._required_layout()
                 values[index] = self.build_layer(index, [self._in_layout(source, values[source], required) for source in self.layer.inputs])
 

@@ -13,7 +13,7 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations import mixing
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.mesh.sources import source_name
+from hetero_mtf.mesh.sources import Source
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
@@ -67,7 +67,7 @@ def learning(passes: Passes, terms: Sequence[Tensor], scalars: Mapping[str, tf.T
     slots = [[_slot(context, key, trained[key], slot) for slot in context.rule.slots] for key in gradient_of]
     update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars)
     for (index, _), update in zip(gradient_of, update_operations):
-        passes.sources.assign(update, source_name(index, "update"))
+        passes.sources.assign(update, Source(index, "update"))
     mixed = [mixing.Mix(p, update, context.mixing, phase) for p, update in zip(parameters, update_operations)] if context.mixing else []
     return [*(update for builder in passes.builders for update in builder.updates), *update_operations, *mixed]
 

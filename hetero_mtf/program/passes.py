@@ -111,7 +111,7 @@ class Passes:
 
     def begin(self, name: str, stage: int) -> None:
         """Begin a task of a stage: operations built from now on belong to it."""
-        self.sources.begin("")
+        self.sources.begin(None)
         self.task_order.append(OrderedTask(name, self.builders[stage].mesh, len(self.graph.operations)))
 
     def run(self, task: Task) -> None:
@@ -143,7 +143,7 @@ class Passes:
         """Build the layers of a stage, and the losses of its outputs."""
         start, output_losses = len(self.graph.operations), {}
         builder.build(values)
-        self.sources.begin("")
+        self.sources.begin(None)
         for number, index in enumerate(self.context.graph.outputs):
             if index not in builder.layers:
                 continue
@@ -165,7 +165,7 @@ class Passes:
         trained = {key: p.value for key, p in forward.builder.parameters.items() if self.context.is_trainable(*key)}
         operations = [*forward.received, *forward.operations]
         all_gradients = gradients(ys, grad_ys, [*sources, *trained.values()], operations, self.sources.begin_backward)
-        self.sources.begin("")
+        self.sources.begin(None)
         for tensor, gradient in zip(sources, all_gradients):
             if gradient is not None:
                 self._sent_back.setdefault(tensor, []).append(gradient)

@@ -107,7 +107,6 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> Ste
     exists until it is received. Workers of one machine share a clock; on several machines their clocks must agree to about a
     millisecond. On a GPU an operation is the launch of its kernels. O(n log n) for n operations.
     """
-    computing: dict[tf.DeviceSpec, list[Interval]] = {}
     transfers: dict[tf.DeviceSpec, list[Interval]] = {}
     tasks: dict[tuple[tf.DeviceSpec, str], list[Interval]] = {}
     worked: dict[tf.DeviceSpec, list[tuple[float, float, tuple[int, str] | None]]] = {}
@@ -116,7 +115,6 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> Ste
             start_s = node.all_start_micros / 1e6
             if node.node_name != _TRANSFER:
                 interval = (start_s + node.op_start_rel_micros / 1e6, start_s + node.op_end_rel_micros / 1e6)
-                computing.setdefault(_spec(entry.device), []).append(interval)
                 worked.setdefault(_spec(entry.device), []).append((*interval, source_of(node.node_name)))
                 task = _TASK.search(node.node_name)
                 if task and not _GIVEN.search(node.timeline_label):
@@ -125,6 +123,7 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> Ste
             endpoints = _ENDPOINTS.search(node.timeline_label)
             for end in endpoints.groups() if endpoints else ():
                 transfers.setdefault(_spec(end), []).append((start_s, start_s + node.all_end_rel_micros / 1e6))
+    computing = {spec: [(start_s, end_s) for start_s, end_s, _ in entries] for spec, entries in worked.items()}
     distinct = {device.tf_device: device for device in reversed(devices)}
     parts = [_part(distinct[name], computing, transfers, step_s) for name in dict.fromkeys(device.tf_device for device in devices)]
     return StepTrace(step_s, tuple(parts), _tasks(tasks, distinct.values(), _began_s(computing)), _layers(worked, distinct.values()))

@@ -51,6 +51,7 @@ class EngineRunner:
         self._values = read_weights(model, graph)
         self._graph, self._cluster, self._objective, self._rule = graph, cluster, objective, rule
         self._generator, self._clock = generator, clock
+        self._scalars = rule.scalars(0, RATE)
         self._engines: dict[int, Engine] = {}
         self._steps: dict[int, int] = {}  # of a round
         self._batches: dict[int, BatchArrays] = {}  # by batch size
@@ -98,7 +99,7 @@ class EngineRunner:
         ----------
         plan : one that was started.
         """
-        trace = self._engines[id(plan)].trace(self._batch(plan), 0, self._rule.scalars(0, RATE))
+        trace = self._engines[id(plan)].trace(self._batch(plan), 0, self._scalars)
         index_of = {device.name: index for index, device in reversed(list(enumerate(self._cluster.devices)))}
         layers = (LayerSeconds(index_of[entry.device], entry.layer, entry.step_pass, entry.compute_s) for entry in trace.layers)
         return TracedStep(trace.step_s, tuple(layers))
@@ -115,7 +116,7 @@ class EngineRunner:
             engine.close()
 
     def _step(self, plan: Plan) -> None:
-        self._engines[id(plan)].train(self._batch(plan), 0, self._rule.scalars(0, RATE), False)
+        self._engines[id(plan)].train(self._batch(plan), 0, self._scalars, False)
 
     def _batch(self, plan: Plan) -> BatchArrays:
         if plan.batch_size not in self._batches:

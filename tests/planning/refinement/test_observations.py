@@ -15,10 +15,10 @@ from tests.planning.refinement.simulated import SimulatedRunner, slower
 PROFILE = profile_of(residual_net(), [2e6, 1e6], 1e-6)
 
 
-def run_of(made: Plan, runner: SimulatedRunner) -> PlanRun:
-    runner.start(made)
-    step_s = runner.true_s(made)
-    return PlanRun(made, (step_s,), (runner.trace(made),), step_s, step_s)
+def run_of(planned: Plan, runner: SimulatedRunner) -> PlanRun:
+    runner.start(planned)
+    step_s = runner.true_s(planned)
+    return PlanRun(planned, (step_s,), (runner.trace(planned),), step_s, step_s)
 
 
 @pytest.mark.parametrize("strategy", ["single", "equal", "filters", "batch", "hybrid", "layers"])
@@ -49,18 +49,18 @@ def test_a_slow_device_has_its_ratio_on_all_layers() -> None:
 
 def test_processors_on_one_device_are_observed_together() -> None:
     profile = profile_of(pair_net(), [1e6, 1e6], same_device=True)
-    made = plan(profile, strategy="equal")
+    planned = plan(profile, strategy="equal")
     costs = Costs(profile)
-    spent = {entry.layer: float(costs.spent_on(entry, made.stages[0], "forward").sum()) for entry in made.stages[0].layouts}
+    spent = {entry.layer: float(costs.spent_on(entry, planned.stages[0], "forward").sum()) for entry in planned.stages[0].layouts}
     trace = TracedStep(1.0, tuple(LayerSeconds(0, layer, "forward", seconds) for layer, seconds in spent.items() if seconds > 0))
-    observed = observations(costs, [PlanRun(made, (1.0,), (trace,), 1.0, 1.0)])
+    observed = observations(costs, [PlanRun(planned, (1.0,), (trace,), 1.0, 1.0)])
     assert observed and all(entry.device == 0 and entry.log_ratio == pytest.approx(0.0) for entry in observed)
 
 
 def test_pipelines_are_left_out() -> None:
     graph = pair_net(24, 24, 24)
     profile = profile_of(graph, [2e6, 1e6], 1e-6, batch_size=8)
-    made = plan(profile, strategy="pipeline")
-    layer = next(entry.layer for entry in made.stages[0].layouts if entry.layer)
-    trace = TracedStep(1.0, (LayerSeconds(made.used[0], layer, "forward", 0.1),))
-    assert observations(Costs(profile), [PlanRun(made, (1.0,), (trace,), 1.0, 1.0)]) == []
+    planned = plan(profile, strategy="pipeline")
+    layer = next(entry.layer for entry in planned.stages[0].layouts if entry.layer)
+    trace = TracedStep(1.0, (LayerSeconds(planned.used[0], layer, "forward", 0.1),))
+    assert observations(Costs(profile), [PlanRun(planned, (1.0,), (trace,), 1.0, 1.0)]) == []

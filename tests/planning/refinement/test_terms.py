@@ -22,6 +22,11 @@ def test_what_no_step_has_stays_one() -> None:
     assert links == 1.0 and launch > 1.5
 
 
+def test_a_step_that_says_little_leaves_factors_near_one() -> None:
+    links, launch = link_and_launch_factors([StepParts(1.1, 1.0, 0.01, 0.01)])
+    assert links == pytest.approx(launch) and 1.0 < links < 1.5
+
+
 def test_factors_are_bounded() -> None:
     assert link_and_launch_factors([StepParts(100.0, 1.0, 1.0, 0.0)] * 50)[0] == LARGEST
     assert link_and_launch_factors([StepParts(1.0, 5.0, 1.0, 0.0)] * 50)[0] == SMALLEST

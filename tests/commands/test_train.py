@@ -173,6 +173,22 @@ def test_a_plan_or_profile_for_something_else_is_refused(cli, subject, model, pl
     assert "leave the option out or plan again" in cli("train", *subject, "--plan", plan, "--batch-size", "4").sentence
 
 
+@pytest.mark.parametrize(
+    "options, refined",
+    [(["--refine-time", "0"], True), ([], False), (["--no-refine"], False), (["--strategy", "filters", "--refine-time", "0"], False)],
+)
+def test_plans_are_tried_where_none_is_given_and_asked_for_or_worth_it(cli, subject, profile, options, refined):
+    before = profile.read_bytes()
+    said = cli("train", *subject, "--profile", profile, "--epochs", "1", *options)
+    assert said.code == 0, said.err
+    assert ("Refined in" in said.out) == ("in force" in said.out) == refined and profile.read_bytes() == before
+
+
+def test_a_plan_that_is_given_is_not_refined(cli, subject, plan):
+    assert cli("train", *subject, "--plan", plan, "--refine-time", "3").code == 2
+    assert "Refined in" not in cli("train", *subject, "--plan", plan, "--epochs", "1").out
+
+
 def test_options_that_exclude_each_other_are_wrong_usage(cli, subject):
     same_file = ["--save", "m.keras", "--output", "./m.keras"]
     for options in (["--plan", "a", "--profile", "b"], ["--save-every", "3"], ["--output", "m.h5"], ["--save", "m.keras"], same_file):

@@ -33,17 +33,23 @@ MINOR_WINDOW_S = 0.1
 MANY_PAIRS = 3
 # So many of a device's layers are measured once more while the other devices of its host are idle.
 ALONE_LAYERS = 5
-# What a calibration without a budget tries in turn: seconds of a window, windows of full layers, windows of parts of layers.
+# What a calibration without a budget tries in turn: seconds of a window, windows of full layers, windows of parts of layers, layers alone.
 SHORT = (
-    (WINDOW_S, WINDOWS, WINDOWS),
-    (WINDOW_S, WINDOWS, 2),
-    (WINDOW_S, WINDOWS, 1),
-    (LEAST_WINDOW_S, WINDOWS, 1),
-    (LEAST_WINDOW_S, 1, 1),
+    (WINDOW_S, WINDOWS, WINDOWS, ALONE_LAYERS),
+    (WINDOW_S, WINDOWS, 2, ALONE_LAYERS),
+    (WINDOW_S, WINDOWS, 1, ALONE_LAYERS),
+    (LEAST_WINDOW_S, WINDOWS, 1, ALONE_LAYERS),
+    (LEAST_WINDOW_S, 1, 1, 3),
 )
-# The part of a device's seconds that its first points may take then. The rest is for refining, and for what is not expected: building
-# each probe, and layers of which one repetition is longer than a window.
-FIRST_PART = 0.75
+# The part of a device's seconds that its first points may take then. The rest is for refining, and for layers of which one repetition is
+# longer than a window.
+FIRST_PART = 0.85
+# Seconds that it takes beside the windows, on the two cores of `docs/results.md`, to build and first run a probe, one of a device alone
+# (of which one repetition is often longer than a window), the chains of a link, and steps for the launch overhead.
+PROBE_BUILD_S = 0.15
+ALONE_BUILD_S = 0.4
+LINK_BUILD_S = 2.4
+LAUNCH_BUILD_S = 1.0
 # Windows that a pair of devices takes, beside one that warms up and finds the repetitions; likewise the launch overhead.
 _LINK_WINDOWS = 12.5
 _LAUNCH_WINDOWS = 3.0
@@ -62,11 +68,18 @@ class DeviceCounts:
     sequential : devices that are measured one after another, those of other processes at the same time.
     pairs : pairs of devices, whose links are measured.
     accompanied : devices that are measured once more while the others of their host are idle.
+    link_kinds : kinds of pairs, whose links are alike; None for as many as there are pairs.
     """
 
     sequential: int = 1
     pairs: int = 0
     accompanied: int = 0
+    link_kinds: int | None = None
+
+    @property
+    def shared_links(self) -> int:
+        """How many links are measured where pairs of one kind share theirs."""
+        return self.pairs if self.link_kinds is None else self.link_kinds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +132,7 @@ class Effort:
     limit_s : seconds after which a device measures no further points, counted from its first one.
     alone : how many layers are measured on each device while the others of its host are idle, at most.
     optional : points of curves of one point that are among the further points.
+    shares_links : whether pairs of one kind have the link of the first of them.
     """
 
     points: tuple[Point, ...]
@@ -127,6 +141,7 @@ class Effort:
     limit_s: float = math.inf
     alone: int = ALONE_LAYERS
     optional: tuple[Point, ...] = ()
+    shares_links: bool = False
 
     @property
     def refinements(self) -> int:
@@ -194,13 +209,16 @@ def _default_effort(graph: LayerGraph, batch: int, counts: DeviceCounts) -> Effo
     if counts.sequential * measuring_s + besides_s <= DEFAULT_S:
         return thorough
     extremes, optional = extreme_points(graph, thorough.points)
-    for window_s, full, part in SHORT:
-        windows = _short_windows(window_s, full, part, counts.pairs)
-        besides_s = expected_links_s(counts.pairs, windows.links) + expected_alone_s(counts.accompanied, windows.part)
-        left_s, extremes_s = (DEFAULT_S - besides_s) / counts.sequential, expected_s(extremes, windows)
+    links = counts.shared_links
+    for window_s, full, part, alone in SHORT:
+        windows = _short_windows(window_s, full, part, links)
+        besides_s = expected_links_s(links, windows.links) + expected_alone_s(counts.accompanied, windows.part, alone)
+        besides_s += links * LINK_BUILD_S + counts.accompanied * alone * ALONE_BUILD_S + LAUNCH_BUILD_S
+        left_s = (DEFAULT_S - besides_s) / counts.sequential
+        extremes_s = expected_s(extremes, windows) + len(probed(extremes)) * PROBE_BUILD_S
         if extremes_s <= FIRST_PART * left_s:
             break
-    return Effort(extremes, windows, max(0.0, left_s - extremes_s), max(0.0, left_s), optional=optional)
+    return Effort(extremes, windows, max(0.0, left_s - extremes_s), max(0.0, left_s), alone=alone, optional=optional, shares_links=True)
 
 
 def _short_windows(window_s: float, full: int, part: int, pairs: int) -> EffortWindows:
@@ -217,9 +235,19 @@ def expected_s(wanted: Sequence[Point], windows: EffortWindows) -> float:
     wanted : what is measured.
     windows : how.
     """
-    first = {point.layer: point for point in reversed(wanted) if point.full}
-    measured = [(point, windows.of(point)) for point in wanted if not point.full or first[point.layer] is point]
+    measured = [(point, windows.of(point)) for point in probed(wanted)]
     return sum((2 + point.updates) * (each.count + 1) * each.window_s for point, each in measured)
+
+
+def probed(wanted: Sequence[Point]) -> list[Point]:
+    """Return the points without those of full layers that were measured for another curve.
+
+    Parameters
+    ----------
+    wanted : points to measure.
+    """
+    first = {point.layer: point for point in reversed(wanted) if point.full}
+    return [point for point in wanted if not point.full or first[point.layer] is point]
 
 
 def link_windows(windows: Windows, pairs: int) -> Windows:
@@ -233,16 +261,17 @@ def link_windows(windows: Windows, pairs: int) -> Windows:
     return windows if pairs <= MANY_PAIRS else Windows(min(windows.window_s, MINOR_WINDOW_S), 1)
 
 
-def expected_alone_s(devices: int, windows: Windows | None = None) -> float:
+def expected_alone_s(devices: int, windows: Windows | None = None, layers: int = ALONE_LAYERS) -> float:
     """Return the seconds that measuring devices alone takes.
 
     Parameters
     ----------
     devices : how many are measured so, one after another.
     windows : of each measurement; None for those of a thorough calibration.
+    layers : layers of each.
     """
     windows = windows or Windows(WINDOW_S, WINDOWS)
-    return devices * ALONE_LAYERS * 2 * (windows.count + 1) * windows.window_s
+    return devices * layers * 2 * (windows.count + 1) * windows.window_s
 
 
 def expected_links_s(pairs: int, windows: Windows | None = None) -> float:

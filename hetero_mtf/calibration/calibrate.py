@@ -11,7 +11,7 @@ import importlib.metadata
 import itertools
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -19,7 +19,7 @@ import tensorflow as tf
 from hetero_mtf.calibration.alone import accompanied, heaviest, process_of, sample_alone
 from hetero_mtf.calibration.budget import CalibrationWarning, DeviceCounts, Effort, effort_within
 from hetero_mtf.calibration.launch_overhead import LaunchOverhead, measure_launch_overhead
-from hetero_mtf.calibration.links import measure_link
+from hetero_mtf.calibration.links import between, measure_link, pair_kind
 from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, deviation, kept_corrections, kept_curves, kept_link
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
 from hetero_mtf.devices.records import Device, Link
@@ -79,11 +79,11 @@ def calibrate(
 
     Notes
     -----
-    Devices in processes of their own are measured at the same time, as they will work at the same time; devices of one process
-    one after another. Where a host has several such devices, the layers that take most of each one's time are measured once more
-    while the others are idle, for plans that leave them so. Processors on one device share its curves. Backward is measured together
-    with forward, which is then subtracted; its spread is that of both. A layer with all its units and samples is measured once for
-    all its curves, but the curve of batch norm over samples in the form in which it runs over a split batch, on the device alone.
+    Devices in processes of their own are measured at the same time, as they will work; devices of one process one after another. Where
+    a host has several such devices, the layers that take most of each one's time are measured once more while the others are idle, for
+    plans that leave them so. Processors on one device share its curves. Backward is measured together with forward, which is then
+    subtracted; its spread is that of both. A layer with all its units and samples is measured once for all its curves, but that of
+    batch norm over samples in its form for a split batch, on the device alone. Equal CPUs share links where time is short.
     """
     _check(batch_size, budget_s, verbose)
     check_live(cluster)
@@ -189,13 +189,17 @@ class _LayerBench:
 
     def measure_links(self, unchanged: set[int], advance: Advance) -> list[Link]:
         """Return the links of all pairs of devices, measured one after another, or kept between unchanged devices."""
-        windows = self.effort.windows.links
+        windows, devices = self.effort.windows.links, self.cluster.devices
         links: list[Link] = []
+        measured: dict[Hashable, Sequence[Link]] = {}
         for first, second in self.pairs:
             kept = kept_link(self.earlier, self.cluster.record, first, second) if {first, second} <= unchanged else None
-            with _explained(self.cluster):
-                links += kept or measure_link(self.cluster, first, second, windows)
-            advance(f"link {self.cluster.devices[first].name} to {self.cluster.devices[second].name}")
+            pair = pair_kind(devices, first, second) if self.effort.shares_links else (first, second)
+            if kept is None and pair not in measured:
+                with _explained(self.cluster):
+                    measured[pair] = measure_link(self.cluster, first, second, windows)
+            links += kept or between(measured[pair], first, second)
+            advance(f"link {devices[first].name} to {devices[second].name}")
         return links
 
     def measure_launch(self, unchanged: set[int], advance: Advance) -> LaunchOverhead:
@@ -244,7 +248,8 @@ def _bench(cluster: Any, target: MeasurementTarget, rule: UpdateRule, budget_s: 
     graph, devices = target.graph, _distinct(cluster.devices)
     sequential_devices = max(len(indices) for indices in _processes(cluster.devices, devices))
     pairs, together = list(itertools.combinations(devices, 2)), accompanied(cluster.devices, devices)
-    effort = effort_within(graph, target.batch, budget_s, DeviceCounts(sequential_devices, len(pairs), len(together)))
+    kinds = {pair_kind(cluster.devices, *pair) for pair in pairs}
+    effort = effort_within(graph, target.batch, budget_s, DeviceCounts(sequential_devices, len(pairs), len(together), len(kinds)))
     context = MeasurementContext(cluster, graph, target.batch, rule, effort.windows)
     return _LayerBench(cluster, target, context, effort, earlier, devices, together, pairs)
 

@@ -8,7 +8,7 @@ Hops of sizes n_i that take t_i seconds give latency a and seconds a byte b:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy import optimize
 
 from hetero_mtf.calibration.windows import Windows, repeated_run
 from hetero_mtf.calibration.work import Work, work_on
-from hetero_mtf.devices.records import Link
+from hetero_mtf.devices.records import Device, Link
 
 # float32 elements of the tensors that are exchanged: 64 bytes, 64 KiB, 1 MiB, 4 MiB.
 ELEMENTS = (16, 2**14, 2**18, 2**20)
@@ -76,6 +76,32 @@ def measure_link(cluster: Any, first: int, second: int, windows: Windows) -> tup
     spread = max(spread for _, spread in hops.values())
     measured = (latency_s, 1 / max(seconds_per_byte, 1e-15), spread, min(message_s, latency_s))
     return Link(first, second, *measured), Link(second, first, *measured)
+
+
+def pair_kind(devices: Sequence[Device], first: int, second: int) -> Hashable:
+    """Return what a pair has in common with those whose links are alike: of CPUs their kinds and hosts, of others the pair itself.
+
+    Parameters
+    ----------
+    devices : of the cluster.
+    first, second : indices of the pair.
+    """
+    pair = [devices[index] for index in (first, second)]
+    if any(device.kind != "CPU" for device in pair):
+        return first, second
+    return tuple(sorted((device.host, device.model, device.cores, device.share) for device in pair))
+
+
+def between(measured: Sequence[Link], first: int, second: int) -> tuple[Link, Link]:
+    """Return the links of a pair that was measured as those of another one, both ways.
+
+    Parameters
+    ----------
+    measured : links of the pair that was measured.
+    first, second : indices of the other pair.
+    """
+    there, back = measured
+    return dataclasses.replace(there, source=first, destination=second), dataclasses.replace(back, source=second, destination=first)
 
 
 def fitted_line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:

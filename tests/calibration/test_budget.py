@@ -9,8 +9,12 @@ import keras
 import pytest
 
 from hetero_mtf.calibration.budget import (
+    ALONE_BUILD_S,
     DEFAULT_S,
+    LAUNCH_BUILD_S,
     LEAST_WINDOW_S,
+    LINK_BUILD_S,
+    PROBE_BUILD_S,
     WINDOW_S,
     WINDOWS,
     CalibrationWarning,
@@ -22,6 +26,7 @@ from hetero_mtf.calibration.budget import (
     expected_links_s,
     expected_s,
     link_windows,
+    probed,
 )
 from hetero_mtf.calibration.points import extreme_points, points
 from hetero_mtf.calibration.windows import Windows
@@ -66,8 +71,10 @@ def _equal(window_s: float, count: int) -> EffortWindows:
 def _seconds(effort: Effort, counts: DeviceCounts) -> float:
     """Return the seconds that an effort is expected to take, further points included."""
     windows = effort.windows
-    besides_s = expected_links_s(counts.pairs, windows.links) + expected_alone_s(counts.accompanied, windows.part)
-    return besides_s + counts.sequential * (expected_s(effort.points, windows) + effort.refine_s)
+    besides_s = expected_links_s(counts.shared_links, windows.links) + expected_alone_s(counts.accompanied, windows.part, effort.alone)
+    building_s = counts.shared_links * LINK_BUILD_S + counts.accompanied * effort.alone * ALONE_BUILD_S + LAUNCH_BUILD_S
+    points_s = expected_s(effort.points, windows) + len(probed(effort.points)) * PROBE_BUILD_S
+    return besides_s + building_s + counts.sequential * (points_s + effort.refine_s)
 
 
 def test_a_smaller_budget_takes_windows_first_then_points_then_seconds_of_a_window(graph: LayerGraph) -> None:
@@ -113,15 +120,17 @@ def test_without_a_budget_a_small_network_is_measured_thoroughly() -> None:
     assert _seconds(effort_within(small, BATCH, None), DeviceCounts()) < DEFAULT_S
 
 
-@pytest.mark.parametrize("counts", [DeviceCounts(1, 0, 0), DeviceCounts(1, 1, 2), DeviceCounts(1, 3, 3)])
+@pytest.mark.parametrize("counts", [DeviceCounts(1, 0, 0), DeviceCounts(1, 1, 2), DeviceCounts(1, 3, 3, 2)])
 def test_without_a_budget_a_larger_network_takes_the_default(counts: DeviceCounts, large: LayerGraph) -> None:
     effort = effort_within(large, BATCH, None, counts)
     thorough = effort_within(large, BATCH, math.inf, counts)
     assert _seconds(thorough, counts) > 2 * DEFAULT_S and _seconds(effort, counts) == pytest.approx(DEFAULT_S)
     assert (effort.points, effort.optional) == extreme_points(large, thorough.points)
-    assert effort.windows.full.count == WINDOWS and effort.refinements >= 10
+    assert effort.windows.full.count == (1 if counts.accompanied else WINDOWS) and effort.refinements >= 4
+    assert effort.shares_links and not thorough.shares_links
     assert LEAST_WINDOW_S <= effort.windows.part.window_s <= WINDOW_S
-    assert effort.limit_s == pytest.approx(expected_s(effort.points, effort.windows) + effort.refine_s)
+    needed_s = expected_s(effort.points, effort.windows) + len(probed(effort.points)) * PROBE_BUILD_S
+    assert effort.limit_s == pytest.approx(needed_s + effort.refine_s)
 
 
 def test_without_a_budget_a_network_of_many_layers_takes_the_least_effort_without_a_warning(deep: LayerGraph) -> None:

@@ -24,7 +24,7 @@ from hetero_mtf.calibration import sampling
 from hetero_mtf.calibration.budget import CalibrationWarning, Effort, EffortWindows, effort_within
 from hetero_mtf.calibration.calibrate import _distinct, _processes, calibrate
 from hetero_mtf.calibration.windows import Windows
-from hetero_mtf.devices import Device
+from hetero_mtf.devices import Device, Link
 from hetero_mtf.errors import ClusterError, HeteroError, ProfileError, UnsupportedError, WorkerError
 from hetero_mtf.planning.choose import STRATEGIES
 from hetero_mtf.planning.cost.layer_cost import Costs
@@ -220,6 +220,28 @@ class _Counted:
         monkeypatch.setattr(sampling, "build_probe", lambda point, *rest: told(self.layers, point.probe.name, build, point, *rest))
         monkeypatch.setattr(module, "measure_link", lambda *rest: told(self.others, "link", link, *rest))
         monkeypatch.setattr(module, "measure_launch_overhead", lambda *rest: told(self.others, "launch", launch, *rest))
+
+
+@pytest.mark.parametrize("shares_links", [True, False])
+def test_pairs_of_equal_devices_share_a_measured_link_where_the_effort_says_so(shares_links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def effort(*given: Any) -> Effort:
+        assert given[-1].pairs == 3 and given[-1].link_kinds == 1
+        short = EffortWindows.equal(Windows(0.02, 1))
+        return dataclasses.replace(effort_within(*given), windows=short, refine_s=0.0, shares_links=shares_links)
+
+    def measure_link(cluster: Any, first: int, second: int, windows: Windows) -> tuple[Link, Link]:
+        asked.append((first, second))
+        return Link(first, second, 0.25, 1e6), Link(second, first, 0.5, 1e6)
+
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(module, "effort_within", effort)
+    monkeypatch.setattr(module, "measure_link", measure_link)
+    monkeypatch.setattr(module, "_distinct", lambda devices: list(range(len(devices))))  # as if each were in a process of its own
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        profile = calibrate(cluster, _small(), batch_size=4)
+    assert asked == ([(0, 1)] if shares_links else [(0, 1), (0, 2), (1, 2)])
+    ends = {(link.source, link.destination): link.latency_s for link in profile.links}
+    assert ends == {(a, b): 0.25 if a < b else 0.5 for a in range(3) for b in range(3) if a != b}
 
 
 @pytest.fixture

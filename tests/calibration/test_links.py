@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetero_mtf as hm
-from hetero_mtf.calibration.links import ELEMENTS, HOPS, MESSAGES, fitted_line, measure_link
+from hetero_mtf.calibration.links import ELEMENTS, HOPS, MESSAGES, fitted_line, measure_link, pair_kind
 from hetero_mtf.calibration.windows import Windows
-from hetero_mtf.devices import Link
+from hetero_mtf.devices import Device, Link
 
 IDLE = {"still": 0.001, **{str(elements): 0.001 + 1e-6 * HOPS for elements in ELEMENTS}}
 
@@ -92,3 +92,13 @@ def test_a_fitted_line_is_never_negative_and_no_other_comes_nearer(seconds: list
     for a in (0.0, 0.9, 1.1):
         for b in (0.0, 0.9, 1.1):
             assert least <= error(a * latency_s, b * slope) + 1e-9
+
+
+def test_pairs_are_of_one_kind_if_their_ends_are_in_either_order_unless_one_is_a_gpu() -> None:
+    def device(host: str, share: float, kind: str = "CPU") -> Device:
+        return Device("name", kind, host, "/device:CPU:0", 0, "pool", share, "model", 2)
+
+    devices = [device("here", 1.0), device("here", 0.5), device("here", 0.5), device("there", 0.5), device("here", 1.0, "GPU")]
+    assert pair_kind(devices, 0, 1) == pair_kind(devices, 2, 0) != pair_kind(devices, 1, 2)
+    assert pair_kind(devices, 0, 3) != pair_kind(devices, 0, 1)
+    assert pair_kind(devices, 0, 4) == (0, 4)

@@ -153,16 +153,17 @@ def _check_refinement(refine: bool, refine_time: float | None, runs: bool) -> No
 def _refined(profile_file: str, profile: Profile, plan: Plan, network: Any, cluster: str, limit_s: float | None) -> Plan:
     """Return the plan with the best measured step; the profile's file has the corrections afterwards."""
     from hetero_mtf.commands.options.shared import OptimizerChoice
-    from hetero_mtf.commands.workload.preparation import Prepared, check_profile
+    from hetero_mtf.commands.workload.preparation import Prepared
     from hetero_mtf.commands.workload.refining import refined
     from hetero_mtf.layers import layer_graph
     from hetero_mtf.planning.memory.optimizer_slots import optimizer_name
+    from hetero_mtf.planning.profile.validity import check_profile
     from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 
     momentum = 0.9 if "momentum" in profile.optimizer else 0.0
     optimizer = OptimizerChoice(optimizer_name(profile.optimizer), None, momentum)
     with open_cluster(cluster) as live:
-        check_profile(profile, profile_file, layer_graph(network), live.record)
+        check_profile(profile, layer_graph(network), live.record, profile_file)
         prepared = Prepared(plan, profile, None, profile_file)
         return refined(prepared, live, network, "mse", optimizer, TIME_LIMIT_S if limit_s is None else limit_s).plan
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from typing import Any
 
 import click
@@ -11,12 +10,12 @@ import click
 from hetero_mtf.commands.options.shared import BATCH_SIZE, OptimizerChoice
 from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
 from hetero_mtf.commands.process.run_files import beside
-from hetero_mtf.devices import ClusterRecord
-from hetero_mtf.errors import PlanError, ProfileError
+from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning import choose
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.profile.validity import check_profile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +77,7 @@ def prepare(request: PlanRequest, cluster: Any, model: Any, graph: LayerGraph, o
         return Prepared(plan, None, request.plan_file)
     if request.profile_file is not None:
         profile = Profile.load(request.profile_file)
-        check_profile(profile, request.profile_file, graph, cluster.record)
+        check_profile(profile, graph, cluster.record, request.profile_file)
         plan = choose.plan(profile, request.batch_size, request.strategy, optimizer.name)
         print_profile_warnings(profile, cluster.record)
         return Prepared(plan, profile)
@@ -115,39 +114,6 @@ def measure(
 
     with interruptible(cluster.close):
         return calibrate(cluster, model, batch_size=batch_size, optimizer=optimizer.make(), budget_s=budget_s, earlier=earlier)
-
-
-def check_profile(profile: Profile, path: str | os.PathLike[str], graph: LayerGraph, cluster: ClusterRecord) -> None:
-    """Refuse a profile that was measured for another network or on other devices.
-
-    Devices are compared by their traits.
-
-    Parameters
-    ----------
-    profile : the profile.
-    path : where it was read from.
-    graph : the network to train.
-    cluster : the devices to train on.
-
-    Raises
-    ------
-    ProfileError
-        If they differ.
-    """
-    if profile.graph.digest != graph.digest:
-        measured, wanted = _network(profile.graph), _network(graph)
-        raise ProfileError(f"{path} was measured for a network of {measured}, this model has {wanted}; calibrate again with this model")
-    if [d.traits for d in profile.cluster.devices] != [d.traits for d in cluster.devices]:
-        measured, wanted = _listed(profile.cluster), _listed(cluster)
-        raise ProfileError(f"{path} was measured on {measured}, this cluster has {wanted}; calibrate again on this cluster")
-
-
-def _network(graph: LayerGraph) -> str:
-    return f"{len(graph.layers)} layers in {graph.dtype} (digest {graph.digest})"
-
-
-def _listed(cluster: ClusterRecord) -> str:
-    return ", ".join(" ".join(part for part in (d.name, d.model, f"at {d.share:g}") if part) for d in cluster.devices)
 
 
 def _check_batch_size(plan: Plan, request: PlanRequest) -> None:

@@ -1,4 +1,4 @@
-"""Validity of a profile: warnings about its age, its noise, another machine, other programs."""
+"""Validity of a profile: whether it is of a network and cluster; warnings about its age, its noise, another machine, other programs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.devices import ClusterRecord, Device
+from hetero_mtf.errors import ProfileError
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.units import seconds_text
@@ -47,6 +49,37 @@ def profile_warnings(
     sentences += [_wide_links(profile), *(_other_devices(profile, cluster) if cluster is not None else [])]
     sentences += [_other_programs(profile, versions)] if versions is not None else []
     return [sentence for sentence in sentences if sentence]
+
+
+def check_profile(profile: Profile, graph: LayerGraph, cluster: ClusterRecord, name: str = "the profile") -> None:
+    """Refuse a profile that was measured for another network or on other devices, compared by their traits.
+
+    Parameters
+    ----------
+    profile : the profile.
+    graph : the network to train.
+    cluster : the devices to train on.
+    name : what messages call the profile, such as its path.
+
+    Raises
+    ------
+    ProfileError
+        If they differ.
+    """
+    if profile.graph.digest != graph.digest:
+        measured, wanted = _network(profile.graph), _network(graph)
+        raise ProfileError(f"{name} was measured for a network of {measured}, this model has {wanted}; calibrate again with this model")
+    if [d.traits for d in profile.cluster.devices] != [d.traits for d in cluster.devices]:
+        measured, wanted = _listed(profile.cluster), _listed(cluster)
+        raise ProfileError(f"{name} was measured on {measured}, this cluster has {wanted}; calibrate again on this cluster")
+
+
+def _network(graph: LayerGraph) -> str:
+    return f"{len(graph.layers)} layers in {graph.dtype} (digest {graph.digest})"
+
+
+def _listed(cluster: ClusterRecord) -> str:
+    return ", ".join(" ".join(part for part in (d.name, d.model, f"at {d.share:g}") if part) for d in cluster.devices)
 
 
 def days_old(profile: Profile, now: datetime.datetime) -> float:

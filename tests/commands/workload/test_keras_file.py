@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 
+from hetero_mtf.commands.workload import keras_file
 from hetero_mtf.commands.workload.model_file import load_model, source_files
 from hetero_mtf.commands.workload.stored import origin_of
 from hetero_mtf.errors import HeteroError
@@ -123,3 +124,9 @@ def test_another_file_is_named_for_what_it_is(tmp_path):
     assert "is a plan of hetero-mtf plan and not a Keras model" in _refusal(tmp_path / "plan.keras")
     (tmp_path / "plan.json").write_text('{"kind": "plan"}')
     assert "and not a Keras model; write FILE.py:function" in _refusal(tmp_path / "plan.json")
+
+
+def test_no_file_and_a_large_configuration_are_refused(saved, tmp_path, monkeypatch):
+    assert "there is no model file" in _refusal(tmp_path / "none.keras")
+    monkeypatch.setattr(keras_file, "_LARGEST_BYTES", 10)
+    assert "has a configuration of more than 10 bytes" in _refusal(saved[1])

@@ -100,7 +100,9 @@ def plan(
 
 
 def candidate_plans(costs: Costs) -> list[Plan]:
-    """Return the plan of every strategy of one stage that has one and fits in memory, in order of predicted step.
+    """Return the plan of every strategy that has one with the numbers of one device and fits in memory, in order of predicted step.
+
+    A pipeline is among them if it is predicted to be as fast as the first of the others, within the error of predictions.
 
     Parameters
     ----------
@@ -108,8 +110,12 @@ def candidate_plans(costs: Costs) -> list[Plan]:
     """
     candidates, _ = _candidates(costs)
     fits = {name: candidate for name, candidate in candidates.items() if not lack_of_memory(costs.profile, candidate.stage)}
-    ordered = sorted(fits.items(), key=lambda entry: entry[1].prediction.step_s)
-    return [_plan(costs.profile, name, without_slowing_devices(costs, candidate)) for name, candidate in ordered]
+    plans = [_plan(costs.profile, name, without_slowing_devices(costs, candidate)) for name, candidate in fits.items()]
+    if not mixes_samples(costs.graph):
+        shortest_s = min((_step_s(plan) for plan in plans), default=math.inf)
+        piped = _pipeline(costs, None, shortest_s * (1 + prediction_error(costs.profile, shortest_s)))
+        plans += [piped] if isinstance(piped, Plan) else []
+    return sorted(plans, key=_step_s)
 
 
 def plan_if(
@@ -212,15 +218,19 @@ def _cheapest(costs: Costs, options: PipelineOptions | None) -> Plan:
         if isinstance(piped, Plan):
             return piped
         raise
-    piped = _pipeline(costs, options, best.predicted.step_s if best.predicted is not None and options is None else math.inf)
+    best_s = _step_s(best)
+    piped = _pipeline(costs, options, best_s if options is None else math.inf)
     if isinstance(piped, Alternative):
         return dataclasses.replace(best, alternatives=(*best.alternatives, piped))
+    piped_s = _step_s(piped)
     assert best.predicted is not None and piped.predicted is not None
-    if piped.predicted.step_s >= best.predicted.step_s or (options is None and mixes_samples(costs.graph)):
-        slower = pipeline_alternative(piped, best.predicted.step_s, best.strategy)
+    if piped_s >= best_s or (options is None and mixes_samples(costs.graph)):
+        slower = pipeline_alternative(piped, best_s, best.strategy)
         return dataclasses.replace(best, alternatives=(*best.alternatives, slower))
-    reason = relative_step(best.predicted.step_s, piped.predicted.step_s, PIPELINE)
-    slower = Alternative(best.strategy, best.predicted.step_s, reason, bottleneck_part(best.predicted))
+    if best.strategy == "single" and not _gains_for_sure(costs, piped_s, best_s):
+        doubtful = Alternative(PIPELINE, piped_s, _doubt(costs, piped_s, best_s), bottleneck_part(piped.predicted))
+        return dataclasses.replace(best, alternatives=(*best.alternatives, doubtful))
+    slower = Alternative(best.strategy, best_s, relative_step(best_s, piped_s, PIPELINE), bottleneck_part(best.predicted))
     return dataclasses.replace(piped, alternatives=(slower, *best.alternatives))
 
 
@@ -266,9 +276,25 @@ def _promising(costs: Costs, fitting_candidates: Mapping[str, Candidate]) -> str
     """Return the strategy with the shortest predicted step; one device where no other promises to gain more than predictions err."""
     steps = {name: candidate.prediction.step_s for name, candidate in fitting_candidates.items()}
     shortest = min(steps, key=lambda name: steps[name])
-    if "single" in steps and steps[shortest] * (1 + prediction_error(costs.profile, steps[shortest])) >= steps["single"]:
+    if "single" in steps and not _gains_for_sure(costs, steps[shortest], steps["single"]):
         return "single"
     return shortest
+
+
+def _gains_for_sure(costs: Costs, step_s: float, single_s: float) -> bool:
+    """Return whether a predicted step is shorter than that of one device by more than predictions err."""
+    return step_s * (1 + prediction_error(costs.profile, step_s)) < single_s
+
+
+def _doubt(costs: Costs, step_s: float, single_s: float) -> str:
+    """Return why one device is taken although a step is predicted to be shorter."""
+    error = prediction_error(costs.profile, step_s)
+    return f"{relative_step(step_s, single_s, 'single')}, which is within the error of {error:.0%} that predictions have"
+
+
+def _step_s(plan: Plan) -> float:
+    assert plan.predicted is not None
+    return plan.predicted.step_s
 
 
 def _too_large(costs: Costs, candidates: Mapping[str, Candidate], lacks: Mapping[str, str]) -> str:
@@ -300,9 +326,7 @@ def _alternative(costs: Costs, name: str, candidates: Mapping[str, Candidate], l
     if lack:
         return Alternative(name, step_s, lack, bottleneck)
     if step_s < best_s and chosen == "single":
-        error = prediction_error(costs.profile, step_s)
-        doubt = f"{relative_step(step_s, best_s, chosen)}, which is within the error of {error:.0%} that predictions have"
-        return Alternative(name, step_s, doubt, bottleneck)
+        return Alternative(name, step_s, _doubt(costs, step_s, best_s), bottleneck)
     if best_s <= 0 or step_s / best_s < 1.0005:
         return Alternative(name, step_s, f"{seconds_text(step_s)}/step, no less than strategy {chosen}", bottleneck)
     why = why_longer(costs, candidate, best)

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from hetero_mtf.errors import PlanError, ProfileError
+from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.profile.validity import check_profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.planning.refinement.loop import Refinement, Refiner
 from hetero_mtf.program.engine import check_cluster, check_plan
@@ -66,7 +67,7 @@ def refine(
     if not time_limit_s >= 0:
         raise PlanError(f"the time limit is {time_limit_s:g} seconds; give 0 or more")
     graph = layer_graph(model)
-    _check_profile(profile, graph.digest, cluster)
+    check_profile(profile, graph, cluster.record)
     plan = make_plan(profile) if plan is None else plan
     check_plan(plan, graph)
     check_cluster(plan, cluster)
@@ -87,12 +88,3 @@ def checked_profile(profile: Profile | None) -> Profile:
     if profile is None:
         raise PlanError("there is neither a plan nor a profile to make one from; give one of them, a profile by hm.calibrate")
     return profile
-
-
-def _check_profile(profile: Profile, digest: str, cluster: Any) -> None:
-    if profile.graph.digest != digest:
-        raise ProfileError(f"the profile is of a network with digest {profile.graph.digest}, this model has {digest}; calibrate it")
-    names = tuple(device.name for device in profile.cluster.devices)
-    present = tuple(device.name for device in cluster.devices)
-    if names != present:
-        raise ProfileError(f"the profile is of the devices {', '.join(names)}, this cluster has {', '.join(present)}; calibrate again")

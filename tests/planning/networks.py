@@ -9,9 +9,8 @@ from typing import Any
 from hetero_mtf.devices import ClusterRecord, Device, Link, MemoryPool
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers import kind_of, make_layer
-from hetero_mtf.planning.cost.layer_tables import ALONE
 from hetero_mtf.planning.layout.arrangement import channels
-from hetero_mtf.planning.profile.curve import PASSES, Curve
+from hetero_mtf.planning.profile.curve import ALONE, PASSES, Curve
 from hetero_mtf.planning.profile.profile import Profile, alike
 
 _MIXING = {"activation": "relu", "use_bias": True, "kernel_l2": 0.0, "bias_l2": 0.0}
@@ -57,6 +56,18 @@ def pair_net(first: int = 12, second: int = 10, head: int = 5) -> LayerGraph:
     net.conv("second", second)
     net.add("Flatten", "flatten")
     net.dense("head", head)
+    return net.graph()
+
+
+def deep_net(norm: str) -> LayerGraph:
+    """Return six convolutions of many weights and few positions, between which a pipeline sends little, and norms if they are wanted."""
+    net = Net((4, 4, 64))
+    for number in range(6):
+        net.conv(f"conv{number}", 64)
+        if norm:
+            net.add("BatchNormalization", f"norm{number}", trainable=norm == "trained")
+    net.add("GlobalAveragePooling2D", "pool")
+    net.dense("head", 5)
     return net.graph()
 
 

@@ -159,9 +159,8 @@ class Costs:
             by_pass = {step_pass: self.spent(entry, np.array(stage.devices), *places, step_pass) for step_pass in PASSES}
             if self.tables.some_alone and not beside:
                 alone, devices = self.undisturbed(stage.devices), list(stage.devices)
-                by_pass = {
-                    each: by_pass[each] * np.where(alone, self.tables.alone_part(entry.layer, each)[devices], 1.0) for each in PASSES
-                }
+                parts = {each: self.tables.alone_part(entry.layer, each, entry.layout)[devices] for each in PASSES}
+                by_pass = {each: by_pass[each] * np.where(alone, parts[each], 1.0) for each in PASSES}
             self._spent[key] = by_pass
         return self._spent[key]
 
@@ -192,7 +191,7 @@ class Costs:
         if not self.tables.some_alone:
             return self.beside_s
         rows, part = self.tables.rows, self.tables.alone_part
-        terms = [rows(layer, layout, each)[:, -1] * part(layer, each) * count for layer, layout, each, count in self._full_step]
+        terms = [rows(layer, layout, each)[:, -1] * part(layer, each, layout) * count for layer, layout, each, count in self._full_step]
         seconds: np.ndarray = np.sum(terms, axis=0)
         return seconds
 

@@ -10,7 +10,7 @@ import numpy as np
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import channels, split_units, takes_statistics
-from hetero_mtf.planning.profile.curve import Curve, interpolated
+from hetero_mtf.planning.profile.curve import ALONE, Curve, interpolated
 from hetero_mtf.planning.profile.profile import Profile, alike
 
 _DIMENSIONS = {
@@ -19,7 +19,6 @@ _DIMENSIONS = {
     "split": ("output", "input", "whole"),
     "replicated": ("whole", "output", "input"),
 }
-ALONE = "alone"  # the dimension of curves measured while the other devices of the host were idle
 _ANY = ("output", "input", "whole")  # an update takes time in proportion to the weights, however they are split
 
 
@@ -38,7 +37,7 @@ class LayerTables:
         self.alike = alike(profile.graph)
         self._rows: dict[tuple[int, str, str], np.ndarray] = {}
         self._parts: dict[tuple[int, str], np.ndarray] = {}
-        self._alone: dict[tuple[int, str], np.ndarray] = {}
+        self._alone: dict[tuple[int, str, bool], np.ndarray] = {}
         self._curves: dict[object, np.ndarray] = {}
 
     def rows(self, layer: int, layout: str, step_pass: str) -> np.ndarray:
@@ -72,32 +71,41 @@ class LayerTables:
             self._rows[key] = np.stack([self._tabulate(layer, layout, device, step_pass) for device in devices])
         return self._rows[key]
 
-    def alone_part(self, layer: int, step_pass: str) -> np.ndarray:
+    def alone_part(self, layer: int, step_pass: str, layout: str) -> np.ndarray:
         """Return the (devices,) t(other devices of the host idle) / t(all compute) of a layer's pass; 1 where not measured.
 
-        Devices of a host share its caches and memory, so a layer may take less while the others are idle, and never takes more.
+        Devices of a host share its caches and memory, so a layer may take less while the others are idle, and is never measured to take
+        more. A layer that is not split has a factor of its own in the profile's corrections for either case.
 
         Parameters
         ----------
         step_pass : "forward", "backward" or "update".
+        layout : layout of the layer.
         """
-        key = (self.alike[layer], step_pass)
+        corrected = layout == "replicated"
+        key = (self.alike[layer], step_pass, corrected)
         if key not in self._alone:
-            together = self.rows(layer, "replicated", step_pass)[:, -1]
-            known = [self.profile.has_curve(layer, d, ALONE, step_pass) for d in range(len(together))]
-            alone = [self._alone_s(layer, d, step_pass) if there else 0.0 for d, there in enumerate(known)]
-            measured = np.array(known) & (together > 0)
-            self._alone[key] = np.where(measured, np.minimum(1.0, np.array(alone) / np.where(measured, together, 1.0)), 1.0)
+            part = self._measured_alone_part(layer, step_pass)
+            for device in range(len(part)) if corrected else ():
+                alone, beside = (self.profile.factor(layer, device, split, step_pass) for split in (ALONE, "whole"))
+                part[device] *= alone / beside
+            self._alone[key] = part
         return self._alone[key]
 
-    def _alone_s(self, layer: int, device: int, step_pass: str) -> float:
-        """Return the seconds of a whole layer while the other devices are idle, corrected as those beside others."""
-        return self.profile.curve(layer, device, ALONE, step_pass).seconds[-1] * self.profile.factor(layer, device, "whole", step_pass)
+    def _measured_alone_part(self, layer: int, step_pass: str) -> np.ndarray:
+        part = np.ones(len(self.profile.cluster.devices))
+        for device in range(len(part)):
+            if self.profile.has_curve(layer, device, ALONE, step_pass):
+                beside_s = self.rows(layer, "replicated", step_pass)[device, -1] / self.profile.factor(layer, device, "whole", step_pass)
+                alone_s = self.profile.curve(layer, device, ALONE, step_pass).seconds[-1]
+                part[device] = min(1.0, alone_s / beside_s) if beside_s > 0 else 1.0
+        return part
 
     @functools.cached_property
     def some_alone(self) -> bool:
-        """Whether any layer was measured while the other devices of a host were idle."""
-        return any(curve.dimension == ALONE for curve in self.profile.curves)
+        """Whether a layer may take another time while the other devices of a host are idle: such a curve or factor is known."""
+        factors = (entry.split == ALONE for entry in self.profile.corrections.layers)
+        return any(curve.dimension == ALONE for curve in self.profile.curves) or any(factors)
 
     def part_of_batch(self, layer: int, step_pass: str) -> np.ndarray:
         """Return the (devices, batch + 1) t(s samples) / t(whole batch), all channels there, for 0, 1, ... samples; 1 for an update.

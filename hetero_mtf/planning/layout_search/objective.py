@@ -300,7 +300,7 @@ class LayoutCost:
 
     def _spent_s(self, entry: LayerLayout, sizes: np.ndarray, samples: np.ndarray, step_pass: str) -> np.ndarray:
         """Return the (devices,) seconds of a pass; those on one TensorFlow device run one after another."""
-        part = np.where(self._undisturbed, self.costs.tables.alone_part(entry.layer, step_pass)[self.devices], 1.0)
+        part = np.where(self._undisturbed, self.costs.tables.alone_part(entry.layer, step_pass, entry.layout)[self.devices], 1.0)
         seconds: np.ndarray = self.costs.spent(entry, self.devices, sizes, samples, step_pass) * part * self._processors_per_device
         return seconds
 

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator
 
 from hetero_mtf.json_records import Fault
-from hetero_mtf.planning.profile.curve import PASSES
+from hetero_mtf.planning.profile.curve import ALONE, PASSES
 
-SPLITS = ("whole", "units", "samples")
-"""How a layer is split: not at all, by its channels, or by the samples of the batch."""
+SPLITS = ("whole", "units", "samples", ALONE)
+"""How a layer is split: not at all, by its channels, or by the samples of the batch; or not at all while other devices of the host rest."""
 
 
 @dataclasses.dataclass(frozen=True)

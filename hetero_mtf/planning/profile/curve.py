@@ -11,7 +11,8 @@ from scipy.optimize import isotonic_regression
 
 from hetero_mtf.json_records import Fault
 
-DIMENSIONS = ("output", "input", "whole", "batch", "alone")
+ALONE = "alone"
+DIMENSIONS = ("output", "input", "whole", "batch", ALONE)
 PASSES = ("forward", "backward", "update")
 
 

@@ -132,7 +132,7 @@ class Profile:
         Parameters
         ----------
         layer, device, step_pass : as for `curve`.
-        split : "whole", "units" or "samples".
+        split : one of `SPLITS`.
         """
         where = self.cluster.devices[device].tf_device
         return self._factors.get((self._first[layer], where, split, step_pass), 1.0)

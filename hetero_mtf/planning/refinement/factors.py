@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hetero_mtf.planning.profile.corrections import SPLITS, LayerFactor
+from hetero_mtf.planning.profile.curve import ALONE
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.observations import Observation
 
@@ -40,7 +41,8 @@ def layer_factors(profile: Profile, observed: Sequence[Observation]) -> tuple[La
     g is ln of the ratio of all traced to all predicted seconds of the group. h is shrunk by its posterior mean,
     h = (mean y - g) tau^2 / (tau^2 + variance of mean y). v is the variance between traces of one pass, and tau^2 the
     method-of-moments estimate over the layers of the group, not below zero. A layer that was not traced has h = 0; a group that was
-    not traced has the mean g of the other splits of its device and pass, else of its device, half of it, as shrunk towards 0.
+    not traced has the mean g of the other splits of its device and pass, else of its device, half of it, as shrunk towards 0; that of
+    a device alone has 0, as what other devices do to a step tells nothing of one without them.
 
     Parameters
     ----------
@@ -111,7 +113,9 @@ def _between(mean: float, estimates: Sequence[_Estimate]) -> float:
 def _group_or_like(groups: Mapping[_Group, float], group: _Group) -> float:
     if group in groups:
         return groups[group]
-    device, _, step_pass = group
+    device, split, step_pass = group
+    if split == ALONE:
+        return 0.0
     like = [g for other, g in groups.items() if other[0] == device and other[2] == step_pass]
     like = like or [g for other, g in groups.items() if other[0] == device]
     return 0.5 * float(np.mean(like)) if like else 0.0

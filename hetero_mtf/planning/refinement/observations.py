@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
+from hetero_mtf.planning.profile.curve import ALONE
 from hetero_mtf.planning.refinement.plan_run import PlanRun
 
 
@@ -18,7 +19,7 @@ class Observation(NamedTuple):
     ----------
     layer : index of the first layer of its kind.
     device : index of the first device of the cluster with its TensorFlow device.
-    split : "whole", "units" or "samples", see `Corrections`.
+    split : one of `SPLITS`.
     step_pass : "forward", "backward" or "update".
     predicted_s : seconds by the curve.
     traced_s : seconds in a traced step; what tracing adds is between operations, not in them.
@@ -37,17 +38,20 @@ class Observation(NamedTuple):
         return math.log(self.traced_s / self.predicted_s)
 
 
-def split_of(entry: LayerLayout, step_pass: str) -> str:
-    """Return by what a layer is split, as its curve is chosen.
+def split_of(entry: LayerLayout, step_pass: str, undisturbed: bool = False) -> str:
+    """Return by what a layer is split, as its curve and factor are chosen.
 
     Parameters
     ----------
     entry : its layout.
     step_pass : an update of a layer whose batch is split is that of all its weights.
+    undisturbed : whether the other devices of the host are idle.
     """
     if entry.layout == "batch":
         return "whole" if step_pass == "update" else "samples"
-    return "whole" if entry.layout == "replicated" else "units"
+    if entry.layout == "replicated":
+        return ALONE if undisturbed else "whole"
+    return "units"
 
 
 def observations(costs: Costs, runs: Sequence[PlanRun]) -> list[Observation]:
@@ -79,11 +83,12 @@ def _predicted(costs: Costs, stage: Stage) -> dict[tuple[int, int, str], tuple[s
         passes = ("forward", "backward") if costs.trains_before[entry.layer] else ("forward",)
         owns = ("update",) if costs.graph.owner(entry.layer) == entry.layer else ()
         for step_pass in (*passes, *owns):
-            for device, spent_s in zip(stage.devices, costs.spent_on(entry, stage, step_pass).tolist()):
+            spent = costs.spent_on(entry, stage, step_pass).tolist()
+            for device, spent_s, undisturbed in zip(stage.devices, spent, costs.undisturbed(stage.devices).tolist()):
                 key = _first_on(costs, device), entry.layer, step_pass
                 earlier_s = seconds_of[key][1] if key in seconds_of else 0.0
                 if spent_s > 0:
-                    seconds_of[key] = split_of(entry, step_pass), earlier_s + spent_s
+                    seconds_of[key] = split_of(entry, step_pass, undisturbed), earlier_s + spent_s
     return seconds_of
 
 

@@ -59,7 +59,8 @@ def _least_seconds(costs: Costs, devices: Sequence[int]) -> tuple[np.ndarray, np
         for step_pass in ("forward", "backward") if costs.trains_before[layer] else ("forward",):
             rates = _rates(costs, layer, step_pass)[list(devices)]
             if np.isfinite(rates).all():
-                least_s.append(np.where(undisturbed, costs.tables.alone_part(layer, step_pass)[list(devices)], 1.0) / rates)
+                alone_part = np.min([costs.tables.alone_part(layer, step_pass, layout) for layout in ("split", "replicated")], axis=0)
+                least_s.append(np.where(undisturbed, alone_part[list(devices)], 1.0) / rates)
                 counts.append(count)
     return np.array(least_s), np.array(counts, float)
 

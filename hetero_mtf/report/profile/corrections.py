@@ -19,7 +19,7 @@ class DeviceFactor:
     Parameters
     ----------
     device : the device's name.
-    split : how the layers are split: "whole", "units" or "samples".
+    split : how the layers are split, one of `SPLITS`.
     median, least, largest : over the layers and passes.
     """
 

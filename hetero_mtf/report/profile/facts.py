@@ -232,9 +232,8 @@ def _devices(costs: Costs) -> tuple[DeviceSpeed, ...]:
 def _layer(costs: Costs, device: int, layer: int) -> LayerSpeed:
     """Return the speed of a device in a layer, the other devices of its host idle where that was measured."""
     passes = ("forward", "backward") if costs.trains_before[layer] else ("forward",)
-    seconds = sum(
-        float(costs.tables.rows(layer, "replicated", each)[device, -1] * costs.tables.alone_part(layer, each)[device]) for each in passes
-    )
+    tables, layout = costs.tables, "replicated"
+    seconds = sum(float(tables.rows(layer, layout, each)[device, -1] * tables.alone_part(layer, each, layout)[device]) for each in passes)
     flops = step_flops(costs, layer)
     return LayerSpeed(costs.graph.layers[layer].name, flops, seconds, flops / seconds if seconds > 0 else None)
 

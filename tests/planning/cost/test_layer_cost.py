@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.cost.layer_tables import ALONE
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.manual import batch_stage, filter_stage, single_stage
 from hetero_mtf.planning.layout.records import LayerLayout
-from hetero_mtf.planning.profile.curve import PASSES
+from hetero_mtf.planning.profile.corrections import SPLITS, Corrections, LayerFactor
+from hetero_mtf.planning.profile.curve import ALONE, PASSES
 from hetero_mtf.planning.strategies.ideal import least_step_s
 from tests.planning.layout_objective import drawn_graph, drawn_profile, spent
 from tests.planning.networks import profile_of, residual_net, with_rest
@@ -35,6 +35,32 @@ def test_a_device_alone_takes_its_predicted_step_where_it_was_measured_with_the_
     steps = [predict(costs, single_stage(graph, device)).step_s for device in range(len(profile.cluster.devices))]
     assert costs.alone_s.tolist() == pytest.approx(steps, rel=1e-12)
     assert (costs.alone_s <= costs.beside_s * (1 + 1e-12)).all() and (costs.alone_s < costs.beside_s).any()
+
+
+@pytest.mark.parametrize("rests", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_factors_of_devices_alone_and_beside_others_are_apart(seed: int, rests: bool) -> None:
+    rng = np.random.default_rng(seed)
+    graph = drawn_graph(rng, 9)
+    plain = drawn_profile(rng, graph)
+    plain = with_rest(plain, lambda device: 1 / (1 + device)) if rests else plain
+    devices = range(len(plain.cluster.devices))
+    factors = [
+        LayerFactor(curve.layer, curve.device, split, curve.step_pass, 3.0 if split == ALONE else 2.0)
+        for curve in plain.curves
+        for split in SPLITS
+    ]
+    corrected = Costs(dataclasses.replace(plain, corrections=Corrections(tuple(factors))))
+    before = Costs(plain)
+    assert corrected.alone_s.tolist() == pytest.approx((3 * before.alone_s).tolist(), rel=1e-12)
+    assert corrected.beside_s.tolist() == pytest.approx((2 * before.beside_s).tolist(), rel=1e-12)
+    steps = [predict(corrected, single_stage(graph, device)).step_s for device in devices]
+    assert steps == pytest.approx(corrected.alone_s.tolist(), rel=1e-12)
+    split = filter_stage(graph, [1.0] * len(devices), "pairs")
+    entry = split.layouts[1]
+    spent = [costs.spent_on(entry, split, "forward") for costs in (corrected, before)]
+    assert spent[0].tolist() == pytest.approx((2 * spent[1]).tolist(), rel=1e-12)
+    assert least_step_s(corrected, list(devices)) >= 2 * least_step_s(before, list(devices)) * (1 - 1e-9)
 
 
 def test_tables_of_several_layers_are_the_sums_of_theirs() -> None:

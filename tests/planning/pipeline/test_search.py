@@ -10,10 +10,10 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
-from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.allocation.allocate import Allocated
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
-from hetero_mtf.planning.choose import plan
+from hetero_mtf.planning.choose import candidate_plans, plan
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.blocks import blocks
 from hetero_mtf.planning.layout.stage_from_layouts import unsplit_stage
 from hetero_mtf.planning.pipeline.device_groups import DeviceGroups
@@ -24,7 +24,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.clock_table import least_depths
 from hetero_mtf.planning.schedule.execution import Execution
-from tests.planning.networks import Net, profile_of, residual_net
+from tests.planning.networks import deep_net, profile_of, residual_net
 
 BATCH = 8
 
@@ -136,18 +136,6 @@ def test_auto_says_why_a_pipeline_lost_or_takes_it(profile: Profile) -> None:
         assert "microbatches leave equal stages idle for" in lost.reason and lost.bottleneck is not None
 
 
-def deep_net(norm: str) -> LayerGraph:
-    """Return six convolutions of many weights and few positions, between which a pipeline sends little, and norms if they are wanted."""
-    net = Net((4, 4, 64))
-    for number in range(6):
-        net.conv(f"conv{number}", 64)
-        if norm:
-            net.add("BatchNormalization", f"norm{number}", trainable=norm == "trained")
-    net.add("GlobalAveragePooling2D", "pool")
-    net.dense("head", 5)
-    return net.graph()
-
-
 def test_auto_takes_a_pipeline_over_slow_links_but_not_one_that_changes_the_numbers_of_one_device() -> None:
     plain, frozen, normed = (profile_of(deep_net(norm), [1e8, 1e8], 1e-3, 1e5, 16) for norm in ("", "frozen", "trained"))
     assert plan(plain).strategy == plan(frozen).strategy == "pipeline"  # a frozen norm takes no statistics
@@ -157,6 +145,22 @@ def test_auto_takes_a_pipeline_over_slow_links_but_not_one_that_changes_the_numb
     assert lost.step_s is not None and lost.step_s < made.predicted.step_s
     assert "its layers take statistics of one of 16 microbatches, not of the batch, so it has to be asked for" in lost.reason
     assert plan(normed, strategy="pipeline").strategy == plan(normed, pipeline=PipelineOptions(microbatches=4)).strategy == "pipeline"
+
+
+def test_a_pipeline_that_gains_less_than_predictions_err_is_left_for_one_device() -> None:
+    planned = plan(profile_of(deep_net(""), [1e8, 2e7], 1e-3, 1e5, 16))
+    assert planned.strategy == "pipeline" and planned.predicted is not None
+    planned = plan(profile_of(deep_net(""), [1e8, 1.7e7], 1e-3, 1e5, 16))
+    lost = next(alternative for alternative in planned.alternatives if alternative.strategy == "pipeline")
+    assert planned.strategy == "single" and planned.predicted is not None
+    assert lost.step_s is not None and lost.step_s < planned.predicted.step_s < lost.step_s * 1.11
+    assert "within the error of 10% that predictions have" in lost.reason
+
+
+def test_pipelines_are_among_the_candidates_unless_they_change_the_numbers_of_one_device() -> None:
+    plain, normed = (Costs(profile_of(deep_net(norm), [1e8, 1e8], 1e-3, 1e5, 16)) for norm in ("", "trained"))
+    assert candidate_plans(plain)[0].strategy == "pipeline"
+    assert all(candidate.strategy != "pipeline" for candidate in candidate_plans(normed))
 
 
 def test_no_pipeline_is_passed_over_where_batch_norm_takes_longer_over_a_split_batch(profile: Profile) -> None:

@@ -52,9 +52,8 @@ class SimulatedRunner:
         return step_s
 
     def trace(self, plan: Plan) -> TracedStep:
-        stage = plan.stages[0]
         layers = []
-        for entry in stage.layouts:
+        for stage, entry in [(each, entry) for each in plan.stages for entry in each.layouts]:
             for step_pass in ("forward", "backward", "update"):
                 spent = self.costs.spent_on(entry, stage, step_pass).tolist()
                 layers += [LayerSeconds(d, entry.layer, step_pass, s * self._disturbed()) for d, s in zip(stage.devices, spent) if s > 0]

@@ -44,6 +44,7 @@ def test_what_was_not_traced_takes_half_of_its_device() -> None:
     factors = factors_of(observed)
     assert factors[4, 0, "units", "forward"] == pytest.approx(2.0, rel=0.01)
     assert factors[1, 0, "samples", "forward"] == pytest.approx(2**0.5, rel=0.01)
+    assert factors[1, 0, "alone", "forward"] == 1.0
     assert not any(device == 1 for _, device, _, _ in factors)
 
 

@@ -15,7 +15,7 @@ from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.planning.refinement.loop import FINALISTS, Refiner
-from tests.planning.networks import pair_net, profile_of
+from tests.planning.networks import deep_net, pair_net, profile_of
 from tests.planning.refinement.simulated import SimulatedRunner, slower
 
 GRAPH = pair_net(24, 24, 24)
@@ -122,6 +122,13 @@ def test_a_refined_profile_is_a_start_and_is_written_and_read() -> None:
 def test_raw_measurements_stay_as_they_are() -> None:
     refinement = refiner(PROFILE, SimulatedRunner(slower(PROFILE, 1, 3.0))).refine(plan(PROFILE))
     assert dataclasses.replace(refinement.profile, corrections=Corrections()) == PROFILE
+
+
+def test_a_pipeline_is_run_where_it_promises_to_be_faster() -> None:
+    profile = profile_of(deep_net(""), [1e8, 1.9e7], 1e-3, 1e5, 16)
+    refinement = refiner(profile, SimulatedRunner(profile)).refine(plan(profile))
+    assert refinement.first.plan.strategy == "single" and refinement.plan.strategy == "pipeline"
+    assert refinement.gain > 1.05
 
 
 def test_a_plan_that_is_not_synchronous_has_no_alternatives() -> None:

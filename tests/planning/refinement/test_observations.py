@@ -36,7 +36,7 @@ def test_splits_are_those_of_the_curves() -> None:
         }
         for strategy in ("single", "batch", "equal")
     }
-    assert {split for split, _ in kinds["single"]} == {"whole"}
+    assert {split for split, _ in kinds["single"]} == {"alone"}
     assert kinds["batch"] == {("samples", "forward"), ("samples", "backward"), ("whole", "update")}
     assert ("units", "forward") in kinds["equal"]
 

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 from hetero_mtf.planning.profile.corrections import Corrections, LayerFactor, MeasuredStep
-from hetero_mtf.report.profile.corrections import correction_facts
+from hetero_mtf.report.profile.corrections import correction_facts, correction_sections
 from hetero_mtf.report.profile.facts import profile_facts
 from hetero_mtf.report.profile.sections import profile_sections
 from hetero_mtf.report.section import sections_text
@@ -34,3 +34,9 @@ def test_the_sections_show_steps_and_factors_in_eighty_columns() -> None:
     assert "Corrected by its own steps" in text and "1.10 to 1.50" in text and "links take 1.25 times" in text
     assert "3.00 s" in text and "1.50" in text and max(map(len, text.splitlines())) <= 80
     assert json.loads(json.dumps(facts.to_json()))["corrections"]["steps"][0]["measured_s"] == 3.0
+
+
+def test_factors_without_steps_have_no_table_of_steps() -> None:
+    told = dataclasses.replace(PROFILE, corrections=dataclasses.replace(CORRECTED.corrections, steps=()))
+    facts = correction_facts(told)
+    assert facts is not None and [section.title for section in correction_sections(facts)] == ["Corrected by its own steps"]

@@ -6,6 +6,7 @@ from hetero_mtf.report.page import page
 from hetero_mtf.report.profile.facts import profile_facts
 from hetero_mtf.report.profile.sections import profile_sections
 from hetero_mtf.report.section import Section, sections_text
+from hetero_mtf.report.table import NOTHING
 from hetero_mtf.units import bandwidth_text, seconds_text
 from tests.planning.networks import pair_net, profile_of
 from tools.generated.profiles import Figures, generated_profile
@@ -68,3 +69,20 @@ def test_warnings_and_what_ifs_are_told_and_a_missing_gain_has_its_reason() -> N
 def test_it_is_a_page_too() -> None:
     text = page("A profile", profile_sections(FACTS))
     assert "device:0 is fastest" in text and "What a plan would gain" in text
+
+
+def test_devices_of_which_nothing_takes_time_are_not_compared() -> None:
+    devices = tuple(
+        dataclasses.replace(
+            device,
+            samples_per_s=None,
+            relative_speed=None,
+            layers=tuple(dataclasses.replace(layer, flops_per_s=None) for layer in device.layers),
+        )
+        for device in FACTS.devices
+    )
+    sections = profile_sections(dataclasses.replace(FACTS, devices=devices))
+    assert "the devices cannot be compared" in sections[0].sentences[0]
+    shown = titled(sections)["Devices"]
+    assert shown.table is not None and shown.bars is None
+    assert all(row[1:3] == (NOTHING, NOTHING) for row in shown.table.rows)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 import pytest
@@ -9,6 +10,7 @@ from hetero_mtf.planning.pipeline.plan_prediction import time_line
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.simulator import Simulation
 from hetero_mtf.report.measured import MeasuredTask
+from hetero_mtf.report.time_line import pipeline
 from hetero_mtf.report.time_line.pipeline import measured_line, placed, predicted_line
 from tests.planning.networks import cluster_of, pair_net, profile_of
 
@@ -93,3 +95,17 @@ def test_processors_on_one_device_stand_in_the_row_of_the_first() -> None:
 @pytest.mark.parametrize("at", [0, 1])
 def test_devices_of_a_stage_are_named(at: int) -> None:
     assert placed(PLAN, at) == ("worker:0, worker:2", "worker:1")[at]
+
+
+def test_a_transfer_that_takes_no_time_has_no_bar() -> None:
+    step = simulated()
+    none = dataclasses.replace(step, transfers=tuple(entry._replace(end_s=entry.start_s) for entry in step.transfers))
+    line = predicted_line(PLAN, none)
+    assert line is not None and {span.kind for span in line.spans} == {"forward", "backward", "update"}
+
+
+def test_more_stages_than_can_be_drawn_have_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "DEVICES_UP_TO", 2)
+    monkeypatch.setattr(pipeline, "STAGES_UP_TO", 1)
+    assert predicted_line(PLAN, simulated()) is None
+    assert measured_line(PLAN, [MeasuredTask("worker:1", 1, 0, "forward", 1.0, 2.5, 1.5)]) is None

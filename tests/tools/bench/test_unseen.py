@@ -17,7 +17,7 @@ from tools.bench.comparison.commit_seeds import seed_of
 from tools.bench.comparison.networks import convolutions
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.comparison.unseen_rows import row
-from tools.bench.unseen import CLUSTERS, FIXED, UnseenNetwork, UnseenPace, attempted, cases, main, networks_of
+from tools.bench.unseen import CLUSTERS, FIXED, UnseenNetwork, UnseenPace, attempted, cases, main, networks_of, unfinished
 from tools.results.records import ResultSet
 
 COMMIT = "1" * 40
@@ -105,3 +105,7 @@ def test_without_a_commit_the_bench_refuses_and_names_the_remedy(monkeypatch: py
     monkeypatch.setattr(unseen, "last_commit", refuse)
     ended = CliRunner().invoke(main, ["--results", "-"])
     assert ended.exit_code == 1 and "or name seeds by --seeds" in ended.output
+
+
+def test_a_run_that_was_ended_says_so() -> None:
+    assert unfinished(36, 36) == [] and "after 3 of 36 cases" in unfinished(3, 36)[0]

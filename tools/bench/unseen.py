@@ -206,6 +206,16 @@ def attempted(network: UnseenNetwork, cluster: str, measured: Callable[[UnseenNe
         return {**head, "failure": f"{type(fault).__name__}: {lines[0] if lines else 'no message'}"}
 
 
+def unfinished(done: int, wanted: int) -> list[str]:
+    """Return the note of a run of which cases are left.
+
+    Parameters
+    ----------
+    done, wanted : numbers of cases.
+    """
+    return [f"The run was ended after {done} of {wanted} cases, in their order."] if done < wanted else []
+
+
 def networks_of(seeds: str | None, count: int, with_fixed: bool) -> tuple[list[UnseenNetwork], str]:
     """Return the networks of a run, and a sentence that says where their seeds are from.
 
@@ -268,7 +278,7 @@ def main(
         start_s = time.perf_counter()
         done.append(known.get((network.title, network.seed, cluster)) or attempted(network, cluster, measured))
         record(path, " ".join(["python", *sys.argv]), {"notes": notes, "cases": done})
-        publish(results, TABLE, [row(case) for case in done], notes)
+        publish(results, TABLE, [row(case) for case in done], [*notes, *unfinished(number, len(wanted))])
         state = done[-1].get("failure", "measured")
         click.echo(f"{number} of {len(wanted)}, {network.seed} at {cluster}: {state}, {time.perf_counter() - start_s:.0f} s", err=True)
     click.echo(shown(TABLE, [row(case) for case in done], notes))

@@ -6,6 +6,7 @@ import errno
 import random
 import socket
 
+from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.errors import ClusterError
 
 FIRST_PORT = 61000
@@ -31,7 +32,7 @@ def port_is_free(port: int) -> bool:
 
 
 def free_ports(count: int, generator: random.Random | None = None) -> tuple[int, ...]:
-    """Return `count` different free ports above those that the kernel gives to outgoing connections.
+    """Return `count` different ports for workers, free with the ports of their leases, above those of outgoing connections.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def free_ports(count: int, generator: random.Random | None = None) -> tuple[int,
     for port in ports:
         if len(free) == count:
             break
-        if port_is_free(port):
+        if port_is_free(port) and port_is_free(lease_port(port)):
             free.append(port)
     if len(free) < count:
         raise ClusterError(f"there are {len(free)} free ports from {FIRST_PORT} to {LAST_PORT} and {count} are needed; end other servers")

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.runtime import ports
 
@@ -12,6 +13,14 @@ from hetero_mtf.runtime import ports
 def test_free_ports_are_different_free_and_high():
     found = ports.free_ports(5)
     assert len(set(found)) == 5 and all(ports.FIRST_PORT <= port < ports.LAST_PORT and ports.port_is_free(port) for port in found)
+
+
+def test_a_port_whose_lease_is_not_free_is_passed_over():
+    first = ports.free_ports(1, random.Random(1))[0]
+    with socket.create_server(("127.0.0.1", lease_port(first))):
+        assert ports.port_is_free(first)
+        assert ports.free_ports(1, random.Random(1)) != (first,)
+    assert ports.free_ports(1, random.Random(1)) == (first,)
 
 
 def test_the_choice_follows_the_generator():

@@ -1,4 +1,4 @@
-"""Factors of layers, estimated from traces and shrunk towards those of their device by their spread."""
+"""Factors of layers relative to each other, estimated from traces and shrunk by their spread, and levels of their devices."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import collections
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from hetero_mtf.planning.profile.corrections import SPLITS, LayerFactor
-from hetero_mtf.planning.profile.curve import ALONE
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.observations import Observation
 
@@ -19,8 +19,14 @@ GRANULARITY_S = 50e-6  # a trace has microseconds, and a small operation waits f
 LEAST_SPREAD = 0.02  # of ln(traced / predicted), where few traces agree by chance
 LARGEST_FACTOR = 8.0
 
-_Group = tuple[int, str, str]  # device, split, pass
-_Cell = tuple[int, int, str, str]  # layer, device, split, pass
+Level = tuple[int, str]
+"""Device and split, whose layers have a factor in common."""
+
+Cell = tuple[int, int, str, str]
+"""Layer, device, split and pass."""
+
+_Group = TypeVar("_Group", bound=Hashable)
+_Cells = Mapping[Cell, Sequence[Observation]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,57 +37,86 @@ class _Estimate:
     variance: float
 
 
-def layer_factors(profile: Profile, observed: Sequence[Observation]) -> tuple[LayerFactor, ...]:
-    """Return the factor of every layer with curves, on every device, for every split and pass.
+def relative_factors(observed: Sequence[Observation]) -> dict[Cell, float]:
+    """Return ln of the factor of each traced layer, device, split and pass, relative to all layers of that device, split and pass.
 
     With y = ln(traced / predicted) of the passes of layers l on device d with split s:
 
         y_dspl = g_dsp + h_dspl + e,    h ~ N(0, tau^2),    e ~ N(0, v (1 + t0 / predicted)^2)
 
-    g is ln of the ratio of all traced to all predicted seconds of the group. h is shrunk by its posterior mean,
+    g is ln of the ratio of all traced to all predicted seconds of the group. What is returned is the posterior mean
     h = (mean y - g) tau^2 / (tau^2 + variance of mean y). v is the variance between traces of one pass, and tau^2 the
-    method-of-moments estimate over the layers of the group, not below zero. A layer that was not traced has h = 0; a group that was
-    not traced has the mean g of the other splits of its device and pass, else of its device, half of it, as shrunk towards 0; that of
-    a device alone has 0, as what other devices do to a step tells nothing of one without them.
+    method-of-moments estimate over the layers of the group, not below zero.
 
     Parameters
     ----------
-    profile : Profile that was observed.
     observed : observations of all traces; none gives no factors.
 
     Notes
     -----
-    Empirical Bayes. Factors are between 1/8 and 8. O(observations + factors).
+    Empirical Bayes. The level g is left to whole steps, see `step_factors`: a device whose use is limited rests while it waits for
+    others, and the operation after it then runs faster than in a step without waits. O(observations).
 
     References
     ----------
     Morris, "Parametric empirical Bayes inference: theory and applications", J. Am. Stat. Assoc. 78, 1983.
     """
-    if not observed:
-        return ()
-    cells: dict[_Cell, list[Observation]] = collections.defaultdict(list)
-    for entry in observed:
-        cells[entry[:4]].append(entry)
+    cells = _cells(observed)
     spread = _spread(cells)
     estimates = {cell: _mean(entries, spread) for cell, entries in cells.items()}
-    groups = _groups(cells)
-    between = {group: _between(groups[group], [e for cell, e in estimates.items() if cell[1:] == group]) for group in groups}
-    devices = sorted({entry.device for entry in observed})
+    ratios = _ratios(cells, lambda cell: (cell[1], cell[2], cell[3]))
+    between = {group: _between(ratios[group], [e for cell, e in estimates.items() if cell[1:] == group]) for group in ratios}
+    return {
+        cell: (estimate.mean - ratios[cell[1:]]) * between[cell[1:]] / (between[cell[1:]] + estimate.variance)
+        for cell, estimate in estimates.items()
+    }
+
+
+def traced_levels(observed: Sequence[Observation]) -> dict[Level, float]:
+    """Return ln of the ratio of all traced to all predicted seconds of each device and split.
+
+    Parameters
+    ----------
+    observed : observations of all traces.
+    """
+    return _ratios(_cells(observed), lambda cell: (cell[1], cell[2]))
+
+
+def layer_factors(profile: Profile, levels: Mapping[Level, float], relative: Mapping[Cell, float]) -> tuple[LayerFactor, ...]:
+    """Return the factor of every layer with curves, for every device, split and pass of which something is known.
+
+    Parameters
+    ----------
+    profile : Profile whose curves they correct.
+    levels : ln of the factor of all layers by device and split.
+    relative : ln of the factor of a layer beside that, by layer, device, split and pass.
+
+    Notes
+    -----
+    Factors are between 1/8 and 8.
+    """
     kinds = sorted({(curve.layer, curve.step_pass) for curve in profile.curves})
     factors = []
-    for (layer, step_pass), device, split in itertools.product(kinds, devices, SPLITS):
-        group = device, split, step_pass
-        log_factor = _group_or_like(groups, group)
-        cell = layer, *group
-        if cell in estimates:
-            estimate = estimates[cell]
-            weight = between[group] / (between[group] + estimate.variance)
-            log_factor += (estimate.mean - log_factor) * weight
-        factors.append(LayerFactor(layer, device, split, step_pass, _bounded(log_factor)))
+    for (layer, step_pass), (device, split) in itertools.product(kinds, sorted(levels)):
+        log_factor = levels[device, split] + relative.get((layer, device, split, step_pass), 0.0)
+        if log_factor:
+            factors.append(LayerFactor(layer, device, split, step_pass, _bounded(log_factor)))
     return tuple(factors)
 
 
-def _spread(cells: Mapping[_Cell, Sequence[Observation]]) -> float:
+def all_levels(devices: Sequence[int]) -> list[Level]:
+    """Return every pair of a device and a split."""
+    return list(itertools.product(devices, SPLITS))
+
+
+def _cells(observed: Sequence[Observation]) -> _Cells:
+    cells: dict[Cell, list[Observation]] = collections.defaultdict(list)
+    for entry in observed:
+        cells[entry[:4]].append(entry)
+    return cells
+
+
+def _spread(cells: _Cells) -> float:
     """Return the standard deviation of ln(traced / predicted) between traces of one pass, the median over passes."""
     several = [np.array([entry.log_ratio for entry in entries]) for entries in cells.values() if len(entries) > 1]
     return max(LEAST_SPREAD, float(np.median([ratios.std(ddof=1) for ratios in several]))) if several else 5 * LEAST_SPREAD
@@ -93,13 +128,14 @@ def _mean(entries: Sequence[Observation], spread: float) -> _Estimate:
     return _Estimate(float(np.median([entry.log_ratio for entry in entries])), uncertain**2 / len(entries))
 
 
-def _groups(cells: Mapping[_Cell, Sequence[Observation]]) -> dict[_Group, float]:
-    """Return g of each group that was traced."""
+def _ratios(cells: _Cells, group_of: Callable[[Cell], _Group]) -> dict[_Group, float]:
+    """Return ln of the ratio of all traced to all predicted seconds of each group."""
     traced_s: dict[_Group, float] = collections.defaultdict(float)
     predicted_s: dict[_Group, float] = collections.defaultdict(float)
     for cell, entries in cells.items():
-        traced_s[cell[1:]] += float(np.median([entry.traced_s / entry.predicted_s for entry in entries])) * entries[0].predicted_s
-        predicted_s[cell[1:]] += entries[0].predicted_s
+        group = group_of(cell)
+        traced_s[group] += float(np.median([entry.traced_s / entry.predicted_s for entry in entries])) * entries[0].predicted_s
+        predicted_s[group] += entries[0].predicted_s
     return {group: math.log(traced_s[group] / predicted_s[group]) for group in traced_s}
 
 
@@ -108,17 +144,6 @@ def _between(mean: float, estimates: Sequence[_Estimate]) -> float:
     weights = np.array([1 / estimate.variance for estimate in estimates])
     squares = np.array([(estimate.mean - mean) ** 2 - estimate.variance for estimate in estimates])
     return max(0.0, float((weights * squares).sum() / weights.sum()))
-
-
-def _group_or_like(groups: Mapping[_Group, float], group: _Group) -> float:
-    if group in groups:
-        return groups[group]
-    device, split, step_pass = group
-    if split == ALONE:
-        return 0.0
-    like = [g for other, g in groups.items() if other[0] == device and other[2] == step_pass]
-    like = like or [g for other, g in groups.items() if other[0] == device]
-    return 0.5 * float(np.mean(like)) if like else 0.0
 
 
 def _bounded(log_factor: float) -> float:

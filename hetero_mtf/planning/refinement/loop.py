@@ -10,17 +10,14 @@ from collections.abc import Callable, Iterable
 from hetero_mtf.errors import LayoutError, PlanError, UnsupportedError
 from hetero_mtf.planning.choose import candidate_plans, mixes_samples
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.layout.records import Alternative, Prediction
-from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
+from hetero_mtf.planning.layout.records import Alternative
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.profile.corrections import Corrections, MeasuredStep
+from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.prediction_error import prediction_error
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.refinement.factors import layer_factors
+from hetero_mtf.planning.refinement.corrector import Corrector, prediction
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
-from hetero_mtf.planning.refinement.observations import observations
 from hetero_mtf.planning.refinement.plan_run import PlanRun, PlanRunner, TracedStep
-from hetero_mtf.planning.refinement.terms import StepParts, link_and_launch_factors
 from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_step
 
 ROUNDS = 3  # of a plan when it is first run, and of the best plans side by side at the end
@@ -85,8 +82,8 @@ class Refiner:
     ) -> None:
         self.measured = dataclasses.replace(profile, corrections=Corrections())
         self.runner, self.time_limit_s = runner, time_limit_s
-        self._measured_costs, self._costs = Costs(self.measured), Costs(profile)
-        self._clock, self._now, self._start_s = clock, now, clock()
+        self._corrector, self._costs = Corrector(self.measured, now), Costs(profile)
+        self._clock, self._start_s = clock, clock()
         self._runs: list[PlanRun] = []
         self._started: list[Plan] = []
         self._refused: list[Plan] = []
@@ -130,7 +127,7 @@ class Refiner:
 
     def _in_force(self, best: PlanRun) -> Plan:
         """Return the plan of a run with its corrected prediction, and the other runs as alternatives."""
-        rest = [(run, _prediction(self._costs, run.plan)) for run in self._runs if run is not best]
+        rest = [(run, prediction(self._costs, run.plan)) for run in self._runs if run is not best]
         strategy = best.plan.strategy
         alternatives = tuple(
             Alternative(
@@ -141,7 +138,7 @@ class Refiner:
             )
             for run, predicted in rest
         )
-        return dataclasses.replace(best.plan, predicted=_prediction(self._costs, best.plan), alternatives=alternatives)
+        return dataclasses.replace(best.plan, predicted=prediction(self._costs, best.plan), alternatives=alternatives)
 
     def _run_alternatives(self) -> str:
         """Run the best single device, then what promises a gain, and return why no more is run."""
@@ -185,11 +182,11 @@ class Refiner:
         like = [run for run in self._runs if (run.plan.strategy, run.plan.used) == (plan.strategy, plan.used)]
         if not like:
             return step_s * (1 - prediction_error(self.profile, step_s))
-        return step_s * like[-1].median_s / _prediction(self._costs, like[-1].plan).step_s
+        return step_s * like[-1].median_s / prediction(self._costs, like[-1].plan).step_s
 
     def _run(self, plan: Plan) -> None:
         began_s = self._clock()
-        first_s, predicted_s = (_prediction(costs, plan).step_s for costs in (self._measured_costs, self._costs))
+        first_s, predicted_s = (prediction(costs, plan).step_s for costs in (self._corrector.costs, self._costs))
         self._started.append(plan)
         try:
             self.runner.start(plan)
@@ -234,30 +231,7 @@ class Refiner:
 
     def _correct(self) -> None:
         """Estimate all factors again, from all runs."""
-        observed = observations(self._measured_costs, self._runs)
-        layers = layer_factors(self.measured, observed)
-        corrected = Costs(dataclasses.replace(self.measured, corrections=Corrections(layers=layers)))
-        parts = [_parts(run, _prediction(corrected, run.plan)) for run in self._runs]
-        links, launch = link_and_launch_factors(parts)
-        date = self._now().isoformat(timespec="seconds")
-        steps = tuple(
-            MeasuredStep(run.plan.strategy, run.plan.digest, run.predicted_s, run.median_s, run.spread, date) for run in self._runs
-        )
-        ran = f"{', '.join(dict.fromkeys(run.plan.strategy for run in self._runs))} of {self.measured.graph.digest}"
-        self._costs = Costs(dataclasses.replace(self.measured, corrections=Corrections(layers, links, launch, steps, date, ran)))
+        self._costs = Costs(dataclasses.replace(self.measured, corrections=self._corrector.corrections(self._runs)))
 
     def _was_run(self, plan: Plan) -> bool:
         return any(plan.built_from == known.built_from for known in (*(run.plan for run in self._runs), *self._refused))
-
-
-def _prediction(costs: Costs, plan: Plan) -> Prediction:
-    predicted = predict_plan(costs, plan)
-    if predicted is None:
-        raise PlanError("stages that run one after another have no prediction to refine; use a plan that hm.plan makes")
-    return predicted
-
-
-def _parts(run: PlanRun, predicted: Prediction) -> StepParts:
-    bottleneck = bottleneck_part(predicted)
-    communication_s = bottleneck.communication_s if bottleneck is not None else 0.0
-    return StepParts(run.median_s, predicted.step_s - communication_s - predicted.launch_s, communication_s, predicted.launch_s)

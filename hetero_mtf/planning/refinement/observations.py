@@ -70,7 +70,7 @@ def _of_run(costs: Costs, run: PlanRun) -> Iterator[Observation]:
     predicted = _predicted(costs, stage)
     for trace in run.traces:
         for device, layer, step_pass, compute_s in trace.layers:
-            key = _first_on(costs, device), layer, step_pass
+            key = first_on(costs, device), layer, step_pass
             if key in predicted and compute_s > 0:
                 split, predicted_s = predicted[key]
                 yield Observation(costs.alike[layer], key[0], split, step_pass, predicted_s, compute_s)
@@ -85,14 +85,19 @@ def _predicted(costs: Costs, stage: Stage) -> dict[tuple[int, int, str], tuple[s
         for step_pass in (*passes, *owns):
             spent = costs.spent_on(entry, stage, step_pass).tolist()
             for device, spent_s, undisturbed in zip(stage.devices, spent, costs.undisturbed(stage.devices).tolist()):
-                key = _first_on(costs, device), entry.layer, step_pass
+                key = first_on(costs, device), entry.layer, step_pass
                 earlier_s = seconds_of[key][1] if key in seconds_of else 0.0
                 if spent_s > 0:
                     seconds_of[key] = split_of(entry, step_pass, undisturbed), earlier_s + spent_s
     return seconds_of
 
 
-def _first_on(costs: Costs, device: int) -> int:
-    """Return the first device of the cluster that is on the same TensorFlow device."""
+def first_on(costs: Costs, device: int) -> int:
+    """Return the first device of the cluster that is on the same TensorFlow device.
+
+    Parameters
+    ----------
+    device : index of a device.
+    """
     records = costs.profile.cluster.devices
     return next(index for index, record in enumerate(records) if record.tf_device == records[device].tf_device)

@@ -133,6 +133,7 @@ class Update(mtf.Operation):  # type: ignore[misc]
         super().__init__([*(p.value for p in parameters), *inputs], mesh=parameters[0].mesh, name=name)
         self.parameters = list(parameters)
         self.write = write
+        self.active: tf.Tensor | None = None  # () bool, whether the step writes; None for always
 
     @property
     def has_gradient(self) -> bool:
@@ -149,9 +150,21 @@ def _lower_update(operation: Update, lowering: Lowering) -> None:
     for pnum, device in enumerate(impl.devices):
         own = [pieces[pnum] for pieces in slices]
         with tf.device(device), tf.control_dependencies(own[:count]):
-            writes.append([] if is_empty(own[0]) else operation.write([group[pnum] for group in handles], own[:count], own[count:]))
+            own_handles = [group[pnum] for group in handles]
+            writes.append([] if is_empty(own[0]) else _written(operation, own_handles, own[:count], own[count:]))
     lowering.writes[operation] = writes
     lowering.operations[operation] = [write for group in writes for write in group]
+
+
+def _written(operation: Update, handles: Sequence[Any], snapshots: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]) -> Sequence[Any]:
+    if operation.active is None:
+        return operation.write(handles, snapshots, inputs)
+
+    def write() -> tf.Tensor:
+        with tf.control_dependencies(operation.write(handles, snapshots, inputs)):
+            return tf.constant(True)
+
+    return [tf.cond(operation.active, write, lambda: tf.constant(False)).op]
 
 
 def assign(parameter: Parameter, value: Tensor) -> Update:

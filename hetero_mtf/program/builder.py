@@ -41,12 +41,16 @@ class InputLayout:
     batch: Any
 
 
+InputKey = tuple[int, InputLayout]
+"""A layer whose output is read, and the layout in which it is."""
+
+
 class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, ActivationOps, MergeOps, AttentionOps):
     """Builds one stage of a network on one mesh; parameters and attributes are those of `LayerContext`."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._resharded: dict[tuple[int, InputLayout], Value] = {}
+        self._resharded: dict[InputKey, Value] = {}
 
     def part(self, x: Sequence[tf.Tensor], microbatch: int) -> Builder:
         """Return a builder of the same stage for a microbatch: it shares parameters, dimensions and updated variables.
@@ -68,6 +72,24 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         other._resharded = {
             (source, required): value for (source, required), value in self._resharded.items() if source not in self._layouts
         }
+        return other
+
+    @property
+    def arrived(self) -> dict[InputKey, Value]:
+        """The outputs of layers that were resharded or transferred so far, in the layouts required."""
+        return dict(self._resharded)
+
+    def reading(self, arrived: Mapping[InputKey, Value], step: tf.Tensor, updates_state: bool) -> Builder:
+        """Return a builder of the same stage that finds some inputs transferred already.
+
+        Parameters
+        ----------
+        arrived : its inputs from other stages, as in `arrived`.
+        step : () int32, number of the step or batch for the masks' key.
+        updates_state : whether its pass updates the variables that no optimizer updates.
+        """
+        other = copy.copy(self)
+        other._resharded, other.step, other.updates_state = dict(arrived), step, updates_state
         return other
 
     def receive(self, values: Mapping[int, Value]) -> frozenset[int]:

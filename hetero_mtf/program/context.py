@@ -43,6 +43,7 @@ class ProgramContext:
     seed : seed of dropout.
     mixing : (processors,) weights of the copies of the weights in butterfly mixing; empty where gradients are all-reduced.
     execution : schedule, microbatches, recomputation and depths of training.
+    histories : what schedule "decoupled" keeps from step to step, apart from the weights.
     """
 
     graph: LayerGraph
@@ -53,6 +54,7 @@ class ProgramContext:
     seed: int
     mixing: tuple[int, ...] = ()
     execution: Execution = Execution()
+    histories: SliceVariables = dataclasses.field(default_factory=lambda: SliceVariables(""))
 
     def is_trainable(self, index: int, name: str) -> bool:
         """Return whether the optimizer updates variable `name` of layer `index`."""

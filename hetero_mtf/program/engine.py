@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -30,6 +30,9 @@ from hetero_mtf.runtime.process_memory import return_memory
 from hetero_mtf.runtime.step_trace import StepTrace, traced
 
 Targets = tuple[Target | None, ...]
+Finished = tuple[BatchArrays, Result]
+"""A batch that was trained on, and what its step gave."""
+
 PROGRAMS = 12
 """Most programs that are kept; the phases of a size count as one. A fit with validation, an evaluation and a prediction, each
 with a batch size and a shorter last batch, have eight at most."""
@@ -79,13 +82,14 @@ class Engine:
         self._variables = SliceVariables(self._container.name)
         mixing = plan.stages[0].layouts[0].samples if plan.gradient_sync == "butterfly_mixing" and len(used) > 1 else ()
         stages = tuple(_placed(stage, plan, cluster) for stage in plan.stages)
-        self._context = ProgramContext(graph, stages, self._variables, objective, rule, seed, mixing, plan.execution)
+        histories = SliceVariables(self._container.name)
+        self._context = ProgramContext(graph, stages, self._variables, objective, rule, seed, mixing, plan.execution, histories)
         self._access = SliceAccess(self._variables, mixing)
         self._pending = dict(values)
         self._tf_graph = tf.Graph()
         self._session: Any = None
         self._kept: dict[str, np.ndarray] = {}  # values between a session that is closed and the next one
-        self._programs: dict[tuple[str, int, Targets, int], Program] = {}
+        self._programs: dict[tuple[str, int, Targets, int], Any] = {}
         self._written: set[str] = set()
         self._closed = False
 
@@ -105,6 +109,24 @@ class Engine:
         """
         program, feeds = self._training(batch, step, scalars)
         return self._result(program, feeds, want_outputs, {"train": program.train})
+
+    def advance(self, batch: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool) -> list[Finished]:
+        """Take one step with a batch, and return the batches whose losses it gave: this one, or under some schedules earlier ones.
+
+        Parameters
+        ----------
+        batch, step, scalars, want_outputs : as for `train`.
+        """
+        return [(batch, self.train(batch, step, scalars, want_outputs))]
+
+    def drain(self, want_outputs: bool) -> list[Finished]:
+        """Take steps without further batches until none is in flight, and return those whose losses they gave.
+
+        Parameters
+        ----------
+        want_outputs : whether the predictions are fetched.
+        """
+        return []
 
     def trace(self, batch: BatchArrays, step: int, scalars: Mapping[str, float]) -> StepTrace:
         """Take one step and return its trace.
@@ -199,12 +221,17 @@ class Engine:
         self.check_open()
         phase = step % mixing_rounds(len(self._devices)) if self._context.mixing and mode == "train" else 0
         key = mode, batch, targets, phase
+        program: Program = self._built(key, lambda: build_program(self._context, mode, batch, targets, phase))
+        return program
+
+    def _built(self, key: tuple[str, int, Targets, int], build: Callable[[], Any]) -> Any:
+        """Return a program, built on first use."""
         if key not in self._programs:
             known = {other[:-1] for other in self._programs}
             if len(known) >= PROGRAMS and key[:-1] not in known:
                 self._begin_graph()
             with self._tf_graph.as_default():
-                program = build_program(self._context, mode, batch, targets, phase)
+                program = build()
                 self._opened()
                 self._initialize()
             self._programs[key] = program

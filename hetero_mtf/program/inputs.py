@@ -85,9 +85,26 @@ def placeholders(context: ProgramContext, batch: int, targets: Sequence[Target |
     return ProgramInputs(tuple(x), tuple(loss_inputs))
 
 
+def stage_placeholders(context: ProgramContext, stage: int, batch: int) -> list[tf.Tensor]:
+    """Return placeholders of all model inputs on the host of a stage.
+
+    Parameters
+    ----------
+    context : the network and its stages.
+    stage : index of the stage.
+    batch : samples in the batch.
+    """
+    dtype, graph = tf.as_dtype(context.graph.dtype), context.graph
+    with tf.device(_host_of(context.stages[stage].devices[0])):
+        return [placeholder(dtype, (batch, *graph.layers[index].output_shape)) for index in graph.inputs]
+
+
 def _host(context: ProgramContext, layer: int) -> str:
     """Return the CPU of the host of the first device of the stage that holds a layer."""
-    device = next(placed.devices[0] for placed in context.stages if layer in placed.stage.layers)
+    return _host_of(next(placed.devices[0] for placed in context.stages if layer in placed.stage.layers))
+
+
+def _host_of(device: str) -> str:
     return str(tf.DeviceSpec.from_string(device).replace(device_type="CPU", device_index=0).to_string())
 
 

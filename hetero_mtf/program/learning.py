@@ -17,13 +17,14 @@ from hetero_mtf.mesh.sources import Source
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
+from hetero_mtf.program.decoupled import StagePasses
 from hetero_mtf.program.optimizers import updates
 from hetero_mtf.program.passes import Key, Passes
 
 Tensor = Any
 
 
-def penalties(passes: Passes) -> list[Tensor]:
+def penalties(passes: Passes | StagePasses) -> list[Tensor]:
     """Return the sum of the L2 penalties of each stage that has any.
 
     Parameters
@@ -51,7 +52,22 @@ def _square_penalty(value: Any, factor: float) -> Any:
 
 
 def learning(passes: Passes, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int) -> list[Any]:
-    """Return the operations that end a step: the updates of all variables, and their mixing.
+    """Return the operations that end a step: the updates of all variables, and their mixing; parameters as for `weight_updates`."""
+    return [*state_updates(passes), *weight_updates(passes, terms, scalars, phase)]
+
+
+def state_updates(passes: Passes | StagePasses) -> list[Any]:
+    """Return the updates of the variables that no optimizer updates.
+
+    Parameters
+    ----------
+    passes : forward passes of all tasks.
+    """
+    return [update for builder in passes.builders for update in builder.updates]
+
+
+def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int = 0) -> list[Any]:
+    """Return the updates of the variables that the optimizer updates, and their mixing.
 
     Parameters
     ----------
@@ -69,10 +85,10 @@ def learning(passes: Passes, terms: Sequence[Tensor], scalars: Mapping[str, tf.T
     for (index, _), update in zip(gradient_of, update_operations):
         passes.sources.assign(update, Source(index, "update"))
     mixed = [mixing.Mix(p, update, context.mixing, phase) for p, update in zip(parameters, update_operations)] if context.mixing else []
-    return [*(update for builder in passes.builders for update in builder.updates), *update_operations, *mixed]
+    return [*update_operations, *mixed]
 
 
-def _gradients(passes: Passes, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
+def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
     """Return the gradients of the whole loss, in butterfly mixing of each processor's own mean loss.
 
     As in Keras, a variable that no loss depends on has none: it is not updated, not even by weight decay.
@@ -87,7 +103,7 @@ def _gradients(passes: Passes, terms: Sequence[Tensor], trained: Mapping[Key, Pa
     return gradient_of
 
 
-def _data_gradient(passes: Passes, key: Key) -> Tensor | None:
+def _data_gradient(passes: Passes | StagePasses, key: Key) -> Tensor | None:
     """Return the gradient of a variable without penalties."""
     gradient = passes.gradients.get(key)
     if gradient is None or not passes.context.mixing:

@@ -132,11 +132,13 @@ def _run_epoch(
     warned = False
     for number, batch in enumerate(source):
         listeners.on_train_batch_begin(number)
-        losses, metrics = trainer._train(batch, keras_side.has_metrics)
-        logs = {**means.add(losses, batch.size), **metrics}
+        finished = trainer._train(batch, keras_side.has_metrics)
+        for trained in finished:
+            logs = {**means.add(trained.losses, trained.size), **trained.metrics}
         fault = None
-        if not math.isfinite(losses["loss"]) and not warned:
-            fault = loss_fault(trainer._graph, trainer._engine.read(), trainer.step, losses["loss"], batch)
+        strange = [trained.losses["loss"] for trained in finished if not math.isfinite(trained.losses["loss"])]
+        if strange and not warned:
+            fault = loss_fault(trainer._graph, trainer._engine.read(), trainer.step, strange[0], batch)
         listeners.on_train_batch_end(number, logs)
         if keras_side.model.stop_training:
             break
@@ -145,6 +147,8 @@ def _run_epoch(
         if fault is not None:
             warnings.warn(f"training goes on although {fault}", stacklevel=2)
             warned = True
+    for trained in trainer._drain(keras_side.has_metrics):
+        logs = {**means.add(trained.losses, trained.size), **trained.metrics}
     return logs, None
 
 
@@ -165,8 +169,8 @@ def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners
     listeners.on_test_begin()
     for number, batch in enumerate(source):
         listeners.on_test_batch_begin(number)
-        losses, metrics = trainer._test(batch)
-        logs = {**means.add(losses, batch.size), **metrics}
+        tested = trainer._test(batch)
+        logs = {**means.add(tested.losses, tested.size), **tested.metrics}
         listeners.on_test_batch_end(number, logs)
     listeners.on_test_end(logs)
     return logs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -20,7 +21,8 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.planning.refinement.loop import Refinement
-from hetero_mtf.program.batch_arrays import BatchArrays, Result
+from hetero_mtf.program.batch_arrays import BatchArrays
+from hetero_mtf.program.decoupled_engine import engine_of
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import read_objective
 from hetero_mtf.program.optimizers import read_optimizer
@@ -32,6 +34,7 @@ from hetero_mtf.training.finite import check_replacement
 from hetero_mtf.training.fitting import Fit, run_epochs, run_test, shown_verbosity
 from hetero_mtf.training.keras_side import KerasSide, clone, read_weights, write_weights
 from hetero_mtf.training.refine import checked_profile, refine
+from hetero_mtf.training.trained import Trained, trained
 
 
 class Trainer:
@@ -80,9 +83,7 @@ class Trainer:
         profile: Profile | None = None,
         refine_s: float = TIME_LIMIT_S,
     ) -> None:
-        self._graph = layer_graph(model)
-        self._model = model
-        self._cluster = cluster
+        self._graph, self._model, self._cluster = layer_graph(model), model, cluster
         wiring = read_wiring(model)
         self._objective = read_objective(loss, loss_weights, wiring.output_structure)
         ranks = tuple(len(self._graph.layers[index].output_shape) + 1 for index in self._graph.inputs)
@@ -132,6 +133,8 @@ class Trainer:
     def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
         """Take one step and return this batch's mean loss before it, all outputs' and regularization included.
 
+        Under schedule "decoupled" it is that of the batch whose loss this step gave; NaN for none.
+
         A loss that is NaN or infinite is returned like any other, as in Keras; `fit` raises.
 
         Parameters
@@ -147,7 +150,15 @@ class Trainer:
         WorkerError
             If a worker dies.
         """
-        return self._train(check_batch(x, y, sample_weight, form=self._form), want_output=False)[0]["loss"]
+        finished = self._train(check_batch(x, y, sample_weight, form=self._form), want_output=False)
+        return finished[-1].losses["loss"] if finished else math.nan
+
+    def drain(self) -> list[float]:
+        """Train until no batch is in flight, as batches are under schedule "decoupled"; return the losses that this gives.
+
+        Whatever reads weights does so first: `evaluate`, `predict`, `save`, `to_keras`, `replan`, the end of an epoch of `fit`.
+        """
+        return [each.losses["loss"] for each in self._drain(want_output=False)]
 
     def trace_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> StepTrace:
         """Take one step and return the compute, communication and idle seconds of each device.
@@ -170,7 +181,7 @@ class Trainer:
         ----------
         x, y, sample_weight : as for `train_on_batch`.
         """
-        return self._test(check_batch(x, y, sample_weight, form=self._form))[0]["loss"]
+        return self._test(check_batch(x, y, sample_weight, form=self._form)).losses["loss"]
 
     def predict(self, x: Any, batch_size: int | None = None) -> Any:
         """Return the network's outputs.
@@ -342,7 +353,7 @@ class Trainer:
         self.close()
 
     def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> Engine:
-        return Engine(self._graph, plan, self._cluster, self._objective, self._rule, seed, values)
+        return engine_of(self._graph, plan, self._cluster, self._objective, self._rule, seed, values)
 
     def _replace_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> None:
         self._engine.check_open()
@@ -369,17 +380,17 @@ class Trainer:
         with opened_source(x, y, batch_size=size, shuffle=False, form=self._form, **options) as source:
             return run_test(self, self._keras, source, listeners)
 
-    def _train(self, batch: Batch, want_output: bool) -> tuple[dict[str, float], dict[str, float]]:
-        """Take one step and return its losses and the metrics so far, by name."""
-        feed = self._feed(batch)
-        step_result = self._engine.train(feed, self._step, self._scalars(), want_output)
+    def _train(self, batch: Batch, want_output: bool) -> list[Trained]:
+        finished = self._engine.advance(self._feed(batch), self._step, self._scalars(), want_output)
         self._step += 1
-        return self._losses_and_metrics(feed, step_result)
+        return [trained(self._objective, self._keras, *each) for each in finished]
 
-    def _test(self, batch: Batch) -> tuple[dict[str, float], dict[str, float]]:
+    def _drain(self, want_output: bool) -> list[Trained]:
+        return [trained(self._objective, self._keras, *each) for each in self._engine.drain(want_output)]
+
+    def _test(self, batch: Batch) -> Trained:
         feed = self._feed(batch)
-        step_result = self._engine.test(feed, self._keras.has_metrics)
-        return self._losses_and_metrics(feed, step_result)
+        return trained(self._objective, self._keras, feed, self._engine.test(feed, self._keras.has_metrics))
 
     def _feed(self, batch: Batch) -> BatchArrays:
         return batches.feed(self._graph, self._objective, batch)
@@ -387,9 +398,3 @@ class Trainer:
     def _scalars(self) -> dict[str, float]:
         """Return the optimizer's numbers for the next step."""
         return self._rule.scalars(self._step, self._keras.learning_rate(self._step))
-
-    def _losses_and_metrics(self, feed: BatchArrays, step_result: Result) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the loss, with those of several outputs, and the metrics so far where the outputs were fetched."""
-        names = [part.name for part in self._objective if part is not None]
-        losses = {"loss": step_result.loss, **(dict(zip(names, step_result.parts)) if len(names) > 1 else {})}
-        return losses, {} if step_result.outputs is None else self._keras.update_metrics(feed.y, step_result.outputs)

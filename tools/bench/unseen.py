@@ -5,7 +5,8 @@ cannot be tuned to them; two fixed networks join them. Each is calibrated by def
 refined; then every device alone, equal batches, auto's plan before and after refinement are open side by side and take turns. A figure is
 the median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of device d alone; error =
 predicted / measured - 1. The communication ceiling is the efficiency of compute that is balanced perfectly, with what layouts send at the
-measured rate, of the layouts for which it is largest (tools/bench/comparison/ceiling.py). A network that fails is shown with its reason.
+measured rate, of the layouts for which it is largest; the ceiling together counts that devices of a host slow each other
+(tools/bench/comparison/ceiling.py). A network that fails is shown with its reason.
 
     python tools/bench/unseen.py [--json unseen.json [--resume]]
     python tools/bench/unseen.py --seeds 101,102 --no-fixed --shares 1.0,0.5 --rounds 2 --results -
@@ -159,6 +160,7 @@ def run(network: UnseenNetwork, shares: str, pace: UnseenPace) -> dict[str, Any]
         "predicted_s": {name: plan.predicted.step_s for name, plan in planned.items()},
         "rounds_s": rounds_s,
         "ceilings": communication_ceilings(corrected, planned, alone_s),
+        "together_ceilings": communication_ceilings(corrected, planned, alone_s, together=True),
         "runs": [] if refinement is None else [_run_record(each) for each in refinement.runs],
         "plans": {name: plan.to_json() for name, plan in planned.items()},
     }

@@ -7,8 +7,10 @@ import dataclasses
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import Prediction
+from hetero_mtf.planning.pipeline.decoupled import predict_decoupled
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 from hetero_mtf.planning.schedule.simulator import Simulation
 
 
@@ -28,6 +30,8 @@ def predict_plan(costs: Costs, plan: Plan) -> Prediction | None:
     -----
     One stage takes its microbatches one after another by any schedule.
     """
+    if plan.schedule in STALE_SCHEDULES and len(plan.stages) > 1:
+        return predict_decoupled(costs, plan.stages)
     if not (plan.pipelined or plan.recompute):
         return predict(costs, plan.stages[0], plan.gradient_sync)
     predicted = time_line(costs, plan)
@@ -51,8 +55,8 @@ def time_line(costs: Costs, plan: Plan) -> tuple[Prediction, Simulation] | None:
 
 
 def pipeline_of(plan: Plan) -> Pipeline | None:
-    """Return a plan's stages and their execution; None for one stage without microbatches, and for several one after another."""
-    one_by_one = plan.schedule == "synchronous" and len(plan.stages) > 1
+    """Return a plan's stages and their execution; None for one stage without microbatches, and for schedules without a clock table."""
+    one_by_one = plan.schedule in ("synchronous", *STALE_SCHEDULES) and len(plan.stages) > 1
     if one_by_one or not (plan.pipelined or plan.recompute):
         return None
     schedule = "1f1b" if plan.schedule == "synchronous" else plan.schedule

@@ -14,6 +14,7 @@ from hetero_mtf.planning.layout.records import LAYOUTS, PROOFS, DevicePart, Laye
 from hetero_mtf.planning.plan.collective_rule import rule_faults
 from hetero_mtf.planning.plan.names import GRADIENT_SYNCS
 from hetero_mtf.planning.plan.record import PlanRecord
+from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 
 
 def plan_faults(plan: PlanRecord) -> list[Fault]:
@@ -37,7 +38,7 @@ def plan_faults(plan: PlanRecord) -> list[Fault]:
 def graph_faults(plan: PlanRecord, graph: LayerGraph) -> list[Fault]:
     """Return where the plan's layouts do not fit the layers of a network of the right structure."""
     counts = channels(graph)
-    faults = list(_shared_layer_faults(plan, graph))
+    faults = [*_shared_layer_faults(plan, graph), *_early_outputs(plan, graph)]
     held: dict[int, tuple[str, LayerLayout]] = {}
     for s, stage in enumerate(plan.stages):
         arriving: dict[int, LayerLayout] = {}
@@ -119,6 +120,15 @@ def _shared_layer_faults(plan: PlanRecord, graph: LayerGraph) -> Iterator[Fault]
             other = f"{graph.layers[owner].name} of stage {stage_of[owner]}"
             words = f"layer {layer.name} of stage {stage_of[index]} shares its variables with {other}; put both into one stage"
             yield Fault(f"stages[{stage_of[index]}].layers", words)
+
+
+def _early_outputs(plan: PlanRecord, graph: LayerGraph) -> Iterator[Fault]:
+    """Yield a fault for each earlier stage than the last with an output, under a schedule whose losses are the last stage's."""
+    for at, stage in enumerate(plan.stages[:-1] if plan.schedule in STALE_SCHEDULES else ()):
+        early = [graph.layers[index].name for index in graph.outputs if index in stage.layers]
+        if early:
+            words = f"hold the output {early[0]}, the schedule {plan.schedule} has all outputs in the last stage"
+            yield Fault(f"stages[{at}].layers", words)
 
 
 def _layout_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_size: int) -> list[Fault]:

@@ -282,7 +282,8 @@ class Plan(PlanRecord):
         shares : (stages, members) relative shares of a stage's devices inside each replica; zero leaves a device out.
         microbatches : parts that a batch is divided into (`microbatch_sizes`).
         schedule : "1f1b" keeps few microbatches in memory, "fill_drain" all; "interleaved" is for devices in several stages,
-            "synchronous" takes one microbatch after another through all stages and back.
+            "synchronous" takes one microbatch after another through all stages and back. "decoupled" is not synchronous: all stages
+            work at once, each on another batch, and update at once, by gradients that are late (`schedule.delays`).
         split : what the devices of a stage share: "filters" (as in `filters`) or "batch".
         recompute : whether the backward pass recomputes a stage's activations instead of keeping them.
         replicas : samples of each replica of the pipeline; None for one replica.

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from hetero_mtf.planning.layout.records import CollectiveRule, LayerLayout, Prediction, Proof, Stage
 from hetero_mtf.planning.plan.record import PlanRecord
+from hetero_mtf.planning.schedule.delays import delays
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
+from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 from hetero_mtf.units import bytes_text, seconds_text
 
 
@@ -66,6 +68,8 @@ def _rule_text(rule: CollectiveRule) -> str:
 def execution_text(plan: PlanRecord) -> str:
     """Return the execution of a plan: its schedule or asynchronous gradient synchronization, microbatches, depths, replicas."""
     words = [plan.schedule if plan.gradient_sync == "all_reduce" else f"{plan.gradient_sync}, which is not synchronous"]
+    if plan.schedule in STALE_SCHEDULES and len(plan.stages) > 1:
+        words.append(f"not synchronous: gradients late by {'-'.join(map(str, delays(len(plan.stages))))} updates by stage")
     if plan.microbatches > 1:
         sizes = dict.fromkeys(map(str, microbatch_sizes(plan.batch_size, plan.microbatches)))
         words.append(f"{plan.microbatches} microbatches of {' or '.join(sizes)} samples")

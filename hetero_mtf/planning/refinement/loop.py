@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
+import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from hetero_mtf.errors import LayoutError, PlanError, UnsupportedError
 from hetero_mtf.planning.choose import candidate_plans, mixes_samples
@@ -23,6 +25,7 @@ from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_ste
 ROUNDS = 3  # of a plan when it is first run, and of the best plans side by side at the end
 TRACES = 3
 LEAST_GAIN = 0.01  # an alternative that promises less is not run
+MOST_ROUNDS = 9  # at the end, where the best plans are as fast within their spread
 FINALISTS = 3
 
 
@@ -112,17 +115,17 @@ class Refiner:
         solved again. A plan of a strategy that was run on the same devices promises its prediction, multiplied by what that run
         took beside its own; another one promises its prediction less the error of predictions. The next to run is the one with the
         shortest promised step, as long as that is one per cent below the best measured step. At the end the best ones are measured
-        side by side. A plan whose numbers are not those of one device (butterfly mixing, batch norm in microbatches) has no
+        side by side, for more rounds while it is not sure that the best one is faster than one device; if it never is, one device is
+        taken. A plan whose numbers are not those of one device (butterfly mixing, batch norm in microbatches) has no
         alternatives.
         """
         try:
             self._run(plan)
             reason = self._run_alternatives() if self._is_synchronous(plan) else "no other plan has the numbers of this one"
-            compared = self._compare_best()
+            best = self._compare_best()
         finally:
             for started in self._started:
                 self.runner.stop(started)
-        best = min(compared, key=lambda run: run.median_s)
         return Refinement(self._in_force(best), self.profile, tuple(self._runs), self._clock() - self._start_s, reason)
 
     def _in_force(self, best: PlanRun) -> Plan:
@@ -215,19 +218,26 @@ class Refiner:
         alone = [at for at in ordered if len(self._runs[at].plan.used) == 1]
         return list(dict.fromkeys([*ordered[:1], *alone[:1], *ordered]))[:FINALISTS]
 
-    def _compare_best(self) -> list[PlanRun]:
-        """Return the runs of the best plans, the best single device among them, measured once more side by side."""
+    def _compare_best(self) -> PlanRun:
+        """Return the best run, after the best plans, the best single device among them, were measured once more side by side."""
         order = self._finalists()
         if len(order) < 2:
-            return self._runs
+            return self._runs[order[0]]
         rounds: dict[int, list[float]] = {at: [] for at in order}
-        for _ in range(ROUNDS):
+        alone = next((at for at in order if len(self._runs[at].plan.used) == 1), None)
+        for number in range(1, MOST_ROUNDS + 1):
             for at in order:
                 rounds[at].append(self.runner.step_s(self._runs[at].plan))
+            if number < ROUNDS:
+                continue
+            best = min(order, key=lambda at: statistics.median(rounds[at]))
+            sure = alone is None or best == alone or faster_for_sure(rounds[best], rounds[alone])
+            if sure or self._clock() - self._start_s >= self.time_limit_s:
+                break
         for at in order:
             self._runs[at] = dataclasses.replace(self._runs[at], step_s=tuple(rounds[at]))
         self._correct()
-        return [self._runs[at] for at in order]
+        return self._runs[best if sure or alone is None else alone]
 
     def _correct(self) -> None:
         """Estimate all factors again, from all runs."""
@@ -235,3 +245,20 @@ class Refiner:
 
     def _was_run(self, plan: Plan) -> bool:
         return any(plan.built_from == known.built_from for known in (*(run.plan for run in self._runs), *self._refused))
+
+
+def faster_for_sure(rounds_s: Sequence[float], others_s: Sequence[float]) -> bool:
+    """Return whether a plan is faster than another by more than the standard error of the median of their ratios.
+
+    Parameters
+    ----------
+    rounds_s, others_s : (rounds,) seconds a step, at least two, measured in turns: what disturbs a round disturbs both.
+
+    Examples
+    --------
+    >>> faster_for_sure([0.9, 1.8, 0.9], [1.0, 2.0, 1.0]), faster_for_sure([0.9, 1.2, 0.9], [1.0, 1.0, 1.0])
+    (True, False)
+    """
+    gains = [math.log(other / own) for own, other in zip(rounds_s, others_s)]
+    error = math.sqrt(math.pi / 2 / len(gains)) * statistics.stdev(gains)
+    return statistics.median(gains) > error

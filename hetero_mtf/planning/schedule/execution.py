@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hetero_mtf.json_records import Fault
-from hetero_mtf.planning.schedule.names import SCHEDULES, SEARCHED_SCHEDULES
+from hetero_mtf.planning.schedule.names import SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES
 
 _Condition = tuple[bool, str, str]  # whether it is wrong, its path, what is wrong
 
@@ -20,8 +20,8 @@ class Execution:
 
     Parameters
     ----------
-    schedule : one of `SCHEDULES`: "synchronous" (one microbatch after another through all stages and back), or one with a clock table
-        (`clock_table`).
+    schedule : one of `SCHEDULES`: "synchronous" (one microbatch after another through all stages and back), one with a clock table
+        (`clock_table`), or "decoupled" (all stages at once, each on another batch).
     microbatches : M, parts a batch is cut into (`microbatch_sizes`).
     recompute : whether backward passes recompute activations.
     depths : (stages,) most microbatches in flight of each stage of "1f1b"; empty for S - s in stage s of S.
@@ -70,6 +70,9 @@ class Execution:
         parts = self.microbatches if _is_integer(self.microbatches) else None
         yield parts is None, "microbatches", f"are {self.microbatches!r}, must be a whole number"
         yield parts is not None and parts < 1, "microbatches", f"are {parts}, must be at least 1"
+        stale = self.schedule in STALE_SCHEDULES
+        yield stale and self.microbatches != 1, "microbatches", f"are {self.microbatches!r}, must be 1 for the schedule {self.schedule}"
+        yield stale and self.recompute, "recompute", f"is {self.recompute}, the schedule {self.schedule} recomputes of itself; leave it out"
         least = max(batch or 1, 1)
         yield parts is not None and parts > least, "microbatches", f"are {parts}, a batch of {least} samples has {least} at most"
         samples = list(self.replicas)

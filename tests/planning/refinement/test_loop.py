@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
-from hetero_mtf.planning.refinement.loop import FINALISTS, Refiner
+from hetero_mtf.planning.refinement.loop import FINALISTS, MOST_ROUNDS, ROUNDS, Refiner, faster_for_sure
 from tests.planning.networks import deep_net, pair_net, profile_of
 from tests.planning.refinement.simulated import SimulatedRunner, slower
 
@@ -69,6 +70,29 @@ def test_the_plan_in_force_is_never_slower_than_what_was_run(first: float, secon
 def test_noise_of_measurement_is_not_taken_for_a_factor() -> None:
     refinement = refiner(PROFILE, SimulatedRunner(PROFILE, noise=0.1)).refine(plan(PROFILE))
     assert all(0.8 < entry.factor < 1.25 for entry in refinement.profile.corrections.layers)
+
+
+def test_a_split_that_is_faster_only_within_the_spread_leaves_one_device() -> None:
+    truth = profile_of(GRAPH, [2e6, 1e6], 0.45)  # every split takes nearly what one device takes
+    taken = {}
+    for seed in range(12):
+        runner = SimulatedRunner(truth, noise=0.15)
+        runner.generator = np.random.default_rng(seed)
+        refinement = refiner(truth, runner).refine(plan(truth, strategy="batch"))
+        rounds = [run.step_s for run in refinement.runs if len(run.plan.used) == 1]
+        taken[seed] = refinement.plan.strategy
+        if refinement.plan.strategy != "single":
+            assert faster_for_sure(refinement.best.step_s, rounds[0])
+    assert "single" in taken.values()
+
+
+def test_more_rounds_are_measured_where_the_best_is_not_sure() -> None:
+    truth = profile_of(GRAPH, [2e6, 1e6], 0.45)
+    runner = SimulatedRunner(truth, noise=0.3)
+    refinement = refiner(truth, runner).refine(plan(truth, strategy="batch"))
+    assert ROUNDS <= len(refinement.best.step_s) <= MOST_ROUNDS
+    hurried = refiner(truth, SimulatedRunner(truth, noise=0.3), TIME_LIMIT_S).refine(plan(truth, strategy="batch"))
+    assert len(hurried.best.step_s) == ROUNDS
 
 
 def test_without_time_only_the_given_plan_is_run() -> None:

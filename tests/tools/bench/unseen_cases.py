@@ -18,6 +18,7 @@ def unseen_case(after_s: float | None = 0.25, cluster: str = "1.0,0.5") -> dict[
         "predicted_s": {"before": 0.21, "after": 0.24},
         "rounds_s": {name: [value, 0.98 * value, 1.02 * value] for name, value in seconds.items()},
         "ceilings": {"single": 0.67, "batch": 0.9, "filters": 0.8},
+        "together_ceilings": {"single": 0.67, "batch": 0.85, "filters": 0.75},
         "calibration_s": 61.0,
         "refinement_s": None if after_s is None else 31.0,
         "runs": [] if after_s is None else runs,

@@ -49,7 +49,7 @@ def balanced_step_s(own_s: Sequence[float], divided_s: Sequence[float]) -> float
     return max(*own_s, (1 + sum(own / divided for own, divided in zip(own_s, divided_s, strict=True))) / rate)
 
 
-def communication_ceilings(profile: Any, plans: Mapping[str, Any], alone_s: Sequence[float]) -> dict[str, float]:
+def communication_ceilings(profile: Any, plans: Mapping[str, Any], alone_s: Sequence[float], together: bool = False) -> dict[str, float]:
     """Return the ceiling of the efficiency of each plan of several devices, and of what each strategy would take.
 
     Parameters
@@ -57,6 +57,7 @@ def communication_ceilings(profile: Any, plans: Mapping[str, Any], alone_s: Sequ
     profile : Profile; it predicts communication, and which part of a step a layer takes.
     plans : name -> Plan, other candidates; pipelines are left out.
     alone_s : (devices,) measured seconds of a step on each device alone, to which predicted compute is scaled.
+    together : whether devices are as fast as the profile has them while those of their host work too, not as fast as alone.
 
     Returns
     -------
@@ -70,14 +71,14 @@ def communication_ceilings(profile: Any, plans: Mapping[str, Any], alone_s: Sequ
             stages.setdefault(name, strategy(costs).stage)
         except PlanError:  # nothing to split
             continue
-    several = {name: _ceiling(costs, stage, alone_s) for name, stage in stages.items() if len(stage.devices) > 1}
+    several = {name: _ceiling(costs, stage, alone_s, together) for name, stage in stages.items() if len(stage.devices) > 1}
     return {"single": ideal_s(alone_s) / min(alone_s), **several}
 
 
-def _ceiling(costs: Costs, stage: Stage, alone_s: Sequence[float]) -> float:
+def _ceiling(costs: Costs, stage: Stage, alone_s: Sequence[float], together: bool) -> float:
     parts = predict(costs, stage, memory=False).parts
     own, divided = _loads(costs, stage)
-    scale = np.array(alone_s)[list(stage.devices)] / costs.beside_s[list(stage.devices)]
+    scale = (np.array(alone_s) / (costs.alone_s if together else costs.beside_s))[list(stage.devices)]
     own_s = scale * own + [part.communication_s for part in parts]
     return ideal_s(alone_s) / balanced_step_s(own_s.tolist(), (scale * divided).tolist())
 

@@ -76,6 +76,7 @@ def conclusions(case: Mapping[str, Any]) -> dict[str, Any]:
         "efficiency": {name: ideal / medians_s[name] for name in planned},
         "error": {name: case["predicted_s"][name] / medians_s[name] - 1 for name in planned},
         "ceiling": max(case["ceilings"].values()),
+        "together": max(case["together_ceilings"].values()) if "together_ceilings" in case else None,
         "spread": max(median_and_spread(each)[1] for each in rounds_s.values()),
         "times_fastest": medians_s[fastest] / medians_s[final],
         "violation": slower_than(rounds_s[final], rounds_s[fastest]),
@@ -101,7 +102,7 @@ def row(case: Mapping[str, Any]) -> Row:
         "after_ms": 1e3 * medians_s[AFTER] if after else None,
         **{f"efficiency_{name}": efficiency.get(name) for name in (BEFORE, AFTER)},
         **{f"error_{name}": error.get(name) for name in (BEFORE, AFTER)},
-        **{key: figures[key] for key in ("ceiling", "times_fastest", "spread")},
+        **{key: figures[key] for key in ("ceiling", "together", "times_fastest", "spread")},
         "calibration_s": case["calibration_s"],
         "refinement_s": case["refinement_s"],
         "first_errors": figures["run_errors"]["first_predicted_s"] or None,
@@ -118,6 +119,7 @@ def summarise(rows: Sequence[Row]) -> list[str]:
         there = [each for each in rows if each.texts["cluster"] == cluster and "failure" not in each]
         parts = [_median_text(there, f"efficiency_{name}", f"{name} refinement") for name in (BEFORE, AFTER)]
         parts.append(_median_text(there, "ceiling", "the communication ceiling"))
+        parts.append(_median_text(there, "together", "the same for devices that slow each other"))
         count = f"{len(there)} network{'' if len(there) == 1 else 's'}"
         sentences.append(f"At {cluster}, {count}: median efficiency {', '.join(filter(None, parts)) or 'not measured'}.")
     failed = sum("failure" in each for each in rows)
@@ -161,6 +163,7 @@ TABLE = TableForm(
         Column("efficiency_before", "efficiency of auto", ".2f"),
         Column("efficiency_after", "efficiency refined", ".2f"),
         Column("ceiling", "communication ceiling", ".2f"),
+        Column("together", "ceiling together", ".2f"),
         Column("error_before", "error", "+.1%"),
         Column("error_after", "error refined", "+.1%"),
         Column("times_fastest", "x fastest alone", ".2f"),

@@ -48,7 +48,7 @@ def test_a_row_has_all_figures_and_a_failure_its_reason() -> None:
     assert {*whole_row.texts, *whole_row.numbers, *whole_row.lists} == {column.key for column in TABLE.columns} - {"failure"}
     assert failed.texts["failure"] == "WorkerError: worker:1 died" and not failed.numbers
     text = shown(TABLE, [whole_row, failed])
-    assert "| 0000abcd | 1.0,0.5 | layers | filters | 300 / 600 | 200 | 400 | 210 | 280 | 240 | 250 | 0.71 | 0.80 | 0.90 |" in text
+    assert "| 0000abcd | 1.0,0.5 | layers | filters | 300 / 600 | 200 | 400 | 210 | 280 | 240 | 250 | 0.71 | 0.80 | 0.90 | 0.85 |" in text
     assert "worker:1 died" in text
 
 

@@ -1,0 +1,62 @@
+"""Passes lowered to TensorFlow, and whole tensors and sums of what they compute."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.lowering import Lowering
+from hetero_mtf.mesh.task_order import TaskOrder
+
+if TYPE_CHECKING:
+    from hetero_mtf.program.decoupled import DecoupledPasses
+    from hetero_mtf.program.passes import Passes
+
+
+def lowered(passes: Passes | DecoupledPasses, wanted: Sequence[Any], outputs: Sequence[Any], ordered: bool) -> Lowering:
+    """Return the passes lowered to TensorFlow.
+
+    Parameters
+    ----------
+    passes : passes of all stages.
+    wanted : tensors and operations that every step computes.
+    outputs : tensors that some steps fetch besides.
+    ordered : whether every device computes its tasks in order.
+    """
+    impls, devices = {}, {}
+    for placed, builder in zip(passes.context.stages, passes.builders):
+        stage = placed.stage
+        impls[builder.mesh] = UnevenMeshImpl(stage.axes, builder.axes, placed.devices, builder.sizes, placed.collectives)
+        devices[builder.mesh] = stage.devices
+    order = TaskOrder(passes.task_order, devices, wanted) if ordered else None
+    return Lowering(passes.graph, impls, [*wanted, *outputs], order, passes.sources)
+
+
+def first_slice(lowering: Lowering, tensor: Any) -> tf.Tensor:
+    """Return a whole tensor from the first processor.
+
+    Parameters
+    ----------
+    tensor : mtf.Tensor.
+    """
+    value = lowering.export_to_tf_tensor(tensor)
+    with tf.device(value.device):
+        return tf.reshape(value, tensor.shape.to_integer_list)
+
+
+def total(parts: Sequence[tf.Tensor], weights: Sequence[float], terms: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return the weighted sum of the outputs' losses, and of the penalties.
+
+    Parameters
+    ----------
+    parts : (losses,) at least one.
+    weights : (losses,) factors.
+    terms : penalties.
+    """
+    with tf.device(parts[0].device):
+        weighted = [part if weight == 1.0 else part * tf.constant(weight, part.dtype) for part, weight in zip(parts, weights)]
+        return functools.reduce(tf.add, [*weighted, *terms])

@@ -192,8 +192,8 @@ class DecoupledPasses:
         arrived = forward.builder.arrived
         leaves = {key: history.read(batch) for key, history in forward.histories.items()}
         fed = {key: history.read(batch) for key, history in forward.fed.items()}
-        kept: dict[InputKey | int, Tensor] = {**leaves, **fed}
-        reads = {key: _with(arrived[key], tensor) for key, tensor in kept.items() if not isinstance(key, int)}
+        reads = {key: _with(arrived[key], tensor) for key, tensor in leaves.items()}
+        reads |= {key: _with(arrived[key], tensor) for key, tensor in fed.items() if not isinstance(key, int)}
         builder = forward.builder.reading(reads, batch, updates_state=False)
         own: dict[int, Value] = {index: value for index, value in forward.values.items() if index not in builder.layers}
         own |= {key: _with(forward.values[key], tensor) for key, tensor in fed.items() if isinstance(key, int)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,11 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
+from hetero_mtf.errors import PlanError, UnsupportedError
+from tests.program import small_nets as nets
 from tests.program.decoupled_simulation import LAYERS, WIDTH, Adam, Momentum, Simulation
+from tests.program.oracle import worst_error
+from tests.program.pipelines import Pipe, steps_for
 
 STARTS = {1: [0], 2: [0, 3], 3: [0, 1, 3], 4: [0, 1, 2, 4]}
 ALONE = {k: ([[d] for d in range(k)], [[1]] * k) for k in STARTS}
@@ -125,3 +130,88 @@ def test_one_stage_is_synchronous_bit_for_bit(cluster: Any) -> None:
             weights.append((losses, trainer.to_keras().get_weights()))
     assert weights[0][0] == weights[1][0]
     assert all(np.array_equal(one, other) for one, other in zip(weights[0][1], weights[1][1]))
+
+
+GROUPED = (((0, 1), (2,), (3, 4)), ((5, 2), (1,), (1, 2)))
+NETWORKS: dict[str, tuple[Any, Pipe]] = {
+    "penalties": (
+        lambda: nets.convs(kernel_regularizer=keras.regularizers.L2(0.01)),
+        Pipe(("first", "second", "hidden"), *GROUPED, ("batch", "filters", "filters"), 1, "decoupled"),
+    ),
+    "batch norm": (nets.norms, Pipe(("first", "second", "hidden"), *GROUPED, ("batch",), 1, "decoupled")),
+    "a shortcut": (nets.residual, Pipe(("left", "inner", "around"), *GROUPED, ("filters",), 1, "decoupled")),
+    "branches": (
+        nets.branches,
+        Pipe(("left", "right", "mix", "features"), (*GROUPED[0], (5,)), (*GROUPED[1], (1,)), ("filters",), 1, "decoupled"),
+    ),
+    "dropout": (lambda: dropped(), Pipe((0, 3, 5), ((0,), (1,), (2,)), ((1,), (1,), (1,)), ("filters",), 1, "decoupled")),
+}
+
+
+def dropped() -> keras.Model:
+    """Dropout in two stages."""
+    keras.utils.set_random_seed(5)
+    layers = keras.layers
+    names = [
+        layers.Dense(8, activation="relu"),
+        layers.Dropout(0.4),
+        layers.Dense(8, activation="tanh"),
+        layers.Dropout(0.3),
+        layers.Dense(4),
+    ]
+    return keras.Sequential([keras.Input((6,)), *names])
+
+
+def trained_by(plan: Any, model: keras.Model, cluster: Any, steps: Any) -> list[np.ndarray]:
+    optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.05, epsilon=1e-3, clipnorm=0.5)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    with hm.Trainer(model, plan, cluster, optimizer=optimizer, loss=loss) as trainer:
+        for x, y, weight in zip(steps.x, steps.y, steps.weight):
+            trainer.train_on_batch(x, y, weight)
+            trainer.drain()
+        return list(trainer.to_keras().get_weights())
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_batch_by_itself_is_a_synchronous_step(name: str, cluster: Any) -> None:
+    build, pipe = NETWORKS[name]
+    model = build()
+    steps = steps_for(model, (8, 8, 3), weighted=True)
+    ours = trained_by(pipe.plan(model, cluster), model, cluster, steps)
+    assert worst_error(trained_by(hm.Plan.single(model, 0, cluster, 8), model, cluster, steps), ours) <= 1e-8
+
+
+def test_what_reads_weights_drains_first_and_training_goes_on(cluster: Any, tmp_path: pathlib.Path) -> None:
+    model, batches = network(), data(7)
+    plan = plan_of(model, 3, ALONE, cluster)
+    simulation = Simulation(weights_of(model), STARTS[3], Momentum())
+    with hm.Trainer(model, plan, cluster, optimizer=OPTIMIZERS["momentum"][0](), loss="mse") as trainer:
+        for x, y in batches[:4]:
+            trainer.train_on_batch(x, y)
+        trainer.save(tmp_path / "state.npz")
+        for x, y in batches[4:]:
+            trainer.train_on_batch(x, y)
+        continued = weights_of(trainer.to_keras())
+    simulation.run(batches[:4])
+    simulation.run(batches[4:])
+    with hm.Trainer(network(), plan, cluster, optimizer=OPTIMIZERS["momentum"][0](), loss="mse") as trainer:
+        trainer.restore(tmp_path / "state.npz")
+        for x, y in batches[4:]:
+            trainer.train_on_batch(x, y)
+        resumed = weights_of(trainer.to_keras())
+    for one, other, simulated in zip(continued, resumed, simulation.weights):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other))
+        assert all(np.allclose(a, b, rtol=0, atol=1e-9) for a, b in zip(one, simulated))
+
+
+def test_what_the_schedule_does_not_support_is_refused(cluster: Any) -> None:
+    model = network()
+    plan = plan_of(model, 2, ALONE, cluster)
+    with pytest.raises(UnsupportedError, match="global_clipnorm.*use clipnorm"):
+        hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(0.1, global_clipnorm=1.0), loss="mse")
+    image = keras.Input((4,))
+    first = keras.layers.Dense(3, name="first")(image)
+    early = keras.Model(image, [first, keras.layers.Dense(2, name="second")(first)])
+    bad = hm.Plan.pipeline(early, ["first", "second"], [[0], [1]], [[1], [1]], cluster, 8, schedule="decoupled")
+    with pytest.raises(PlanError, match="hold the output first, the schedule decoupled has all outputs in the last stage"):
+        hm.Trainer(early, bad, cluster, loss="mse")

@@ -83,6 +83,7 @@ RUNS = (
     BenchRun("mri", "tools/mri.py", 11, ("mri",)),
     BenchRun("pipeline", "tools/bench/pipeline.py --rounds 3", 16, ("pipeline", "pipeline_arrangements")),
     BenchRun("auto_efficiency", "tools/bench/auto.py --part efficiency", 20, ("auto_efficiency",)),
+    BenchRun("calibration", "tools/calibration.py", 20, ("calibration", "predictor_terms")),
     BenchRun("prediction", "tools/bench/prediction.py", 70, ("prediction", "prediction_ranks")),
     BenchRun("unseen", "tools/bench/unseen.py", 130, ("unseen",)),
 )

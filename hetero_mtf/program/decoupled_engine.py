@@ -22,7 +22,8 @@ from hetero_mtf.runtime.step_trace import StepTrace, traced
 
 def engine_of(graph: LayerGraph, plan: Plan, *arguments: Any) -> Engine:
     """Return the engine of a plan's schedule; parameters as for `Engine`."""
-    return (DecoupledEngine if plan.schedule in STALE_SCHEDULES else Engine)(graph, plan, *arguments)
+    decoupled = isinstance(plan, Plan) and plan.schedule in STALE_SCHEDULES
+    return (DecoupledEngine if decoupled else Engine)(graph, plan, *arguments)
 
 
 class DecoupledEngine(Engine):

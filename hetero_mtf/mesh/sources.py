@@ -49,7 +49,7 @@ class Sources:
         ----------
         operation : one whose gradient is built next.
         """
-        source = self._of(operation)
+        source = self.of(operation)
         self.begin(Source(source.layer, "backward") if source is not None else None)
 
     def assign(self, operation: Any, source: Source) -> None:
@@ -70,10 +70,16 @@ class Sources:
         ----------
         operation : one of the graph; without a source it has none.
         """
-        source = self._of(operation)
+        source = self.of(operation)
         return f"layer{source.layer}_{source.step_pass}/" if source is not None else ""
 
-    def _of(self, operation: Any) -> Source | None:
+    def of(self, operation: Any) -> Source | None:
+        """Return what an operation was built for; None for no layer.
+
+        Parameters
+        ----------
+        operation : one of the graph.
+        """
         self._record()
         return self._source_of.get(operation)
 

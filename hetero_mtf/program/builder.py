@@ -79,17 +79,16 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         """The outputs of layers that were resharded or transferred so far, in the layouts required."""
         return dict(self._resharded)
 
-    def reading(self, arrived: Mapping[InputKey, Value], step: tf.Tensor, updates_state: bool) -> Builder:
-        """Return a builder of the same stage that finds some inputs transferred already.
+    def reading(self, arrived: Mapping[InputKey, Value], step: tf.Tensor) -> Builder:
+        """Return a builder of the same stage that finds some inputs transferred already, and updates variables by itself.
 
         Parameters
         ----------
         arrived : its inputs from other stages, as in `arrived`.
         step : () int32, number of the step or batch for the masks' key.
-        updates_state : whether its pass updates the variables that no optimizer updates.
         """
         other = copy.copy(self)
-        other._resharded, other.step, other.updates_state = dict(arrived), step, updates_state
+        other._resharded, other.step, other._new_values = dict(arrived), step, {}
         return other
 
     def receive(self, values: Mapping[int, Value]) -> frozenset[int]:

@@ -6,9 +6,11 @@ import dataclasses
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.mesh.collectives import Collectives
+from hetero_mtf.mesh.operations.history import Histories
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.schedule.execution import Execution
+from hetero_mtf.planning.schedule.stale import StaleOptions
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 
@@ -43,7 +45,7 @@ class ProgramContext:
     seed : seed of dropout.
     mixing : (processors,) weights of the copies of the weights in butterfly mixing; empty where gradients are all-reduced.
     execution : schedule, microbatches, recomputation and depths of training.
-    histories : what schedule "decoupled" keeps from step to step, apart from the weights.
+    histories, sums : what schedules without a flush keep from step to step: tensors of batches in flight, and sums of gradients.
     """
 
     graph: LayerGraph
@@ -54,7 +56,23 @@ class ProgramContext:
     seed: int
     mixing: tuple[int, ...] = ()
     execution: Execution = Execution()
-    histories: SliceVariables = dataclasses.field(default_factory=lambda: SliceVariables(""))
+    histories: Histories = dataclasses.field(default_factory=lambda: Histories(""))
+    sums: SliceVariables = dataclasses.field(default_factory=lambda: SliceVariables(""))
+
+    @property
+    def stale(self) -> StaleOptions:
+        """Options of a schedule without a flush."""
+        return self.execution.stale or StaleOptions()
+
+    @property
+    def sums_gradients(self) -> bool:
+        """Whether a schedule without a flush adds up the gradients of several backward passes for an update."""
+        return self.stale.accumulate > 1 or (self.execution.schedule == "1f1b_2bw" and self.execution.microbatches > 1)
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether forward passes may read the version of the weights before the present one."""
+        return self.execution.schedule == "1f1b_2bw" and len(self.stages) > 1
 
     def is_trainable(self, index: int, name: str) -> bool:
         """Return whether the optimizer updates variable `name` of layer `index`."""

@@ -15,6 +15,7 @@ from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.variable_keys import variable_key
 from hetero_mtf.mesh.collectives import Collectives
+from hetero_mtf.mesh.operations.history import Histories
 from hetero_mtf.mesh.operations.mixing import rounds as mixing_rounds
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.layout.records import Stage
@@ -82,8 +83,8 @@ class Engine:
         self._variables = SliceVariables(self._container.name)
         mixing = plan.stages[0].layouts[0].samples if plan.gradient_sync == "butterfly_mixing" and len(used) > 1 else ()
         stages = tuple(_placed(stage, plan, cluster) for stage in plan.stages)
-        histories = SliceVariables(self._container.name)
-        self._context = ProgramContext(graph, stages, self._variables, objective, rule, seed, mixing, plan.execution, histories)
+        kept = Histories(self._container.name), SliceVariables(self._container.name)
+        self._context = ProgramContext(graph, stages, self._variables, objective, rule, seed, mixing, plan.execution, *kept)
         self._access = SliceAccess(self._variables, mixing)
         self._pending = dict(values)
         self._tf_graph = tf.Graph()

@@ -95,16 +95,22 @@ def stage_placeholders(context: ProgramContext, stage: int, batch: int) -> list[
     batch : samples in the batch.
     """
     dtype, graph = tf.as_dtype(context.graph.dtype), context.graph
-    with tf.device(_host_of(context.stages[stage].devices[0])):
+    with tf.device(host_of(context.stages[stage].devices[0])):
         return [placeholder(dtype, (batch, *graph.layers[index].output_shape)) for index in graph.inputs]
 
 
 def _host(context: ProgramContext, layer: int) -> str:
     """Return the CPU of the host of the first device of the stage that holds a layer."""
-    return _host_of(next(placed.devices[0] for placed in context.stages if layer in placed.stage.layers))
+    return host_of(next(placed.devices[0] for placed in context.stages if layer in placed.stage.layers))
 
 
-def _host_of(device: str) -> str:
+def host_of(device: str) -> str:
+    """Return the CPU of a device's host.
+
+    Parameters
+    ----------
+    device : TensorFlow device string.
+    """
     return str(tf.DeviceSpec.from_string(device).replace(device_type="CPU", device_index=0).to_string())
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations import mixing
@@ -17,9 +16,10 @@ from hetero_mtf.mesh.sources import Source
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
-from hetero_mtf.program.decoupled import StagePasses
+from hetero_mtf.program.decoupled.passes import StagePasses
 from hetero_mtf.program.optimizers import updates
 from hetero_mtf.program.passes import Key, Passes
+from hetero_mtf.program.slots import slot_parameter
 
 Tensor = Any
 
@@ -80,7 +80,7 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     trained = {key: p for b in passes.builders for key, p in b.parameters.items() if context.is_trainable(*key)}
     gradient_of = _gradients(passes, terms, trained)
     parameters = [trained[key] for key in gradient_of]
-    slots = [[_slot(context, key, trained[key], slot) for slot in context.rule.slots] for key in gradient_of]
+    slots = [[slot_parameter(context, passes.slots, key, trained[key], slot) for slot in context.rule.slots] for key in gradient_of]
     update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars)
     for (index, _), update in zip(gradient_of, update_operations):
         passes.sources.assign(update, Source(index, "update"))
@@ -110,8 +110,3 @@ def _data_gradient(passes: Passes | StagePasses, key: Key) -> Tensor | None:
         return gradient
     own = passes.builders[0].batch_sizes
     return mixing.OwnPart(gradient, [sum(own) / n if n else 0.0 for n in own]).outputs[0]
-
-
-def _slot(context: ProgramContext, key: Key, parameter: Parameter, slot: str) -> Parameter:
-    name = slot_key(variable_key(*key), slot)
-    return Parameter(parameter.mesh, context.variables, name, parameter.value.shape, parameter.value.dtype)

@@ -13,7 +13,7 @@ from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.task_order import TaskOrder
 
 if TYPE_CHECKING:
-    from hetero_mtf.program.decoupled import DecoupledPasses
+    from hetero_mtf.program.decoupled.passes import DecoupledPasses
     from hetero_mtf.program.passes import Passes
 
 

@@ -55,6 +55,21 @@ class UpdateRule(abc.ABC):
     def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
         """Return the operation that updates one slice; `handles` are the variable's and its slots'."""
 
+    @property
+    def has_momentum(self) -> bool:
+        """Whether it keeps a mean of gradients, by which the next changes can be expected."""
+        return bool(self.slots)
+
+    @abc.abstractmethod
+    def expected_change(self, slots: Sequence[tf.Tensor], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return the change of a variable that an update is expected to make, from its slots alone.
+
+        Parameters
+        ----------
+        slots : slices of the variable's slots.
+        scalars : those of `scalars`, as () tensors.
+        """
+
     def decay(self, handle: tf.Tensor, value: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> Sequence[tf.Operation]:
         """Return the operations of decoupled weight decay, run before `write`."""
         if not self.config.get("weight_decay"):
@@ -81,6 +96,9 @@ class SGD(UpdateRule):
             momentum=tf.constant(self.cast["momentum"], gradient.dtype),
             use_nesterov=bool(self.config["nesterov"]),
         )
+
+    def expected_change(self, slots: Sequence[tf.Tensor], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        return slots[0]
 
 
 class Adam(UpdateRule):
@@ -116,6 +134,11 @@ class Adam(UpdateRule):
         if self.config["amsgrad"]:
             return tf.raw_ops.ResourceApplyAdamWithAmsgrad(vhat=handles[3], **options)
         return tf.raw_ops.ResourceApplyAdam(**options)
+
+    def expected_change(self, slots: Sequence[tf.Tensor], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        corrected = tf.sqrt(1.0 - scalars["beta_2_power"]) / (1.0 - scalars["beta_1_power"])
+        epsilon = tf.constant(self.config["epsilon"], slots[0].dtype)
+        return -scalars["learning_rate"] * corrected * slots[0] / (tf.sqrt(slots[-1]) + epsilon)
 
 
 def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:

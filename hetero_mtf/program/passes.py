@@ -18,6 +18,7 @@ from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations.accumulate import accumulate
 from hetero_mtf.mesh.sources import Sources
 from hetero_mtf.mesh.task_order import OrderedTask
+from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.planning.schedule.clock_table import FORWARD, Task
 from hetero_mtf.program import losses
 from hetero_mtf.program.builder import Builder
@@ -69,6 +70,7 @@ class Passes:
     builders : (stages,) Builder.
     task_order : the tasks, with the place in the graph where each begins.
     gradients : (layer index, variable name) -> gradient of the whole loss without penalties, of variables that it depends on.
+    slots : snapshots of the optimizer's slots, by key and name of the slot.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Passes:
         self.builders = [self._builder(number, training, step) for number in range(len(context.stages))]
         self.task_order: list[OrderedTask] = []
         self.gradients: dict[Key, Tensor] = {}
+        self.slots: dict[tuple[Key, str], Parameter] = {}
         self._values: list[dict[int, Value]] = [{} for _ in parts]
         self._outputs: dict[tuple[int, int], Tensor] = {}
         self._losses: dict[int, Tensor] = {}

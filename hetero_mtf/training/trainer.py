@@ -22,7 +22,7 @@ from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.batch_arrays import BatchArrays
-from hetero_mtf.program.decoupled_engine import engine_of
+from hetero_mtf.program.decoupled.engine import engine_of
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import read_objective
 from hetero_mtf.program.optimizers import read_optimizer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.errors import PlanError, UnsupportedError
 from tests.program import small_nets as nets
-from tests.program.decoupled_simulation import LAYERS, WIDTH, Adam, Momentum, Simulation
+from tests.program.decoupled_simulation import LAYERS, WIDTH, Adam, Momentum, Simulation, Way
 from tests.program.oracle import worst_error
 from tests.program.pipelines import Pipe, steps_for
 
+REPLAY = Way()
 STARTS = {1: [0], 2: [0, 3], 3: [0, 1, 3], 4: [0, 1, 2, 4]}
 ALONE = {k: ([[d] for d in range(k)], [[1]] * k) for k in STARTS}
 GROUPS = {
@@ -66,9 +68,13 @@ def weights_of(model: keras.Model) -> list[list[np.ndarray]]:
     return [[np.array(w) for w in model.get_layer(f"dense{layer}").get_weights()] for layer in range(LAYERS)]
 
 
-def plan_of(model: keras.Model, stages: int, groups: Any, cluster: Any, split: str = "filters") -> Any:
+def plan_of(model: keras.Model, stages: int, groups: Any, cluster: Any, split: str = "filters", way: Way = REPLAY) -> Any:
     devices, shares = groups[stages]
-    return hm.Plan.pipeline(model, stage_starts(STARTS[stages]), devices, shares, cluster, 8, schedule="decoupled", split=split)
+    rates = way.rates[:stages]
+    stale = hm.StaleOptions("stored" if way.stored else "replay", way.accumulate, way.predict, rates)
+    schedule = "1f1b_2bw" if way.versions else "decoupled"
+    starts = stage_starts(STARTS[stages])
+    return hm.Plan.pipeline(model, starts, devices, shares, cluster, 8, way.parts, schedule, split, stale=stale)
 
 
 OPTIMIZERS = {
@@ -77,29 +83,53 @@ OPTIMIZERS = {
 }
 
 
+WAYS = {
+    "replay": REPLAY,
+    "stored": Way(stored=True),
+    "replay, predicted": Way(predict=True),
+    "stored, predicted": Way(stored=True, predict=True),
+    "replay, accumulated": Way(accumulate=3),
+    "stored, accumulated, predicted, rates": Way(stored=True, accumulate=4, predict=True, rates=(0.25, 0.5, 2.0, 1.0)),
+    "two versions": Way(versions=True, stored=True, parts=8),
+    "two versions, replay": Way(versions=True, parts=8),
+    "two versions, predicted, rates": Way(versions=True, stored=True, parts=8, predict=True, rates=(0.25, 0.5, 2.0, 1.0)),
+}
+SLOW = pytest.mark.slow
+CASES = [
+    *(("replay", k, ALONE, "filters") for k in STARTS),
+    *(("replay", 3, GROUPS, split) for split in ("filters", "batch")),
+    *((way, 3, ALONE, "filters") for way in WAYS if way != "replay"),
+    *(pytest.param("replay", k, GROUPS, split, marks=SLOW) for k in (2, 4) for split in ("filters", "batch")),
+    *(pytest.param(way, k, ALONE, "filters", marks=SLOW) for way in WAYS for k in (2, 4) if way != "replay"),
+    *(pytest.param(way, 3, GROUPS, split, marks=SLOW) for way in WAYS for split in ("filters", "batch") if way != "replay"),
+    *(pytest.param(way, 1, ALONE, "filters", marks=SLOW) for way in WAYS if "accumulated" not in way and way != "replay"),
+]
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize(
-    ("stages", "groups", "split"),
-    [*((k, ALONE, "filters") for k in STARTS), *((k, GROUPS, split) for k in GROUPS for split in ("filters", "batch"))],
-)
-def test_weights_equal_the_simulation(stages: int, groups: Any, split: str, optimizer: str, cluster: Any) -> None:
-    model, (ours, theirs) = network(), OPTIMIZERS[optimizer]
-    simulation = Simulation(weights_of(model), STARTS[stages], theirs())
+@pytest.mark.parametrize(("way", "stages", "groups", "split"), CASES)
+def test_weights_equal_the_simulation(way: str, stages: int, groups: Any, split: str, optimizer: str, cluster: Any) -> None:
+    model, (ours, theirs), chosen = network(), OPTIMIZERS[optimizer], WAYS[way]
+    rates = chosen.rates[:stages] or (1.0,) * stages
+    simulation = Simulation(weights_of(model), STARTS[stages], [theirs(0.0625 * rate) for rate in rates], chosen)
     batches = [*data(10), *data(2, 3)]
-    with hm.Trainer(model, plan_of(model, stages, groups, cluster, split), cluster, optimizer=ours(), loss="mse") as trainer:
+    with hm.Trainer(model, plan_of(model, stages, groups, cluster, split, chosen), cluster, optimizer=ours(), loss="mse") as trainer:
         losses = [trainer.train_on_batch(x, y) for x, y in batches]
         losses = [loss for loss in losses if not np.isnan(loss)]
         drained = trainer.drain()
         trained = trainer.to_keras()
     simulation.run(batches[:10])
-    simulation.run(batches[10:])
+    first_loss = np.mean(simulation.losses[: chosen.parts])
+    for odd in [batches[10:11], batches[11:]] if chosen.parts > 1 else [batches[10:]]:  # smaller batches of few parts train one by one
+        simulation.way = dataclasses.replace(chosen, parts=1)
+        simulation.run(odd)
     worst = max(
         float(np.max(np.abs(ours - theirs)) / (np.max(np.abs(theirs)) + 1e-3))
         for one, other in zip(weights_of(trained), simulation.weights)
         for ours, theirs in zip(one, other)
     )
     assert worst < 1e-8
-    assert losses[0] == pytest.approx(simulation.losses[0], rel=1e-9)
+    assert losses[0] == pytest.approx(first_loss, rel=1e-9)
     assert [*losses, *drained][-1] == pytest.approx(simulation.losses[-1], rel=1e-9)
 
 
@@ -172,19 +202,21 @@ def trained_by(plan: Any, model: keras.Model, cluster: Any, steps: Any) -> list[
         return list(trainer.to_keras().get_weights())
 
 
+@pytest.mark.parametrize("backward", ["replay", "stored"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_batch_by_itself_is_a_synchronous_step(name: str, cluster: Any) -> None:
+def test_a_batch_by_itself_is_a_synchronous_step(name: str, backward: str, cluster: Any) -> None:
     build, pipe = NETWORKS[name]
     model = build()
     steps = steps_for(model, (8, 8, 3), weighted=True)
-    ours = trained_by(pipe.plan(model, cluster), model, cluster, steps)
+    plan = dataclasses.replace(pipe.plan(model, cluster), stale=hm.StaleOptions(backward, predict=True))
+    ours = trained_by(plan, model, cluster, steps)
     assert worst_error(trained_by(hm.Plan.single(model, 0, cluster, 8), model, cluster, steps), ours) <= 1e-8
 
 
 def test_what_reads_weights_drains_first_and_training_goes_on(cluster: Any, tmp_path: pathlib.Path) -> None:
     model, batches = network(), data(7)
     plan = plan_of(model, 3, ALONE, cluster)
-    simulation = Simulation(weights_of(model), STARTS[3], Momentum())
+    simulation = Simulation(weights_of(model), STARTS[3], [Momentum() for _ in range(3)])
     with hm.Trainer(model, plan, cluster, optimizer=OPTIMIZERS["momentum"][0](), loss="mse") as trainer:
         for x, y in batches[:4]:
             trainer.train_on_batch(x, y)

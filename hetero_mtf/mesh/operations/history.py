@@ -1,78 +1,153 @@
 """Histories: the last tensors of one kind, kept on the processors of a mesh from step to step.
 
-A history has one place for each of some successive batches; batch n is at place n mod length. What is read in a step is what earlier steps
-wrote: every write of a step waits for the step's reads.
+A history is a queue of fixed length on every processor: each step takes the oldest tensor out and puts its own in, after all reads of
+the step. Queues hold tensors by reference (TensorFlow's staging areas), so nothing is copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
 from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.implementation import UnevenMeshImpl, is_empty
+from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
-from hetero_mtf.mesh.variables import SliceVariables
 
 Tensor = Any
 
 
+@dataclasses.dataclass(frozen=True)
+class _Queue:
+    """The queue of one history on one processor.
+
+    Parameters
+    ----------
+    container, name : of the staging area.
+    device : TensorFlow device string.
+    shape, dtype : of each tensor.
+    length : tensors that it holds between steps.
+    """
+
+    container: str
+    name: str
+    device: str
+    shape: tuple[int, ...]
+    dtype: tf.DType
+    length: int
+
+    def peek(self, index: int) -> tf.Tensor:
+        """Return the tensor at a place, 0 for the oldest."""
+        return self._shaped(tf.raw_ops.StagePeek(index=index, **self._area))
+
+    def shift(self, value: tf.Tensor) -> tf.Operation:
+        """Take out the oldest tensor, and put in another one."""
+        with tf.control_dependencies(tf.raw_ops.Unstage(**self._area)):
+            return self._put(value)
+
+    def fill(self) -> tf.Operation:
+        """Take out all tensors, and put in zeros."""
+        last = tf.raw_ops.StageClear(**self._area)
+        for _ in range(self.length):
+            with tf.control_dependencies([last]):
+                last = self._put(tf.zeros(self.shape, self.dtype))
+        return last
+
+    @property
+    def _area(self) -> dict[str, Any]:
+        return {"dtypes": [self.dtype], "container": self.container, "shared_name": self.name}
+
+    def _put(self, value: tf.Tensor) -> tf.Operation:
+        return tf.raw_ops.Stage(values=[value], container=self.container, shared_name=self.name)
+
+    def _shaped(self, values: Any) -> tf.Tensor:
+        return tf.ensure_shape(values[0], self.shape)
+
+
+class Histories:
+    """The queues of all histories of one trainer.
+
+    Parameters
+    ----------
+    container : resource container on every server, so that several trainers do not share them.
+    """
+
+    def __init__(self, container: str) -> None:
+        self.container = container
+        self._queues: dict[str, _Queue] = {}
+        self._filled: set[str] = set()
+
+    def queue(self, name: str, impl: UnevenMeshImpl, pnum: int, shape: Any, dtype: tf.DType, length: int) -> _Queue:
+        """Return the queue of a history on a processor, created on first use."""
+        own = f"{name}/{pnum}"
+        pieces = tuple(impl.processor_shape(shape, pnum))
+        return self._queues.setdefault(own, _Queue(self.container, own, impl.devices[pnum], pieces, dtype, length))
+
+    def fill(self) -> list[tf.Operation]:
+        """Return operations, in the present TensorFlow graph, that fill the queues created since the last call with zeros."""
+        fresh = [name for name in self._queues if name not in self._filled]
+        self._filled.update(fresh)
+        operations = []
+        for queue in map(self._queues.__getitem__, fresh):
+            with tf.device(queue.device):
+                operations.append(queue.fill())
+        return operations
+
+    def forget(self) -> None:
+        """Have all queues filled again by the next `fill`."""
+        self._filled.clear()
+
+
 class History:
-    """Places for the tensors of some batches.
+    """One history.
 
     Parameters
     ----------
     mesh : mtf.Mesh of the tensors.
-    variables : the handles of its slices, one variable of shape (length, ...) a processor.
-    name : name of the variable in `variables`.
+    histories : where its queues are.
+    name : its name there.
     shape : mtf.Shape of one tensor.
     dtype : its tf.DType.
-    length : places, at least 1.
+    length : tensors that it holds between steps, at least 1.
     """
 
-    def __init__(self, mesh: Any, variables: SliceVariables, name: str, shape: Any, dtype: tf.DType, length: int) -> None:
-        self.mesh, self.variables, self.name = mesh, variables, name
+    def __init__(self, mesh: Any, histories: Histories, name: str, shape: Any, dtype: tf.DType, length: int) -> None:
+        self.mesh, self.name = mesh, name
         self.shape, self.dtype, self.length = shape, dtype, length
         self.reads: list[HistoryRead] = []
+        self._histories = histories
 
-    def read(self, batch: tf.Tensor) -> Tensor:
-        """Return the tensor of a batch that an earlier step wrote.
+    def read(self, age: int) -> Tensor:
+        """Return the tensor that a step before this one wrote.
 
         Parameters
         ----------
-        batch : () integer, number of the batch.
+        age : how many steps before this one, from 1 to the length.
         """
-        self.reads.append(HistoryRead(self, batch))
+        self.reads.append(HistoryRead(self, age))
         return self.reads[-1].outputs[0]
 
-    def write(self, value: Tensor, batch: tf.Tensor) -> HistoryWrite:
+    def write(self, value: Tensor) -> HistoryWrite:
         """Return the operation that keeps a tensor, after all reads of this step.
 
         Parameters
         ----------
         value : mtf.Tensor of the history's shape.
-        batch : () integer, number of the batch.
         """
-        return HistoryWrite(self, value, batch)
+        return HistoryWrite(self, value)
 
-    def handles(self, impl: UnevenMeshImpl) -> list[tf.Tensor]:
-        """Return the (processors,) handles of its slices."""
-        stacked = mtf.Shape([mtf.Dimension("history", self.length), *self.shape.dims])
-        return self.variables.handles(self.name, stacked, self.dtype, impl)
-
-    def place(self, batch: tf.Tensor) -> tf.Tensor:
-        """Return where a batch is; on the present device."""
-        return tf.math.floormod(batch, self.length)
+    def queue(self, impl: UnevenMeshImpl, pnum: int) -> _Queue:
+        """Return its queue on a processor."""
+        return self._histories.queue(self.name, impl, pnum, self.shape, self.dtype, self.length)
 
 
 class HistoryRead(mtf.Operation):  # type: ignore[misc]
     """The operation of `History.read`."""
 
-    def __init__(self, history: History, batch: tf.Tensor) -> None:
+    def __init__(self, history: History, age: int) -> None:
         super().__init__([], mesh=history.mesh, name="history_read")
-        self.history, self.batch = history, batch
+        self.history, self.age = history, age
         self._outputs = [mtf.Tensor(self, history.shape, history.dtype)]
 
     @property
@@ -83,14 +158,10 @@ class HistoryRead(mtf.Operation):  # type: ignore[misc]
 @lower_operation.register(HistoryRead)
 def _lower_read(operation: HistoryRead, lowering: Lowering) -> None:
     impl, history = lowering.mesh_impl(operation), operation.history
-    handles = history.handles(impl)
 
     def read(pnum: int) -> tf.Tensor:
-        shape = impl.processor_shape(history.shape, pnum)
-        if 0 in shape:
-            return tf.zeros(shape, history.dtype)
-        piece = tf.raw_ops.ResourceGather(resource=handles[pnum], indices=history.place(operation.batch), dtype=history.dtype)
-        return tf.ensure_shape(piece, shape)
+        queue = history.queue(impl, pnum)
+        return tf.zeros(queue.shape, queue.dtype) if 0 in queue.shape else queue.peek(history.length - operation.age)
 
     lowering.set_tensor_lowering(operation.outputs[0], impl.on_processors(read))
 
@@ -98,9 +169,9 @@ def _lower_read(operation: HistoryRead, lowering: Lowering) -> None:
 class HistoryWrite(mtf.Operation):  # type: ignore[misc]
     """The operation of `History.write`."""
 
-    def __init__(self, history: History, value: Tensor, batch: tf.Tensor) -> None:
-        super().__init__([*(read.outputs[0] for read in history.reads), value], mesh=history.mesh, name="history_write")
-        self.history, self.batch = history, batch
+    def __init__(self, history: History, value: Tensor) -> None:
+        super().__init__([value], mesh=history.mesh, name="history_write")
+        self.history = history
 
     @property
     def has_gradient(self) -> bool:
@@ -110,15 +181,12 @@ class HistoryWrite(mtf.Operation):  # type: ignore[misc]
 @lower_operation.register(HistoryWrite)
 def _lower_write(operation: HistoryWrite, lowering: Lowering) -> None:
     impl, history = lowering.mesh_impl(operation), operation.history
-    handles = history.handles(impl)
-    *reads, values = [lowering.slices(tensor) for tensor in operation.inputs]
-    writes: list[Sequence[Any]] = []
+    values = lowering.slices(operation.inputs[0])
+    reads = [lowering.slices(read.outputs[0]) for read in history.reads if read.outputs[0] in lowering.tensors]
+    writes: list[list[Any]] = []
     for pnum, device in enumerate(impl.devices):
-        if is_empty(values[pnum]):
-            writes.append([])
-            continue
+        queue = history.queue(impl, pnum)
         with tf.device(device), tf.control_dependencies([pieces[pnum] for pieces in reads]):
-            place = history.place(operation.batch)
-            writes.append([tf.raw_ops.ResourceScatterUpdate(resource=handles[pnum], indices=place, updates=values[pnum])])
+            writes.append([] if 0 in queue.shape else [queue.shift(values[pnum])])
     lowering.writes[operation] = writes
     lowering.operations[operation] = [write for group in writes for write in group]

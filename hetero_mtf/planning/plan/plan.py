@@ -21,6 +21,7 @@ from hetero_mtf.planning.plan.record import PlanRecord
 from hetero_mtf.planning.plan.text import plan_line, plan_text
 from hetero_mtf.planning.plan.version1 import current_keys
 from hetero_mtf.planning.schedule.execution import Execution
+from hetero_mtf.planning.schedule.stale import StaleOptions
 from hetero_mtf.planning.solvers.apportionment import proportional
 
 VERSION, EARLIER = 2, 1
@@ -269,6 +270,7 @@ class Plan(PlanRecord):
         split: str = "filters",
         recompute: bool = False,
         replicas: Sequence[int] | None = None,
+        stale: StaleOptions | None = None,
     ) -> Plan:
         """Return the plan that divides the network into stages, which compute microbatches one after another.
 
@@ -282,11 +284,13 @@ class Plan(PlanRecord):
         shares : (stages, members) relative shares of a stage's devices inside each replica; zero leaves a device out.
         microbatches : parts that a batch is divided into (`microbatch_sizes`).
         schedule : "1f1b" keeps few microbatches in memory, "fill_drain" all; "interleaved" is for devices in several stages,
-            "synchronous" takes one microbatch after another through all stages and back. "decoupled" is not synchronous: all stages
-            work at once, each on another batch, and update at once, by gradients that are late (`schedule.delays`).
+            "synchronous" takes one microbatch after another through all stages and back. Two are not synchronous, as their gradients are
+            late (`schedule.delays`): in "decoupled" all stages work at once, each on another batch, and update at once; in "1f1b_2bw"
+            each on another microbatch, with two versions of the weights.
         split : what the devices of a stage share: "filters" (as in `filters`) or "batch".
         recompute : whether the backward pass recomputes a stage's activations instead of keeping them.
         replicas : samples of each replica of the pipeline; None for one replica.
+        stale : options of a schedule that is not synchronous; None for the defaults.
 
         Raises
         ------
@@ -294,9 +298,14 @@ class Plan(PlanRecord):
             If anything is wrong with it; all faults are named at once, each with the nearest thing that is possible.
         """
         graph, names = layer_graph(model), manual.device_names(cluster)
-        execution = Execution(schedule, microbatches, recompute, replicas=tuple(replicas or ()))
+        execution = Execution(schedule, microbatches, recompute, replicas=tuple(replicas or ()), stale=stale)
         stages = pipeline_stages(graph, names, ManualPipeline(starts, devices, shares, split, batch_size, execution))
-        return cls(graph.digest, graph.dtype, batch_size, PIPELINE, names, stages, **dataclasses.asdict(execution))
+        return cls(graph.digest, graph.dtype, batch_size, PIPELINE, names, stages, **fields_of(execution))
+
+
+def fields_of(execution: Execution) -> dict[str, Any]:
+    """Return the fields of an execution by name, as a plan has them."""
+    return {field.name: getattr(execution, field.name) for field in dataclasses.fields(execution)}
 
 
 def _checked_batch(batch_size: int) -> int:

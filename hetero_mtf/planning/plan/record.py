@@ -6,14 +6,15 @@ import dataclasses
 
 from hetero_mtf.planning.layout.records import Alternative, CollectiveRule, DeviceContribution, Prediction, Proof, Stage
 from hetero_mtf.planning.schedule.execution import Execution
+from hetero_mtf.planning.schedule.stale import StaleOptions
 
 
 @dataclasses.dataclass(frozen=True)
 class PlanRecord:
     """How one network trains on the devices of one cluster.
 
-    The record is flat, as its JSON and its keyword arguments are: schedule, microbatches, recompute, depths and replicas repeat the
-    fields of `Execution`, in which `execution` returns them.
+    The record is flat, as its JSON and its keyword arguments are: schedule, microbatches, recompute, depths, replicas and stale
+    repeat the fields of `Execution`, in which `execution` returns them.
 
     Parameters
     ----------
@@ -23,7 +24,7 @@ class PlanRecord:
     strategy : one of `STRATEGY_NAMES`.
     devices : names of all devices of the cluster, also of those it leaves idle.
     stages : runs of layers on meshes of devices; together they hold every layer once, in order.
-    schedule, microbatches, recompute, depths, replicas : as for `Execution`. Each replica is a slice of the batch axis of every
+    schedule, microbatches, recompute, depths, replicas, stale : as for `Execution`. Each replica is a slice of the batch axis of every
         stage's mesh.
     collectives : rules for the method of all-reduces by size, tried in order; empty for the defaults (NCCL between GPUs of one
         process, else an exchange between two processors and a ring among more).
@@ -54,11 +55,12 @@ class PlanRecord:
     what_if: tuple[str, ...] = ()
     proof: Proof | None = None
     depths: tuple[int, ...] = ()
+    stale: StaleOptions | None = None
 
     @property
     def execution(self) -> Execution:
-        """Schedule, microbatches, recomputation, depths and replicas."""
-        return Execution(self.schedule, self.microbatches, self.recompute, self.depths, self.replicas)
+        """Schedule, microbatches, recomputation, depths, replicas and the options of a schedule without a flush."""
+        return Execution(self.schedule, self.microbatches, self.recompute, self.depths, self.replicas, self.stale)
 
     @property
     def built_from(self) -> tuple[object, ...]:

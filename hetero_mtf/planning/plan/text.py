@@ -9,6 +9,7 @@ from hetero_mtf.planning.plan.record import PlanRecord
 from hetero_mtf.planning.schedule.delays import delays
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
+from hetero_mtf.planning.schedule.stale import StaleOptions
 from hetero_mtf.units import bytes_text, seconds_text
 
 
@@ -69,7 +70,9 @@ def execution_text(plan: PlanRecord) -> str:
     """Return the execution of a plan: its schedule or asynchronous gradient synchronization, microbatches, depths, replicas."""
     words = [plan.schedule if plan.gradient_sync == "all_reduce" else f"{plan.gradient_sync}, which is not synchronous"]
     if plan.schedule in STALE_SCHEDULES and len(plan.stages) > 1:
-        words.append(f"not synchronous: gradients late by {'-'.join(map(str, delays(len(plan.stages))))} updates by stage")
+        options = plan.stale or StaleOptions()
+        late = "-".join(map(str, delays(plan.schedule, len(plan.stages), options)))
+        words.append(f"not synchronous: gradients late by {late} updates by stage, {stale_text(options)}")
     if plan.microbatches > 1:
         sizes = dict.fromkeys(map(str, microbatch_sizes(plan.batch_size, plan.microbatches)))
         words.append(f"{plan.microbatches} microbatches of {' or '.join(sizes)} samples")
@@ -79,6 +82,18 @@ def execution_text(plan: PlanRecord) -> str:
         words.append(f"replicas of {', '.join(map(str, plan.replicas[:-1]))} and {plan.replicas[-1]} samples")
     if plan.recompute:
         words.append("activations recomputed")
+    return ", ".join(words)
+
+
+def stale_text(options: StaleOptions) -> str:
+    """Return the options of a schedule without a flush."""
+    words = ["activations stored" if options.backward == "stored" else "forward passes replayed"]
+    if options.accumulate > 1:
+        words.append(f"gradients of {options.accumulate} batches averaged")
+    if options.predict:
+        words.append("weights predicted")
+    if options.rates:
+        words.append(f"learning rate times {'-'.join(f'{rate:g}' for rate in options.rates)} by stage")
     return ", ".join(words)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from hetero_mtf.json_records import Fault
 from hetero_mtf.planning.schedule.names import SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES
+from hetero_mtf.planning.schedule.stale import StaleOptions
 
 _Condition = tuple[bool, str, str]  # whether it is wrong, its path, what is wrong
 
@@ -21,11 +22,13 @@ class Execution:
     Parameters
     ----------
     schedule : one of `SCHEDULES`: "synchronous" (one microbatch after another through all stages and back), one with a clock table
-        (`clock_table`), or "decoupled" (all stages at once, each on another batch).
+        (`clock_table`), or one without a flush: "decoupled" (all stages at once, each on another batch) or "1f1b_2bw" (each on another
+        microbatch, with two versions of the weights).
     microbatches : M, parts a batch is cut into (`microbatch_sizes`).
     recompute : whether backward passes recompute activations.
     depths : (stages,) most microbatches in flight of each stage of "1f1b"; empty for S - s in stage s of S.
     replicas : (replicas,) samples of a batch that each replica takes; empty for one replica.
+    stale : options of a schedule without a flush; None for the defaults, and for all other schedules.
     """
 
     schedule: str = "synchronous"
@@ -33,6 +36,7 @@ class Execution:
     recompute: bool = False
     depths: tuple[int, ...] = ()
     replicas: tuple[int, ...] = ()
+    stale: StaleOptions | None = None
 
     @property
     def searched_schedule(self) -> str:
@@ -52,8 +56,9 @@ class Execution:
         >>> [str(fault) for fault in Execution("1f1b", 9).faults(8, 2)]
         ['microbatches: are 9, a batch of 8 samples has 8 at most']
         """
-        entries = (*self._depths(stages), *self._batch(batch_size))
-        return [Fault(path, text) for wrong, path, text in entries if wrong]
+        entries = (*self._depths(stages), *self._batch(batch_size), *self._without_flush(batch_size, stages))
+        faults = [Fault(path, text) for wrong, path, text in entries if wrong]
+        return faults + (self.stale.faults(self.schedule, stages) if self.stale is not None else [])
 
     def _depths(self, stages: int) -> Iterator[_Condition]:
         depths = list(self.depths)
@@ -70,14 +75,29 @@ class Execution:
         parts = self.microbatches if _is_integer(self.microbatches) else None
         yield parts is None, "microbatches", f"are {self.microbatches!r}, must be a whole number"
         yield parts is not None and parts < 1, "microbatches", f"are {parts}, must be at least 1"
-        stale = self.schedule in STALE_SCHEDULES
-        yield stale and self.microbatches != 1, "microbatches", f"are {self.microbatches!r}, must be 1 for the schedule {self.schedule}"
-        yield stale and self.recompute, "recompute", f"is {self.recompute}, the schedule {self.schedule} recomputes of itself; leave it out"
         least = max(batch or 1, 1)
         yield parts is not None and parts > least, "microbatches", f"are {parts}, a batch of {least} samples has {least} at most"
         samples = list(self.replicas)
         wrong = bool(samples) and not (all(map(_is_integer, samples)) and min(samples) >= 1 and sum(samples) == batch)
         yield wrong, "replicas", f"take {samples} samples, must be 1 or more each and sum to the batch size {batch_size}"
+
+    def _without_flush(self, batch: Any, stages: int) -> Iterator[_Condition]:
+        """Yield what schedules without a flush ask for."""
+        name, parts = self.schedule, self.microbatches
+        late = name in STALE_SCHEDULES
+        yield (
+            self.stale is not None and not late,
+            "stale",
+            f"is for {' and '.join(STALE_SCHEDULES)}, must be left out for the schedule {name}",
+        )
+        words = f"is {self.recompute}, the schedule {name} has stale.backward instead; leave it out"
+        yield late and self.recompute, "recompute", words
+        yield name == "decoupled" and parts != 1, "microbatches", f"are {parts!r}, must be 1 for the schedule decoupled"
+        if name == "1f1b_2bw" and _is_integer(parts) and parts > 0:
+            least = max(2 * (stages - 1), 1)
+            yield parts < least, "microbatches", f"are {parts}, must be {least} or more for the schedule 1f1b_2bw in {stages} stages"
+            uneven = _is_integer(batch) and bool(batch % parts)
+            yield uneven, "microbatches", f"are {parts}, must divide the batch of {batch} samples for the schedule 1f1b_2bw"
 
 
 def _is_integer(value: Any) -> bool:

@@ -41,6 +41,7 @@ class LayerContext:
     updates_state : whether this pass updates the variables that no optimizer updates.
     parameters : (layer index, variable name) -> Parameter.
     sources : for which layer and pass operations were built.
+    read_weight : (key, parameter) -> what the pass reads of a variable; by default its snapshot.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class LayerContext:
         self._layouts = {layout.layer: layout for layout in stage.layouts}
         self.index = 0
         self.sources = Sources(mesh.graph)
+        self.read_weight: Callable[[tuple[int, str], Parameter], Any] = lambda _, parameter: parameter.value
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -134,7 +136,7 @@ class LayerContext:
         key, shape = (self.graph.owner(self.index), name), mtf.Shape(list(dimensions))
         if key not in self.parameters:
             self.parameters[key] = Parameter(self.mesh, self.variables, variable_key(*key), shape, self.dtype)
-        value = self.parameters[key].value
+        value = self.read_weight(key, self.parameters[key])
         if self._averaged:
             value = average(value, self._averaged, self.batch_dimension())
         return value if value.shape == shape else mtf.reshape(value, shape)

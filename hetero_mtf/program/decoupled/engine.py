@@ -1,0 +1,218 @@
+"""The engine of schedules without a flush: batches are in flight from step to step."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
+from hetero_mtf.program.batch_arrays import BatchArrays, Result
+from hetero_mtf.program.decoupled.in_flight import Entered, InFlight
+from hetero_mtf.program.decoupled.tick import Tick, build_tick
+from hetero_mtf.program.engine import Engine, Finished, Targets
+from hetero_mtf.runtime.step_trace import StepTrace, traced
+
+
+def engine_of(graph: LayerGraph, plan: Plan, *arguments: Any) -> Engine:
+    """Return the engine of a plan's schedule; parameters as for `Engine`."""
+    late = isinstance(plan, Plan) and plan.schedule in STALE_SCHEDULES
+    return (DecoupledEngine if late else Engine)(graph, plan, *arguments)
+
+
+class DecoupledEngine(Engine):
+    """Runs steps in which every stage works on another batch; parameters as for `Engine`.
+
+    Raises `UnsupportedError` for an optimizer that clips by the norm of all gradients, which are of different batches here, and for one
+    without momentum that is to predict weights.
+
+    Batches of one size follow each other. Before one of another size, and whenever values are read or the network is tested, no further
+    batch enters until none is in flight: then all stages have trained on the same batches.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        context = self._context
+        if context.rule.config.get("global_clipnorm") and len(context.stages) > 1:
+            raise UnsupportedError(
+                f"the optimizer has global_clipnorm, and stages of schedule {self.plan.schedule} have gradients of different batches; "
+                "use clipnorm"
+            )
+        if context.stale.predict and not context.rule.has_momentum:
+            raise UnsupportedError("the plan predicts weights by the optimizer's momentum, and the optimizer has none; give it one")
+        self._in_flight = InFlight(len(context.stages), context.stale.rates, averages=context.execution.microbatches == 1)
+        self._late: list[Finished] = []  # trained where nobody asked for it, such as before a test
+        self._done: list[tuple[Result, float]] = []  # of the microbatches of a batch, with their penalties
+        self._zeroed: set[str] = set()  # sums that were written
+
+    def build(self, batch: BatchArrays) -> None:
+        part = self._parts(batch)[0]
+        self._tick(part.size, self._targets(part), partly=len(self._context.stages) > 1 or self._context.sums_gradients)
+
+    def advance(self, batch: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool) -> list[Finished]:
+        parts, finished = self._enterable(batch, want_outputs)
+        for entered in self._entered(batch, parts, step, scalars):
+            self._in_flight.enter(entered)
+            finished += self._ticked(want_outputs)
+        return finished
+
+    def drain(self, want_outputs: bool) -> list[Finished]:
+        finished = self._taken()
+        newest = self._in_flight.newest
+        if newest is not None:
+            newest.is_last = True
+        while len(self._in_flight):
+            finished += self._ticked(want_outputs)
+        return finished
+
+    def trace(self, batch: BatchArrays, step: int, scalars: Mapping[str, float]) -> StepTrace:
+        parts, finished = self._enterable(batch, want_outputs=False)
+        self._late += finished
+        *before, last = self._entered(batch, parts, step, scalars)
+        for entered in before:
+            self._in_flight.enter(entered)
+            self._late += self._ticked(want_outputs=False)
+        self._in_flight.enter(last)
+        tick, feeds = self._next_tick()
+        fetches = {"loss": tick.loss, "train": tick.train}
+        _, trace = self._guarded(lambda: traced(functools.partial(self._opened().run, fetches, feeds), self._devices))
+        self._in_flight.advance()
+        return trace
+
+    def test(self, batch: BatchArrays, want_outputs: bool) -> Result:
+        self._settle()
+        return super().test(batch, want_outputs)
+
+    def predict(self, x: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        self._settle()
+        return super().predict(x)
+
+    def read(self) -> dict[str, np.ndarray]:
+        self._settle()
+        return super().read()
+
+    def _parts(self, batch: BatchArrays) -> list[BatchArrays]:
+        """Return a batch in equal microbatches, as many as the plan has or the most below that divide it."""
+        count = next(count for count in range(self._context.execution.microbatches, 0, -1) if batch.size % count == 0)
+        return split(batch, count)
+
+    def _enterable(self, batch: BatchArrays, want_outputs: bool) -> tuple[list[BatchArrays], list[Finished]]:
+        """Return the microbatches of a batch that can enter, and what was finished before."""
+        parts = self._parts(batch)
+        fits = self._in_flight.form in ((), (parts[0].size, parts[0].targets)) and len(parts) == self._context.execution.microbatches
+        return parts, self._taken() if fits else self.drain(want_outputs)
+
+    def _entered(self, batch: BatchArrays, parts: Sequence[BatchArrays], step: int, scalars: Mapping[str, float]) -> list[Entered]:
+        """Return the microbatches of a batch as they enter: its update, and their places in it."""
+        execution, newest = self._context.execution, self._in_flight.newest
+        accumulate = self._context.stale.accumulate
+        group, place = (0, 0) if newest is None else (newest.group + newest.is_last, 0 if newest.is_last else newest.place + 1)
+        if accumulate > 1:
+            scalars = self._context.rule.scalars((step - place) // accumulate, scalars["learning_rate"])
+        last = max(accumulate, len(parts)) - 1
+        first = step * execution.microbatches
+        return [
+            Entered(part, first + number, scalars, batch, group, place + number, place + number == last)
+            for number, part in enumerate(parts)
+        ]
+
+    def _taken(self) -> list[Finished]:
+        late, self._late = self._late, []
+        return late
+
+    def _settle(self) -> None:
+        """Drain, and keep what that gave for the next call of `advance` or `drain`."""
+        self.check_open()
+        self._late = self.drain(want_outputs=False)
+
+    def _ticked(self, want_outputs: bool) -> list[Finished]:
+        leaving = self._in_flight.leaving
+        tick, feeds = self._next_tick()
+        fetches = {"loss": tick.loss, "parts": tick.parts, "train": tick.train, **({"outputs": tick.outputs} if want_outputs else {})}
+        if tick.penalty is not None:
+            fetches["penalty"] = tick.penalty
+        try:
+            fetched = self._run(fetches, feeds)
+        except BaseException:  # histories may be half written: begin with an empty pipeline
+            self._in_flight.forget()
+            self._done = []
+            self._context.histories.forget()
+            self._programs = {key: program for key, program in self._programs.items() if not isinstance(program, Tick)}
+            raise
+        self._in_flight.advance()
+        if leaving is None:
+            return []
+        result = Result(float(fetched["loss"]), tuple(map(float, fetched["parts"])), fetched.get("outputs"))
+        self._done.append((result, float(fetched.get("penalty", 0.0))))
+        if sum(len(part.outputs[0]) if part.outputs else leaving.part.size for part, _ in self._done) < leaving.whole.size:
+            return []
+        done, self._done = self._done, []
+        return [(leaving.whole, _joined(done))]
+
+    def _next_tick(self) -> tuple[Tick, dict[Any, Any]]:
+        size, targets = self._in_flight.form
+        wanted = tuple(None if part is None else target for part, target in zip(self._context.objective, targets))
+        tick = self._tick(size, wanted, partly=self._context.sums_gradients or not self._in_flight.is_full)
+        return tick, self._in_flight.feeds(tick, self.graph)
+
+    def _tick(self, size: int, targets: Targets, partly: bool) -> Tick:
+        key = "part of a tick" if partly else "tick", size, targets, 0
+        tick: Tick = self._built(key, lambda: build_tick(self._context, size, targets, partly))
+        return tick
+
+    def _begin_graph(self) -> None:
+        self._settle()
+        super()._begin_graph()
+        with self._tf_graph.as_default():
+            self._context.sums.recreate_handles()
+        self._context.histories.forget()
+        self._zeroed.clear()
+
+    def _initialize(self) -> None:
+        """Write the values of new variables, zeros into new sums, and fill new histories."""
+        super()._initialize()
+        fills, sums = self._context.histories.fill(), self._context.sums
+        fresh = [name for name in sums.names() if name not in self._zeroed]
+        self._zeroed.update(fresh)
+        for shape, impl, dtype, handles in map(sums.layout, fresh):
+            for pnum, (handle, device) in enumerate(zip(handles, impl.devices)):
+                with tf.device(device):
+                    fills.append(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.zeros(impl.processor_shape(shape, pnum), dtype)))
+        if fills:
+            self._guarded(lambda: self._opened().run(fills))
+
+
+def split(batch: BatchArrays, count: int) -> list[BatchArrays]:
+    """Return a batch in equal parts, whose losses sum to that of the batch.
+
+    Parameters
+    ----------
+    count : divides the batch size.
+    """
+    size = batch.size // count
+    cuts = [slice(number * size, (number + 1) * size) for number in range(count)]
+    return [
+        dataclasses.replace(
+            batch,
+            x=tuple(array[cut] for array in batch.x),
+            y=tuple(None if array is None else array[cut] for array in batch.y),
+            weight=tuple(array[cut] for array in batch.weight),
+        )
+        for cut in cuts
+    ]
+
+
+def _joined(done: Sequence[tuple[Result, float]]) -> Result:
+    """Return the result of a batch from those of its microbatches, with the last one's penalties."""
+    loss = sum(result.loss for result, _ in done) + done[-1][1]
+    parts = tuple(sum(values) for values in zip(*(result.parts for result, _ in done)))
+    pieces = [result.outputs for result, _ in done if result.outputs is not None]
+    outputs = tuple(np.concatenate(arrays) for arrays in zip(*pieces)) if len(pieces) == len(done) else None
+    return Result(loss, parts, outputs)

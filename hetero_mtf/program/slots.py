@@ -1,0 +1,25 @@
+"""Snapshots of the optimizer's slots."""
+
+from __future__ import annotations
+
+from hetero_mtf.graph.variable_keys import slot_key, variable_key
+from hetero_mtf.mesh.variables import Parameter
+from hetero_mtf.program.context import ProgramContext
+from hetero_mtf.program.passes import Key
+
+
+def slot_parameter(
+    context: ProgramContext, known: dict[tuple[Key, str], Parameter], key: Key, parameter: Parameter, name: str
+) -> Parameter:
+    """Return the snapshot of an optimizer's slot of a variable, created on first use.
+
+    Parameters
+    ----------
+    known : snapshots by key and slot, to which it is added.
+    key, parameter : the variable.
+    name : name of the slot.
+    """
+    if (key, name) not in known:
+        value = parameter.value
+        known[key, name] = Parameter(parameter.mesh, context.variables, slot_key(variable_key(*key), name), value.shape, value.dtype)
+    return known[key, name]

@@ -22,6 +22,7 @@ from hetero_mtf.planning.layout.records import Alternative
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_name
 from hetero_mtf.planning.memory.shortfall import lack_of_memory, short_bytes
 from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
+from hetero_mtf.planning.pipeline.late_choice import with_late
 from hetero_mtf.planning.pipeline.plans import pipeline_alternative, pipeline_plan
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
@@ -52,6 +53,7 @@ def plan(
     optimizer: object = None,
     gradient_sync: str = "all_reduce",
     pipeline: PipelineOptions | None = None,
+    allow_stale: bool = False,
 ) -> Plan:
     """Return the plan of a strategy for the network and cluster of a profile.
 
@@ -68,6 +70,7 @@ def plan(
     gradient_sync : "all_reduce" of gradients, or "butterfly_mixing" of weights, which is not synchronous and goes with strategy
         "batch" alone.
     pipeline : options of a pipeline: its allocator, microbatches, stages and schedule; None for any.
+    allow_stale : whether "auto" may take a pipeline whose gradients are late, which does not give the numbers of one device.
 
     Returns
     -------
@@ -94,7 +97,8 @@ def plan(
     if strategy == PIPELINE:
         return pipeline_plan(MicrobatchCosts(profile, costs), pipeline)
     if strategy == "auto":
-        return _cheapest(costs, pipeline)
+        cheapest = _cheapest(costs, pipeline)
+        return with_late(costs, cheapest, pipeline, _gains_for_sure) if allow_stale else cheapest
     candidate = fitting(costs, strategy, STRATEGIES[strategy](costs))
     return dataclasses.replace(_fitting_plan(profile, strategy, candidate), contributions=device_contributions(costs, candidate))
 
@@ -125,20 +129,28 @@ def plan_if(
     strategy: str = "auto",
     gradient_sync: str = "all_reduce",
     pipeline: PipelineOptions | None = None,
+    allow_stale: bool = False,
 ) -> Plan:
     """Return the plan for a hypothetical cluster; it lists the changes.
 
     Parameters
     ----------
     what_if : hypothetical changes; a batch size that is not that of the profile has its times extrapolated.
-    batch_size, strategy, gradient_sync, pipeline : as for `plan`.
+    batch_size, strategy, gradient_sync, pipeline, allow_stale : as for `plan`.
 
     Raises
     ------
     PlanError, ProfileError
         As `plan`, and if a device of `what_if` is not in the profile.
     """
-    hypothetical = plan(what_if_profile(profile, what_if), batch_size, strategy, gradient_sync=gradient_sync, pipeline=pipeline)
+    hypothetical = plan(
+        what_if_profile(profile, what_if),
+        batch_size,
+        strategy,
+        gradient_sync=gradient_sync,
+        pipeline=pipeline,
+        allow_stale=allow_stale,
+    )
     return dataclasses.replace(hypothetical, what_if=what_if_clauses(profile, what_if))
 
 

@@ -14,7 +14,7 @@ from hetero_mtf.commands.options.shared import RenamedChoice
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.planning.allocation.names import ALLOCATORS
 from hetero_mtf.planning.plan.names import EARLIER_NAMES, PIPELINE_STRATEGIES
-from hetero_mtf.planning.schedule.names import SEARCHED_SCHEDULES
+from hetero_mtf.planning.schedule.names import SEARCHED_SCHEDULES, STALE_SCHEDULES
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.allocation.allocate import Allocated
@@ -27,7 +27,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = ("allocator", "microbatches", "stages", "replicas", "schedule", "recompute", "allocator_seed", "convergence")
 _ALLOCATOR = "Pipeline: how layers are partitioned and stages placed; auto is exact where that is cheap, else genetic.  [default: auto]"
 _REPLICAS = "Pipeline: slices of each batch that go through devices of their own.  [default: as many as are best]"
-_SCHEDULE = "Pipeline: order of its passes.  [default: 1f1b, which keeps least]"
+_SCHEDULE = "Pipeline: order of its passes; decoupled and 1f1b_2bw are not synchronous.  [default: 1f1b, which keeps least]"
 _RECOMPUTE = "Pipeline: compute activations again in backward passes, for less memory."
 _CONVERGENCE = "Pipeline: a picture of the genetic allocator's generations to write; .png, .svg or .pdf.  [makes the allocator genetic]"
 
@@ -39,7 +39,7 @@ def pipeline_options(command: Command) -> Command:
         click.option("--convergence", metavar="FILE", help=_CONVERGENCE),
         click.option("--seed", "allocator_seed", type=click.IntRange(0), help="Pipeline: seed of the genetic allocator.  [default: 0]"),
         click.option("--recompute", is_flag=True, default=None, help=_RECOMPUTE),
-        click.option("--schedule", type=click.Choice(SEARCHED_SCHEDULES), help=_SCHEDULE),
+        click.option("--schedule", type=click.Choice([*SEARCHED_SCHEDULES, *STALE_SCHEDULES]), help=_SCHEDULE),
         click.option("--replicas", type=count, help=_REPLICAS),
         click.option("--stages", type=count, help="Pipeline: number of stages.  [default: as many as are best]"),
         click.option("--microbatches", type=count, help="Pipeline: parts of a batch.  [default: the best of 2, 4, 8 and 16]"),

@@ -43,12 +43,14 @@ class StageBytes:
     kept : (processors,) what a microbatch in flight keeps between its two passes.
     temporary : (processors,) what a task needs besides while it runs.
     beside : (processors,) what the process takes beside tensors.
+    weights : (processors,) one version of the weights that train.
     """
 
     fixed: np.ndarray
     kept: np.ndarray
     temporary: np.ndarray
     beside: np.ndarray
+    weights: np.ndarray
 
     def peak(self, in_flight: int) -> tuple[int, ...]:
         """Return the (processors,) bytes held at most.
@@ -98,8 +100,8 @@ def stage_bytes(profile: Profile, stage: Stage, recompute: bool = False, memory:
     totals = _totals(stage, memory or NetworkMemory(profile))
     fixed, beside = totals.weights + totals.gradients, totals.beside(profile, stage, totals.gradients)
     if recompute:
-        return StageBytes(fixed, totals.received, totals.temporary + totals.activations, beside)
-    return StageBytes(fixed, totals.activations + totals.received, totals.temporary, beside)
+        return StageBytes(fixed, totals.received, totals.temporary + totals.activations, beside, totals.gradients)
+    return StageBytes(fixed, totals.activations + totals.received, totals.temporary, beside, totals.gradients)
 
 
 @dataclasses.dataclass

@@ -7,7 +7,7 @@ import dataclasses
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import Prediction
-from hetero_mtf.planning.pipeline.decoupled import predict_decoupled
+from hetero_mtf.planning.pipeline.late import predict_late
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
@@ -30,8 +30,6 @@ def predict_plan(costs: Costs, plan: Plan) -> Prediction | None:
     -----
     One stage takes its microbatches one after another by any schedule.
     """
-    if plan.schedule in STALE_SCHEDULES and len(plan.stages) > 1:
-        return predict_decoupled(costs, plan.stages)
     if not (plan.pipelined or plan.recompute):
         return predict(costs, plan.stages[0], plan.gradient_sync)
     predicted = time_line(costs, plan)
@@ -39,7 +37,7 @@ def predict_plan(costs: Costs, plan: Plan) -> Prediction | None:
 
 
 def time_line(costs: Costs, plan: Plan) -> tuple[Prediction, Simulation] | None:
-    """Return the predicted step of a pipeline with its time line; None for a plan that has no simulation.
+    """Return the predicted step of a pipeline with its time line, of one tick without a flush; None for a plan that has no simulation.
 
     Parameters
     ----------
@@ -50,6 +48,8 @@ def time_line(costs: Costs, plan: Plan) -> tuple[Prediction, Simulation] | None:
     ProfileError
         If the link between two stages was not measured.
     """
+    if plan.schedule in STALE_SCHEDULES and len(plan.stages) > 1:
+        return predict_late(MicrobatchCosts(costs.profile, costs), plan.stages, plan.execution)
     pipeline = pipeline_of(plan)
     return predict_pipeline(MicrobatchCosts(costs.profile, costs), pipeline) if pipeline is not None else None
 
@@ -59,5 +59,5 @@ def pipeline_of(plan: Plan) -> Pipeline | None:
     one_by_one = plan.schedule in ("synchronous", *STALE_SCHEDULES) and len(plan.stages) > 1
     if one_by_one or not (plan.pipelined or plan.recompute):
         return None
-    schedule = "1f1b" if plan.schedule == "synchronous" else plan.schedule
-    return Pipeline(plan.stages, dataclasses.replace(plan.execution, schedule=schedule))
+    schedule = "1f1b" if plan.schedule in ("synchronous", *STALE_SCHEDULES) else plan.schedule
+    return Pipeline(plan.stages, dataclasses.replace(plan.execution, schedule=schedule, stale=None))

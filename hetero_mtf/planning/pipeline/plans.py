@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 from hetero_mtf.errors import PlanError
@@ -10,12 +9,16 @@ from hetero_mtf.planning.layout.blocks import blocks
 from hetero_mtf.planning.layout.manual import device_names
 from hetero_mtf.planning.layout.records import Alternative, Proof
 from hetero_mtf.planning.memory.shortfall import pool_lack
+from hetero_mtf.planning.pipeline.late_search import LatePipeline, best_late_pipeline
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
-from hetero_mtf.planning.pipeline.search import PipelineOptions, PredictedPipeline, best_pipeline
+from hetero_mtf.planning.pipeline.search import MICROBATCHES, PipelineOptions, PredictedPipeline, best_pipeline
 from hetero_mtf.planning.plan.names import PIPELINE
-from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.plan.plan import Plan, fields_of
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.schedule.execution import Execution
+from hetero_mtf.planning.schedule.names import BACKWARDS, STALE_SCHEDULES
 from hetero_mtf.planning.schedule.simulator import ideal_bubble
+from hetero_mtf.planning.schedule.stale import StaleOptions
 from hetero_mtf.planning.strategies.reasons import bottleneck_part
 from hetero_mtf.units import seconds_text
 
@@ -33,6 +36,8 @@ def pipeline_plan(costs: MicrobatchCosts, options: PipelineOptions | None = None
     NothingToSplitError, PlanError, ProfileError
         As `best_pipeline`, and if the pipeline does not fit in memory.
     """
+    if options is not None and options.schedule in STALE_SCHEDULES:
+        return late_plan(costs, options, below_s)
     best = best_pipeline(costs, options, below_s)
     lack = pool_lack(costs.profile, best.prediction.parts)
     if lack:
@@ -40,19 +45,57 @@ def pipeline_plan(costs: MicrobatchCosts, options: PipelineOptions | None = None
     return _plan_of(costs.profile, best)
 
 
+def late_plan(costs: MicrobatchCosts, options: PipelineOptions, below_s: float = math.inf) -> Plan:
+    """Return the plan of the best pipeline without a flush, whose gradients are late.
+
+    Parameters
+    ----------
+    options : requirements of the pipeline, its schedule among them.
+    below_s : only pipelines with a shorter step are of interest, seconds.
+
+    Raises
+    ------
+    NothingToSplitError, PlanError, ProfileError
+        As `best_late_pipeline`.
+    """
+    asked = [name for name in ("recompute", "replicas") if getattr(options, name) not in (None, False, 1)]
+    if asked:
+        raise PlanError(f"schedule {options.schedule} goes with no option {' or '.join(asked)} when it is searched; leave it out")
+    found: list[LatePipeline] = []
+    faults: list[PlanError] = []
+    for execution in _late_executions(costs.profile, options):
+        shortest_s = min((each.prediction.step_s for each in found), default=below_s)
+        try:
+            found.append(best_late_pipeline(costs, execution, options.stages, options.devices, options.groups, shortest_s))
+        except PlanError as fault:
+            faults.append(fault)
+    if not found:
+        raise faults[0]
+    best = found[-1]
+    head = _head(costs.profile)
+    return Plan(*head, best.stages, **fields_of(best.execution), predicted=best.prediction)
+
+
+def _late_executions(profile: Profile, options: PipelineOptions) -> list[Execution]:
+    """Return the microbatches and options to try."""
+    choices = [options.stale] if options.stale is not None else [StaleOptions(backward) for backward in BACKWARDS]
+    if options.schedule == "decoupled":
+        counts = [options.microbatches or 1]
+    else:
+        divisors = [count for count in MICROBATCHES if profile.batch_size % count == 0]
+        counts = [options.microbatches] if options.microbatches is not None else divisors or [profile.batch_size]
+    return [Execution(options.schedule, count, stale=choice) for count in counts for choice in choices]
+
+
+def _head(profile: Profile) -> tuple[str, str, int, str, tuple[str, ...]]:
+    graph = profile.graph
+    return graph.digest, graph.dtype, profile.batch_size, PIPELINE, device_names(profile.cluster)
+
+
 def _plan_of(profile: Profile, predicted: PredictedPipeline) -> Plan:
-    graph, pipeline = profile.graph, predicted.pipeline
-    return Plan(
-        graph.digest,
-        graph.dtype,
-        profile.batch_size,
-        PIPELINE,
-        device_names(profile.cluster),
-        pipeline.stages,
-        **dataclasses.asdict(pipeline.execution),
-        predicted=predicted.prediction,
-        proof=_proof(profile, predicted),
-    )
+    pipeline = predicted.pipeline
+    fields = fields_of(pipeline.execution)
+    return Plan(*_head(profile), pipeline.stages, **fields, predicted=predicted.prediction, proof=_proof(profile, predicted))
 
 
 def pipeline_alternative(plan: Plan, best_s: float, strategy: str) -> Alternative:

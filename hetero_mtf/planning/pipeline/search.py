@@ -41,6 +41,7 @@ from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, least_de
 from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.planning.schedule.simulator import Simulation
+from hetero_mtf.planning.schedule.stale import StaleOptions
 from hetero_mtf.units import seconds_text
 
 MICROBATCHES = (2, 4, 8, 16)
@@ -55,7 +56,9 @@ class PipelineOptions:
     allocator : as for `allocate`.
     microbatches : M; None for the best of 2, 4, 8 and 16 that the batch allows.
     stages : number of stages; None for any from two on.
-    schedule : "fill_drain" or "1f1b".
+    schedule : "fill_drain" or "1f1b"; or one without a flush, "decoupled" or "1f1b_2bw", whose gradients are late: then stages are
+        placed exactly, and `allocator`, `recompute` and `replicas` do not apply.
+    stale : options of a schedule without a flush; None to replay or to store, whichever is faster.
     recompute : whether backward passes recompute activations.
     seed : of the genetic allocator.
     time_limit_s : seconds for each allocation; None for no limit.
@@ -77,6 +80,7 @@ class PipelineOptions:
     groups: bool = True
     replicas: int | None = None
     devices: tuple[int, ...] | None = None
+    stale: StaleOptions | None = None
     progress: Progress | None = dataclasses.field(default=None, compare=False)
     on_allocated: Callable[[ChainProblem, Allocated], None] | None = dataclasses.field(default=None, compare=False)
 

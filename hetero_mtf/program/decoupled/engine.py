@@ -47,7 +47,7 @@ class DecoupledEngine(Engine):
             )
         if context.stale.predict and not context.rule.has_momentum:
             raise UnsupportedError("the plan predicts weights by the optimizer's momentum, and the optimizer has none; give it one")
-        self._in_flight = InFlight(len(context.stages), context.stale.rates, averages=context.execution.microbatches == 1)
+        self._in_flight = InFlight(len(context.stages), context.stale.rates)
         self._late: list[Finished] = []  # trained where nobody asked for it, such as before a test
         self._done: list[tuple[Result, float]] = []  # of the microbatches of a batch, with their penalties
         self._zeroed: set[str] = set()  # sums that were written

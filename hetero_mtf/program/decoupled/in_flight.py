@@ -43,17 +43,15 @@ class InFlight:
     ----------
     stages : number of stages, K.
     rates : (stages,) factors on the learning rate; empty for 1.
-    averages : whether the gradients of an update are averaged, not summed.
 
     Notes
     -----
     In tick t stage k takes the forward pass of batch t - k and the backward pass of batch t - 2 (K - 1) + k, if they are in flight.
     """
 
-    def __init__(self, stages: int, rates: tuple[float, ...] = (), averages: bool = True) -> None:
+    def __init__(self, stages: int, rates: tuple[float, ...] = ()) -> None:
         self._last = stages - 1
         self._rates = rates or (1.0,) * stages
-        self._averages = averages
         self._entered: dict[int, Entered] = {}
         self._ends: dict[int, int] = {}  # update -> its last batch, of those since the pipeline was empty
         self._tick = self._next = 0
@@ -109,9 +107,9 @@ class InFlight:
             feeds.update({inputs.scalars[name]: self._scaled(stage, name, value) for name, value in back.scalars.items()})
             if inputs.active is not None:
                 is_back = backward in self._entered
-                feeds.update(zip(inputs.active, (forward in self._entered, is_back, is_back and back.is_last)))
+                feeds.update(zip(inputs.active, (forward in self._entered, is_back, back.place == 0, is_back and back.is_last)))
             if inputs.share is not None:
-                feeds[inputs.share] = 1.0 / (back.place + 1) if self._averages else 1.0
+                feeds[inputs.share] = 1.0 / (back.place + 1)
             feeds.update(self._weight_feeds(stage, inputs, forward, ahead))
         leaving = (self.leaving or some).part
         for given, y, weight, scale in zip(tick.loss_inputs, leaving.y, leaving.weight, leaving.scale):

@@ -127,7 +127,7 @@ class DecoupledPasses:
         return ForwardWeights(self.context, self._inputs[stage], history, ticks_between(stage, self._last + 1) if needed else 0)
 
     def begin(self, name: str, stage: int) -> None:
-        """Begin a task of a stage, as `Passes.begin`."""
+        """Begin a task of a stage, as `Passes.begin`; batches are numbered from the oldest in flight."""
         self.sources.begin(None)
         self.task_order.append(OrderedTask(f"stage{stage}_{name}", self.builders[stage].mesh, len(self.graph.operations)))
 
@@ -147,7 +147,7 @@ class DecoupledPasses:
         return next(number for number, builder in enumerate(self.builders) if layer in builder.layers)
 
     def _forward(self, stage: int, values: dict[int, Value]) -> _Forward:
-        self.begin("forward", stage)
+        self.begin(f"forward{2 * self._last - stage}", stage)
         base, layers, start = self.builders[stage], self.context.graph.layers, len(self.graph.operations)
         receiver = base.part(self._inputs[stage].x, 0)
         receiver.receive(values)
@@ -192,7 +192,7 @@ class DecoupledPasses:
                 self.losses.append(losses.weighted_loss(part.loss, output, loss_input.y, loss_input.weight, loss_input.scale))
 
     def _backward(self, stage: int, forward: _Forward) -> None:
-        self.begin("backward", stage)
+        self.begin(f"backward{stage}", stage)
         start, weights = len(self.graph.operations), self._weights[stage]
         builder, operations = forward.builder, forward.operations
         again: list[Any] = []

@@ -18,11 +18,12 @@ class Active(NamedTuple):
     Parameters
     ----------
     forward, backward : whether its passes have a batch.
-    update : whether the backward pass is the last one before an update.
+    begins, update : whether the backward pass is the first one, and the last one, of those of an update.
     """
 
     forward: tf.Tensor
     backward: tf.Tensor
+    begins: tf.Tensor
     update: tf.Tensor
 
 
@@ -36,7 +37,7 @@ class StageInputs:
     numbers : numbers of the batches of the forward and the backward pass, which are part of the masks' key.
     scalars : the optimizer's scalars of the update.
     active : what counts; None where all does, in every step.
-    share : factor on the sum of an update's gradients; None where an update has one.
+    share : factor on the sum of an update's gradients; None for 1.
     previous : whether the forward pass reads the version of the weights before the present one; None where there is one version.
     distance : updates to predict weights for; None without prediction.
     forward_scalars : the optimizer's scalars of the update that follows the present weights, for the prediction.
@@ -73,7 +74,7 @@ def stage_inputs(context: ProgramContext, stage: int, batch: int, partly: bool) 
             (placeholder(tf.int32, ()), placeholder(tf.int32, ())),
             {name: placeholder(dtype, ()) for name in names},
             Active(*(placeholder(tf.bool, ()) for _ in Active._fields)) if partly else None,
-            placeholder(dtype, ()) if context.sums_gradients else None,
+            placeholder(dtype, ()) if stale.accumulate > 1 else None,
             placeholder(tf.bool, ()) if context.has_versions else None,
             placeholder(dtype, ()) if stale.predict else None,
             {name: placeholder(dtype, ()) for name in names} if stale.predict else {},

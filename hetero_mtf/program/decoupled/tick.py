@@ -85,7 +85,7 @@ def _updates(context: ProgramContext, passes: StagePasses, terms: Sequence[tf.Te
     sums = []
     if context.sums_gradients:
         accumulation = Accumulation(context, inputs)
-        passes = dataclasses.replace(passes, gradients=accumulation(passes.builders[0].parameters, passes.gradients))
+        passes = dataclasses.replace(passes, gradients=accumulation(passes.gradients))
         sums = accumulation.updates
     state, weights = state_updates(passes), weight_updates(passes, terms, inputs.scalars)
     if inputs.active is not None:

@@ -10,7 +10,8 @@ import tensorflow as tf
 from hetero_mtf.graph.variable_keys import variable_key
 from hetero_mtf.mesh.operations.history import History, HistoryWrite
 from hetero_mtf.mesh.operations.local import Local, Processor
-from hetero_mtf.mesh.variables import Parameter, assign
+from hetero_mtf.mesh.operations.running_sum import RunningSum
+from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.decoupled.stage_inputs import StageInputs
 from hetero_mtf.program.passes import Key
@@ -106,30 +107,33 @@ class Accumulation:
     ----------
     context : where the sums are kept.
     inputs : the stage's placeholders.
+
+    Attributes
+    ----------
+    updates : operations that keep the sums.
     """
 
     def __init__(self, context: ProgramContext, inputs: StageInputs) -> None:
         self._context, self._inputs = context, inputs
         self.updates: list[Any] = []
 
-    def __call__(self, parameters: Mapping[Key, Parameter], gradients: Mapping[Key, Tensor]) -> dict[Key, Tensor]:
-        """Return the gradients of the update, and keep the sums in `updates` until then."""
-        return {key: self._added(key, parameters[key], gradient) for key, gradient in gradients.items()}
+    def __call__(self, gradients: Mapping[Key, Tensor]) -> dict[Key, Tensor]:
+        """Return the gradients of the update.
 
-    def _added(self, key: Key, parameter: Parameter, gradient: Tensor) -> Tensor:
-        inputs, value = self._inputs, parameter.value
-        assert inputs.active is not None and inputs.share is not None
-        is_live, is_last, share = inputs.active.backward, inputs.active.update, inputs.share
-        total = Parameter(parameter.mesh, self._context.sums, f"sum/{variable_key(*key)}", value.shape, value.dtype)
+        Parameters
+        ----------
+        gradients : those of this step.
+        """
+        return {key: self._added(key, gradient) for key, gradient in gradients.items()}
 
-        def add(_: Processor, before: tf.Tensor, new: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            added = tf.cond(is_live, lambda: before + new, lambda: before)
-            return added * share, tf.cond(is_last, lambda: tf.zeros_like(added), lambda: added)
-
-        own = [(value.shape, value.dtype)] * 2
-        mean, kept = Local("accumulate", add, [total.value, gradient], own).outputs
-        self.updates.append(assign(total, kept))
-        return mean
+    def _added(self, key: Key, gradient: Tensor) -> Tensor:
+        active, share = self._inputs.active, self._inputs.share
+        assert active is not None
+        running = RunningSum(gradient, self._context.sums, f"sum/{variable_key(*key)}", active.backward, active.begins)
+        self.updates.append(running)
+        if share is None:
+            return running.outputs[0]
+        return _local("mean", lambda _, total: tf.cond(active.update, lambda: total * share, lambda: total), [running.outputs[0]])
 
 
 def _chosen(name: str, condition: Any, one: Tensor, other: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from hetero_mtf.planning.pipeline.plan_prediction import pipeline_of, predict_pl
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.text import execution_text
 from hetero_mtf.planning.schedule.delays import batches_kept, delays
+from hetero_mtf.planning.schedule.stale import StaleOptions
 from tests.planning.networks import deep_net, profile_of
 
 PROFILE = profile_of(deep_net(""), [2e6, 1e6, 1e6], 0.0)
@@ -44,9 +45,9 @@ def test_one_stage_is_predicted_as_one_device() -> None:
 
 
 def test_the_plan_says_how_late_gradients_are() -> None:
-    assert delays(1) == (0,) and delays(4) == (6, 4, 2, 0)
+    assert delays("decoupled", 1, StaleOptions()) == (0,) and delays("decoupled", 4, StaleOptions()) == (6, 4, 2, 0)
     assert [batches_kept(stage, 3) for stage in range(3)] == [5, 3, 1]
-    assert "not synchronous: gradients late by 4-2-0 updates by stage" in execution_text(decoupled(3))
+    assert "not synchronous: gradients late by 4-2-0 updates by stage, forward passes replayed" in execution_text(decoupled(3))
     assert execution_text(decoupled(1)) == "decoupled"
 
 

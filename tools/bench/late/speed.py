@@ -1,0 +1,209 @@
+"""Claim: schedules without a flush take at most 1/0.9 of the slowest stage's share, and 1/1.25 of the best synchronous pipeline's step.
+
+For each network on each cluster, side by side in one process tree, taking turns; a figure is the median over rounds: the fastest device
+alone, what auto plans, the pipelines fill_drain and 1f1b with 8 microbatches, and decoupled (replay, stored) and 1f1b_2bw (8 microbatches,
+stored), each with its own best partition; the partition of decoupled (stored) without microbatches is there too. The ceiling of a case is
+the best synchronous pipeline's step / the slowest stage's seconds of the best partition, forward, backward and update, as predicted; reached is the
+part of it that the best schedule without a flush reaches.
+
+    python tools/bench/late/speed.py [--json speed.json [--resume]]
+    python tools/bench/late/speed.py --model vgg11 --cluster 0.8,0.4
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+
+import click
+
+from tools.bench.comparison.measured import kept, record
+from tools.bench.comparison.networks import NETWORKS
+from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
+from tools.bench.prediction import PredictionCase
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
+
+TIMES, REACHED = 1.25, 0.9  # of the claim
+MICROBATCHES = 8
+DEEP = ("vgg11", "resnet50", "resattnet18")
+CLUSTERS = ("0.8,0.8", "0.8,0.4", "0.4,0.4,0.4,0.4")
+SYNCHRONOUS, LATE = ("fill_drain", "1f1b"), ("decoupled, replay", "decoupled, stored", "1f1b_2bw, stored")
+PARTITION = "partition, one batch"
+
+
+def run(case: PredictionCase, pace: Pace) -> dict[str, Any]:
+    """Return what was predicted and measured of one case."""
+    import hetero_mtf as hm
+    from hetero_mtf.errors import PlanError
+
+    task = TrainingTask(NETWORKS[case.network].make(), case.batch)
+    with hm.Cluster.emulate([float(share) for share in case.cluster.split(",")]) as cluster:
+        profile = hm.calibrate(cluster, task.model, case.batch, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
+        plans = {"one device": hm.plan(profile, strategy="single"), "auto": hm.plan(profile)}
+        for name, options in pipelines().items():
+            try:
+                plans[name] = hm.plan(profile, strategy="pipeline", pipeline=options)
+            except PlanError as fault:
+                click.echo(f"{case.network} on {case.cluster}, {name}: {fault}", err=True)
+        nothing = {"schedule": "synchronous", "stale": None, "predicted": None}
+        plans[PARTITION] = dataclasses.replace(plans[LATE[1]], **nothing)
+        figures = measure(task, plans, cluster, pace, {})
+        method = cluster.method
+    for name, plan in plans.items():
+        figures[name].pop("traced_tasks", None)
+        figures[name]["plan"] = f"{plan.strategy} " + "-".join(str(len(stage.layers)) for stage in plan.stages)
+        figures[name]["predicted_s"] = plan.predicted.step_s if plan.predicted is not None else None
+    slowest_s = min(slowest_stage_s(plans[name]) for name in LATE if name in plans)
+    return {**dataclasses.asdict(case), "limited_by": method, "slowest_s": slowest_s, "arrangements": figures}
+
+
+def pipelines() -> dict[str, Any]:
+    """Return the options of each pipeline."""
+    import hetero_mtf as hm
+
+    def options(schedule: str, **more: Any) -> Any:
+        return hm.PipelineOptions(schedule=schedule, groups=False, **more)
+
+    synchronous = {name: options(name, microbatches=MICROBATCHES) for name in SYNCHRONOUS}
+    late = {f"decoupled, {backward}": options("decoupled", stale=hm.StaleOptions(backward)) for backward in ("replay", "stored")}
+    return {**synchronous, **late, LATE[2]: options("1f1b_2bw", microbatches=MICROBATCHES, stale=hm.StaleOptions("stored"))}
+
+
+def slowest_stage_s(plan: Any) -> float:
+    """Return the predicted compute seconds of the slowest device of a plan, in a step."""
+    return float(max(part.compute_s for part in plan.predicted.parts))
+
+
+def conclusions(case: dict[str, Any]) -> dict[str, float]:
+    """Return how a case's schedules without a flush compare with synchronous ones.
+
+    Parameters
+    ----------
+    case : what `run` returns.
+    """
+    seconds = {name: entry["measured_s"] for name, entry in case["arrangements"].items()}
+    pipeline_s = min(seconds[name] for name in SYNCHRONOUS if name in seconds)
+    late_s = min(seconds[name] for name in LATE if name in seconds)
+    ceiling = pipeline_s / case["slowest_s"]
+    return {
+        "ceiling": ceiling,
+        "times_pipeline": pipeline_s / late_s,
+        "reached": pipeline_s / late_s / ceiling,
+        "times_alone": seconds["one device"] / late_s,
+        "times_auto": seconds["auto"] / late_s,
+    }
+
+
+def rows(case: dict[str, Any]) -> list[Row]:
+    """Return a row an arrangement of a case."""
+    lines = []
+    for name, entry in case["arrangements"].items():
+        numbers = {"measured_ms": 1e3 * entry["measured_s"], "samples_s": case["batch"] / entry["measured_s"]}
+        if entry["predicted_s"] is not None:
+            numbers["predicted_ms"] = 1e3 * entry["predicted_s"]
+        spread = max(entry["rounds_s"]) / min(entry["rounds_s"]) - 1
+        parts = parts_text(entry["measured_parts"])
+        lines.append(
+            table_row({**_case_cells(case), "arrangement": name, "plan": entry["plan"], **numbers, "spread": spread, "parts": parts})
+        )
+    return lines
+
+
+def claims_row(case: dict[str, Any]) -> Row:
+    """Return the row of a case: the best schedule without a flush beside the others."""
+    found = conclusions(case)
+    is_named = (case["network"], case["cluster"]) == ("vgg11", "0.8,0.4")
+    return table_row({**_case_cells(case), **found}, {"times_pipeline": TIMES if is_named else None})
+
+
+_CASE = (Column("network", "network"), Column("cluster", "cluster"))
+TABLE = TableForm(
+    "late_speed_arrangements",
+    "Schedules without a flush, arrangement by arrangement",
+    (
+        *_CASE,
+        Column("arrangement", "arrangement"),
+        Column("plan", "plan: layers by stage"),
+        Column("predicted_ms", "predicted ms", ".0f"),
+        Column("measured_ms", "measured ms", ".0f"),
+        Column("samples_s", "samples/s", ".1f"),
+        Column("spread", "spread of rounds", ".0%"),
+        Column("parts", "compute+communication+idle ms"),
+    ),
+    case=("network", "cluster"),
+)
+CLAIMS = TableForm(
+    "late_speed",
+    "Schedules without a flush",
+    (
+        *_CASE,
+        Column("ceiling", "ceiling x best synchronous pipeline", ".2f"),
+        Column("times_pipeline", "x best synchronous pipeline", ".2f", "at_least"),
+        Column("reached", "of the ceiling", ".2f", "at_least", REACHED),
+        Column("times_alone", "x one device", ".2f"),
+        Column("times_auto", "x auto", ".2f"),
+    ),
+    case=("network", "cluster"),
+)
+
+
+def report(cases: Sequence[dict[str, Any]]) -> str:
+    """Return the tables of all cases."""
+    return "\n\n".join([shown(TABLE, [row for case in cases for row in rows(case)]), shown(CLAIMS, list(map(claims_row, cases)))])
+
+
+def _case_cells(case: dict[str, Any]) -> dict[str, Any]:
+    return {"network": f"{NETWORKS[case['network']].title}, batch {case['batch']}", "cluster": case["cluster"]}
+
+
+@click.command(help=__doc__)
+@click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
+@click.option("--cluster", "clusters", multiple=True, help="Shares of a core, such as 0.8,0.4; several times for more.")
+@click.option("--batch", type=int, help="Samples per step.  [default: 64, 16 for volumes]")
+@click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
+@click.option("--steps", default=3, show_default=True, help="Steps of each arrangement in one round.")
+@click.option("--budget", type=float, help="Seconds that each calibration may take.  [default: as calibrate]")
+@click.option("--json", "path", help="File to write all figures to, after each case.")
+@click.option("--resume", is_flag=True, help="Keep the cases that are in the file already, and report them too.")
+@results_option
+def main(
+    models: tuple[str, ...],
+    clusters: tuple[str, ...],
+    batch: int | None,
+    rounds: int,
+    steps: int,
+    budget: float | None,
+    path: str | None,
+    resume: bool,
+    results: pathlib.Path | None,
+) -> None:
+    """Run the cases, print their tables."""
+    pairs = itertools.product(models or DEEP, clusters or CLUSTERS)
+    cases = [PredictionCase(network, cluster, batch or (16 if network == "resattnet18" else 64)) for network, cluster in pairs]
+    done = kept(path) if resume else []
+    known = [(case["network"], case["cluster"], case["batch"]) for case in done]
+    for case in cases:
+        if (case.network, case.cluster, case.batch) in known:
+            continue
+        start_s = time.perf_counter()
+        done.append(run(case, Pace(rounds, steps, budget)))  # type: ignore[arg-type]
+        record(path, " ".join(["python", *sys.argv]), {"cases": done})
+        publish(results, TABLE, rows(done[-1]))
+        publish(results, CLAIMS, [claims_row(done[-1])])
+        click.echo(f"{case.network} on {case.cluster}: {time.perf_counter() - start_s:.0f} s", err=True)
+        print(report(done[-1:]), flush=True)
+    print(report(done))
+
+
+if __name__ == "__main__":
+    main()

@@ -54,6 +54,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
     wanted : mtf.Tensor and mtf.Operation to compute; operations that none of them needs are left out. None for all.
     task_order : the order in which devices work on tasks; None for any.
     sources : for which layer and pass operations were built, which is then part of their names; None where it is not known.
+    begun : TensorFlow device -> tensor that exists once the call before is done there; empty where calls do not overlap.
 
     Raises
     ------
@@ -68,6 +69,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         wanted: Sequence[Any] | None = None,
         task_order: TaskOrder | None = None,
         sources: Sources | None = None,
+        begun: Mapping[str, tf.Tensor] | None = None,
     ) -> None:
         self.graph = graph
         self.mesh_to_impl = dict(mesh_to_impl)
@@ -78,6 +80,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         self.writes: dict[Any, list[Any]] = {}  # Update -> (processors,) write operations
         self.last_late: dict[Any, list[Any]] = {}  # mesh -> the last operations that were delayed by `after`
         self._task_order = task_order
+        self._begun = begun or {}
         lowered = graph.operations if wanted is None else _needed(wanted)
         self._read = _read(lowered, wanted or ())
         self._always = _read(_needed(task_order.wanted), task_order.wanted) if task_order else set()
@@ -149,6 +152,11 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
     def task_gate(self, operation: Any, pnum: int) -> Any:
         """Return the context in which processor `pnum` computes its part of an operation, after the task before on its device."""
         return self._task_order.gate(operation.mesh, pnum) if self._task_order else contextlib.nullcontext()
+
+    def turn(self, operation: Any, pnum: int) -> Any:
+        """Return the context in which processor `pnum` reads what steps keep, after the call before is done on its device."""
+        token = self._begun.get(self.mesh_impl(operation).devices[pnum])
+        return tf.control_dependencies([token]) if token is not None else contextlib.nullcontext()
 
     def record_computed(self, operation: Any, pnum: int, slices: Sequence[tf.Tensor]) -> None:
         """Make the next task of a processor's device wait for the slices of an operation that every step needs.

@@ -129,6 +129,9 @@ class Engine:
         """
         return []
 
+    def wait(self) -> None:
+        """Return when all steps that were begun are done, which those of most schedules are at once."""
+
     def trace(self, batch: BatchArrays, step: int, scalars: Mapping[str, float]) -> StepTrace:
         """Take one step and return its trace.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from hetero_mtf.program.passes import Passes
 
 
-def lowered(passes: Passes | DecoupledPasses, wanted: Sequence[Any], outputs: Sequence[Any], ordered: bool) -> Lowering:
+def lowered(
+    passes: Passes | DecoupledPasses,
+    wanted: Sequence[Any],
+    outputs: Sequence[Any],
+    ordered: bool,
+    begun: Mapping[str, tf.Tensor] | None = None,
+) -> Lowering:
     """Return the passes lowered to TensorFlow.
 
     Parameters
@@ -26,6 +32,7 @@ def lowered(passes: Passes | DecoupledPasses, wanted: Sequence[Any], outputs: Se
     wanted : tensors and operations that every step computes.
     outputs : tensors that some steps fetch besides.
     ordered : whether every device computes its tasks in order.
+    begun : as for `Lowering`.
     """
     impls, devices = {}, {}
     for placed, builder in zip(passes.context.stages, passes.builders):
@@ -33,7 +40,7 @@ def lowered(passes: Passes | DecoupledPasses, wanted: Sequence[Any], outputs: Se
         impls[builder.mesh] = UnevenMeshImpl(stage.axes, builder.axes, placed.devices, builder.sizes, placed.collectives)
         devices[builder.mesh] = stage.devices
     order = TaskOrder(passes.task_order, devices, wanted) if ordered else None
-    return Lowering(passes.graph, impls, [*wanted, *outputs], order, passes.sources)
+    return Lowering(passes.graph, impls, [*wanted, *outputs], order, passes.sources, begun)
 
 
 def first_slice(lowering: Lowering, tensor: Any) -> tf.Tensor:

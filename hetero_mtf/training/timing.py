@@ -66,11 +66,13 @@ def time_plans(
         settings: dict[str, Any] = {"optimizer": optimizer, "loss": loss}
         trainers = {name: stack.enter_context(Trainer(model, plan, cluster, **settings)) for name, plan in plans.items()}
         runs = {name: functools.partial(trainer.train_on_batch, x, y) for name, trainer in trainers.items()}
-        return interleaved(runs, rounds=rounds, steps=steps, warm_up=warm_up, clock=clock, done=done)
+        waits = {name: trainer.wait for name, trainer in trainers.items()}
+        return interleaved(runs, waits, rounds=rounds, steps=steps, warm_up=warm_up, clock=clock, done=done)
 
 
 def interleaved(
     runs: Mapping[str, Callable[[], object]],
+    waits: Mapping[str, Callable[[], object]] | None = None,
     *,
     rounds: int = 5,
     steps: int = 3,
@@ -82,7 +84,8 @@ def interleaved(
 
     Parameters
     ----------
-    runs : name -> function that takes a step and returns when it is done.
+    runs : name -> function that takes a step.
+    waits : name -> function that returns when all its steps are done, for those that return before.
     rounds, steps, warm_up, clock, done : as for `time_plans`.
 
     Returns
@@ -97,13 +100,14 @@ def interleaved(
     if min(rounds, steps, warm_up) < 1:
         raise DataError(f"rounds, steps and warm_up are {rounds}, {steps} and {warm_up}; use at least 1 of each")
     seconds: dict[str, list[float]] = {name: [] for name in runs}
+    waits = waits or {}
     for name, run in runs.items():
-        _repeat(run, warm_up)
+        _repeat(run, warm_up, waits.get(name))
         done(name)
     for _ in range(rounds):
         for name, run in runs.items():
             start_s = clock()
-            _repeat(run, steps)
+            _repeat(run, steps, waits.get(name))
             seconds[name].append((clock() - start_s) / steps)
             done(name)
     return seconds
@@ -123,6 +127,8 @@ def trace_median_step(trainer: Any, x: Any, y: Any) -> StepTrace:
     return sorted((trainer.trace_on_batch(x, y) for _ in range(TRACED_STEPS)), key=lambda trace: trace.step_s)[TRACED_STEPS // 2]
 
 
-def _repeat(run: Callable[[], object], count: int) -> None:
+def _repeat(run: Callable[[], object], count: int, wait: Callable[[], object] | None) -> None:
     for _ in range(count):
         run()
+    if wait is not None:
+        wait()

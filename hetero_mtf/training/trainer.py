@@ -160,6 +160,10 @@ class Trainer:
         """
         return [each.losses["loss"] for each in self._drain(want_output=False)]
 
+    def wait(self) -> None:
+        """Return when all steps that were begun are done; without a flush, one may still run when `train_on_batch` returns."""
+        self._engine.wait()
+
     def trace_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> StepTrace:
         """Take one step and return the compute, communication and idle seconds of each device.
 

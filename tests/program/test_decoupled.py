@@ -138,14 +138,13 @@ def test_every_sample_is_trained_on_once(cluster: Any, monkeypatch: pytest.Monke
     x, y = np.random.default_rng(0).normal(size=(2, 29, WIDTH))
     with hm.Trainer(model, plan_of(model, 3, ALONE, cluster), cluster, optimizer="sgd", loss="mse") as trainer:
         counted: list[int] = []
-        ticked = trainer._engine._ticked
+        leave = trainer._engine._leave
 
-        def count(want_outputs: bool) -> Any:
-            finished = ticked(want_outputs)
-            counted.extend(batch.size for batch, _ in finished)
-            return finished
+        def count(leaving: Any, fetched: Any) -> None:
+            counted.append(leaving.part.size)
+            leave(leaving, fetched)
 
-        monkeypatch.setattr(trainer._engine, "_ticked", count)
+        monkeypatch.setattr(trainer._engine, "_leave", count)
         history = trainer.fit(x, y, epochs=2, verbose=0)
         assert counted == [8, 8, 8, 5] * 2 and trainer.step == 8
     assert len(history.history["loss"]) == 2 and np.isfinite(history.history["loss"]).all()

@@ -14,6 +14,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
+from hetero_mtf.mesh.operations.turns import Turns
 
 Tensor = Any
 
@@ -71,32 +72,49 @@ class Histories:
     Parameters
     ----------
     container : resource container on every server, so that several trainers do not share them.
+
+    Attributes
+    ----------
+    turns : by which session calls that overlap follow each other.
     """
 
     def __init__(self, container: str) -> None:
         self.container = container
+        self.turns = Turns(container)
+        self._generation = 0
         self._queues: dict[str, _Queue] = {}
         self._filled: set[str] = set()
 
     def queue(self, name: str, impl: UnevenMeshImpl, pnum: int, shape: Any, dtype: tf.DType, length: int) -> _Queue:
         """Return the queue of a history on a processor, created on first use."""
-        own = f"{name}/{pnum}"
+        own = f"{name}/{self._generation}/{pnum}"
         pieces = tuple(impl.processor_shape(shape, pnum))
         return self._queues.setdefault(own, _Queue(self.container, own, impl.devices[pnum], pieces, dtype, length))
 
     def fill(self) -> list[tf.Operation]:
-        """Return operations, in the present TensorFlow graph, that fill the queues created since the last call with zeros."""
+        """Return operations, in the present TensorFlow graph, that fill the queues created since the last call with zeros.
+
+        Where these are the first, they let the first session call begin.
+        """
         fresh = [name for name in self._queues if name not in self._filled]
         self._filled.update(fresh)
-        operations = []
+        operations = self.turns.begin(self.devices)
         for queue in map(self._queues.__getitem__, fresh):
             with tf.device(queue.device):
                 operations.append(queue.fill())
         return operations
 
+    @property
+    def devices(self) -> list[str]:
+        """TensorFlow devices that have a queue."""
+        return list(dict.fromkeys(queue.device for queue in self._queues.values()))
+
     def forget(self) -> None:
-        """Have all queues filled again by the next `fill`."""
+        """Begin again with other queues; programs that were built before must not be run again."""
+        self._generation += 1
+        self._queues.clear()
         self._filled.clear()
+        self.turns.forget()
 
 
 class History:
@@ -161,7 +179,8 @@ def _lower_read(operation: HistoryRead, lowering: Lowering) -> None:
 
     def read(pnum: int) -> tf.Tensor:
         queue = history.queue(impl, pnum)
-        return tf.zeros(queue.shape, queue.dtype) if 0 in queue.shape else queue.peek(history.length - operation.age)
+        with lowering.turn(operation, pnum):
+            return tf.zeros(queue.shape, queue.dtype) if 0 in queue.shape else queue.peek(history.length - operation.age)
 
     lowering.set_tensor_lowering(operation.outputs[0], impl.on_processors(read))
 
@@ -186,7 +205,7 @@ def _lower_write(operation: HistoryWrite, lowering: Lowering) -> None:
     writes: list[list[Any]] = []
     for pnum, device in enumerate(impl.devices):
         queue = history.queue(impl, pnum)
-        with tf.device(device), tf.control_dependencies([pieces[pnum] for pieces in reads]):
+        with tf.device(device), lowering.turn(operation, pnum), tf.control_dependencies([pieces[pnum] for pieces in reads]):
             writes.append([] if 0 in queue.shape else [queue.shift(values[pnum])])
     lowering.writes[operation] = writes
     lowering.operations[operation] = [write for group in writes for write in group]

@@ -52,11 +52,11 @@ class StaleOptions:
     def _entries(self, schedule: str, stages: int) -> Iterator[tuple[bool, str, str]]:
         yield self.backward not in BACKWARDS, "backward", f"is {self.backward!r}, must be one of {', '.join(BACKWARDS)}"
         count = self.accumulate
-        whole = isinstance(count, int) and not isinstance(count, bool) and count >= 1
-        yield not whole, "accumulate", f"is {count!r}, must be a whole number of batches, at least 1"
-        several = whole and count > 1 and schedule == "1f1b_2bw"
+        is_count = isinstance(count, int) and not isinstance(count, bool) and count >= 1
+        yield not is_count, "accumulate", f"is {count!r}, must be a whole number of batches, at least 1"
+        several = is_count and count > 1 and schedule == "1f1b_2bw"
         yield several, "accumulate", f"is {count!r}, must be 1 for the schedule 1f1b_2bw, whose update is that of a batch"
-        alone = whole and count > 1 and stages == 1
+        alone = is_count and count > 1 and stages == 1
         yield alone, "accumulate", f"is {count!r}, must be 1 for one stage; use larger batches"
         rates = list(self.rates)
         yield bool(rates) and len(rates) != stages, "rates", f"are {len(rates)}, there are {stages} stages"

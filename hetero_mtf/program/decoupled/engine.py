@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.errors import HeteroError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
@@ -18,6 +20,7 @@ from hetero_mtf.program.batch_arrays import BatchArrays, Result
 from hetero_mtf.program.decoupled.in_flight import Entered, InFlight
 from hetero_mtf.program.decoupled.tick import Tick, build_tick
 from hetero_mtf.program.engine import Engine, Finished, Targets
+from hetero_mtf.runtime.call import Call
 from hetero_mtf.runtime.step_trace import StepTrace, traced
 
 
@@ -48,8 +51,10 @@ class DecoupledEngine(Engine):
         if context.stale.predict and not context.rule.has_momentum:
             raise UnsupportedError("the plan predicts weights by the optimizer's momentum, and the optimizer has none; give it one")
         self._in_flight = InFlight(len(context.stages), context.stale.rates)
-        self._late: list[Finished] = []  # trained where nobody asked for it, such as before a test
-        self._done: list[tuple[Result, float]] = []  # of the microbatches of a batch, with their penalties
+        self._calls: collections.deque[tuple[Call, Entered | None]] = collections.deque()  # with the batch whose loss each gives
+        self._number = 0  # of the next session call
+        self._late: list[Finished] = []  # trained, and not asked for yet
+        self._done: list[tuple[int, Result, float]] = []  # of the microbatches of a batch: samples, result, penalties
         self._zeroed: set[str] = set()  # sums that were written
 
     def build(self, batch: BatchArrays) -> None:
@@ -57,34 +62,42 @@ class DecoupledEngine(Engine):
         self._tick(part.size, self._targets(part), partly=len(self._context.stages) > 1 or self._context.sums_gradients)
 
     def advance(self, batch: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool) -> list[Finished]:
-        parts, finished = self._enterable(batch, want_outputs)
-        for entered in self._entered(batch, parts, step, scalars):
+        for entered in self._entered(batch, self._enterable(batch, want_outputs), step, scalars):
             self._in_flight.enter(entered)
-            finished += self._ticked(want_outputs)
-        return finished
+            self._launch(want_outputs)
+        self._await(1 if len(self._context.stages) > 1 else 0)
+        return self._taken()
 
     def drain(self, want_outputs: bool) -> list[Finished]:
-        finished = self._taken()
         newest = self._in_flight.newest
         if newest is not None:
             newest.is_last = True
         while len(self._in_flight):
-            finished += self._ticked(want_outputs)
-        return finished
+            self._launch(want_outputs)
+        self._await(0)
+        return self._taken()
+
+    def wait(self) -> None:
+        self._await(0)
 
     def trace(self, batch: BatchArrays, step: int, scalars: Mapping[str, float]) -> StepTrace:
-        parts, finished = self._enterable(batch, want_outputs=False)
-        self._late += finished
-        *before, last = self._entered(batch, parts, step, scalars)
+        *before, last = self._entered(batch, self._enterable(batch, want_outputs=False), step, scalars)
         for entered in before:
             self._in_flight.enter(entered)
-            self._late += self._ticked(want_outputs=False)
+            self._launch(want_outputs=False)
+        self._await(0)
         self._in_flight.enter(last)
         tick, feeds = self._next_tick()
         fetches = {"loss": tick.loss, "train": tick.train}
         _, trace = self._guarded(lambda: traced(functools.partial(self._opened().run, fetches, feeds), self._devices))
         self._in_flight.advance()
         return trace
+
+    def close(self) -> None:
+        with contextlib.suppress(HeteroError):
+            while self._calls:
+                self._calls.popleft()[0].result()
+        super().close()
 
     def test(self, batch: BatchArrays, want_outputs: bool) -> Result:
         self._settle()
@@ -103,11 +116,12 @@ class DecoupledEngine(Engine):
         count = next(count for count in range(self._context.execution.microbatches, 0, -1) if batch.size % count == 0)
         return split(batch, count)
 
-    def _enterable(self, batch: BatchArrays, want_outputs: bool) -> tuple[list[BatchArrays], list[Finished]]:
-        """Return the microbatches of a batch that can enter, and what was finished before."""
+    def _enterable(self, batch: BatchArrays, want_outputs: bool) -> list[BatchArrays]:
+        """Return the microbatches of a batch, which can enter now."""
         parts = self._parts(batch)
-        fits = self._in_flight.form in ((), (parts[0].size, parts[0].targets)) and len(parts) == self._context.execution.microbatches
-        return parts, self._taken() if fits else self.drain(want_outputs)
+        if self._in_flight.form not in ((), (parts[0].size, parts[0].targets)) or len(parts) != self._context.execution.microbatches:
+            self._late = self.drain(want_outputs)
+        return parts
 
     def _entered(self, batch: BatchArrays, parts: Sequence[BatchArrays], step: int, scalars: Mapping[str, float]) -> list[Entered]:
         """Return the microbatches of a batch as they enter: its update, and their places in it."""
@@ -132,38 +146,65 @@ class DecoupledEngine(Engine):
         self.check_open()
         self._late = self.drain(want_outputs=False)
 
-    def _ticked(self, want_outputs: bool) -> list[Finished]:
-        leaving = self._in_flight.leaving
+    def _launch(self, want_outputs: bool) -> None:
+        """Begin the next tick; of the calls before, all but the last one are done then."""
         tick, feeds = self._next_tick()
         fetches = {"loss": tick.loss, "parts": tick.parts, "train": tick.train, **({"outputs": tick.outputs} if want_outputs else {})}
         if tick.penalty is not None:
             fetches["penalty"] = tick.penalty
-        try:
-            fetched = self._run(fetches, feeds)
-        except BaseException:  # histories may be half written: begin with an empty pipeline
-            self._in_flight.forget()
-            self._done = []
-            self._context.histories.forget()
-            self._programs = {key: program for key, program in self._programs.items() if not isinstance(program, Tick)}
-            raise
+        self._await(1)
+        self._calls.append((Call(lambda: self._run(fetches, feeds)), self._in_flight.leaving))
         self._in_flight.advance()
-        if leaving is None:
-            return []
+
+    def _await(self, most: int) -> None:
+        """Wait until so many calls at most are under way, and keep what the others gave."""
+        while len(self._calls) > most:
+            call, leaving = self._calls[0]
+            try:
+                fetched = call.result()
+            except (HeteroError, tf.errors.OpError):
+                self._fail()
+                raise
+            self._calls.popleft()
+            if leaving is not None:
+                self._leave(leaving, fetched)
+
+    def _fail(self) -> None:
+        """Begin again with an empty pipeline after a call that failed: what is kept on the workers may be half written."""
+        histories, waiting = self._context.histories, list(self._calls)
+        self._calls.clear()
+        self._in_flight.forget()
+        self._done = []
+        with contextlib.suppress(HeteroError, tf.errors.OpError):
+            with self._tf_graph.as_default():
+                cancelled = histories.turns.cancel(histories.devices)
+            self._run(cancelled, {})
+            for call, _ in waiting[1:]:
+                call.result()
+        self._number = 0
+        histories.forget()
+        self._programs = {key: program for key, program in self._programs.items() if not isinstance(program, Tick)}
+
+    def _leave(self, leaving: Entered, fetched: Mapping[str, Any]) -> None:
+        """Keep what a call gave of the batch that was in the last stage."""
         result = Result(float(fetched["loss"]), tuple(map(float, fetched["parts"])), fetched.get("outputs"))
-        self._done.append((result, float(fetched.get("penalty", 0.0))))
-        if sum(len(part.outputs[0]) if part.outputs else leaving.part.size for part, _ in self._done) < leaving.whole.size:
-            return []
-        done, self._done = self._done, []
-        return [(leaving.whole, _joined(done))]
+        self._done.append((leaving.part.size, result, float(fetched.get("penalty", 0.0))))
+        if sum(size for size, *_ in self._done) == leaving.full.size:
+            done, self._done = self._done, []
+            self._late.append((leaving.full, _joined([each[1:] for each in done])))
 
     def _next_tick(self) -> tuple[Tick, dict[Any, Any]]:
         size, targets = self._in_flight.form
         wanted = tuple(None if part is None else target for part, target in zip(self._context.objective, targets))
         tick = self._tick(size, wanted, partly=self._context.sums_gradients or not self._in_flight.is_full)
-        return tick, self._in_flight.feeds(tick, self.graph)
+        feeds = self._in_flight.feeds(tick, self.graph, self._number)
+        self._number += 1
+        return tick, feeds
 
     def _tick(self, size: int, targets: Targets, partly: bool) -> Tick:
         key = "part of a tick" if partly else "tick", size, targets, 0
+        if key not in self._programs:
+            self._await(0)
         tick: Tick = self._built(key, lambda: build_tick(self._context, size, targets, partly))
         return tick
 
@@ -173,6 +214,7 @@ class DecoupledEngine(Engine):
         with self._tf_graph.as_default():
             self._context.sums.recreate_handles()
         self._context.histories.forget()
+        self._number = 0
         self._zeroed.clear()
 
     def _initialize(self) -> None:

@@ -21,7 +21,7 @@ class Entered:
     part : its samples.
     number : its number, which is part of the masks' key.
     scalars : the optimizer's scalars of its update.
-    whole : the batch that it is a part of.
+    full : the batch that it is a part of.
     group : number of the update that it counts for, from 0 since the pipeline was empty.
     place : its place among those of its update, from 0.
     is_last : whether its backward pass is the last one before the update.
@@ -30,7 +30,7 @@ class Entered:
     part: BatchArrays
     number: int
     scalars: Mapping[str, float]
-    whole: BatchArrays
+    full: BatchArrays
     group: int
     place: int
     is_last: bool
@@ -53,7 +53,7 @@ class InFlight:
         self._last = stages - 1
         self._rates = rates or (1.0,) * stages
         self._entered: dict[int, Entered] = {}
-        self._ends: dict[int, int] = {}  # update -> its last batch, of those since the pipeline was empty
+        self._last_of: dict[int, int] = {}  # update -> its last batch, of those since the pipeline was empty
         self._tick = self._next = 0
 
     def __len__(self) -> int:
@@ -73,9 +73,9 @@ class InFlight:
         """Add the next batch, of the form of those in flight."""
         if not self._entered:
             self._tick = self._next
-            self._ends.clear()
+            self._last_of.clear()
         self._entered[self._next] = entered
-        self._ends[entered.group] = self._next
+        self._last_of[entered.group] = self._next
         self._next += 1
 
     @property
@@ -88,13 +88,14 @@ class InFlight:
         """The batch of the last stage, whose loss the next tick gives."""
         return self._entered.get(self._tick - self._last)
 
-    def feeds(self, tick: Tick, graph: LayerGraph) -> dict[Any, Any]:
+    def feeds(self, tick: Tick, graph: LayerGraph, call: int) -> dict[Any, Any]:
         """Return what the next tick is fed; stages without a batch get some other one, which does not count.
 
         Parameters
         ----------
         tick : program.
         graph : the network.
+        call : number of the session call.
         """
         some = next(iter(self._entered.values()))
         feeds: dict[Any, Any] = {}
@@ -103,7 +104,7 @@ class InFlight:
             ahead, back = self._entered.get(forward, some), self._entered.get(backward, some)
             arrays = dict(zip(graph.inputs, ahead.part.x))
             feeds.update({placeholder: arrays[index] for index, placeholder in zip(graph.inputs, inputs.x) if index in used})
-            feeds.update(zip(inputs.numbers, (ahead.number, back.number)))
+            feeds.update(zip((*inputs.numbers, inputs.is_odd), (ahead.number, back.number, call % 2 == 1)))
             feeds.update({inputs.scalars[name]: self._scaled(stage, name, value) for name, value in back.scalars.items()})
             if inputs.active is not None:
                 is_back = backward in self._entered
@@ -139,13 +140,13 @@ class InFlight:
 
     def _updated_at(self, stage: int, group: int) -> float:
         """Return the tick of an update at a stage; infinity for one before the pipeline was empty."""
-        end = self._ends.get(group)
+        end = self._last_of.get(group)
         return float("inf") if end is None else end + 2 * self._last - stage
 
     def _updates_until(self, stage: int, forward: int, ahead: Entered, versions: bool) -> int:
         """Return the updates of a stage from the weights that a forward pass begins with to its own update."""
         if versions:
-            return int(ahead.group - 1 in self._ends)
+            return int(ahead.group - 1 in self._last_of)
         passing = range(forward - 2 * (self._last - stage), forward)
         return sum(self._entered[number].is_last for number in passing if number in self._entered)
 

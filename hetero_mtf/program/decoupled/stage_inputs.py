@@ -35,6 +35,7 @@ class StageInputs:
     ----------
     x : (inputs,) all model inputs, of the forward pass's batch.
     numbers : numbers of the batches of the forward and the backward pass, which are part of the masks' key.
+    is_odd : whether the number of the session call is odd.
     scalars : the optimizer's scalars of the update.
     active : what counts; None where all does, in every step.
     share : factor on the sum of an update's gradients; None for 1.
@@ -45,6 +46,7 @@ class StageInputs:
 
     x: Sequence[tf.Tensor]
     numbers: tuple[tf.Tensor, tf.Tensor]
+    is_odd: tf.Tensor
     scalars: Mapping[str, tf.Tensor]
     active: Active | None
     share: tf.Tensor | None
@@ -72,6 +74,7 @@ def stage_inputs(context: ProgramContext, stage: int, batch: int, partly: bool) 
         return StageInputs(
             stage_placeholders(context, stage, batch),
             (placeholder(tf.int32, ()), placeholder(tf.int32, ())),
+            placeholder(tf.bool, ()),
             {name: placeholder(dtype, ()) for name in names},
             Active(*(placeholder(tf.bool, ()) for _ in Active._fields)) if partly else None,
             placeholder(dtype, ()) if stale.accumulate > 1 else None,

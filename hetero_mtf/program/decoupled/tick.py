@@ -68,13 +68,18 @@ def build_tick(context: ProgramContext, batch: int, targets: Sequence[Target | N
             operations += _updates(context, of_stage, own_terms, inputs[stage])
             terms += own_terms
         operations += passes.writes()
-        lowering = lowered(passes, [*passes.losses, *terms, *operations], passes.outputs, ordered=len(stages) > 1)
+        turns = context.histories.turns if len(stages) > 1 else None
+        odd = {device: inputs[stage].is_odd for stage in stages for device in context.stages[stage].devices}
+        begun = {device: turns.take(device, is_odd) for device, is_odd in odd.items()} if turns else {}
+        lowering = lowered(passes, [*passes.losses, *terms, *operations], passes.outputs, len(stages) > 1, begun)
         parts = tuple(first_slice(lowering, part) for part in passes.losses)
         weights_of = [part.weight for part, given in zip(context.objective, loss_inputs) if part and given]
         loss = total(parts, weights_of, [])
         penalty = total([first_slice(lowering, term) for term in terms], [1.0] * len(terms), []) if terms else None
         outputs = tuple(first_slice(lowering, output) for output in passes.outputs)
-        train = tf.group(*(write for operation in operations for write in lowering.operations[operation]))
+        writes = [write for operation in operations for write in lowering.operations[operation]]
+        given = [turns.give(device, is_odd, [begun[device], *_on(device, writes)]) for device, is_odd in odd.items()] if turns else []
+        train = tf.group(*writes, *given)
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
     used = tuple(_read_inputs(context, stage) for stage in stages)
     return Tick(tuple(inputs), used, loss_inputs, loss, penalty, parts, outputs, train, nodes)
@@ -93,6 +98,12 @@ def _updates(context: ProgramContext, passes: StagePasses, terms: Sequence[tf.Te
             for update in updates:
                 update.active = is_active
     return [*state, *sums, *weights]
+
+
+def _on(device: str, operations: Sequence[tf.Operation]) -> list[tf.Operation]:
+    """Return the operations that are on a device."""
+    own = tf.DeviceSpec.from_string(device)
+    return [operation for operation in operations if tf.DeviceSpec.from_string(operation.device) == own]
 
 
 def _read_inputs(context: ProgramContext, stage: int) -> tuple[int, ...]:

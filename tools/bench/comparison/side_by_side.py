@@ -78,7 +78,8 @@ def measure(
     with contextlib.ExitStack() as stack:
         trainers = {name: stack.enter_context(hm.Trainer(task.model, plan, cluster, **task.settings)) for name, plan in plans.items()}
         runs = {name: functools.partial(trainer.train_on_batch, *task.data) for name, trainer in trainers.items()}
-        times = interleaved({**runs, **others}, rounds=pace.rounds, steps=pace.steps, warm_up=2)
+        waits = {name: trainer.wait for name, trainer in trainers.items()}
+        times = interleaved({**runs, **others}, waits, rounds=pace.rounds, steps=pace.steps, warm_up=2)
         figures: dict[str, dict[str, Any]] = {
             name: {"measured_s": statistics.median(each), "rounds_s": each} for name, each in times.items()
         }

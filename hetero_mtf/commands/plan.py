@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 @model_options(required=False)
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples/step.  [default: the profile's, or {BATCH_SIZE}]")
 @click.option("--extrapolate", is_flag=True, help="Let --batch-size be another than the profile was measured at.")
-@click.option("--allow-stale", is_flag=True, help="Let auto take a pipeline that is not synchronous, whose gradients are late.")
 @pipeline_options
 @what_if_options
 @refine_options(default=False)
@@ -61,7 +60,6 @@ def command(
     dtype: str,
     batch_size: int | None,
     extrapolate: bool,
-    allow_stale: bool,
     scale: tuple[str, ...],
     add_like: tuple[str, ...],
     memory: tuple[str, ...],
@@ -89,7 +87,7 @@ def command(
     pipeline_choice.check(strategy, shares is not None, gradient_sync)
     changed = bool(scale or add_like or memory or bandwidth or (extrapolate and batch_size))
     _check_source(profile_file, shares, changed)
-    _check_refinement(refine, refine_time, shares is None and not changed and model is not None)
+    _check_refinement(refine, refine_time, shares is None and not changed and model is not None and not pipeline_choice.allow_stale)
     if shares is not None:
         _check_manual(model, strategy)
         print_start_line(cluster)
@@ -101,9 +99,7 @@ def command(
 
         what_if = parse_what_if(scale, add_like, memory, bandwidth, batch_size if extrapolate else None)
         profile = Profile.load(str(profile_file))
-        if allow_stale and (strategy != "auto" or refine):
-            raise click.UsageError("--allow-stale goes with --strategy auto, and without --refine, which runs synchronous plans")
-        plan = _planned(profile, what_if, batch_size, strategy, gradient_sync, pipeline_choice, allow_stale)
+        plan = _planned(profile, what_if, batch_size, strategy, gradient_sync, pipeline_choice)
         print_profile_warnings(profile)
         if refine:
             network = load_model(str(model), arguments(model_arguments), dtype)
@@ -115,9 +111,7 @@ def command(
     click.echo(f"\nwritten to {output}")
 
 
-def _planned(
-    profile: Profile, what_if: WhatIf, batch_size: int | None, strategy: str, gradient_sync: str, choice: PipelineChoice, allow_stale: bool
-) -> Plan:
+def _planned(profile: Profile, what_if: WhatIf, batch_size: int | None, strategy: str, gradient_sync: str, choice: PipelineChoice) -> Plan:
     """Return the plan of a profile, with the picture of its search where that is wanted."""
     from hetero_mtf.planning.choose import PIPELINES_UP_TO, plan_if
     from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
@@ -128,7 +122,7 @@ def _planned(
     with SearchProgress() as search:
         groups = bool(choice.given) or strategy == "pipeline" or devices <= ALL_GROUPS_UP_TO
         options = choice.planner_options(search, groups) if wanted else None
-        plan = plan_if(profile, what_if, batch_size, strategy, gradient_sync, options, allow_stale)
+        plan = plan_if(profile, what_if, batch_size, strategy, gradient_sync, options, choice.allow_stale)
     if choice.convergence is not None:
         search.draw(choice.convergence, plan)
         click.echo(f"written to {choice.convergence}\n")

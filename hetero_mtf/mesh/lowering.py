@@ -153,7 +153,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         """Return the context in which processor `pnum` computes its part of an operation, after the task before on its device."""
         return self._task_order.gate(operation.mesh, pnum) if self._task_order else contextlib.nullcontext()
 
-    def turn(self, operation: Any, pnum: int) -> Any:
+    def after_call(self, operation: Any, pnum: int) -> Any:
         """Return the context in which processor `pnum` reads what steps keep, after the call before is done on its device."""
         token = self._begun.get(self.mesh_impl(operation).devices[pnum])
         return tf.control_dependencies([token]) if token is not None else contextlib.nullcontext()

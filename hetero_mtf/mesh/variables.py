@@ -106,7 +106,7 @@ def _lower_parameter(operation: Parameter, lowering: Lowering) -> None:
     handles = operation.variables.handles(operation.variable_name, value.shape, value.dtype, impl)
 
     def read(pnum: int) -> tf.Tensor:
-        with lowering.turn(operation, pnum):
+        with lowering.after_call(operation, pnum):
             snapshot = tf.raw_ops.ReadVariableOp(resource=handles[pnum], dtype=value.dtype)
         return tf.ensure_shape(snapshot, impl.processor_shape(value.shape, pnum)) if snapshot.shape.rank is None else snapshot
 

@@ -133,9 +133,8 @@ class Trainer:
     def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
         """Take one step and return this batch's mean loss before it, all outputs' and regularization included.
 
-        Under schedule "decoupled" it is that of the batch whose loss this step gave; NaN for none.
-
-        A loss that is NaN or infinite is returned like any other, as in Keras; `fit` raises.
+        Without a flush it is that of the last batch that reached the last stage; NaN for none. A loss that is NaN or infinite is
+        returned like any other, as in Keras; `fit` raises.
 
         Parameters
         ----------
@@ -154,14 +153,11 @@ class Trainer:
         return finished[-1].losses["loss"] if finished else math.nan
 
     def drain(self) -> list[float]:
-        """Train until no batch is in flight, as batches are under schedule "decoupled"; return the losses that this gives.
-
-        Whatever reads weights does so first: `evaluate`, `predict`, `save`, `to_keras`, `replan`, the end of an epoch of `fit`.
-        """
+        """Train until no batch is in flight, as batches are without a flush; return the losses. What reads weights does so first."""
         return [each.losses["loss"] for each in self._drain(want_output=False)]
 
     def wait(self) -> None:
-        """Return when all steps that were begun are done; without a flush, one may still run when `train_on_batch` returns."""
+        """Return when all steps that were begun are done; without a flush, one may run on after `train_on_batch`."""
         self._engine.wait()
 
     def trace_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> StepTrace:

@@ -28,14 +28,16 @@ _OPTIONS = ("allocator", "microbatches", "stages", "replicas", "schedule", "reco
 _ALLOCATOR = "Pipeline: how layers are partitioned and stages placed; auto is exact where that is cheap, else genetic.  [default: auto]"
 _REPLICAS = "Pipeline: slices of each batch that go through devices of their own.  [default: as many as are best]"
 _SCHEDULE = "Pipeline: order of its passes; decoupled and 1f1b_2bw are not synchronous.  [default: 1f1b, which keeps least]"
+_ALLOW_STALE = "Let auto take a pipeline that is not synchronous: its gradients are late, and its numbers not those of one device."
 _RECOMPUTE = "Pipeline: compute activations again in backward passes, for less memory."
 _CONVERGENCE = "Pipeline: a picture of the genetic allocator's generations to write; .png, .svg or .pdf.  [makes the allocator genetic]"
 
 
 def pipeline_options(command: Command) -> Command:
-    """Add --allocator, --microbatches, --stages, --replicas, --schedule, --recompute, --seed and --convergence."""
+    """Add --allocator, --microbatches, --stages, --replicas, --schedule, --recompute, --seed, --convergence and --allow-stale."""
     count = click.IntRange(1)
     for option in (
+        click.option("--allow-stale", is_flag=True, help=_ALLOW_STALE),
         click.option("--convergence", metavar="FILE", help=_CONVERGENCE),
         click.option("--seed", "allocator_seed", type=click.IntRange(0), help="Pipeline: seed of the genetic allocator.  [default: 0]"),
         click.option("--recompute", is_flag=True, default=None, help=_RECOMPUTE),
@@ -55,7 +57,7 @@ class PipelineChoice:
 
     Parameters
     ----------
-    allocator, microbatches, stages, replicas, schedule, recompute, allocator_seed, convergence : the options' values.
+    allocator, microbatches, stages, replicas, schedule, recompute, allocator_seed, convergence, allow_stale : the options' values.
 
     Raises
     ------
@@ -71,6 +73,7 @@ class PipelineChoice:
     recompute: bool | None = None
     allocator_seed: int | None = None
     convergence: str | None = None
+    allow_stale: bool = False
 
     def __post_init__(self) -> None:
         if self.convergence is not None:
@@ -100,6 +103,8 @@ class PipelineChoice:
         PlanError
             If something else is to be made.
         """
+        if self.allow_stale and (strategy != "auto" or shares or gradient_sync != "all_reduce"):
+            raise PlanError("--allow-stale goes with a profile, --strategy auto and --gradient-sync all_reduce; leave out the others")
         if not self.given:
             return
         options, goes = ", ".join(self.given), "goes" if len(self.given) == 1 else "go"

@@ -14,7 +14,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
-from hetero_mtf.mesh.operations.turns import Turns
+from hetero_mtf.mesh.operations.call_order import CallOrder
 
 Tensor = Any
 
@@ -75,12 +75,12 @@ class Histories:
 
     Attributes
     ----------
-    turns : by which session calls that overlap follow each other.
+    call_order : by which session calls that overlap follow each other.
     """
 
     def __init__(self, container: str) -> None:
         self.container = container
-        self.turns = Turns(container)
+        self.call_order = CallOrder(container)
         self._generation = 0
         self._queues: dict[str, _Queue] = {}
         self._filled: set[str] = set()
@@ -98,7 +98,7 @@ class Histories:
         """
         fresh = [name for name in self._queues if name not in self._filled]
         self._filled.update(fresh)
-        operations = self.turns.begin(self.devices)
+        operations = self.call_order.begin(self.devices)
         for queue in map(self._queues.__getitem__, fresh):
             with tf.device(queue.device):
                 operations.append(queue.fill())
@@ -114,7 +114,7 @@ class Histories:
         self._generation += 1
         self._queues.clear()
         self._filled.clear()
-        self.turns.forget()
+        self.call_order.forget()
 
 
 class History:
@@ -179,7 +179,7 @@ def _lower_read(operation: HistoryRead, lowering: Lowering) -> None:
 
     def read(pnum: int) -> tf.Tensor:
         queue = history.queue(impl, pnum)
-        with lowering.turn(operation, pnum):
+        with lowering.after_call(operation, pnum):
             return tf.zeros(queue.shape, queue.dtype) if 0 in queue.shape else queue.peek(history.length - operation.age)
 
     lowering.set_tensor_lowering(operation.outputs[0], impl.on_processors(read))
@@ -205,7 +205,7 @@ def _lower_write(operation: HistoryWrite, lowering: Lowering) -> None:
     writes: list[list[Any]] = []
     for pnum, device in enumerate(impl.devices):
         queue = history.queue(impl, pnum)
-        with tf.device(device), lowering.turn(operation, pnum), tf.control_dependencies([pieces[pnum] for pieces in reads]):
+        with tf.device(device), lowering.after_call(operation, pnum), tf.control_dependencies([pieces[pnum] for pieces in reads]):
             writes.append([] if 0 in queue.shape else [queue.shift(values[pnum])])
     lowering.writes[operation] = writes
     lowering.operations[operation] = [write for group in writes for write in group]

@@ -156,8 +156,8 @@ class _Search:
         steps: list[dict[_State, tuple[float, int, _State | None]]] = []  # per stage: state -> value, first block, state before
         for number in range(count):
             before = steps[-1] if steps else None
-            ends = [length] if number == count - 1 else range(number + 1, length - (count - 1 - number) + 1)
-            steps.append(self._step(number, count, ends, before))
+            stops = [length] if number == count - 1 else range(number + 1, length - (count - 1 - number) + 1)
+            steps.append(self._step(number, count, stops, before))
         if not steps[-1]:
             return None
         state: _State | None = min(steps[-1], key=lambda each: steps[-1][each][0])
@@ -170,7 +170,7 @@ class _Search:
         return runs[::-1]
 
     def _step(
-        self, number: int, count: int, ends: Sequence[int], before: dict[_State, tuple[float, int, _State | None]] | None
+        self, number: int, count: int, stops: Sequence[int], before: dict[_State, tuple[float, int, _State | None]] | None
     ) -> dict[_State, tuple[float, int, _State | None]]:
         """Return F of one stage more."""
         best: dict[_State, tuple[float, int, _State | None]] = {}
@@ -183,7 +183,7 @@ class _Search:
             if taken & self.masks[group]:
                 continue
             back = float(self.sent[other, group, first]) if state is not None else 0.0
-            for end in ends:
+            for end in stops:
                 slowest = max(value, self._busy(group, first, end, replays) + back) if end > first else math.inf
                 key = end, taken | self.masks[group], group
                 if slowest < best.get(key, (math.inf, 0, None))[0] and self._fits(group, first, end, number, count):

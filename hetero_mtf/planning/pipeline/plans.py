@@ -61,17 +61,17 @@ def late_plan(costs: MicrobatchCosts, options: PipelineOptions, below_s: float =
     asked = [name for name in ("recompute", "replicas") if getattr(options, name) not in (None, False, 1)]
     if asked:
         raise PlanError(f"schedule {options.schedule} goes with no option {' or '.join(asked)} when it is searched; leave it out")
-    found: list[LatePipeline] = []
+    candidates: list[LatePipeline] = []
     faults: list[PlanError] = []
     for execution in _late_executions(costs.profile, options):
-        shortest_s = min((each.prediction.step_s for each in found), default=below_s)
+        shortest_s = min((each.prediction.step_s for each in candidates), default=below_s)
         try:
-            found.append(best_late_pipeline(costs, execution, options.stages, options.devices, options.groups, shortest_s))
+            candidates.append(best_late_pipeline(costs, execution, options.stages, options.devices, options.groups, shortest_s))
         except PlanError as fault:
             faults.append(fault)
-    if not found:
+    if not candidates:
         raise faults[0]
-    best = found[-1]
+    best = candidates[-1]
     head = _head(costs.profile)
     return Plan(*head, best.stages, **fields_of(best.execution), predicted=best.prediction)
 

@@ -17,10 +17,10 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 from hetero_mtf.program.batch_arrays import BatchArrays, Result
+from hetero_mtf.program.decoupled.call import Call
 from hetero_mtf.program.decoupled.in_flight import Entered, InFlight
 from hetero_mtf.program.decoupled.tick import Tick, build_tick
 from hetero_mtf.program.engine import Engine, Finished, Targets
-from hetero_mtf.runtime.call import Call
 from hetero_mtf.runtime.step_trace import StepTrace, traced
 
 
@@ -177,7 +177,7 @@ class DecoupledEngine(Engine):
         self._done = []
         with contextlib.suppress(HeteroError, tf.errors.OpError):
             with self._tf_graph.as_default():
-                cancelled = histories.turns.cancel(histories.devices)
+                cancelled = histories.call_order.cancel(histories.devices)
             self._run(cancelled, {})
             for call, _ in waiting[1:]:
                 call.result()

@@ -68,9 +68,9 @@ def build_tick(context: ProgramContext, batch: int, targets: Sequence[Target | N
             operations += _updates(context, of_stage, own_terms, inputs[stage])
             terms += own_terms
         operations += passes.writes()
-        turns = context.histories.turns if len(stages) > 1 else None
+        call_order = context.histories.call_order if len(stages) > 1 else None
         odd = {device: inputs[stage].is_odd for stage in stages for device in context.stages[stage].devices}
-        begun = {device: turns.take(device, is_odd) for device, is_odd in odd.items()} if turns else {}
+        begun = {device: call_order.take(device, is_odd) for device, is_odd in odd.items()} if call_order else {}
         lowering = lowered(passes, [*passes.losses, *terms, *operations], passes.outputs, len(stages) > 1, begun)
         parts = tuple(first_slice(lowering, part) for part in passes.losses)
         weights_of = [part.weight for part, given in zip(context.objective, loss_inputs) if part and given]
@@ -78,7 +78,9 @@ def build_tick(context: ProgramContext, batch: int, targets: Sequence[Target | N
         penalty = total([first_slice(lowering, term) for term in terms], [1.0] * len(terms), []) if terms else None
         outputs = tuple(first_slice(lowering, output) for output in passes.outputs)
         writes = [write for operation in operations for write in lowering.operations[operation]]
-        given = [turns.give(device, is_odd, [begun[device], *_on(device, writes)]) for device, is_odd in odd.items()] if turns else []
+        given = (
+            [call_order.give(device, is_odd, [begun[device], *_on(device, writes)]) for device, is_odd in odd.items()] if call_order else []
+        )
         train = tf.group(*writes, *given)
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
     used = tuple(_read_inputs(context, stage) for stage in stages)

@@ -1,10 +1,10 @@
 """Claim: schedules without a flush take at most 1/0.9 of the slowest stage's share, and 1/1.25 of the best synchronous pipeline's step.
 
 For each network on each cluster, side by side in one process tree, taking turns; a figure is the median over rounds: the fastest device
-alone, what auto plans, the pipelines fill_drain and 1f1b with 8 microbatches, and decoupled (replay, stored) and 1f1b_2bw (8 microbatches,
-stored), each with its own best partition; the partition of decoupled (stored) without microbatches is there too. The ceiling of a case is
-the best synchronous pipeline's step / the slowest stage's seconds of the best partition, forward, backward and update, as predicted; reached is the
-part of it that the best schedule without a flush reaches.
+alone, what auto plans, the pipelines fill_drain and 1f1b with 8 microbatches, and decoupled (replay, stored) and 1f1b_2bw (stored, the best
+number of microbatches), each with its own best partition; the partition of decoupled (stored) without microbatches is there too. The
+ceiling of a case is the best synchronous pipeline's step / the compute of the slowest stage of the best partition, as predicted; reached
+is the part of it that the best schedule without a flush reaches.
 
     python tools/bench/late/speed.py [--json speed.json [--resume]]
     python tools/bench/late/speed.py --model vgg11 --cluster 0.8,0.4
@@ -76,7 +76,7 @@ def pipelines() -> dict[str, Any]:
 
     synchronous = {name: options(name, microbatches=MICROBATCHES) for name in SYNCHRONOUS}
     late = {f"decoupled, {backward}": options("decoupled", stale=hm.StaleOptions(backward)) for backward in ("replay", "stored")}
-    return {**synchronous, **late, LATE[2]: options("1f1b_2bw", microbatches=MICROBATCHES, stale=hm.StaleOptions("stored"))}
+    return {**synchronous, **late, LATE[2]: options("1f1b_2bw", stale=hm.StaleOptions("stored"))}
 
 
 def slowest_stage_s(plan: Any) -> float:
@@ -121,9 +121,9 @@ def rows(case: dict[str, Any]) -> list[Row]:
 
 def claims_row(case: dict[str, Any]) -> Row:
     """Return the row of a case: the best schedule without a flush beside the others."""
-    found = conclusions(case)
+    figures = conclusions(case)
     is_named = (case["network"], case["cluster"]) == ("vgg11", "0.8,0.4")
-    return table_row({**_case_cells(case), **found}, {"times_pipeline": TIMES if is_named else None})
+    return table_row({**_case_cells(case), **figures}, {"times_pipeline": TIMES if is_named else None})
 
 
 _CASE = (Column("network", "network"), Column("cluster", "cluster"))

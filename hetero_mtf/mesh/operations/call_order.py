@@ -1,4 +1,4 @@
-"""Turns: two session calls overlap, and on each device the operations of the second one wait for those of the first.
+"""CallOrder: two session calls overlap, and on each device the operations of the second one wait for those of the first.
 
 Call n takes a token from one of two queues of a device and, when its work there is done, puts one into the other queue, from which
 call n + 1 takes it. So a call can be launched, and fed, while the one before it is still running.
@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 
-class Turns:
+class CallOrder:
     """The queues of the devices of one trainer.
 
     Parameters
@@ -81,7 +81,7 @@ class Turns:
         self._begun.clear()
 
     def _queue(self, device: str, number: int) -> tf.Tensor:
-        name = f"turn/{self._generation}/{device}/{number}"
+        name = f"call/{self._generation}/{device}/{number}"
         return tf.raw_ops.FIFOQueueV2(component_types=[tf.bool], shapes=[()], capacity=2, container=self._container, shared_name=name)
 
     def _taken(self, device: str, number: int) -> tf.Tensor:

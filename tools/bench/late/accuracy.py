@@ -1,0 +1,233 @@
+"""Claim: without a flush, test accuracy is within 0.5 points of synchronous training, after as many epochs, in 2 and 3 stages.
+
+Two tasks: the 8x8 digits, and the same digits at random places of a 20x20 image with clutter from other digits, on which no linear model
+comes within 15 points of the network (logistic regression, the best of several penalties by test accuracy, is there for comparison). Each
+variant trains from the same weights and on the same batches as the synchronous run of its seed. A figure is the mean over seeds of the
+paired difference; its standard error is beside it. Reproducible up to float32's order of summation.
+
+    python tools/bench/late/accuracy.py [--json accuracy.json [--resume]]
+    python tools/bench/late/accuracy.py --task digits --seeds 2
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+
+import click
+import numpy as np
+
+from tools.bench.comparison.measured import kept, record
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
+
+LEAST_DIFFERENCE, LINEAR_BELOW = -0.5, 15.0  # points, of the claim
+BATCH = 32
+STARTS = {2: ["conv1", "conv3"], 3: ["conv1", "conv2", "conv4"]}
+SYNCHRONOUS = "synchronous"
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is learnt: images and labels to train and to test, epochs and learning rate."""
+
+    x: np.ndarray
+    y: np.ndarray
+    test_x: np.ndarray
+    test_y: np.ndarray
+    epochs: int
+    rate: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """A schedule with its options; `microbatches` for 1f1b_2bw."""
+
+    schedule: str
+    backward: str = "replay"
+    accumulate: int = 1
+    predict: bool = False
+    microbatches: int = 1
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        words = [self.schedule, self.backward]
+        words += [f"{self.accumulate} batches an update"] if self.accumulate > 1 else []
+        return ", ".join(words + (["weights predicted"] if self.predict else []))
+
+
+VARIANTS = (
+    *(Variant("decoupled", backward, predict=predict) for backward in ("replay", "stored") for predict in (False, True)),
+    *(Variant("decoupled", backward, 2) for backward in ("replay", "stored")),
+    *(Variant("1f1b_2bw", "stored", predict=predict, microbatches=4) for predict in (False, True)),
+)
+
+
+def digits() -> Task:
+    """Return the 8x8 digits, a quarter of them to test."""
+    from hetero_mtf.data.digits import load_digits
+
+    data = load_digits("float32")
+    return Task(data.x_train, data.y_train, data.x_test, data.y_test, epochs=12, rate=0.02)
+
+
+def scattered(seed: int = 0, copies: int = 3) -> Task:
+    """Return digits at random places of 20x20 images, with quarters of other digits as clutter; test digits are in no training image.
+
+    Parameters
+    ----------
+    copies : images of each training digit.
+    """
+    plain = digits()
+    rng = np.random.default_rng(seed)
+
+    def placed(x: np.ndarray, y: np.ndarray, times: int) -> tuple[np.ndarray, np.ndarray]:
+        images = np.zeros((times * len(x), 20, 20, 1), np.float32)
+        for number in range(len(images)):
+            for _ in range(4):
+                i, j, a, b = *rng.integers(0, 17, 2), *(4 * rng.integers(0, 2, 2))
+                images[number, i : i + 4, j : j + 4] = x[rng.integers(len(x)), a : a + 4, b : b + 4]
+            i, j = rng.integers(0, 13, 2)
+            images[number, i : i + 8, j : j + 8] = x[number % len(x)]
+        return images, np.tile(y, times)
+
+    return Task(*placed(plain.x, plain.y, copies), *placed(plain.test_x, plain.test_y, 2), epochs=10, rate=0.02)
+
+
+TASKS = {"digits": digits, "scattered digits": scattered}
+
+
+def network(task: Task) -> Any:
+    """Return four convolutions and two dense layers."""
+    import keras
+
+    layers = keras.layers
+    x = inputs = keras.Input(task.x.shape[1:])
+    for number, width in enumerate((16, 32, 32, 64), 1):
+        x = layers.Conv2D(width, 3, padding="same", activation="relu", kernel_initializer="he_normal", name=f"conv{number}")(x)
+        x = layers.MaxPooling2D(name=f"pool{number}")(x) if number % 2 == 0 else x
+    x = layers.Dense(64, activation="relu", kernel_initializer="he_normal", name="hidden")(layers.Flatten(name="flatten")(x))
+    return keras.Model(inputs, layers.Dense(10, name="logits")(x))
+
+
+def accuracy(task: Task, seed: int, variant: Variant | None, stages: int) -> float:
+    """Return the test accuracy after training, in percent.
+
+    Parameters
+    ----------
+    variant : None for one device.
+    stages : of the pipeline.
+    """
+    import keras
+
+    import hetero_mtf as hm
+
+    keras.utils.set_random_seed(seed)
+    model = network(task)
+    with hm.Cluster.local(["cpu:0"] * stages) as cluster:
+        if variant is None:
+            plan = hm.Plan.single(model, 0, cluster, BATCH)
+        else:
+            stale = hm.StaleOptions(variant.backward, variant.accumulate, variant.predict)
+            placed = [[device] for device in range(stages)], [[1]] * stages
+            plan = hm.Plan.pipeline(model, STARTS[stages], *placed, cluster, BATCH, variant.microbatches, variant.schedule, stale=stale)
+        optimizer = keras.optimizers.SGD(task.rate, momentum=0.9)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        with hm.Trainer(model, plan, cluster, optimizer=optimizer, loss=loss, metrics=["accuracy"], seed=seed) as trainer:
+            trainer.fit(task.x, task.y, epochs=task.epochs, batch_size=BATCH, verbose=0)
+            return 100 * float(trainer.evaluate(task.test_x, task.test_y, batch_size=256)["accuracy"])
+
+
+def linear_accuracy(task: Task) -> float:
+    """Return the best test accuracy of logistic regression over some penalties, in percent."""
+    from sklearn.linear_model import LogisticRegression
+
+    x, test_x = (images.reshape(len(images), -1) for images in (task.x, task.test_x))
+    models = (LogisticRegression(C=strength, max_iter=300) for strength in (0.001, 0.01, 0.1, 1.0))
+    return max(100 * float(model.fit(x, task.y).score(test_x, task.test_y)) for model in models)
+
+
+def run(name: str, seed: int, done: dict[str, float]) -> dict[str, float]:
+    """Return the accuracies of all variants with one seed, by their names and stages.
+
+    Parameters
+    ----------
+    done : those that are known.
+    """
+    task, scores = TASKS[name](), dict(done)
+    for variant, stages in [(None, 1), *itertools.product(VARIANTS, STARTS)]:
+        key = f"{stages}: {variant.name if variant else SYNCHRONOUS}"
+        if key not in scores:
+            scores[key] = accuracy(task, seed, variant, stages)
+    return scores
+
+
+def rows(cases: Sequence[dict[str, Any]]) -> list[Row]:
+    """Return a row for each task, variant and number of stages."""
+    lines = []
+    for name in dict.fromkeys(case["task"] for case in cases):
+        own = [case["scores"] for case in cases if case["task"] == name]
+        linear = next(case["linear"] for case in cases if case["task"] == name)
+        base = [scores[f"1: {SYNCHRONOUS}"] for scores in own]
+        cells = {"task": name, "seeds": len(own)}
+        lines.append(table_row({**cells, "variant": SYNCHRONOUS, "stages": "1", "accuracy": statistics.fmean(base)}))
+        lines.append(table_row({**cells, "variant": "logistic regression", "stages": "-", "accuracy": linear}))
+        for variant, stages in itertools.product(VARIANTS, STARTS):
+            scores = [each[f"{stages}: {variant.name}"] for each in own]
+            differences = [score - reference for score, reference in zip(scores, base)]
+            error = statistics.stdev(differences) / len(own) ** 0.5 if len(own) > 1 else 0.0
+            figures = {"accuracy": statistics.fmean(scores), "difference": statistics.fmean(differences), "error": error}
+            lines.append(table_row({**cells, "variant": variant.name, "stages": str(stages), **figures}))
+    return lines
+
+
+TABLE = TableForm(
+    "late_accuracy",
+    "Accuracy without a flush",
+    (
+        Column("task", "task"),
+        Column("variant", "variant"),
+        Column("stages", "stages"),
+        Column("seeds", "seeds", "d"),
+        Column("accuracy", "test accuracy %", ".2f"),
+        Column("difference", "less synchronous, points", "+.2f", "at_least", LEAST_DIFFERENCE),
+        Column("error", "standard error", ".2f"),
+    ),
+    case=("task", "variant", "stages"),
+)
+
+
+@click.command(help=__doc__)
+@click.option("--task", "tasks", multiple=True, type=click.Choice(list(TASKS)), help="A task, several times for more.")
+@click.option("--seeds", default=5, show_default=True, help="Seeds, from 0.")
+@click.option("--json", "path", help="File to write all figures to, after each seed.")
+@click.option("--resume", is_flag=True, help="Keep the seeds that are in the file already, and report them too.")
+@results_option
+def main(tasks: tuple[str, ...], seeds: int, path: str | None, resume: bool, results: pathlib.Path | None) -> None:
+    """Train, print the table."""
+    done = kept(path) if resume else []
+    for name, seed in itertools.product(tasks or TASKS, range(seeds)):
+        if any((case["task"], case["seed"]) == (name, seed) for case in done):
+            continue
+        start_s = time.perf_counter()
+        done.append({"task": name, "seed": seed, "linear": linear_accuracy(TASKS[name]()), "scores": run(name, seed, {})})
+        record(path, " ".join(["python", *sys.argv]), {"cases": done})
+        click.echo(f"{name}, seed {seed}: {time.perf_counter() - start_s:.0f} s", err=True)
+        print(shown(TABLE, rows(done)), flush=True)
+    publish(results, TABLE, rows(done))
+    print(shown(TABLE, rows(done)))
+
+
+if __name__ == "__main__":
+    main()

@@ -58,7 +58,7 @@ def late_plan(costs: MicrobatchCosts, options: PipelineOptions, below_s: float =
     NothingToSplitError, PlanError, ProfileError
         As `best_late_pipeline`.
     """
-    asked = [name for name in ("recompute", "replicas") if getattr(options, name) not in (None, False, 1)]
+    asked = [name for name, is_asked in (("recompute", options.recompute), ("replicas", options.replicas not in (None, 1))) if is_asked]
     if asked:
         raise PlanError(f"schedule {options.schedule} goes with no option {' or '.join(asked)} when it is searched; leave it out")
     candidates: list[LatePipeline] = []

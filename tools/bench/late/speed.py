@@ -29,6 +29,7 @@ import click
 from tools.bench.comparison.measured import kept, record
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
+from tools.bench.late.border import border_idle_s
 from tools.bench.prediction import PredictionCase
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
@@ -58,6 +59,9 @@ def run(case: PredictionCase, pace: Pace) -> dict[str, Any]:
         nothing = {"schedule": "synchronous", "stale": None, "predicted": None}
         plans[PARTITION] = dataclasses.replace(plans[LATE[1]], **nothing)
         figures = measure(task, plans, cluster, pace, {})
+        for name in LATE:
+            if name in plans:
+                figures[name]["border_s"] = _border_s(task, plans[name], cluster)
         method = cluster.method
     for name, plan in plans.items():
         figures[name].pop("traced_tasks", None)
@@ -65,6 +69,16 @@ def run(case: PredictionCase, pace: Pace) -> dict[str, Any]:
         figures[name]["predicted_s"] = plan.predicted.step_s if plan.predicted is not None else None
     slowest_s = min(slowest_stage_s(plans[name]) for name in LATE if name in plans)
     return {**dataclasses.asdict(case), "limited_by": method, "slowest_s": slowest_s, "arrangements": figures}
+
+
+def _border_s(task: TrainingTask, plan: Any, cluster: Any) -> list[float]:
+    """Return the seconds that each stage rests between steps."""
+    import hetero_mtf as hm
+
+    with hm.Trainer(task.model, plan, cluster, **task.settings) as trainer:
+        for _ in range(2 * len(plan.stages)):
+            trainer.train_on_batch(*task.data)
+        return border_idle_s(trainer, *task.data)
 
 
 def pipelines() -> dict[str, Any]:
@@ -108,9 +122,11 @@ def rows(case: dict[str, Any]) -> list[Row]:
     """Return a row an arrangement of a case."""
     lines = []
     for name, entry in case["arrangements"].items():
-        numbers = {"measured_ms": 1e3 * entry["measured_s"], "samples_s": case["batch"] / entry["measured_s"]}
+        numbers: dict[str, Any] = {"measured_ms": 1e3 * entry["measured_s"], "samples_s": case["batch"] / entry["measured_s"]}
         if entry["predicted_s"] is not None:
             numbers["predicted_ms"] = 1e3 * entry["predicted_s"]
+        if "border_s" in entry:
+            numbers["border_ms"] = [1e3 * seconds for seconds in entry["border_s"]]
         spread = max(entry["rounds_s"]) / min(entry["rounds_s"]) - 1
         parts = parts_text(entry["measured_parts"])
         lines.append(
@@ -138,6 +154,7 @@ TABLE = TableForm(
         Column("measured_ms", "measured ms", ".0f"),
         Column("samples_s", "samples/s", ".1f"),
         Column("spread", "spread of rounds", ".0%"),
+        Column("border_ms", "idle between steps, by stage ms", ".0f"),
         Column("parts", "compute+communication+idle ms"),
     ),
     case=("network", "cluster"),

@@ -1,7 +1,7 @@
 """Claim: without a flush, test accuracy is within 0.5 points of synchronous training, after as many epochs, in 2 and 3 stages.
 
-Two tasks: the 8x8 digits, and the same digits at random places of a 20x20 image with clutter from other digits, on which no linear model
-comes within 15 points of the network (logistic regression, the best of several penalties by test accuracy, is there for comparison). Each
+Two tasks: the 8x8 digits, and the same digits at random places of a 16x16 image, on which no linear model comes within 15 points of the
+network (logistic regression, the best of several penalties by test accuracy, is there for comparison). Each
 variant trains from the same weights and on the same batches as the synchronous run of its seed, with momentum 0.9 and a learning rate that
 rises over the first epoch and then falls along a cosine. A figure is the mean over seeds of the paired difference; its standard error is
 beside it. Reproducible up to float32's order of summation.
@@ -82,8 +82,8 @@ def digits() -> Task:
     return Task(data.x_train, data.y_train, data.x_test, data.y_test, epochs=16, rate=0.01)
 
 
-def scattered(seed: int = 0, copies: int = 2) -> Task:
-    """Return digits at random places of 20x20 images, with quarters of other digits as clutter; test digits are in no training image.
+def shifted(seed: int = 0, copies: int = 2) -> Task:
+    """Return digits at random places of 16x16 images; test digits are in no training image.
 
     Parameters
     ----------
@@ -93,19 +93,15 @@ def scattered(seed: int = 0, copies: int = 2) -> Task:
     rng = np.random.default_rng(seed)
 
     def placed(x: np.ndarray, y: np.ndarray, times: int) -> tuple[np.ndarray, np.ndarray]:
-        images = np.zeros((times * len(x), 20, 20, 1), np.float32)
-        for number in range(len(images)):
-            for _ in range(4):
-                i, j, a, b = *rng.integers(0, 17, 2), *(4 * rng.integers(0, 2, 2))
-                images[number, i : i + 4, j : j + 4] = x[rng.integers(len(x)), a : a + 4, b : b + 4]
-            i, j = rng.integers(0, 13, 2)
+        images = np.zeros((times * len(x), 16, 16, 1), np.float32)
+        for number, (i, j) in enumerate(rng.integers(0, 9, (len(images), 2))):
             images[number, i : i + 8, j : j + 8] = x[number % len(x)]
         return images, np.tile(y, times)
 
-    return Task(*placed(plain.x, plain.y, copies), *placed(plain.test_x, plain.test_y, 2), epochs=16, rate=0.01)
+    return Task(*placed(plain.x, plain.y, copies), *placed(plain.test_x, plain.test_y, 4), epochs=24, rate=0.005)
 
 
-TASKS = {"digits": digits, "scattered digits": scattered}
+TASKS = {"digits": digits, "shifted digits": shifted}
 
 
 def network(task: Task) -> Any:
@@ -183,7 +179,7 @@ def rows(cases: Sequence[dict[str, Any]]) -> list[Row]:
         own = [case["scores"] for case in cases if case["task"] == name]
         linear = next(case["linear"] for case in cases if case["task"] == name)
         base = [scores[f"1: {SYNCHRONOUS}"] for scores in own]
-        cells = {"task": name, "seeds": len(own)}
+        cells = {"task": name, "seeds": str(len(own))}
         lines.append(table_row({**cells, "variant": SYNCHRONOUS, "stages": "1", "accuracy": statistics.fmean(base)}))
         lines.append(table_row({**cells, "variant": "logistic regression", "stages": "-", "accuracy": linear}))
         for variant, stages in itertools.product(VARIANTS, STARTS):
@@ -202,7 +198,7 @@ TABLE = TableForm(
         Column("task", "task"),
         Column("variant", "variant"),
         Column("stages", "stages"),
-        Column("seeds", "seeds", "d"),
+        Column("seeds", "seeds"),
         Column("accuracy", "test accuracy %", ".2f"),
         Column("difference", "less synchronous, points", "+.2f", "at_least", LEAST_DIFFERENCE),
         Column("error", "standard error", ".2f"),

@@ -13,6 +13,7 @@ from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, volume_options
 from hetero_mtf.planning.plan.names import EARLIER_NAMES
+from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 from hetero_mtf.scratch_file import sole_writer
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     default="auto",
     help="How to plan where there is no --plan.",
 )
+@click.option("--allow-stale", is_flag=True, help="Let auto take a pipeline that is not synchronous: its gradients are late.")
 @click.option("--epochs", type=click.IntRange(1), default=5, help="Epochs in all, those before a --resume counted.")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples/step.  [default: the plan's, or {SIZES}]")
 @shared.optimizer_options
@@ -88,7 +90,9 @@ def command(**options: Any) -> None:
     )  # refuses a file that cannot be read, before the work
     default = default_batch_size(request.data) if request.plan is None and request.profile is None else None
     batch_size = request.batch_size or default
-    planned = PlanRequest(request.plan, request.profile, request.strategy, batch_size, request.budget, request.run_file)
+    planned = PlanRequest(
+        request.plan, request.profile, request.strategy, batch_size, request.budget, request.run_file, request.allow_stale
+    )
     with StopRequest() as stop, shared.open_cluster(request.cluster) as live:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
         prepared = prepare(planned, live, workload.model, workload.graph, choice)
@@ -126,7 +130,7 @@ def _refined(request: TrainRequest, workload: Workload, prepared: Prepared, live
     """Return the plan with the best measured step where none was given, and the training is long enough to try some."""
     from hetero_mtf.commands.workload.refining import refine_limit_s, refined
 
-    if not request.refine or prepared.profile is None or request.strategy != "auto":
+    if not request.refine or prepared.profile is None or request.strategy != "auto" or prepared.plan.schedule in STALE_SCHEDULES:
         return prepared
     steps = request.epochs * -(-workload.data.counts["train"] // prepared.plan.batch_size)
     limit_s = refine_limit_s(prepared.plan, steps) if request.refine_time is None else request.refine_time

@@ -129,7 +129,7 @@ def _run_epoch(
     keras_side.reset_metrics()
     means = Means()
     logs: dict[str, float] = {}
-    warned = False
+    warned, batch = False, None
     for number, batch in enumerate(source):
         listeners.on_train_batch_begin(number)
         finished = trainer._train(batch, keras_side.has_metrics)
@@ -147,9 +147,12 @@ def _run_epoch(
         if fault is not None:
             warnings.warn(f"training goes on although {fault}", stacklevel=2)
             warned = True
+    fault = None
     for trained in trainer._drain(keras_side.has_metrics):
         logs = {**means.add(trained.losses, trained.size), **trained.metrics}
-    return logs, None
+        if batch is not None and fault is None and not math.isfinite(trained.losses["loss"]) and not keep_going:
+            fault = loss_fault(trainer._graph, trainer._engine.read(), trainer.step, trained.losses["loss"], batch)
+    return logs, fault
 
 
 def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners: Any = None) -> dict[str, float]:

@@ -63,8 +63,11 @@ class TrainRequest:
     metrics: tuple[str, ...] = ()
     keep_going: bool = False
     volumes: VolumeOptions = VolumeOptions()
+    allow_stale: bool = False
 
     def __post_init__(self) -> None:
+        if self.allow_stale and (self.plan is not None or self.strategy != "auto"):
+            raise click.UsageError("--allow-stale goes with --strategy auto, not with --plan or another strategy")
         if self.plan is not None and self.profile is not None:
             raise click.UsageError("--plan and --profile exclude each other: a plan has all that a profile is read for")
         if self.refine_time is not None and (self.plan is not None or not self.refine):

@@ -29,6 +29,7 @@ class PlanRequest:
     batch_size : samples a step; None for the file's.
     budget_s : seconds calibration may take; None for the default, infinity for a thorough calibration.
     run_file : path of a file beside which a new profile and plan are saved, such as run/state.npz.
+    allow_stale : whether a pipeline whose gradients are late may be chosen.
     """
 
     plan_file: str | None = None
@@ -37,6 +38,7 @@ class PlanRequest:
     batch_size: int | None = None
     budget_s: float | None = None
     run_file: str = "train"
+    allow_stale: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +80,7 @@ def prepare(request: PlanRequest, cluster: Any, model: Any, graph: LayerGraph, o
     if request.profile_file is not None:
         profile = Profile.load(request.profile_file)
         check_profile(profile, graph, cluster.record, request.profile_file)
-        plan = choose.plan(profile, request.batch_size, request.strategy, optimizer.name)
+        plan = choose.plan(profile, request.batch_size, request.strategy, optimizer.name, allow_stale=request.allow_stale)
         print_profile_warnings(profile, cluster.record)
         return Prepared(plan, profile)
     return _measured(request, cluster, model, optimizer)
@@ -89,7 +91,7 @@ def _measured(request: PlanRequest, cluster: Any, model: Any, optimizer: Optimiz
     click.echo("there is neither a plan nor a profile: measuring the devices first")
     profile = measure(cluster, model, request.batch_size or BATCH_SIZE, optimizer, request.budget_s)
     profile.save(profile_path)
-    plan = choose.plan(profile, strategy=request.strategy)
+    plan = choose.plan(profile, strategy=request.strategy, allow_stale=request.allow_stale)
     plan.save(plan_path)
     click.echo(f"saved {profile_path} and {plan_path}")
     return Prepared(plan, profile, str(plan_path), str(profile_path))

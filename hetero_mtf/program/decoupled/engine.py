@@ -62,7 +62,8 @@ class DecoupledEngine(Engine):
         self._tick(part.size, self._targets(part), partly=len(self._context.stages) > 1 or self._context.sums_gradients)
 
     def advance(self, batch: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool) -> list[Finished]:
-        for entered in self._entered(batch, self._enterable(batch, want_outputs), step, scalars):
+        own = _copied(batch)  # read after the caller may have changed its arrays
+        for entered in self._entered(own, self._enterable(own, want_outputs), step, scalars):
             self._in_flight.enter(entered)
             self._launch(want_outputs)
         self._await(1 if len(self._context.stages) > 1 else 0)
@@ -81,7 +82,8 @@ class DecoupledEngine(Engine):
         self._await(0)
 
     def trace(self, batch: BatchArrays, step: int, scalars: Mapping[str, float]) -> StepTrace:
-        *before, last = self._entered(batch, self._enterable(batch, want_outputs=False), step, scalars)
+        own = _copied(batch)
+        *before, last = self._entered(own, self._enterable(own, want_outputs=False), step, scalars)
         for entered in before:
             self._in_flight.enter(entered)
             self._launch(want_outputs=False)
@@ -229,6 +231,15 @@ class DecoupledEngine(Engine):
                     fills.append(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.zeros(impl.processor_shape(shape, pnum), dtype)))
         if fills:
             self._guarded(lambda: self._opened().run(fills))
+
+
+def _copied(batch: BatchArrays) -> BatchArrays:
+    return dataclasses.replace(
+        batch,
+        x=tuple(array.copy() for array in batch.x),
+        y=tuple(None if array is None else array.copy() for array in batch.y),
+        weight=tuple(array.copy() for array in batch.weight),
+    )
 
 
 def split(batch: BatchArrays, count: int) -> list[BatchArrays]:

@@ -17,12 +17,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
-
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations.history import History, HistoryWrite
-from hetero_mtf.mesh.operations.local import Local
 from hetero_mtf.mesh.sources import Sources
 from hetero_mtf.mesh.task_order import OrderedTask
 from hetero_mtf.mesh.variables import Parameter
@@ -257,7 +254,7 @@ class DecoupledPasses:
     def _fed(self, stage: int, number: int, value: Value) -> History:
         """Return the history of a part of the batch itself, kept for the replay."""
         history = self._history(f"stage{stage}/fed{number}", value.tensor, ticks_between(stage, self._last + 1))
-        self._kept.append((history, _copied(value.tensor)))
+        self._kept.append((history, value.tensor))
         return history
 
     def _history(self, name: str, tensor: Tensor, length: int) -> History:
@@ -270,9 +267,3 @@ class DecoupledPasses:
 
 def _with(value: Value, tensor: Tensor) -> Value:
     return dataclasses.replace(value, tensor=tensor)
-
-
-def _copied(tensor: Tensor) -> Tensor:
-    """Return a copy of a part of the batch: a feed may share its memory with the caller's array, which changes."""
-    copy = Local("copy", lambda _, piece: tf.raw_ops.DeepCopy(x=piece), [tensor], [(tensor.shape, tensor.dtype)])
-    return copy.outputs[0]

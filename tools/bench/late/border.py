@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import re
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 _TASK = re.compile(r"/stage(\d+)_(?:forward|backward)\d+/")
+EDGE = 0.01  # part of a stage's work in a step before which it has not begun, and that may be left when it is done
 
 
 def border_idle_s(trainer: Any, x: Any, y: Any, steps: int = 5) -> list[float]:
-    """Return the (stages,) median seconds from the last operation of a stage in a step to its first one in the next step.
+    """Return the (stages,) median seconds from the end of a stage's work in a step to its beginning in the next step.
 
     Parameters
     ----------
@@ -43,19 +45,38 @@ def border_idle_s(trainer: Any, x: Any, y: Any, steps: int = 5) -> list[float]:
 
 
 def _spans_s(step_stats: Any) -> dict[int, tuple[float, float]]:
-    """Return stage -> when its first operation of a step began and its last one ended, seconds."""
-    spans: dict[int, tuple[float, float]] = {}
+    """Return stage -> when its work in a step began and was done, seconds."""
+    operations: dict[int, list[tuple[float, float]]] = {}
     for entry in step_stats.dev_stats:
         for node in entry.node_stats:
             task = _TASK.search(node.node_name)
-            if task and node.op_end_rel_micros > node.op_start_rel_micros and not _waits(node):
-                stage, start = int(task.group(1)), node.all_start_micros / 1e6
-                begin, end = start + node.op_start_rel_micros / 1e6, start + node.op_end_rel_micros / 1e6
-                known = spans.get(stage, (begin, end))
-                spans[stage] = min(known[0], begin), max(known[1], end)
-    return spans
+            if task:
+                start_s = node.all_start_micros / 1e6
+                interval = start_s + node.op_start_rel_micros / 1e6, start_s + node.op_end_rel_micros / 1e6
+                operations.setdefault(int(task.group(1)), []).append(interval)
+    return {stage: span_s(intervals) for stage, intervals in operations.items()}
 
 
-def _waits(node: Any) -> bool:
-    """Return whether an operation is there before a step's turn has come."""
-    return bool(re.search(r" = (?:Const|Fill|NoOp|Placeholder|_Recv)\(", node.timeline_label))
+def span_s(intervals: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return when the work of operations began and was done, a hundredth of it at either edge left out.
+
+    Constants and copies of what is fed are there before a step's turn has come.
+
+    Parameters
+    ----------
+    intervals : begin and end of each operation, seconds.
+
+    Examples
+    --------
+    >>> span_s([(0.0, 0.001), (5.0, 6.0), (6.0, 7.0)])
+    (5.0, 7.0)
+    """
+    total_s = sum(end - begin for begin, end in intervals)
+    done_s, begun, stopped = 0.0, None, 0.0
+    for begin, end in sorted(intervals):
+        done_s += end - begin
+        if begun is None and done_s > EDGE * total_s:
+            begun = begin
+        if done_s <= (1 - EDGE) * total_s or stopped == 0.0 or end - begin > EDGE * total_s:
+            stopped = max(stopped, end)
+    return begun if begun is not None else 0.0, stopped

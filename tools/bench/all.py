@@ -81,13 +81,13 @@ RUNS = (
     BenchRun("uneven_split", "tools/bench/uneven_split.py", 9, ("uneven_split",)),
     BenchRun("memory", "tools/bench/memory.py", 9, ("memory",)),
     BenchRun("mri", "tools/mri.py", 11, ("mri",)),
-    BenchRun("pipeline", "tools/bench/pipeline.py --rounds 3", 16, ("pipeline", "pipeline_arrangements")),
     BenchRun("late_memory", "tools/bench/late/memory.py", 12, ("late_memory",)),
-    BenchRun("late_speed", "tools/bench/late/speed.py", 45, ("late_speed", "late_speed_arrangements")),
-    BenchRun("late_accuracy", "tools/bench/late/accuracy.py", 90, ("late_accuracy",)),
+    BenchRun("pipeline", "tools/bench/pipeline.py --rounds 3", 16, ("pipeline", "pipeline_arrangements")),
     BenchRun("auto_efficiency", "tools/bench/auto.py --part efficiency", 20, ("auto_efficiency",)),
     BenchRun("calibration", "tools/calibration.py", 20, ("calibration", "predictor_terms")),
+    BenchRun("late_speed", "tools/bench/late/speed.py", 45, ("late_speed", "late_speed_arrangements")),
     BenchRun("prediction", "tools/bench/prediction.py", 70, ("prediction", "prediction_ranks")),
+    BenchRun("late_accuracy", "tools/bench/late/accuracy.py", 90, ("late_accuracy",)),
     BenchRun("unseen", "tools/bench/unseen.py", 130, ("unseen",)),
 )
 

@@ -8,6 +8,7 @@ import pytest
 from hetero_mtf.planning.plan.record import PlanRecord
 from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES, SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES
+from hetero_mtf.planning.schedule.stale import StaleOptions
 
 
 @pytest.mark.parametrize("schedule", [name for name in SCHEDULES if name not in STALE_SCHEDULES])
@@ -29,7 +30,18 @@ def test_every_schedule_takes_from_one_microbatch_to_one_a_sample(schedule: str)
         ({"schedule": "1f1b", "depths": (1, 2)}, 8, ["depths"]),
         ({"schedule": "1f1b", "depths": (2, 1, 1)}, 8, ["depths"]),
         ({"schedule": "decoupled", "replicas": (5, 3)}, 8, []),
-        ({"schedule": "decoupled", "microbatches": 2, "recompute": True}, 8, ["microbatches", "recompute"]),
+        ({"schedule": "decoupled", "microbatches": 2, "recompute": True}, 8, ["recompute", "microbatches"]),
+        ({"schedule": "1f1b_2bw", "microbatches": 4}, 8, []),
+        ({"schedule": "1f1b_2bw", "microbatches": 1}, 8, ["microbatches"]),
+        ({"schedule": "1f1b_2bw", "microbatches": 3}, 8, ["microbatches"]),
+        ({"stale": StaleOptions()}, 8, ["stale"]),
+        (
+            {"schedule": "decoupled", "stale": StaleOptions("kept", 0, rates=(1.0, -1.0))},
+            8,
+            ["stale.backward", "stale.accumulate", "stale.rates"],
+        ),
+        ({"schedule": "decoupled", "stale": StaleOptions(rates=(1.0,))}, 8, ["stale.rates"]),
+        ({"schedule": "1f1b_2bw", "microbatches": 2, "stale": StaleOptions(accumulate=2)}, 8, ["stale.accumulate"]),
         ({}, 0, ["batch_size"]),
         ({}, "8", ["batch_size"]),
         ({"schedule": "other", "microbatches": 2.0, "replicas": (1,)}, 8, ["schedule", "microbatches", "replicas"]),
@@ -53,4 +65,5 @@ def test_the_schedules_of_the_pipeline_search_have_clock_tables() -> None:
         "1f1b": "1f1b",
         "interleaved": "1f1b",
         "decoupled": "1f1b",
+        "1f1b_2bw": "1f1b",
     }

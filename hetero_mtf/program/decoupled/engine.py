@@ -53,6 +53,7 @@ class DecoupledEngine(Engine):
         self._in_flight = InFlight(len(context.stages), context.stale.rates)
         self._calls: collections.deque[tuple[Call, Entered | None]] = collections.deque()  # with the batch whose loss each gives
         self._number = 0  # of the next session call
+        self._most = 1 if len(context.stages) > 1 else 0  # calls under way beside the one that begins; one stage's are not ordered
         self._late: list[Finished] = []  # trained, and not asked for yet
         self._done: list[tuple[int, Result, float]] = []  # of the microbatches of a batch: samples, result, penalties
         self._zeroed: set[str] = set()  # sums that were written
@@ -66,7 +67,7 @@ class DecoupledEngine(Engine):
         for entered in self._entered(own, self._enterable(own, want_outputs), step, scalars):
             self._in_flight.enter(entered)
             self._launch(want_outputs)
-        self._await(1 if len(self._context.stages) > 1 else 0)
+        self._await(self._most)
         return self._taken()
 
     def drain(self, want_outputs: bool) -> list[Finished]:
@@ -149,12 +150,12 @@ class DecoupledEngine(Engine):
         self._late = self.drain(want_outputs=False)
 
     def _launch(self, want_outputs: bool) -> None:
-        """Begin the next tick; of the calls before, all but the last one are done then."""
+        """Begin the next tick; of the calls before, all but the last one at most are done then."""
         tick, feeds = self._next_tick()
         fetches = {"loss": tick.loss, "parts": tick.parts, "train": tick.train, **({"outputs": tick.outputs} if want_outputs else {})}
         if tick.penalty is not None:
             fetches["penalty"] = tick.penalty
-        self._await(1)
+        self._await(self._most)
         self._calls.append((Call(lambda: self._run(fetches, feeds)), self._in_flight.leaving))
         self._in_flight.advance()
 

@@ -93,25 +93,25 @@ def demonstrate(shown: Demonstration, results: pathlib.Path | None = None) -> st
     begun_s = time.perf_counter()
     if not shown.table.exists():
         drawn = ["--subjects", shown.subjects, "--size", shown.size, "--strength", shown.strength]
-        _python("tools/make_cohort.py", shown.folder / "cohort", *drawn)
+        run_script("tools/make_cohort.py", shown.folder / "cohort", *drawn)
     measuring = ["--cluster", shown.cluster, "--batch-size", shown.batch, "--optimizer", "adam", "--budget", 60, "-o", shown.profile]
-    _command("calibrate", *shown.model, *measuring)
+    run_command("calibrate", *shown.model, *measuring)
     for strategy in (SPLIT, "single"):
-        _command("plan", shown.profile, "--strategy", strategy, "-o", shown.plan(strategy))
-    runs = [_trained(shown, strategy, seed, shown.table) for seed in range(shown.seeds) for strategy in (SPLIT, "single")]
-    runs.append(_trained(shown, SPLIT, 0, _shuffled(shown.table), SHUFFLED))
+        run_command("plan", shown.profile, "--strategy", strategy, "-o", shown.plan(strategy))
+    runs = [trained(shown, strategy, seed, shown.table) for seed in range(shown.seeds) for strategy in (SPLIT, "single")]
+    runs.append(trained(shown, SPLIT, 0, _shuffled(shown.table), SHUFFLED))
     first = runs[0]["checkpoint"]
     one = _participants(shown.table)[0]
     maps = ["--grad-cam", shown.folder / "maps", "--participant", one]
-    _command("predict", "--data", f"nifti:{shown.table}", "--checkpoint", first, "-o", shown.folder / "predictions.tsv", *maps)
+    run_command("predict", "--data", f"nifti:{shown.table}", "--checkpoint", first, "-o", shown.folder / "predictions.tsv", *maps)
     linear = shown.folder / "voxels.json"
-    _python("tools/voxels.py", shown.table, "--size", shown.size, "--seeds", 1, "--json", linear, "--results", "-")
+    run_script("tools/voxels.py", shown.table, "--size", shown.size, "--seeds", 1, "--json", linear, "--results", "-")
     cases = json.loads(linear.read_text())["cases"]
     publish(results, TABLE, score_rows(runs, cases))
     return report(shown, runs, cases, time.perf_counter() - begun_s)
 
 
-def _trained(shown: Demonstration, strategy: str, seed: int, table: pathlib.Path, name: str = "") -> dict[str, Any]:
+def trained(shown: Demonstration, strategy: str, seed: int, table: pathlib.Path, name: str = "") -> dict[str, Any]:
     """Train by a plan with a seed, and return the scores on the participants held out and the seconds it took."""
     begun_s = time.perf_counter()
     stem = shown.folder / (name or f"{strategy}-{seed}")
@@ -119,9 +119,9 @@ def _trained(shown: Demonstration, strategy: str, seed: int, table: pathlib.Path
     data = ["--data", f"nifti:{table}", "--split", shown.folder / f"{name and name + '-'}split.json", "--flip", "--shift", 2]
     data += ["--test-fraction", 0.3, "--shape", shown.size, "--spacing", VIEW_MM / shown.size, "--mask", "otsu"]
     how = ["--optimizer", "adam", "--learning-rate", shown.learning_rate, "--decay", "cosine", "--epochs", shown.epochs, "--seed", seed]
-    _command("train", *shown.model, *data, *how, "--cluster", shown.cluster, "--plan", shown.plan(strategy), "--save", state)
+    run_command("train", *shown.model, *data, *how, "--cluster", shown.cluster, "--plan", shown.plan(strategy), "--save", state)
     trained_s = time.perf_counter() - begun_s
-    _command("evaluate", "--data", f"nifti:{table}", "--checkpoint", state, "--cluster", "local", "--json", scores)
+    run_command("evaluate", "--data", f"nifti:{table}", "--checkpoint", state, "--cluster", "local", "--json", scores)
     return {"strategy": name or strategy, "seed": seed, "seconds": trained_s, "checkpoint": state, **json.loads(scores.read_text())}
 
 
@@ -146,12 +146,14 @@ def _shuffled(table: pathlib.Path) -> pathlib.Path:
     return path
 
 
-def _command(*words: Any) -> None:
+def run_command(*words: Any) -> None:
+    """Show and run a command of hetero-mtf; a failure ends the program with its exit status."""
     _say("hetero-mtf", *words)
     _run([sys.executable, "-m", "hetero_mtf.commands.main", *map(str, words)])
 
 
-def _python(script: str, *words: Any) -> None:
+def run_script(script: str, *words: Any) -> None:
+    """Show and run a script of the repository; a failure ends the program with its exit status."""
     _say("python", script, *words)
     _run([sys.executable, str(ROOT / script), *map(str, words)])
 

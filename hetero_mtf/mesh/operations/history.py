@@ -47,12 +47,12 @@ class _Queue:
         with tf.control_dependencies(tf.raw_ops.Unstage(**self._area)):
             return self._put(value)
 
-    def fill(self) -> tf.Operation:
-        """Take out all tensors, and put in zeros."""
-        last = tf.raw_ops.StageClear(**self._area)
+    def fill(self, zero: tf.Tensor) -> tf.Operation:
+        """Take out all tensors, and put in zeros; `zero` as for `Histories.fill`."""
+        last, zeros = tf.raw_ops.StageClear(**self._area), tf.fill(self.shape, tf.cast(zero, self.dtype))
         for _ in range(self.length):
             with tf.control_dependencies([last]):
-                last = self._put(tf.zeros(self.shape, self.dtype))
+                last = self._put(zeros)
         return last
 
     @property
@@ -91,17 +91,21 @@ class Histories:
         pieces = tuple(impl.processor_shape(shape, pnum))
         return self._queues.setdefault(own, _Queue(self.container, own, impl.devices[pnum], pieces, dtype, length))
 
-    def fill(self) -> list[tf.Operation]:
+    def fill(self, zero: tf.Tensor) -> list[tf.Operation]:
         """Return operations, in the present TensorFlow graph, that fill the queues created since the last call with zeros.
 
         Where these are the first, they let the first session call begin.
+
+        Parameters
+        ----------
+        zero : () placeholder, fed with 0: TensorFlow computes constants when it compiles a graph, and keeps several copies of them.
         """
         fresh = [name for name in self._queues if name not in self._filled]
         self._filled.update(fresh)
         operations = self.call_order.begin(self.devices)
         for queue in map(self._queues.__getitem__, fresh):
             with tf.device(queue.device):
-                operations.append(queue.fill())
+                operations.append(queue.fill(zero))
         return operations
 
     @property

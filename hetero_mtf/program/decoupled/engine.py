@@ -223,15 +223,17 @@ class DecoupledEngine(Engine):
     def _initialize(self) -> None:
         """Write the values of new variables, zeros into new sums, and fill new histories."""
         super()._initialize()
-        fills, sums = self._context.histories.fill(), self._context.sums
+        zero = tf.compat.v1.placeholder(tf.as_dtype(self.graph.dtype), ())
+        fills, sums = self._context.histories.fill(zero), self._context.sums
         fresh = [name for name in sums.names() if name not in self._zeroed]
         self._zeroed.update(fresh)
         for shape, impl, dtype, handles in map(sums.layout, fresh):
             for pnum, (handle, device) in enumerate(zip(handles, impl.devices)):
                 with tf.device(device):
-                    fills.append(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.zeros(impl.processor_shape(shape, pnum), dtype)))
+                    zeros = tf.fill(impl.processor_shape(shape, pnum), tf.cast(zero, dtype))
+                    fills.append(tf.raw_ops.AssignVariableOp(resource=handle, value=zeros))
         if fills:
-            self._guarded(lambda: self._opened().run(fills))
+            self._guarded(lambda: self._opened().run(fills, {zero: 0}))
 
 
 def _copied(batch: BatchArrays) -> BatchArrays:

@@ -2,9 +2,10 @@
 
 For each network on each cluster, side by side in one process tree, taking turns; a figure is the median over rounds: the fastest device
 alone, what auto plans, the pipelines fill_drain and 1f1b with 8 microbatches, and decoupled (replay, stored) and 1f1b_2bw (stored, the best
-number of microbatches), each with its own best partition; the partition of decoupled (stored) without microbatches is there too. The
-ceiling of a case is the best synchronous pipeline's step / the compute of the slowest stage of the best partition, as predicted; reached
-is the part of it that the best schedule without a flush reaches.
+number of microbatches), each with its own best partition; the partition of decoupled (stored) without microbatches is there too. Peak
+memory is that of workers that train by one plan alone, less what they take once connected. The ceiling of a case is the best synchronous
+pipeline's step / the compute of the slowest stage of the best partition, as predicted; reached is the part of it that the best schedule
+without a flush reaches.
 
     python tools/bench/late/speed.py [--json speed.json [--resume]]
     python tools/bench/late/speed.py --model vgg11 --cluster 0.8,0.4
@@ -30,6 +31,7 @@ from tools.bench.comparison.measured import kept, record
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.bench.late.border import border_idle_s
+from tools.bench.memory import MB, connect, peak_bytes
 from tools.bench.prediction import PredictionCase
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
@@ -39,6 +41,7 @@ MICROBATCHES = 8
 DEEP = ("vgg11", "resnet50", "resattnet18")
 CLUSTERS = ("0.8,0.8", "0.8,0.4", "0.4,0.4,0.4,0.4")
 SYNCHRONOUS, LATE = ("fill_drain", "1f1b"), ("decoupled, replay", "decoupled, stored", "1f1b_2bw, stored")
+LATE_SCHEDULES = ("decoupled", "1f1b_2bw")
 PARTITION = "partition, one batch"
 
 
@@ -59,11 +62,9 @@ def run(case: PredictionCase, pace: Pace) -> dict[str, Any]:
         nothing = {"schedule": "synchronous", "stale": None, "predicted": None}
         plans[PARTITION] = dataclasses.replace(plans[LATE[1]], **nothing)
         figures = measure(task, plans, cluster, pace, {})
-        for name in LATE:
-            if name in plans:
-                figures[name]["border_s"] = _border_s(task, plans[name], cluster)
         method = cluster.method
     for name, plan in plans.items():
+        figures[name] |= _by_itself(task, plan, case.cluster)
         figures[name].pop("traced_tasks", None)
         figures[name]["plan"] = f"{plan.strategy} " + "-".join(str(len(stage.layers)) for stage in plan.stages)
         figures[name]["predicted_s"] = plan.predicted.step_s if plan.predicted is not None else None
@@ -71,14 +72,21 @@ def run(case: PredictionCase, pace: Pace) -> dict[str, Any]:
     return {**dataclasses.asdict(case), "limited_by": method, "slowest_s": slowest_s, "arrangements": figures}
 
 
-def _border_s(task: TrainingTask, plan: Any, cluster: Any) -> list[float]:
-    """Return the seconds that each stage rests between steps."""
+def _by_itself(task: TrainingTask, plan: Any, shares: str) -> dict[str, list[float]]:
+    """Return the peak bytes of each device's worker, and of a plan without a flush the seconds that each stage rests between steps."""
     import hetero_mtf as hm
 
-    with hm.Trainer(task.model, plan, cluster, **task.settings) as trainer:
-        for _ in range(2 * len(plan.stages)):
-            trainer.train_on_batch(*task.data)
-        return border_idle_s(trainer, *task.data)
+    with hm.Cluster.emulate([float(share) for share in shares.split(",")]) as cluster:
+        connect(cluster)
+        processes = cluster._backend.process_ids()
+        before = [peak_bytes(process) for process in processes]
+        with hm.Trainer(task.model, plan, cluster, **task.settings) as trainer:
+            for _ in range(2 * len(plan.stages)):
+                trainer.train_on_batch(*task.data)
+            trainer.wait()
+            figures = {"peak_bytes": [peak_bytes(process) - start for process, start in zip(processes, before)]}
+            border = {"border_s": border_idle_s(trainer, *task.data)} if plan.schedule in LATE_SCHEDULES else {}
+    return {**figures, **border}
 
 
 def pipelines() -> dict[str, Any]:
@@ -127,6 +135,7 @@ def rows(case: dict[str, Any]) -> list[Row]:
             numbers["predicted_ms"] = 1e3 * entry["predicted_s"]
         if "border_s" in entry:
             numbers["border_ms"] = [1e3 * seconds for seconds in entry["border_s"]]
+        numbers["peak_mb"] = [held / MB for held in entry["peak_bytes"]]
         spread = max(entry["rounds_s"]) / min(entry["rounds_s"]) - 1
         parts = parts_text(entry["measured_parts"])
         lines.append(
@@ -154,6 +163,7 @@ TABLE = TableForm(
         Column("measured_ms", "measured ms", ".0f"),
         Column("samples_s", "samples/s", ".1f"),
         Column("spread", "spread of rounds", ".0%"),
+        Column("peak_mb", "peak memory by device MB", ".0f"),
         Column("border_ms", "idle between steps, by stage ms", ".0f"),
         Column("parts", "compute+communication+idle ms"),
     ),

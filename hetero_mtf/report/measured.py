@@ -16,6 +16,8 @@ from hetero_mtf.planning.layout.records import DevicePart
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.version1 import PART_NAMES, current_strategy
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
+from hetero_mtf.planning.schedule.delays import batches_kept
+from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 from hetero_mtf.report.step_time import StepTimes
 
 VERSION, EARLIER = 2, 1
@@ -124,9 +126,10 @@ class Measured:
         mine, asked = (_said(r.digest, r.strategy, r.batch_size, r.devices) for r in (self, plan))
         if mine != asked:
             raise PlanError(f"{source}: measured was {mine}, the plan is {asked}; give the plan of that run or train by this one")
-        stages, microbatches = (1 + max(getattr(t, name) for t in self.tasks) if self.tasks else 0 for name in ("stage", "microbatch"))
-        if self.tasks and (stages, microbatches) != (len(plan.stages), plan.microbatches):
-            mine, asked = (f"{s} stages with {m} microbatches" for s, m in ((stages, microbatches), (len(plan.stages), plan.microbatches)))
+        traced = tuple(1 + max(getattr(task, name) for task in self.tasks) if self.tasks else 0 for name in ("stage", "microbatch"))
+        known = len(plan.stages), _numbered(plan)
+        if self.tasks and traced != known:
+            mine, asked = (f"{stages} stages with {batches} microbatches" for stages, batches in (traced, known))
             raise PlanError(f"{source}: traced were {mine}, the plan has {asked}; give the plan of that run or train by this one")
 
     @property
@@ -199,6 +202,11 @@ class Measured:
         if faults:
             raise DataError(f"{os.fspath(path)} has {listed(faults)}; train again with hetero-mtf train")
         return cls(**values)
+
+
+def _numbered(plan: Plan) -> int:
+    """Return how many microbatches the tasks of a step are of; without a flush, batches in flight."""
+    return batches_kept(0, len(plan.stages)) if plan.schedule in STALE_SCHEDULES else plan.microbatches
 
 
 def _said(digest: str, strategy: str, batch_size: int, devices: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from hetero_mtf.planning.pipeline.baselines import simpler_pipelines
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
+from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 from hetero_mtf.planning.schedule.simulator import Entry, Simulation, ideal_bubble
 from hetero_mtf.report.measured import Measured, MeasuredTask
 from hetero_mtf.report.section import Section
@@ -100,7 +101,7 @@ def pipeline_sections(plan: Plan, simulation: Simulation, measured: Measured | N
     simulation : its simulated step.
     measured : times of a run by this plan; None if there was none.
     """
-    passes = "forward and backward passes and the communication of output and gradient are of the first microbatch"
+    passes = "forward and backward passes and the communication of output and gradient are of a stage's first microbatch"
     held = "in flight is the most microbatches whose activations it holds at once"
     told = f"{passes}; compute and idle are shares of the whole step; {held}"
     sections = [Section("Stages", (told,), stages_table(plan, simulation))]
@@ -190,8 +191,10 @@ def _simulated(simulation: Simulation, stage: int) -> tuple[str, ...]:
 
 
 def _first(entries: Sequence[Entry], stage: int, step_pass: str) -> float | None:
-    """Return the seconds of the first microbatch's entry; None if there is none."""
-    return next((e.end_s - e.start_s for e in entries if (e.stage, e.microbatch, e.step_pass) == (stage, 0, step_pass)), None)
+    """Return the seconds of the stage's first microbatch; None if there is none."""
+    own = [entry for entry in entries if (entry.stage, entry.step_pass) == (stage, step_pass)]
+    first = min(own, key=lambda entry: entry.microbatch, default=None)
+    return None if first is None else first.end_s - first.start_s
 
 
 def _covered_s(intervals: Sequence[tuple[float, float]]) -> float:
@@ -204,13 +207,15 @@ def _covered_s(intervals: Sequence[tuple[float, float]]) -> float:
 
 
 def _bubble_text(plan: Plan, simulation: Simulation) -> str:
-    equal_stages = f"{len(plan.stages)} equal stages and {plan.microbatches} microbatches"
+    parts = "" if plan.schedule in STALE_SCHEDULES else f" and {plan.microbatches} microbatches"
     idle = f"the bubble is {simulation.bubble:.0%}: the share of the passes in which its devices are idle"
-    return f"{idle}; with {equal_stages} without communication it would be {_ideal(plan):.0%}"
+    return f"{idle}; with {len(plan.stages)} equal stages{parts} without communication it would be {_ideal(plan):.0%}"
 
 
 def _ideal(plan: Plan) -> float:
-    """Return the bubble of equal stages; where devices have several, each counts for so many microbatches more."""
+    """Return the bubble of equal stages: none without a flush; where devices have several, each counts for so many microbatches more."""
+    if plan.schedule in STALE_SCHEDULES:
+        return 0.0
     groups = len({tuple(sorted(stage.devices)) for stage in plan.stages})
     return ideal_bubble(groups, plan.microbatches * len(plan.stages) // groups)
 

@@ -99,6 +99,14 @@ def test_a_file_without_tasks_is_read_as_ever(tmp_path: pathlib.Path) -> None:
     assert Measured.load(tmp_path / "measured.json") == measured(tasks=())
 
 
+def test_without_a_flush_tasks_are_of_all_batches_in_flight() -> None:
+    typed = Plan.pipeline(pair_net(), ["first", "second"], [[0], [1]], [[1], [1]], cluster_of(2), 8, schedule="decoupled")
+    tasks = tuple(dataclasses.replace(TASK, stage=stage, microbatch=batch) for stage, batch in ((0, 2), (0, 0), (1, 1)))
+    measured(strategy="pipeline", tasks=tasks).check(typed)
+    with pytest.raises(PlanError, match="2 stages with 2 microbatches, the plan has 2 stages with 3"):
+        measured(strategy="pipeline", tasks=tasks[1:]).check(typed)
+
+
 def test_the_tasks_of_another_pipeline_are_refused() -> None:
     typed = Plan.pipeline(pair_net(), ["first", "second"], [[0], [1]], [[1], [1]], cluster_of(2), 8, microbatches=2)
     tasks = tuple(dataclasses.replace(TASK, stage=stage, microbatch=m) for stage in range(2) for m in range(2))

@@ -67,6 +67,15 @@ def test_the_stages_are_listed_with_what_the_simulation_says_of_them() -> None:
     assert (first[11], last[11]) == ("2", "1") and last[10] == f"{step.bubbles[1]:.0%}"
 
 
+def test_without_a_flush_every_stage_has_both_passes_and_equal_stages_are_never_idle() -> None:
+    late = Plan.pipeline(GRAPH, ["first", "second"], [[0], [1]], [[1], [1]], unequal().cluster, 8, schedule="decoupled")
+    step = simulated(late)
+    rows = stages_table(late, step).rows
+    assert all(cell != "-" for row in rows for cell in row[5:7])
+    assert [row[11] for row in rows] == ["3", "1"]
+    assert stage_bottlenecks(late, step)[1].endswith("with 2 equal stages without communication it would be 0%")
+
+
 def test_the_stage_that_works_longest_is_the_bottleneck() -> None:
     made = typed()
     step = simulated(made)

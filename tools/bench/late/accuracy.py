@@ -19,7 +19,7 @@ import pathlib
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -157,38 +157,46 @@ def linear_accuracy(task: Task) -> float:
     return max(100 * float(model.fit(x, task.y).score(test_x, task.test_y)) for model in models)
 
 
-def run(name: str, seed: int, done: dict[str, float]) -> dict[str, float]:
-    """Return the accuracies of all variants with one seed, by their names and stages.
+def run(case: dict[str, Any], variants: Sequence[Variant], keep: Callable[[], None]) -> None:
+    """Add the accuracies of variants to a case, by their names and stages.
 
     Parameters
     ----------
-    done : those that are known.
+    case : task, seed, and the scores that are known.
+    keep : called after each training.
     """
-    task, scores = TASKS[name](), dict(done)
-    for variant, stages in [(None, 1), *itertools.product(VARIANTS, STARTS)]:
+    task, scores = TASKS[case["task"]](), case["scores"]
+    for variant, stages in [(None, 1), *itertools.product(variants, STARTS)]:
         key = f"{stages}: {variant.name if variant else SYNCHRONOUS}"
         if key not in scores:
-            scores[key] = accuracy(task, seed, variant, stages)
-    return scores
+            scores[key] = accuracy(task, case["seed"], variant, stages)
+            keep()
 
 
 def rows(cases: Sequence[dict[str, Any]]) -> list[Row]:
-    """Return a row for each task, variant and number of stages."""
+    """Return a row for each task, variant and number of stages that was trained; each is over the seeds that it was trained with."""
     lines = []
     for name in dict.fromkeys(case["task"] for case in cases):
         own = [case["scores"] for case in cases if case["task"] == name]
         linear = next(case["linear"] for case in cases if case["task"] == name)
-        base = [scores[f"1: {SYNCHRONOUS}"] for scores in own]
-        cells = {"task": name, "seeds": str(len(own))}
-        lines.append(table_row({**cells, "variant": SYNCHRONOUS, "stages": "1", "accuracy": statistics.fmean(base)}))
-        lines.append(table_row({**cells, "variant": "logistic regression", "stages": "-", "accuracy": linear}))
+        base = f"1: {SYNCHRONOUS}"
+        plain = [scores[base] for scores in own if base in scores]
+        lines.append(_row(name, SYNCHRONOUS, 1, plain, []))
+        lines.append(table_row({"task": name, "seeds": "-", "variant": "logistic regression", "stages": "-", "accuracy": linear}))
         for variant, stages in itertools.product(VARIANTS, STARTS):
-            scores = [each[f"{stages}: {variant.name}"] for each in own]
-            differences = [score - reference for score, reference in zip(scores, base)]
-            error = statistics.stdev(differences) / len(own) ** 0.5 if len(own) > 1 else 0.0
-            figures = {"accuracy": statistics.fmean(scores), "difference": statistics.fmean(differences), "error": error}
-            lines.append(table_row({**cells, "variant": variant.name, "stages": str(stages), **figures}))
+            key = f"{stages}: {variant.name}"
+            pairs = [(scores[key], scores[base]) for scores in own if key in scores]
+            if pairs:
+                lines.append(_row(name, variant.name, stages, [score for score, _ in pairs], [one - other for one, other in pairs]))
     return lines
+
+
+def _row(task: str, variant: str, stages: int, scores: Sequence[float], differences: Sequence[float]) -> Row:
+    figures = {"accuracy": statistics.fmean(scores)}
+    if differences:
+        error = statistics.stdev(differences) / len(differences) ** 0.5 if len(differences) > 1 else 0.0
+        figures |= {"difference": statistics.fmean(differences), "error": error}
+    return table_row({"task": task, "seeds": str(len(scores)), "variant": variant, "stages": str(stages), **figures})
 
 
 TABLE = TableForm(
@@ -211,18 +219,25 @@ TABLE = TableForm(
 @click.option("--task", "tasks", multiple=True, type=click.Choice(list(TASKS)), help="A task, several times for more.")
 @click.option("--seeds", default=5, show_default=True, help="Number of seeds.")
 @click.option("--first", default=0, show_default=True, help="First seed.")
-@click.option("--json", "path", help="File to write all figures to, after each seed.")
-@click.option("--resume", is_flag=True, help="Keep the seeds that are in the file already, and report them too.")
+@click.option(
+    "--variant", "names", multiple=True, type=click.Choice([each.name for each in VARIANTS]), help="A variant, several times for more."
+)
+@click.option("--json", "path", help="File to write all figures to, after each training.")
+@click.option("--resume", is_flag=True, help="Keep what is in the file already, and report it too.")
 @results_option
-def main(tasks: tuple[str, ...], seeds: int, first: int, path: str | None, resume: bool, results: pathlib.Path | None) -> None:
+def main(
+    tasks: tuple[str, ...], seeds: int, first: int, names: tuple[str, ...], path: str | None, resume: bool, results: pathlib.Path | None
+) -> None:
     """Train, print the table."""
     done = kept(path) if resume else []
+    variants = [each for each in VARIANTS if not names or each.name in names]
     for name, seed in itertools.product(tasks or TASKS, range(first, first + seeds)):
-        if any((case["task"], case["seed"]) == (name, seed) for case in done):
-            continue
         start_s = time.perf_counter()
-        done.append({"task": name, "seed": seed, "linear": linear_accuracy(TASKS[name]()), "scores": run(name, seed, {})})
-        record(path, " ".join(["python", *sys.argv]), {"cases": done})
+        case = next((case for case in done if (case["task"], case["seed"]) == (name, seed)), None)
+        if case is None:
+            case = {"task": name, "seed": seed, "linear": linear_accuracy(TASKS[name]()), "scores": {}}
+            done.append(case)
+        run(case, variants, lambda: record(path, " ".join(["python", *sys.argv]), {"cases": done}))
         click.echo(f"{name}, seed {seed}: {time.perf_counter() - start_s:.0f} s", err=True)
         print(shown(TABLE, rows(done)), flush=True)
     publish(results, TABLE, rows(done))

@@ -26,6 +26,7 @@ GROUPS = {
     3: ([[0], [1, 2], [3, 4]], [[1], [1, 2], [3, 1]]),
     4: ([[0, 1], [2], [3, 4], [5]], [[1, 2], [1], [2, 1], [1]]),
 }
+REPLICAS = {2: ([[0, 1, 2, 3], [4, 5]], [[2, 1], [1]], [5, 3])}
 
 
 @pytest.fixture(autouse=True)
@@ -76,12 +77,13 @@ def trained_then_spoilt(trainer: Any, x: np.ndarray, y: np.ndarray) -> float:
 
 
 def plan_of(model: keras.Model, stages: int, groups: Any, cluster: Any, split: str = "filters", way: Way = REPLAY) -> Any:
-    devices, shares = groups[stages]
+    devices, shares, *replicas = groups[stages]
     rates = way.rates[:stages]
     stale = hm.StaleOptions("stored" if way.stored else "replay", way.accumulate, way.predict, rates)
     schedule = "1f1b_2bw" if way.versions else "decoupled"
     starts = stage_starts(STARTS[stages])
-    return hm.Plan.pipeline(model, starts, devices, shares, cluster, 8, way.parts, schedule, split, stale=stale)
+    options: dict[str, Any] = {"replicas": replicas[0] if replicas else None, "stale": stale}
+    return hm.Plan.pipeline(model, starts, devices, shares, cluster, 8, way.parts, schedule, split, **options)
 
 
 OPTIMIZERS = {
@@ -106,6 +108,8 @@ CASES = [
     *(("replay", k, ALONE, "filters") for k in STARTS),
     *(("replay", 3, GROUPS, split) for split in ("filters", "batch")),
     *((way, 3, ALONE, "filters") for way in WAYS if way != "replay"),
+    *((way, 2, REPLICAS, "filters") for way in ("replay", "stored, accumulated, predicted, rates")),
+    pytest.param("two versions", 2, REPLICAS, "filters", marks=SLOW),
     *(pytest.param("replay", k, GROUPS, split, marks=SLOW) for k in (2, 4) for split in ("filters", "batch")),
     *(pytest.param(way, k, ALONE, "filters", marks=SLOW) for way in WAYS for k in (2, 4) if way != "replay"),
     *(pytest.param(way, 3, GROUPS, split, marks=SLOW) for way in WAYS for split in ("filters", "batch") if way != "replay"),

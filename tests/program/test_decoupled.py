@@ -13,6 +13,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import PlanError, UnsupportedError
+from hetero_mtf.mesh.operations import select
 from tests.program import small_nets as nets
 from tests.program.decoupled_simulation import LAYERS, WIDTH, Adam, Momentum, Simulation, Way
 from tests.program.oracle import worst_error
@@ -120,6 +121,16 @@ CASES = [
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(("way", "stages", "groups", "split"), CASES)
 def test_weights_equal_the_simulation(way: str, stages: int, groups: Any, split: str, optimizer: str, cluster: Any) -> None:
+    check_against_simulation(way, stages, groups, split, optimizer, cluster)
+
+
+@pytest.mark.parametrize("way", ["stored, accumulated, predicted, rates", "two versions, predicted, rates"])
+def test_weights_equal_the_simulation_where_tensors_are_not_copied(way: str, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select, "COPIED_UP_TO", 0)
+    check_against_simulation(way, 3, ALONE, "filters", "momentum", cluster)
+
+
+def check_against_simulation(way: str, stages: int, groups: Any, split: str, optimizer: str, cluster: Any) -> None:
     model, (ours, theirs), chosen = network(), OPTIMIZERS[optimizer], WAYS[way]
     rates = chosen.rates[:stages] or (1.0,) * stages
     simulation = Simulation(weights_of(model), STARTS[stages], [theirs(0.0625 * rate) for rate in rates], chosen)

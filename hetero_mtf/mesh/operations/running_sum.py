@@ -10,6 +10,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
+from hetero_mtf.mesh.operations.select import is_copied, select
 from hetero_mtf.mesh.variables import SliceVariables
 
 Tensor = Any
@@ -27,7 +28,7 @@ class RunningSum(mtf.Operation):  # type: ignore[misc]
 
     Notes
     -----
-    The first term is taken over as it is, the others are added in place: nothing is copied.
+    Nothing is copied, but for small tensors, whose copies take less time than conditionals.
     """
 
     def __init__(self, term: Tensor, variables: SliceVariables, name: str, counts: tf.Tensor, begins: tf.Tensor) -> None:
@@ -51,21 +52,36 @@ def _lower_running_sum(operation: RunningSum, lowering: Lowering) -> None:
         term, handle = terms[pnum], handles[pnum]
         if is_empty(term):
             return tf.zeros_like(term)
-
-        def begin() -> tf.Tensor:
-            with tf.control_dependencies([tf.raw_ops.AssignVariableOp(resource=handle, value=term)]):
-                return tf.constant(True)
-
-        def add() -> tf.Tensor:
-            with tf.control_dependencies([tf.raw_ops.AssignAddVariableOp(resource=handle, value=term)]):
-                return tf.constant(True)
-
-        grown = tf.cond(operation.counts, lambda: tf.cond(operation.begins, begin, add), lambda: tf.constant(False))
-        writes[pnum] = [grown.op]
-        with tf.control_dependencies([grown]):
-            total = tf.raw_ops.ReadVariableOp(resource=handle, dtype=output.dtype)
+        add = _copied if is_copied(term) else _in_place
+        total, write = add(term, handle, operation.counts, operation.begins)
+        writes[pnum] = [write]
         return tf.ensure_shape(total, term.shape)
 
     lowering.set_tensor_lowering(output, impl.on_processors(added))
     lowering.writes[operation] = writes
     lowering.operations[operation] = [write for group in writes for write in group]
+
+
+def _copied(term: tf.Tensor, handle: tf.Tensor, counts: tf.Tensor, begins: tf.Tensor) -> tuple[tf.Tensor, tf.Operation]:
+    """Return the sum and the operation that keeps it, without conditionals."""
+    with tf.control_dependencies([term]):
+        before = tf.raw_ops.ReadVariableOp(resource=handle, dtype=term.dtype)
+    total = select(counts, select(begins, term, before + term), tf.ensure_shape(before, term.shape))
+    return total, tf.raw_ops.AssignVariableOp(resource=handle, value=total)
+
+
+def _in_place(term: tf.Tensor, handle: tf.Tensor, counts: tf.Tensor, begins: tf.Tensor) -> tuple[tf.Tensor, tf.Operation]:
+    """Return the sum and the operation that keeps it; the first term is taken over as it is, the others are added in place."""
+
+    def begin() -> tf.Tensor:
+        with tf.control_dependencies([tf.raw_ops.AssignVariableOp(resource=handle, value=term)]):
+            return tf.constant(True)
+
+    def add() -> tf.Tensor:
+        with tf.control_dependencies([tf.raw_ops.AssignAddVariableOp(resource=handle, value=term)]):
+            return tf.constant(True)
+
+    grown = tf.cond(counts, lambda: tf.cond(begins, begin, add), lambda: tf.constant(False))
+    with tf.control_dependencies([grown]):
+        total = tf.raw_ops.ReadVariableOp(resource=handle, dtype=term.dtype)
+    return total, grown.op

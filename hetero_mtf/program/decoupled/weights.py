@@ -11,6 +11,7 @@ from hetero_mtf.graph.variable_keys import variable_key
 from hetero_mtf.mesh.operations.history import History, HistoryWrite
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.running_sum import RunningSum
+from hetero_mtf.mesh.operations.select import is_copied, select
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.decoupled.stage_inputs import StageInputs
@@ -133,12 +134,15 @@ class Accumulation:
         self.updates.append(running)
         if share is None:
             return running.outputs[0]
-        return _local("mean", lambda _, total: tf.cond(active.update, lambda: total * share, lambda: total), [running.outputs[0]])
+
+        def mean(_: Processor, total: tf.Tensor) -> tf.Tensor:
+            return total * share if is_copied(total) else tf.cond(active.update, lambda: total * share, lambda: total)
+
+        return _local("mean", mean, [running.outputs[0]])
 
 
 def _chosen(name: str, condition: Any, one: Tensor, other: Tensor) -> Tensor:
-    """Return one of two tensors, by reference."""
-    return _local(name, lambda _, a, b: tf.cond(condition, lambda: a, lambda: b), [one, other])
+    return _local(name, lambda _, a, b: select(condition, a, b), [one, other])
 
 
 def _local(name: str, function: Any, inputs: list[Tensor]) -> Tensor:

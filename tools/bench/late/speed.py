@@ -67,7 +67,8 @@ def run(case: PredictionCase, pace: Pace) -> dict[str, Any]:
         figures[name] |= _by_itself(task, plan, case.cluster)
         figures[name].pop("traced_tasks", None)
         figures[name]["plan"] = f"{plan.strategy} " + "-".join(str(len(stage.layers)) for stage in plan.stages)
-        figures[name]["predicted_s"] = plan.predicted.step_s if plan.predicted is not None else None
+        predicted = plan.predicted
+        figures[name] |= {"predicted_s": predicted.step_s, "launch_s": predicted.launch_s} if predicted else {"predicted_s": None}
     slowest_s = min(slowest_stage_s(plans[name]) for name in LATE if name in plans)
     return {**dataclasses.asdict(case), "limited_by": method, "slowest_s": slowest_s, "arrangements": figures}
 
@@ -132,7 +133,7 @@ def rows(case: dict[str, Any]) -> list[Row]:
     for name, entry in case["arrangements"].items():
         numbers: dict[str, Any] = {"measured_ms": 1e3 * entry["measured_s"], "samples_s": case["batch"] / entry["measured_s"]}
         if entry["predicted_s"] is not None:
-            numbers["predicted_ms"] = 1e3 * entry["predicted_s"]
+            numbers |= {"predicted_ms": 1e3 * entry["predicted_s"], "launch_ms": 1e3 * entry["launch_s"]}
         if "border_s" in entry:
             numbers["border_ms"] = [1e3 * seconds for seconds in entry["border_s"]]
         numbers["peak_mb"] = [held / MB for held in entry["peak_bytes"]]
@@ -160,6 +161,7 @@ TABLE = TableForm(
         Column("arrangement", "arrangement"),
         Column("plan", "plan: layers by stage"),
         Column("predicted_ms", "predicted ms", ".0f"),
+        Column("launch_ms", "of it launch and feed ms", ".0f"),
         Column("measured_ms", "measured ms", ".0f"),
         Column("samples_s", "samples/s", ".1f"),
         Column("spread", "spread of rounds", ".0%"),

@@ -12,7 +12,7 @@ from tools.bench.late.border import span_s
 
 def _speed(late_s: float = 0.5) -> dict[str, Any]:
     seconds = {"one device": 1.0, "auto": 0.6, "fill_drain": 0.9, "1f1b": 0.8, "decoupled, replay": 0.7, "decoupled, stored": late_s}
-    entry = {"plan": "pipeline 3-4", "predicted_s": 0.5, "measured_parts": [], "peak_bytes": [1e8, 2e8]}
+    entry = {"plan": "pipeline 3-4", "predicted_s": 0.5, "launch_s": 0.02, "measured_parts": [], "peak_bytes": [1e8, 2e8]}
     arrangements = {name: {**entry, "measured_s": s, "rounds_s": [s, 1.1 * s]} for name, s in seconds.items()}
     arrangements["decoupled, stored"]["border_s"] = [0.01, -0.02]
     return {"network": "vgg11", "cluster": "0.8,0.4", "batch": 64, "slowest_s": 0.4, "arrangements": arrangements}
@@ -30,6 +30,7 @@ def test_every_arrangement_has_its_memory_and_those_without_a_flush_their_idle_t
     assert rows["decoupled, stored"].lists["border_ms"] == pytest.approx([10.0, -20.0])
     assert all(row.lists["peak_mb"] == pytest.approx([100.0, 200.0]) for row in rows.values())
     assert "border_ms" not in rows["auto"].lists and rows["auto"].numbers["samples_s"] == pytest.approx(64 / 0.6)
+    assert rows["auto"].numbers["launch_ms"] == pytest.approx(20.0)
 
 
 def test_an_accuracy_is_over_the_seeds_that_a_variant_was_trained_with() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hetero_mtf.errors import DataError
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.schedule.delays import batches_kept
 from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training.trainer import Trainer
 
@@ -28,7 +29,7 @@ def time_plans(
     loss: Any,
     rounds: int = 5,
     steps: int = 3,
-    warm_up: int = WARM_UP_STEPS,
+    warm_up: int | None = None,
     clock: Callable[[], float] = time.perf_counter,
     done: Callable[[str], None] = lambda name: None,
 ) -> dict[str, list[float]]:
@@ -47,7 +48,7 @@ def time_plans(
     optimizer, loss : as for `Trainer`.
     rounds : rounds that count, at least 1.
     steps : steps of a plan in one round, at least 1; enough for 200 ms on emulated devices, which may work ahead of their share.
-    warm_up : steps of each plan before the first round, at least 1: the first builds the graph.
+    warm_up : steps of each plan before the first round, at least 1: the first builds the graph. None for `warm_up_steps`.
     clock : gives seconds.
     done : called with a plan's name after its warm-up and after each of its rounds.
 
@@ -67,7 +68,18 @@ def time_plans(
         trainers = {name: stack.enter_context(Trainer(model, plan, cluster, **settings)) for name, plan in plans.items()}
         runs = {name: functools.partial(trainer.train_on_batch, x, y) for name, trainer in trainers.items()}
         waits = {name: trainer.wait for name, trainer in trainers.items()}
-        return interleaved(runs, waits, rounds=rounds, steps=steps, warm_up=warm_up, clock=clock, done=done)
+        before = warm_up_steps(plans.values()) if warm_up is None else warm_up
+        return interleaved(runs, waits, rounds=rounds, steps=steps, warm_up=before, clock=clock, done=done)
+
+
+def warm_up_steps(plans: Iterable[Plan]) -> int:
+    """Return the steps after which all programs of plans have been built and run; "decoupled" has another one once all stages have batches.
+
+    Parameters
+    ----------
+    plans : those that are timed together.
+    """
+    return WARM_UP_STEPS + max((batches_kept(0, len(plan.stages)) for plan in plans if plan.schedule == "decoupled"), default=0)
 
 
 def interleaved(

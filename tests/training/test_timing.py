@@ -1,9 +1,11 @@
-"""The trace that stands for a run's steps."""
+"""The steps before plans are timed, and the trace that stands for a run's steps."""
 
 import itertools
 
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.runtime.step_trace import StepTrace
-from hetero_mtf.training.timing import trace_median_step
+from hetero_mtf.training.timing import WARM_UP_STEPS, trace_median_step, warm_up_steps
+from tests.planning.networks import cluster_of, pair_net
 
 
 class Steps:
@@ -24,3 +26,10 @@ def test_the_traced_step_is_the_median_one_and_not_the_first_after_something_els
     steps = Steps(9.0, 1.0, 2.0)
     assert trace_median_step(steps, None, None).step_s == 2.0
     assert steps.calls == ["train", "trace", "trace", "trace"]
+
+
+def test_plans_without_a_flush_are_warm_once_every_stage_has_had_a_batch():
+    single = Plan.single(pair_net(), 0, cluster_of(2), 8)
+    late = Plan.pipeline(pair_net(), ["first", "second"], [[0], [1]], [[1], [1]], cluster_of(2), 8, schedule="decoupled")
+    assert warm_up_steps([single]) == WARM_UP_STEPS
+    assert warm_up_steps([single, late]) == WARM_UP_STEPS + 3

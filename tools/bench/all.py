@@ -85,6 +85,7 @@ RUNS = (
     BenchRun("pipeline", "tools/bench/pipeline.py --rounds 3", 16, ("pipeline", "pipeline_arrangements")),
     BenchRun("auto_efficiency", "tools/bench/auto.py --part efficiency", 20, ("auto_efficiency",)),
     BenchRun("calibration", "tools/calibration.py", 20, ("calibration", "predictor_terms")),
+    BenchRun("late_cohort", "tools/bench/late/cohort.py", 25, ("late_cohort",)),
     BenchRun("late_speed", "tools/bench/late/speed.py", 45, ("late_speed", "late_speed_arrangements")),
     BenchRun("prediction", "tools/bench/prediction.py", 70, ("prediction", "prediction_ranks")),
     BenchRun("late_accuracy", "tools/bench/late/accuracy.py", 90, ("late_accuracy",)),

@@ -73,13 +73,13 @@ def measure(
     others : name -> function that takes a step otherwise, to take turns with them.
     """
     import hetero_mtf as hm
-    from hetero_mtf.training.timing import interleaved
+    from hetero_mtf.training.timing import interleaved, warm_up_steps
 
     with contextlib.ExitStack() as stack:
         trainers = {name: stack.enter_context(hm.Trainer(task.model, plan, cluster, **task.settings)) for name, plan in plans.items()}
         runs = {name: functools.partial(trainer.train_on_batch, *task.data) for name, trainer in trainers.items()}
         waits = {name: trainer.wait for name, trainer in trainers.items()}
-        times = interleaved({**runs, **others}, waits, rounds=pace.rounds, steps=pace.steps, warm_up=2)
+        times = interleaved({**runs, **others}, waits, rounds=pace.rounds, steps=pace.steps, warm_up=warm_up_steps(plans.values()))
         figures: dict[str, dict[str, Any]] = {
             name: {"measured_s": statistics.median(each), "rounds_s": each} for name, each in times.items()
         }

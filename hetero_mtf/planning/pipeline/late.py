@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from hetero_mtf.planning.cost.stage_cost import StageCost, stage_cost
 from hetero_mtf.planning.cost.step_cost import launch_s
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
+from hetero_mtf.planning.memory.layer_memory import NetworkMemory
 from hetero_mtf.planning.memory.stage_memory import stage_bytes
 from hetero_mtf.planning.pipeline.group_stages import with_samples
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, boundaries_s
@@ -113,17 +114,20 @@ def predict_late(costs: MicrobatchCosts, stages: Sequence[Stage], execution: Exe
     return Prediction(step_s, forward_s, backward_s, update_s, tuple(used), count * launched_s), _tick_line(ticks, tick_s, parts)
 
 
-def held_bytes(profile: Profile, stage: Stage, number: int, stages: int, execution: Execution) -> tuple[int, ...]:
+def held_bytes(
+    profile: Profile, stage: Stage, number: int, stages: int, execution: Execution, memory: NetworkMemory | None = None
+) -> tuple[int, ...]:
     """Return the (processors,) bytes that a stage holds at most.
 
     Parameters
     ----------
     profile : at the batch size of a batch or microbatch.
     number, stages : index of the stage, and how many there are.
+    memory : NetworkMemory of the profile, where known.
     """
     options = options_of(execution)
     replays = options.backward == "replay"
-    held = stage_bytes(profile, stage, recompute=replays)
+    held = stage_bytes(profile, stage, replays, memory)
     versions = 0
     if number < stages - 1 and not (replays and execution.schedule == "decoupled"):
         versions = delays(execution.schedule, stages, options)[number]

@@ -23,6 +23,7 @@ from hetero_mtf.planning.cost.link_cost import link_lines
 from hetero_mtf.planning.cost.stage_cost import StageCost
 from hetero_mtf.planning.layout.blocks import blocks, crossing_bytes
 from hetero_mtf.planning.layout.records import Prediction, Stage
+from hetero_mtf.planning.memory.layer_memory import NetworkMemory
 from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO, distinct
 from hetero_mtf.planning.pipeline.group_stages import GroupStages, with_samples
 from hetero_mtf.planning.pipeline.late import held_bytes, options_of, predict_late
@@ -112,7 +113,8 @@ class _Search:
         self.passes = np.array([[self._seconds(self._cost(block, group)) for block in self.chain] for group in self.groups])
         self.summed = np.concatenate([np.zeros((len(self.groups), 1, 2)), np.cumsum(self.passes, axis=1)], axis=1)
         self.sent = self._sent_s()
-        self.room = self._room()
+        self.room, self.memory = self._room(), NetworkMemory(self.at.profile)
+        self.fitting: dict[tuple[int, int, int, int, int], bool] = {}
 
     def _cost(self, layers: Sequence[int], group: tuple[int, ...]) -> StageCost:
         return self.together.best(layers, group)[1]
@@ -141,7 +143,9 @@ class _Search:
 
     def best(self, count: int) -> LatePipeline | None:
         """Return the best pipeline of so many stages, each with the layout that is best for it on its group; None if none fits."""
-        runs = self._runs(count)
+        runs = self._runs(count, checked=False)
+        if runs is None or not all(self._fits(*run, number, count) for number, run in enumerate(runs)):
+            runs = self._runs(count, checked=True)
         if runs is None:
             return None
         stages = [self.together.best(tuple(itertools.chain(*self.chain[first:end])), self.groups[group])[0] for group, first, end in runs]
@@ -150,14 +154,19 @@ class _Search:
         execution = self.execution if len(rates) in (0, count) else dataclasses.replace(self.execution, stale=None)
         return LatePipeline(parts, execution, predict_late(self.costs, parts, execution)[0])
 
-    def _runs(self, count: int) -> list[_Run] | None:
-        """Return the stages of the least slowest one; None if none fits into memory."""
+    def _runs(self, count: int, checked: bool) -> list[_Run] | None:
+        """Return the stages of the least slowest one; None if there is none.
+
+        Parameters
+        ----------
+        checked : whether every stage has to fit into memory. That takes long to compute, and most plans fit without.
+        """
         length = len(self.chain)
         steps: list[dict[_State, tuple[float, int, _State | None]]] = []  # per stage: state -> value, first block, state before
         for number in range(count):
             before = steps[-1] if steps else None
             stops = [length] if number == count - 1 else range(number + 1, length - (count - 1 - number) + 1)
-            steps.append(self._step(number, count, stops, before))
+            steps.append(self._step(number, count, stops, before, checked))
         if not steps[-1]:
             return None
         state: _State | None = min(steps[-1], key=lambda each: steps[-1][each][0])
@@ -170,7 +179,7 @@ class _Search:
         return runs[::-1]
 
     def _step(
-        self, number: int, count: int, stops: Sequence[int], before: dict[_State, tuple[float, int, _State | None]] | None
+        self, number: int, count: int, stops: Sequence[int], before: dict[_State, tuple[float, int, _State | None]] | None, checked: bool
     ) -> dict[_State, tuple[float, int, _State | None]]:
         """Return F of one stage more."""
         best: dict[_State, tuple[float, int, _State | None]] = {}
@@ -186,7 +195,7 @@ class _Search:
             for end in stops:
                 slowest = max(value, self._busy(group, first, end, replays) + back) if end > first else math.inf
                 key = end, taken | self.masks[group], group
-                if slowest < best.get(key, (math.inf, 0, None))[0] and self._fits(group, first, end, number, count):
+                if slowest < best.get(key, (math.inf, 0, None))[0] and (not checked or self._fits(group, first, end, number, count)):
                     best[key] = slowest, first, state
         return best
 
@@ -197,5 +206,12 @@ class _Search:
     def _fits(self, group: int, first: int, end: int, number: int, count: int) -> bool:
         if math.isinf(self.room[group]):
             return True
+        key = group, first, end, number, count
+        if key not in self.fitting:
+            self.fitting[key] = self._held_bytes(group, first, end, number, count) <= self.room[group]
+        return self.fitting[key]
+
+    def _held_bytes(self, group: int, first: int, end: int, number: int, count: int) -> int:
+        """Return the most bytes that a device of a stage holds."""
         stage = self.together.best(tuple(itertools.chain(*self.chain[first:end])), self.groups[group])[0]
-        return bool(max(held_bytes(self.at.profile, stage, number, count, self.execution)) <= self.room[group])
+        return max(held_bytes(self.at.profile, stage, number, count, self.execution, self.memory))

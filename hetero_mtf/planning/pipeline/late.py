@@ -9,12 +9,13 @@ where an update follows n backward passes. What a stage sends forward is sent du
 ready when that ends. A step is one tick under schedule "decoupled", and one for each microbatch under "1f1b_2bw".
 
 In bytes, stage s holds what 2 (S - 1 - s) + 1 batches keep between their passes: inputs where forward passes are replayed, else
-activations; and as many versions of its weights as there are updates between the passes, where the backward pass reads those of the
-forward pass.
+activations; what has arrived from other stages for the next tick; and as many versions of its weights as there are updates between the
+passes, where the backward pass reads those of the forward pass.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hetero_mtf.planning.cost.stage_cost import StageCost, stage_cost
@@ -22,6 +23,7 @@ from hetero_mtf.planning.cost.step_cost import launch_s
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
 from hetero_mtf.planning.memory.layer_memory import NetworkMemory
 from hetero_mtf.planning.memory.stage_memory import stage_bytes
+from hetero_mtf.planning.memory.worker_memory import GRAPH_BYTES
 from hetero_mtf.planning.pipeline.group_stages import with_samples
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, boundaries_s
 from hetero_mtf.planning.profile.profile import Profile
@@ -133,9 +135,21 @@ def held_bytes(
         versions = delays(execution.schedule, stages, options)[number]
     elif execution.schedule == "1f1b_2bw":
         versions = 1
+    programs = 2 if execution.schedule == "decoupled" else 1  # another one for a pipeline that is not full
+    further = _boundary_bytes(profile, stage) + programs * GRAPH_BYTES * len(stage.layouts)
     return tuple(
-        bytes_ + round(versions * weights) for bytes_, weights in zip(held.peak(batches_kept(number, stages)), held.weights.tolist())
+        bytes_ + round(versions * weights + further)
+        for bytes_, weights in zip(held.peak(batches_kept(number, stages)), held.weights.tolist())
     )
+
+
+def _boundary_bytes(profile: Profile, stage: Stage) -> int:
+    """Return the bytes that a stage exchanges with others in a tick, which wait for the next tick where they arrive."""
+    graph, inside = profile.graph, set(stage.layers)
+    sent = {layer for layer in inside if any(reader not in inside for reader in graph.readers[layer])}
+    arrived = {source for layer in inside for source in graph.layers[layer].inputs if source not in inside}
+    exchanged = sum(math.prod(graph.layers[layer].output_shape) for layer in sent | arrived)
+    return exchanged * profile.batch_size * graph.item_bytes
 
 
 def _tick_line(ticks: Sequence[LateStage], tick_s: float, stages: Sequence[Stage]) -> Simulation:

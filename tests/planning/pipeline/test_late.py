@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.stage_cost import stage_cost
+from hetero_mtf.planning.layout.blocks import blocks, crossing_bytes
 from hetero_mtf.planning.memory.stage_memory import stage_bytes
+from hetero_mtf.planning.memory.worker_memory import GRAPH_BYTES
 from hetero_mtf.planning.pipeline.plan_prediction import pipeline_of, predict_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.text import execution_text
@@ -51,12 +54,15 @@ def test_the_plan_says_how_late_gradients_are() -> None:
     assert execution_text(decoupled(1)) == "decoupled"
 
 
-def test_a_stage_holds_the_inputs_of_all_batches_that_it_keeps() -> None:
+def test_a_stage_holds_the_inputs_of_all_batches_that_it_keeps_and_what_has_arrived_for_the_next_tick() -> None:
     plan = decoupled(3)
     predicted = predict_plan(Costs(PROFILE), plan)
     assert predicted is not None
-    for number in (0, 1):
-        held = stage_bytes(PROFILE, plan.stages[number], recompute=True)
-        further = predicted.parts[number].memory_bytes - held.peak(1)[0]
-        assert further == pytest.approx((batches_kept(number, 3) - 1) * held.kept[0], abs=2)
+    crossing = PROFILE.batch_size * np.array([0.0, *crossing_bytes(PROFILE.graph)])
+    firsts = [next(at for at, block in enumerate(blocks(PROFILE.graph)) if block[0] == stage.layers[0]) for stage in plan.stages[1:]]
+    exchanged = [crossing[firsts[0]], crossing[firsts].sum(), crossing[firsts[1]]]
+    for number, stage in enumerate(plan.stages):
+        held = stage_bytes(PROFILE, stage, recompute=True)
+        further = predicted.parts[number].memory_bytes - held.peak(1)[0] - 2 * GRAPH_BYTES * len(stage.layouts)
+        assert further == pytest.approx((batches_kept(number, 3) - 1) * held.kept[0] + exchanged[number], abs=2)
     assert stage_bytes(PROFILE, plan.stages[1], recompute=True).kept[0] > 0

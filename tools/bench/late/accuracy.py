@@ -8,6 +8,7 @@ beside it. Reproducible up to float32's order of summation.
 
     python tools/bench/late/accuracy.py [--json accuracy.json [--resume]]
     python tools/bench/late/accuracy.py --task digits --seeds 2
+    python tools/bench/late/accuracy.py --task "shifted digits" --variant "decoupled, replay" --late-epochs 28 --results -
 """
 
 from __future__ import annotations
@@ -157,19 +158,21 @@ def linear_accuracy(task: Task) -> float:
     return max(100 * float(model.fit(x, task.y).score(test_x, task.test_y)) for model in models)
 
 
-def run(case: dict[str, Any], variants: Sequence[Variant], keep: Callable[[], None]) -> None:
+def run(case: dict[str, Any], variants: Sequence[Variant], keep: Callable[[], None], late_epochs: int | None = None) -> None:
     """Add the accuracies of variants to a case, by their names and stages.
 
     Parameters
     ----------
     case : task, seed, and the scores that are known.
     keep : called after each training.
+    late_epochs : epochs of the variants; None for those of the synchronous run.
     """
     task, scores = TASKS[case["task"]](), case["scores"]
+    late = dataclasses.replace(task, epochs=late_epochs or task.epochs)
     for variant, stages in [(None, 1), *itertools.product(variants, STARTS)]:
         key = f"{stages}: {variant.name if variant else SYNCHRONOUS}"
         if key not in scores:
-            scores[key] = accuracy(task, case["seed"], variant, stages)
+            scores[key] = accuracy(late if variant else task, case["seed"], variant, stages)
             keep()
 
 
@@ -222,11 +225,19 @@ TABLE = TableForm(
 @click.option(
     "--variant", "names", multiple=True, type=click.Choice([each.name for each in VARIANTS]), help="A variant, several times for more."
 )
+@click.option("--late-epochs", type=int, help="Epochs of the variants.  [default: those of the synchronous run]")
 @click.option("--json", "path", help="File to write all figures to, after each training.")
 @click.option("--resume", is_flag=True, help="Keep what is in the file already, and report it too.")
 @results_option
 def main(
-    tasks: tuple[str, ...], seeds: int, first: int, names: tuple[str, ...], path: str | None, resume: bool, results: pathlib.Path | None
+    tasks: tuple[str, ...],
+    seeds: int,
+    first: int,
+    names: tuple[str, ...],
+    late_epochs: int | None,
+    path: str | None,
+    resume: bool,
+    results: pathlib.Path | None,
 ) -> None:
     """Train, print the table."""
     done = kept(path) if resume else []
@@ -237,7 +248,7 @@ def main(
         if case is None:
             case = {"task": name, "seed": seed, "linear": linear_accuracy(TASKS[name]()), "scores": {}}
             done.append(case)
-        run(case, variants, lambda: record(path, " ".join(["python", *sys.argv]), {"cases": done}))
+        run(case, variants, lambda: record(path, " ".join(["python", *sys.argv]), {"cases": done}), late_epochs)
         click.echo(f"{name}, seed {seed}: {time.perf_counter() - start_s:.0f} s", err=True)
         print(shown(TABLE, rows(done)), flush=True)
     publish(results, TABLE, rows(done))

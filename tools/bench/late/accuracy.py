@@ -30,6 +30,7 @@ import click
 import numpy as np
 
 from tools.bench.comparison.measured import kept, record
+from tools.bench.late.paired import paired
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 
@@ -197,8 +198,7 @@ def rows(cases: Sequence[dict[str, Any]]) -> list[Row]:
 def _row(task: str, variant: str, stages: int, scores: Sequence[float], differences: Sequence[float]) -> Row:
     figures = {"accuracy": statistics.fmean(scores)}
     if differences:
-        error = statistics.stdev(differences) / len(differences) ** 0.5 if len(differences) > 1 else 0.0
-        figures |= {"difference": statistics.fmean(differences), "error": error}
+        figures |= paired(differences)
     return table_row({"task": task, "seeds": str(len(scores)), "variant": variant, "stages": str(stages), **figures})
 
 

@@ -23,6 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 import click
 
 from tools.bench.comparison.measured import kept, record
+from tools.bench.late.paired import paired
 from tools.mri import Demonstration, run_command, run_script, trained
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
@@ -33,11 +34,10 @@ SYNCHRONOUS, LATE = "single", ("replay", "stored")
 TITLES = {SYNCHRONOUS: "one device", **{backward: f"decoupled, {backward}" for backward in LATE}}
 
 
-def write_plans(demonstration: Demonstration) -> None:
+def write_plans(setting: Demonstration) -> None:
     """Measure the devices, and write the plan of each row."""
     import hetero_mtf as hm
 
-    setting = demonstration
     measuring = ["--cluster", setting.cluster, "--batch-size", setting.batch, "--optimizer", "adam", "--budget", 30, "-o", setting.profile]
     run_command("calibrate", *setting.model, *measuring)
     run_command("plan", setting.profile, "--strategy", "single", "-o", setting.plan(SYNCHRONOUS))
@@ -61,8 +61,8 @@ def rows(cases: Sequence[dict[str, Any]]) -> list[Row]:
         numbers: dict[str, Any] = {"auc": own, "mean": statistics.fmean(own)}
         if name != SYNCHRONOUS:
             differences = [case["auc"][name] - case["auc"][SYNCHRONOUS] for case in cases]
-            numbers |= {"difference": statistics.fmean(differences), "distance": abs(statistics.fmean(differences))}
-            numbers["error"] = statistics.stdev(differences) / len(own) ** 0.5 if len(own) > 1 else 0.0
+            numbers |= paired(differences)
+            numbers["distance"] = abs(numbers["difference"])
         lines.append(table_row({"variant": title, **numbers}))
     return lines
 
@@ -107,7 +107,7 @@ def main(folder: pathlib.Path, seeds: int, path: str | None, resume: bool, resul
         epochs=15,
         batch=4,
         learning_rate=0.002,
-        cluster="emulate:1.0,1.0",
+        cluster=CLUSTER,
     )
     folder.mkdir(parents=True, exist_ok=True)
     if not setting.table.exists():

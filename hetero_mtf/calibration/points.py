@@ -187,7 +187,7 @@ def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Se
         tuple(shapes) == tuple(graph.layers[source].output_shape for source in layer.inputs) and probe.output_shape == layer.output_shape
     )
     full = unsplit and samples == batch and not (dimension == "batch" and takes_statistics(layer))
-    probe = dataclasses.replace(probe, variables=variables)
+    probe = dataclasses.replace(probe, variables=variables, live=layer.live)
     return Point(index, dimension, units, samples, probe, tuple(shapes), before, full, _is_minor(graph, layer))
 
 

@@ -28,6 +28,7 @@ from hetero_mtf.planning.layout.records import AXIS, LayerLayout, Stage
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.ops.value import Value
 from hetero_mtf.program.optimizers import UpdateRule, updates
+from hetero_mtf.program.present_tensors import present_tensors
 
 _Work = Callable[["_Network"], list[Any]]
 
@@ -67,9 +68,10 @@ def build_probe(point: Point, device: str, dtype: str, rule: UpdateRule, contain
     variables = SliceVariables(container)
     bench = _Bench(point, device, dtype, rule, variables, f"probe{number}")
     setup = bench.setup()
-    passes = {"forward": bench.loop(repeats, _forward), "step": bench.loop(repeats, _step)}
-    if point.updates:
-        passes["update"] = bench.loop(repeats, _update)
+    with present_tensors():
+        passes = {"forward": bench.loop(repeats, _forward), "step": bench.loop(repeats, _step)}
+        if point.updates:
+            passes["update"] = bench.loop(repeats, _update)
     return Probe(point, repeats, passes, setup, bench.teardown())
 
 

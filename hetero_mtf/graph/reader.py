@@ -1,21 +1,22 @@
 """Reads the wiring of a Keras model: which layers there are, their options, and which layer reads which.
 
-Only the model's own serialised description (`model.get_config()`) and its list of layers are used,
-so nothing here imports Keras; `hetero_mtf.layers` interprets the layers.
+A model in memory is read from its Keras nodes, the structure in a file from its configuration. Nothing here imports Keras;
+`hetero_mtf.layers` interprets the layers.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError, refuse
 from hetero_mtf.graph.call_order import Call, call_order
+from hetero_mtf.graph.level import Level, Place, kind_in, stored_level
+from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, class_of, keras_module
+from hetero_mtf.graph.live_level import functional_of, is_special, live_level, takes_masks
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
-MODELS = ("Functional", "Model", "Sequential")
 CALLS_UP_TO = 20_000  # nested models that are called many times each multiply
 
 
@@ -28,9 +29,11 @@ class Node:
     name : the layer's name, behind those of the models it is nested in; a later call of a layer has its number behind a colon.
     kind : Keras class name; a class outside `keras.layers` has its registered name, or its module as a prefix.
     config : the layer's own options, as `get_config` gives them.
-    inputs : indices of the nodes it reads.
+    inputs : indices of the nodes it reads; those of masks come last.
     live : the Keras layer itself; None where the model does not give it.
     first : index of the node that is the first call of the same layer; its own where it is that.
+    call : the call of the Keras layer; None where the model does not give it.
+    special : whether it is called with more than tensors as positional arguments.
     """
 
     name: str
@@ -39,6 +42,14 @@ class Node:
     inputs: tuple[int, ...]
     live: Any = None
     first: int = 0
+    call: LiveCall | None = None
+    special: bool = False
+
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """`inputs` without the masks."""
+        masks = sum(mask is not None for mask in self.call.masked) if self.call else 0
+        return self.inputs[: len(self.inputs) - masks]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,21 +86,13 @@ def read_wiring(model: Any, all_faults: bool = False) -> Wiring:
     UnsupportedError
         For a subclassed or unbuilt model, here or nested, and layers called with options of their own; the layer is named.
     """
-    if not type(model).__module__.startswith("keras."):
+    function = functional_of(model)
+    if function is None:
         raise UnsupportedError(
-            f"{type(model).__name__} is not a plain Keras model and what it does itself would be ignored; build it from keras.Input"
+            f"{type(model).__name__} is not a functional or sequential Keras model, and what it does itself would be ignored; "
+            "build it from keras.Input"
         )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about lambdas, which are refused by name below
-            config = model.get_config()
-    except Exception as fault:
-        raise UnsupportedError(
-            f"{type(model).__name__} is not a Keras functional or sequential model ({type(fault).__name__}); build it from keras.Input"
-        ) from fault
-    if not isinstance(config, Mapping) or "layers" not in config:
-        raise UnsupportedError(f"{type(model).__name__} does not list its layers; build it as a functional or sequential Keras model")
-    return read_configuration(config, model, all_faults)
+    return _checked(lambda reading: reading.live_wiring(model, function), all_faults)
 
 
 def read_configuration(config: Mapping[str, Any], model: Any = None, all_faults: bool = False) -> Wiring:
@@ -106,49 +109,20 @@ def read_configuration(config: Mapping[str, Any], model: Any = None, all_faults:
     UnsupportedError
         As `read_wiring`, or if there are more than `CALLS_UP_TO` calls.
     """
+    return _checked(lambda reading: reading.wiring(config, model), all_faults)
+
+
+def _checked(read: Callable[[_Reading], Wiring], all_faults: bool) -> Wiring:
+    """Return what is read, or raise all faults at once."""
     reading = _Reading()
     try:
-        wiring = reading.wiring(config, model)
+        wiring = read(reading)
     except UnsupportedError:
         refuse([text for _, text in reading.faults])  # what cannot be followed further may come of these
         raise
     if not all_faults:
         refuse([text for _, text in wiring.faults])
     return wiring
-
-
-@dataclasses.dataclass(frozen=True)
-class _Level:
-    """A model at any depth.
-
-    Parameters
-    ----------
-    entries : layer name -> its serialised form.
-    live : layer name -> the Keras layer.
-    path : names of the models around its layers.
-    inputs, outputs : structures of the places (layer name, call, output) that it takes and gives.
-    calls : call -> its arguments, nested lists and dicts of places.
-    """
-
-    entries: Mapping[str, Mapping[str, Any]]
-    live: Mapping[str, Any]
-    path: tuple[str, ...]
-    inputs: Any
-    outputs: Any
-    calls: Mapping[Call, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Place:
-    """One output of one call of a layer."""
-
-    layer: str
-    call: int
-    output: int
-
-    @property
-    def key(self) -> Call:
-        return self.layer, self.call
 
 
 class _Reading:
@@ -160,19 +134,25 @@ class _Reading:
         self.faults: list[tuple[str, str]] = []
         self._firsts: dict[Any, int] = {}
         self._names: set[str] = set()
-        self._numbers: dict[tuple[str, ...], int] = {}
+        self._numbers: dict[str, int] = {}
 
     def wiring(self, config: Mapping[str, Any], model: Any) -> Wiring:
         """Return the wiring of the outermost model."""
-        level = _level(config, model, (), self.faults)
+        return self._of_level(stored_level(config, model, (), self.faults))
+
+    def live_wiring(self, model: Any, function: Any) -> Wiring:
+        """Return the wiring of the outermost model in memory."""
+        return self._of_level(live_level(function, ()))
+
+    def _of_level(self, level: Level) -> Wiring:
         given = {place.key: self._add(level, place.layer, ()) for place in leaves_of(level.inputs)}
         outputs = self._through(level, given)
         structures = _structure(level.inputs), _structure(level.outputs)
         return Wiring(tuple(self.nodes), tuple(outputs), tuple(self.nested_inputs), *structures, tuple(self.faults))
 
-    def _through(self, level: _Level, given: Mapping[Call, int]) -> list[int]:
+    def _through(self, level: Level, given: Mapping[Call, int]) -> list[int]:
         """Add the calls of a level and return the nodes of its outputs, in the flat order."""
-        values: dict[_Place, int] = {_Place(*call, 0): index for call, index in given.items()}
+        values: dict[Place, int] = {Place(*call, 0): index for call, index in given.items()}
         reads = {call: [place.key for place in leaves_of(arguments)] for call, arguments in level.calls.items()}
         reads.update({call: [] for call in given})
         outputs = leaves_of(level.outputs)
@@ -181,16 +161,16 @@ class _Reading:
             if (name, number) in given:
                 continue
             arguments = level.calls[name, number]
-            if _is_model(level.entries[name]):
+            if level.opens((name, number)):
                 node_indices = self._nested(level, name, map_leaves(arguments, lambda place: self._value(place, values, level)))
             else:
-                node_indices = [self._add(level, name, [self._value(place, values, level) for place in leaves_of(arguments)])]
-            values.update({_Place(name, number, at): index for at, index in enumerate(node_indices)})
+                node_indices = [self._add(level, name, [self._value(p, values, level) for p in leaves_of(arguments)], number, values)]
+            values.update({Place(name, number, at): index for at, index in enumerate(node_indices)})
         return [self._value(place, values, level) for place in outputs]
 
-    def _nested(self, level: _Level, name: str, arguments: Any) -> list[int]:
+    def _nested(self, level: Level, name: str, arguments: Any) -> list[int]:
         """Add the calls of a nested model that is called with nodes and return those of its outputs."""
-        inner = _level(level.entries[name]["config"], level.live.get(name), (*level.path, name), self.faults)
+        inner = self._inner(level, name)
         what, structure = f"what the nested model {'/'.join(inner.path)} is called with", _structure(inner.inputs)
         alone = structure.count == 1 and len(leaves_of(arguments)) == 1
         given = leaves_of(arguments) if alone else structure.flatten(arguments, what, UnsupportedError, spare=True)
@@ -201,29 +181,90 @@ class _Reading:
             self.nested_inputs.append(Node(shown, "InputLayer", inner.entries[place.layer]["config"], (source,)))
         return self._through(inner, dict(zip([place.key for place in places], given)))
 
-    def _add(self, level: _Level, name: str, inputs: Sequence[int]) -> int:
-        """Add one call of a layer and return its index."""
-        entry, live, index = level.entries[name], level.live.get(name), len(self.nodes)
+    def _inner(self, level: Level, name: str) -> Level:
+        live, path = level.live.get(name), (*level.path, name)
+        function = functional_of(live) if live is not None and level.place is not None else None
+        return live_level(function, path) if function is not None else stored_level(level.entries[name]["config"], live, path, self.faults)
+
+    def _add(
+        self,
+        level: Level,
+        name: str,
+        inputs: Sequence[int],
+        number: int = 0,
+        values: Mapping[Place, int] | None = None,
+        output: int = 0,
+    ) -> int:
+        """Add one output of one call of a layer and return its index."""
         self._check_count()
+        keras_node = level.nodes.get((name, number))
+        masks = self._masks(level, keras_node, values or {}, output) if keras_node is not None else ()
+        entry, live, index = level.entries[name], level.live.get(name), len(self.nodes)
         path = (*level.path, name)
         first = self._firsts.setdefault(path if live is None else id(live), index)
-        number = self._numbers.get(path, 1)
-        shown = "/".join(path) if number == 1 else f"{'/'.join(path)}:{number}"
-        while shown in self._names:
-            number += 1
-            shown = f"{'/'.join(path)}:{number}"
-        self._numbers[path] = number
-        self._names.add(shown)
-        self.nodes.append(Node(shown, _kind(entry), entry["config"], tuple(inputs), live, first))
+        shown = self._unused_name("/".join(path) + {0: "", MASK_OUTPUT: "[mask]"}.get(output, f"[{output}]"))
+        own = [mask for mask in masks if mask is not None]
+        order = iter(range(len(own)))
+        masked = tuple(None if mask is None else next(order) for mask in masks)
+        call = None if keras_node is None else LiveCall(live, keras_node, output, masked, level.batches)
+        special = keras_node is not None and (output != 0 or bool(own) or is_special(keras_node) or len(keras_node.outputs) > 1)
+        kind = kind_in(entry) if keras_node is None else class_of(live)
+        self.nodes.append(Node(shown, kind, entry["config"], (*inputs, *own), live, first, call, special))
         return index
 
-    def _value(self, place: _Place, values: Mapping[_Place, int], level: _Level) -> int:
+    def _unused_name(self, wanted: str) -> str:
+        """Return a name that no node has yet: the wanted one, with the number of the call behind a colon."""
+        number, shown = self._numbers.get(wanted, 1), wanted
+        shown = wanted if number == 1 else f"{wanted}:{number}"
+        while shown in self._names:
+            number += 1
+            shown = f"{wanted}:{number}"
+        self._numbers[wanted] = number
+        self._names.add(shown)
+        return shown
+
+    def _masks(self, level: Level, keras_node: Any, values: Mapping[Place, int], output: int) -> tuple[int | None, ...]:
+        """Return the node of the mask of each tensor that a call reads, None where it has none or does not look at it.
+
+        Keras makes most masks arguments of the call, which are tensors like others.
+        """
+        assert level.place is not None
+        arguments = keras_node.arguments
+        if output != MASK_OUTPUT and not takes_masks(keras_node):
+            return (None,) * len(arguments.keras_tensors)
+        return tuple(self._mask(level, symbol, values) for symbol in arguments.keras_tensors)
+
+    def _mask(self, level: Level, symbol: Any, values: Mapping[Place, int]) -> int | None:
+        """Return the node of a tensor's mask: that of its layer's input where the layer hands it on, or one of its own."""
+        assert level.place is not None
+        place = level.place(symbol)
+        if getattr(symbol, "_keras_mask", None) is None or place.key not in level.calls:
+            return None
+        mask_place = dataclasses.replace(place, output=MASK_OUTPUT)
+        if mask_place in values:
+            return values[mask_place]
+        keras_node = level.nodes[place.key]
+        sources = keras_node.arguments.keras_tensors
+        base = keras_module().layers.Layer
+        hands_on = type(keras_node.operation).compute_mask is base.compute_mask and len(sources) == 1
+        index = self._mask(level, sources[0], values) if hands_on else None
+        if index is None:
+            inputs = [self._value(level.place(source), values, level) for source in sources]
+            index = self._add(level, place.layer, inputs, place.call, values, MASK_OUTPUT)
+        values[mask_place] = index  # type: ignore[index]
+        return index
+
+    def _value(self, place: Place, values: Mapping[Place, int], level: Level) -> int:
         """Return the node behind a place; of an output that is not supported, that of the first."""
         if place in values:
             return values[place]
+        if place.key in level.nodes and not level.opens(place.key):
+            inputs = [self._value(source, values, level) for source in leaves_of(level.calls[place.key])]
+            index = values[place] = self._add(level, place.layer, inputs, place.call, values, place.output)  # type: ignore[index]
+            return index
         name = "/".join([*level.path, place.layer])
         wrong = f"output {place.output} of layer {name} is read; only layers with one output are supported"
-        first = _Place(place.layer, place.call, 0)
+        first = Place(place.layer, place.call, 0)
         if first not in values:
             raise UnsupportedError(wrong)
         self.faults.append((name, wrong))
@@ -234,99 +275,11 @@ class _Reading:
             raise UnsupportedError(f"the model has more than {CALLS_UP_TO} calls of layers; build a smaller one")
 
 
-def _kind(entry: Mapping[str, Any]) -> str:
-    module = entry.get("module")
-    if module == "keras.layers":
-        return str(entry["class_name"])
-    registered = entry.get("registered_name") or ""
-    if ">" in registered:
-        return str(registered)
-    return f"{module or 'user code'}.{entry['class_name']}"
-
-
-def _is_model(entry: Mapping[str, Any]) -> bool:
-    """Return whether an entry is a model; one of the user's own is refused as a layer would be."""
-    module = entry.get("module") or ""
-    return entry["class_name"] in MODELS and module.startswith("keras") and not module.startswith("keras.layers")
-
-
-def _level(config: Mapping[str, Any], model: Any, path: tuple[str, ...], faults: list[tuple[str, str]]) -> _Level:
-    live = {layer.name: layer for layer in getattr(model, "layers", ())}
-    return _functional(config, live, path, faults) if "input_layers" in config else _sequential(config, live, path)
-
-
-def _sequential(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[str, ...]) -> _Level:
-    entries = list(config["layers"])
-    if not entries or entries[0]["class_name"] != "InputLayer":
-        shape = config.get("build_input_shape")
-        if shape is None:
-            raise UnsupportedError("the sequential model has no input shape yet; start it with keras.Input(shape)")
-        entries.insert(0, {"module": "keras.layers", "class_name": "InputLayer", "config": {"name": "input", "batch_shape": list(shape)}})
-    names = [str(entry["config"]["name"]) for entry in entries]
-    calls = {(name, 0): _Place(source, 0, 0) for source, name in zip(names, names[1:])}
-    return _Level(dict(zip(names, entries)), live, path, _Place(names[0], 0, 0), _Place(names[-1], 0, 0), calls)
-
-
-def _functional(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[str, ...], faults: list[tuple[str, str]]) -> _Level:
-    entries = {str(entry["name"]): entry for entry in config["layers"]}
-    calls = {
-        (name, number): _arguments(name, node, "/".join([*path, name]), faults)
-        for name, entry in entries.items()
-        for number, node in enumerate(entry.get("inbound_nodes", []))
-    }
-    inputs, outputs = (_interface_places(config[key], entries) for key in ("input_layers", "output_layers"))
-    return _Level(entries, live, path, inputs, outputs, calls)
-
-
-def _interface_places(value: Any, entries: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return serialised inputs or outputs as nested lists and dicts of places."""
-    if isinstance(value, Mapping):
-        return type(value)((key, _interface_places(item, entries)) for key, item in value.items())  # type: ignore[call-arg]
-    if len(value) == 3 and isinstance(value[0], str):
-        name, call, output = value
-        # Keras counts the calls of a nested functional model from 1 here: its own inputs and outputs are the first.
-        own = "input_layers" in entries[name]["config"]
-        return _Place(str(name), int(call) - own, int(output))
-    return [_interface_places(item, entries) for item in value]
-
-
-def _arguments(name: str, node: Mapping[str, Any], full_name: str, faults: list[tuple[str, str]]) -> Any:
-    """Return the arguments of one call as nested lists and dicts of places, and add a fault for everything else."""
-    for key, value in node.get("kwargs", {}).items():
-        # Keras, too, trains what is called with training=False: the call from outside prevails.
-        given = any(leaf is not None for leaf in leaves_of(value))
-        if given and not (key == "training" and value is False):
-            wrong = f"layer {name} is called with {key}={_said(value)}, which is not supported; leave the argument out"
-            faults.append((full_name, wrong))
-    places = []
-    for value in node.get("args", []):
-        try:
-            places += [] if value is None else [_places(value, name)]
-        except UnsupportedError as fault:
-            faults.append((full_name, str(fault)))
-    return places[0] if len(places) == 1 else places
-
-
-def _said(value: Any) -> str:
-    return "a tensor" if isinstance(value, Mapping) and value.get("class_name") == "__keras_tensor__" else repr(value)
-
-
-def _places(value: Any, name: str) -> Any:
-    if isinstance(value, Mapping) and value.get("class_name") == "__keras_tensor__":
-        source, call, output = value["config"]["keras_history"]
-        return _Place(str(source), int(call), int(output))
-    if isinstance(value, Mapping) and "class_name" not in value:
-        return {key: _places(item, name) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_places(item, name) for item in value if item is not None]
-    raise UnsupportedError(f"layer {name} is called with the constant {value!r}, which is not supported; use layers only")
-
-
 def _structure(places: Any) -> Structure:
     return Structure.of(map_leaves(places, lambda place: place.layer))
 
 
-def _check_connected(level: _Level, given: Mapping[Call, int], reads: Mapping[Call, Sequence[Call]], outputs: Sequence[_Place]) -> None:
+def _check_connected(level: Level, given: Mapping[Call, int], reads: Mapping[Call, Sequence[Call]], outputs: Sequence[Place]) -> None:
     for call in [*(place.key for place in outputs), *(source for sources in reads.values() for source in sources)]:
         if not reads.get(call) and call not in given:
             raise UnsupportedError(f"layer {'/'.join([*level.path, call[0]])} is read and reads nothing itself; connect it to an input")

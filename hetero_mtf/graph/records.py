@@ -52,6 +52,8 @@ class Layer:
     variables : its weights in Keras's order.
     flops : floating-point operations of the forward pass of one sample.
     shared_with : index of the earlier layer whose variables this one uses, where one Keras layer is called more than once.
+    live : the call of the Keras operation itself (`graph.live.LiveCall`), of a layer read from a model in memory; part of no
+        document, digest or comparison.
     """
 
     name: str
@@ -62,16 +64,28 @@ class Layer:
     variables: tuple[Variable, ...] = ()
     flops: float = 0.0
     shared_with: int | None = None
+    live: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def units(self) -> int:
         """Number of output channels: the extent of the last dimension."""
         return self.output_shape[-1]
 
+    def dtype(self, network: str) -> str:
+        """Return the dtype of its output, which is the network's unless the layer says otherwise."""
+        option = self.attributes.get("keras", self.attributes)
+        return str(option.get("dtype", network)) if self.kind == "InputLayer" or option is not self.attributes else network
+
     def structure(self) -> dict[str, Any]:
         """Return what decides this layer's arithmetic: everything but its name."""
-        document = dataclasses.asdict(self)
+        document = self.to_json()
         document.pop("name")
+        return document
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able document, without the Keras operation."""
+        document = dataclasses.asdict(dataclasses.replace(self, live=None))
+        document.pop("live")
         return document
 
 
@@ -142,7 +156,7 @@ class LayerGraph:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document."""
-        layers = [dataclasses.asdict(layer) for layer in self.layers]
+        layers = [layer.to_json() for layer in self.layers]
         return {"dtype": self.dtype, "digest": self.digest, "outputs": list(self.outputs), "layers": layers}
 
     @classmethod

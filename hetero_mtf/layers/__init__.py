@@ -2,7 +2,8 @@
 
 from hetero_mtf.graph.records import Variable
 from hetero_mtf.layers.catalogue import KINDS, register
+from hetero_mtf.layers.fallback.certain import declare
 from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind
 from hetero_mtf.layers.reading import kind_of, layer_graph, make_layer
 
-__all__ = ["CHANNELWISE", "KINDS", "REPLICATED", "LayerKind", "Variable", "kind_of", "layer_graph", "make_layer", "register"]
+__all__ = ["CHANNELWISE", "KINDS", "REPLICATED", "LayerKind", "Variable", "declare", "kind_of", "layer_graph", "make_layer", "register"]

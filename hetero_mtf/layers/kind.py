@@ -17,6 +17,8 @@ Shape = tuple[int, ...]
 # dtype for all layers there is nothing to cast.
 FREE_OPTIONS = frozenset({"name", "trainable", "dtype", "autocast", "quantization_config"})
 
+WHOLE_NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "bool")  # dtypes that inputs may have besides the network's
+
 REPLICATED = frozenset({"replicated"})
 CHANNELWISE = frozenset({"replicated", "split"})
 MIXING = frozenset({"replicated", "column", "row"})
@@ -140,22 +142,33 @@ def extent(shape: Shape) -> int:
     return math.prod(shape)
 
 
-def l2_factor(name: str, option: str, value: Any) -> float:
-    """Return the factor of an L2 regularizer in Keras's serialised form, 0.0 for none.
+def penalty_factors(name: str, option: str, value: Any, variable: str) -> dict[str, float]:
+    """Return the factors of an L1 or L2 regularizer in Keras's serialised form, as attributes of a layer.
+
+    Parameters
+    ----------
+    name, option : of the layer and its option, for messages.
+    value : the regularizer; None for none.
+    variable : name of the variable that it is for.
+
+    Returns
+    -------
+    {"kernel_l2": factor} for the variable "kernel", and "kernel_l1" where that is not 0.
 
     Raises
     ------
     UnsupportedError
         For any other regularizer.
     """
-    if value is None:
-        return 0.0
-    if isinstance(value, Mapping) and value.get("module") == "keras.regularizers":
-        config = value["config"]
-        if value["class_name"] == "L2" or (value["class_name"] == "L1L2" and not config.get("l1")):
-            return float(config["l2"])
-    shown = value.get("class_name", value) if isinstance(value, Mapping) else value
-    raise UnsupportedOptionError(f"layer {name} has {option} {shown}; only keras.regularizers.L2 is supported", option)
+    factors = {"l1": 0.0, "l2": 0.0}
+    if value is not None:
+        if not isinstance(value, Mapping) or value.get("module") != "keras.regularizers" or value["class_name"] not in ("L1", "L2", "L1L2"):
+            shown = value.get("class_name", value) if isinstance(value, Mapping) else value
+            raise UnsupportedOptionError(
+                f"layer {name} has {option} {shown}; only L1, L2 and L1L2 of keras.regularizers are supported", option
+            )
+        factors.update({key: float(value["config"].get(key) or 0.0) for key in factors})
+    return {f"{variable}_{key}": factor for key, factor in factors.items() if factor or key == "l2"}
 
 
 def _plain(value: Any) -> Any:

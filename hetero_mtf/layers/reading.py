@@ -8,11 +8,14 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError, UnsupportedOptionError, refuse
 from hetero_mtf.graph.description import DTYPES
+from hetero_mtf.graph.live import is_layer
 from hetero_mtf.graph.reader import Node, Wiring, read_configuration, read_wiring
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers.alternatives import alternative
 from hetero_mtf.layers.catalogue import KINDS
-from hetero_mtf.layers.kind import LayerKind
+from hetero_mtf.layers.fallback.kind import OPTION, SPLIT, is_keras_call
+from hetero_mtf.layers.fallback.reading import keras_call
+from hetero_mtf.layers.kind import WHOLE_NUMBERS, LayerKind
 
 
 def kind_of(layer: Layer) -> LayerKind:
@@ -23,6 +26,8 @@ def kind_of(layer: Layer) -> LayerKind:
     UnsupportedError
         If the kind is not known.
     """
+    if is_keras_call(layer):
+        return SPLIT.of(layer.attributes)
     if layer.kind not in KINDS:
         raise _unknown(layer.name, layer.kind)
     return KINDS[layer.kind].of(layer.attributes)
@@ -75,11 +80,11 @@ def _graph(wiring: Wiring, read: Callable[[Node, Mapping[str, Any], Sequence[Lay
     layers: list[Layer | None] = []
     for index, node in enumerate(wiring.nodes):
         own_faults: list[str] = []
-        layer = _read(node, layers, read, own_faults)
+        layer = _read(node, layers, read, dtype, own_faults)
         for nested in wiring.nested_inputs:
             own_faults += _nested_input_faults(nested, layer) if layer is not None and nested.inputs == (index,) else ()
         layers.append(layer)
-        faults += own_faults
+        faults += own_faults if not any(f"layer {node.name} has the dtype" in fault for fault in faults) else ()
     refuse(faults)
     return LayerGraph(tuple(layer for layer in layers if layer is not None), dtype, wiring.outputs)
 
@@ -90,10 +95,16 @@ def _is_unknown(name: str, wiring: Wiring) -> bool:
 
 
 def _read(
-    node: Node, layers: Sequence[Layer | None], read: Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer], faults: list[str]
+    node: Node,
+    layers: Sequence[Layer | None],
+    read: Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer],
+    dtype: str,
+    faults: list[str],
 ) -> Layer | None:
     """Return a layer; where it has faults, add them and return a stand-in of its shape, or None where the shape is not known."""
     sources = [layers[index] for index in node.inputs]
+    if node.call is not None and node.inputs:
+        return _read_live(node, layers, read, dtype, faults) if None not in sources else None
     attributes = _attributes(node, faults)
     if attributes is not None and not faults and None not in sources:
         try:
@@ -104,6 +115,55 @@ def _read(
     if not shape or any(extent is None for extent in shape[1:]) or len(shape) < 2:
         return None
     return Layer(node.name, node.kind, {}, node.inputs, tuple(shape[1:]))
+
+
+# Functions that are computed by the layer of the same meaning where they read tensors of one rank.
+_AS_LAYERS = {f"keras.ops.{name}": name for name in ("Add", "Subtract", "Multiply", "Maximum", "Minimum")}
+
+
+def _read_live(
+    node: Node,
+    layers: Sequence[Layer | None],
+    read: Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer],
+    dtype: str,
+    faults: list[str],
+) -> Layer | None:
+    """Return a layer of a model in memory by its description; by Keras's own call where it has none that goes with its options."""
+    assert node.call is not None
+    described = _described(node, layers, dtype)  # type: ignore[arg-type]
+    if described is not None:
+        own_faults: list[str] = []
+        attributes = _attributes(described, own_faults)
+        if attributes is not None:
+            try:
+                layer = read(described, attributes, layers)  # type: ignore[arg-type]
+                if layer.output_shape == tuple(node.call.symbol.shape[1:]):
+                    return dataclasses.replace(layer, live=node.call)
+            except UnsupportedError:
+                pass
+    sources: list[Layer] = [layers[index] for index in node.inputs]  # type: ignore[misc]
+    first = node.first if node.first != len(layers) else None
+    owner = layers[node.first] if first is not None else None
+    if owner is not None and not is_keras_call(owner) and owner.variables:
+        faults.append(f"layer {node.name} ({node.kind}) is called in two ways; make a layer for each call")
+        return None
+    try:
+        return keras_call(node.name, node.kind, node.call, node.inputs, sources, first)
+    except UnsupportedError as fault:
+        faults.append(str(fault))
+        return None
+
+
+def _described(node: Node, layers: Sequence[Layer], dtype: str) -> Node | None:
+    """Return a node under the kind that describes it, None where there is none for what it reads."""
+    assert node.call is not None
+    symbols = [*node.call.node.arguments.keras_tensors, node.call.symbol]
+    plain = all(len(symbol.shape) > 1 and node.call.has_batch(symbol) and str(symbol.dtype) == dtype for symbol in symbols)
+    if node.special or not plain:
+        return None
+    if node.kind in _AS_LAYERS and len(node.inputs) == 2 and len({len(symbol.shape) for symbol in symbols}) == 1:
+        return dataclasses.replace(node, kind=_AS_LAYERS[node.kind])
+    return node if node.kind in KINDS else None
 
 
 def _attributes(node: Node, faults: list[str]) -> dict[str, Any] | None:
@@ -142,7 +202,7 @@ def _nested_input_faults(nested_input: Node, source: Layer) -> Iterator[str]:
 
 def _common_dtype(nodes: Sequence[Node], faults: list[str]) -> str:
     """Return the dtype that all layers and inputs have, and add a fault for each that has another."""
-    dtypes = {node.name: _dtype(node) for node in nodes if node.kind != "InputLayer"}
+    dtypes = {node.name: _dtype(node) for node in nodes if node.kind != "InputLayer" and (node.call is None or is_layer(node.live))}
     faults += [
         f"layer {name} has the dtype policy {dtype}; only float32 and float64 are supported"
         for name, dtype in dtypes.items()
@@ -155,6 +215,8 @@ def _common_dtype(nodes: Sequence[Node], faults: list[str]) -> str:
             faults.append(f"layer {name} has the dtype {layer_dtype} and an earlier layer {common}; use one dtype for the whole model")
     for node in nodes:
         given = node.config.get("dtype") or common
+        if node.call is not None and given in WHOLE_NUMBERS:
+            continue
         if supported and node.kind == "InputLayer" and given != common:
             faults.append(f"input {node.name} has the dtype {given} and the layers {common}; give keras.Input the layers' dtype")
     return common
@@ -173,7 +235,7 @@ def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequ
     UnsupportedError
         If the layer does not go with inputs of these shapes.
     """
-    described = KINDS[kind]
+    described = SPLIT.of(attributes) if OPTION in attributes else KINDS[kind]
     try:
         attributes = described.settled(attributes, shapes)
         output = described.output_shape(attributes, shapes)
@@ -186,6 +248,8 @@ def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequ
 
 
 def _dtype(node: Node) -> str:
+    if node.live is not None and hasattr(node.live, "dtype_policy"):
+        return str(node.live.dtype_policy.name)
     policy = node.config.get("dtype", "float32")
     return str(policy["config"].get("name") if isinstance(policy, Mapping) else policy)
 
@@ -199,7 +263,7 @@ def _read_layer(node: Node, attributes: Mapping[str, Any], layers: Sequence[Laye
     if shapes != actual:
         raise UnsupportedError(f"layer {node.name} ({node.kind}) has the variables {actual}, expected {shapes}; rebuild the model")
     for name, variable in live.items():
-        _check_live(node.name, name, variable, attributes.get(f"{name}_l2", 0.0))
+        _check_live(node.name, name, variable, {option: attributes.get(f"{name}_{option}", 0.0) for option in ("l1", "l2")})
     trained = bool(node.config.get("trainable", True))
     variables = tuple(Variable(v.name, v.shape, trained and v.trainable and bool(live[v.name].trainable)) for v in layer.variables)
     frozen = {**layer.attributes, "trainable": trained} if node.kind == "BatchNormalization" else layer.attributes
@@ -207,12 +271,12 @@ def _read_layer(node: Node, attributes: Mapping[str, Any], layers: Sequence[Laye
     return Layer(layer.name, layer.kind, frozen, layer.inputs, layer.output_shape, variables, layer.flops, shared)
 
 
-def _check_live(layer: str, name: str, variable: Any, factor: float) -> None:
+def _check_live(layer: str, name: str, variable: Any, factors: Mapping[str, float]) -> None:
     """Raise unless a variable's regularizer and constraint are those that its layer's options name."""
     if getattr(variable, "constraint", None) is not None:
         raise UnsupportedError(f"layer {layer} has a constraint on its {name}, which is not supported; leave it out")
     regularizer = getattr(variable, "regularizer", None)
-    actual = 0.0 if regularizer is None else getattr(regularizer, "l2", None)
-    if actual != factor:
-        wrong = f"layer {layer} has a {name} with the regularizer {regularizer!r} and its options L2 of {factor:g}"
+    known = {option: getattr(regularizer, option, 0.0) for option in factors}
+    if known != dict(factors) or type(regularizer).__name__ not in ("NoneType", "L1", "L2", "L1L2"):
+        wrong = f"layer {layer} has a {name} with the regularizer {regularizer!r} and its options factors of {dict(factors)}"
         raise UnsupportedError(f"{wrong}; give the regularizer when the layer is made")

@@ -16,6 +16,7 @@ from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.mesh.sources import Source
 from hetero_mtf.program.ops.activation import ActivationOps
 from hetero_mtf.program.ops.attention import AttentionOps
+from hetero_mtf.program.ops.fallback import FallbackOps
 from hetero_mtf.program.ops.kernel import KernelOps
 from hetero_mtf.program.ops.merge import MergeOps
 from hetero_mtf.program.ops.norm import NormOps
@@ -45,7 +46,7 @@ InputKey = tuple[int, InputLayout]
 """A layer whose output is read, and the layout in which it is."""
 
 
-class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, ActivationOps, MergeOps, AttentionOps):
+class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, ActivationOps, MergeOps, AttentionOps, FallbackOps):
     """Builds one stage of a network on one mesh; parameters and attributes are those of `LayerContext`."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -62,13 +63,13 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         """
         other = copy.copy(self)
         other.x, other.batch_size, other.microbatch = dict(zip(self.graph.inputs, x)), int(x[0].shape[0]), microbatch
-        other._resharded = {}
+        other._resharded, other.added_losses = {}, []
         return other
 
     def for_recomputation(self) -> Builder:
         """Return a builder of the same microbatch with the inputs that were transferred, which updates no variables."""
         other = copy.copy(self)
-        other.updates_state = False
+        other.updates_state, other.added_losses = False, []
         other._resharded = {
             (source, required): value for (source, required), value in self._resharded.items() if source not in self._layouts
         }
@@ -89,6 +90,7 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         """
         other = copy.copy(self)
         other._resharded, other.step, other._new_values = dict(arrived), step, {}
+        other.added_losses, other.states_read = [], {}
         return other
 
     def receive(self, values: Mapping[int, Value]) -> frozenset[int]:

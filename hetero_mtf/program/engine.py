@@ -24,6 +24,7 @@ from hetero_mtf.program.batch_arrays import BatchArrays, Result, Target
 from hetero_mtf.program.context import PlacedStage, ProgramContext
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
+from hetero_mtf.program.present_tensors import present_tensors
 from hetero_mtf.program.program import Program, build_program
 from hetero_mtf.program.slices import SliceAccess
 from hetero_mtf.runtime.cluster import check_live
@@ -235,7 +236,8 @@ class Engine:
             if len(known) >= PROGRAMS and key[:-1] not in known:
                 self._begin_graph()
             with self._tf_graph.as_default():
-                program = build()
+                with present_tensors():
+                    program = build()
                 self._opened()
                 self._initialize()
             self._programs[key] = program

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
 
@@ -78,7 +79,7 @@ def placeholders(context: ProgramContext, batch: int, targets: Sequence[Target |
     dtype, graph, x, loss_inputs = tf.as_dtype(context.graph.dtype), context.graph, [], []
     for index in graph.inputs:
         with tf.device(_host(context, index)):
-            x.append(placeholder(dtype, (batch, *graph.layers[index].output_shape)))
+            x.append(_samples(graph, index, batch))
     for index, part, target in zip(graph.outputs, context.objective, targets or [None] * len(graph.outputs)):
         with tf.device(_host(context, index)):
             loss_inputs.append(None if part is None or target is None else _loss_inputs(dtype, batch, target))
@@ -94,9 +95,13 @@ def stage_placeholders(context: ProgramContext, stage: int, batch: int) -> list[
     stage : index of the stage.
     batch : samples in the batch.
     """
-    dtype, graph = tf.as_dtype(context.graph.dtype), context.graph
     with tf.device(host_of(context.stages[stage].devices[0])):
-        return [placeholder(dtype, (batch, *graph.layers[index].output_shape)) for index in graph.inputs]
+        return [_samples(context.graph, index, batch) for index in context.graph.inputs]
+
+
+def _samples(graph: LayerGraph, index: int, batch: int) -> tf.Tensor:
+    layer = graph.layers[index]
+    return placeholder(tf.as_dtype(layer.dtype(graph.dtype)), (batch, *layer.output_shape))
 
 
 def _host(context: ProgramContext, layer: int) -> str:

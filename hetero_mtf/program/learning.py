@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.graph.live import named_weights
+from hetero_mtf.graph.records import Layer
+from hetero_mtf.layers.fallback.kind import is_keras_call
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations import mixing
@@ -25,7 +28,7 @@ Tensor = Any
 
 
 def penalties(passes: Passes | StagePasses) -> list[Tensor]:
-    """Return the sum of the L2 penalties of each stage that has any.
+    """Return the sum of the penalties on weights of each stage that has any.
 
     Parameters
     ----------
@@ -36,19 +39,36 @@ def penalties(passes: Passes | StagePasses) -> list[Tensor]:
 
 
 def _penalty(context: ProgramContext, builder: Builder) -> Tensor | None:
-    """Return the sum of the L2 penalties of all trainable variables of a stage, None if there is none."""
-    total = None
-    for (index, name), parameter in builder.parameters.items():
-        factor = context.graph.layers[index].attributes.get(f"{name}_l2", 0.0)
-        if factor and context.is_trainable(index, name):
-            term = _square_penalty(parameter.value, factor)
-            total = term if total is None else mtf.add(total, term)
-    return total
+    """Return the sum of the penalties on all trainable variables of a stage, None if there is none."""
+    terms = [
+        term
+        for key, parameter in builder.parameters.items()
+        if context.is_trainable(*key)
+        for term in _penalties_on(context.graph.layers[key[0]], key[1], parameter.value)
+    ]
+    return functools.reduce(mtf.add, terms) if terms else None
 
 
-def _square_penalty(value: Any, factor: float) -> Any:
-    """Return the scalar factor * sum(value^2) over all slices, the factor as Keras casts it to the dtype (through float32)."""
-    return compute("penalty", lambda piece: tf.cast(factor, piece.dtype) * tf.reduce_sum(tf.square(piece)), [value], mtf.Shape([]))
+def _penalties_on(layer: Layer, name: str, value: Tensor) -> list[Tensor]:
+    """Return the penalties on one variable: sums over all slices, factors as Keras casts them to the dtype (through float32)."""
+    if is_keras_call(layer):
+        regularizer = getattr(named_weights(layer.live.operation)[name], "regularizer", None)
+        return [] if regularizer is None else [compute("penalty", regularizer, [value], mtf.Shape([]), unsplit=value.shape.dims)]
+    powers = {"l1": tf.abs, "l2": tf.square}
+    factors = {option: layer.attributes.get(f"{name}_{option}", 0.0) for option in powers}
+    return [_penalty_of(value, factor, powers[option]) for option, factor in factors.items() if factor]
+
+
+def _penalty_of(value: Tensor, factor: float, power: Callable[[tf.Tensor], tf.Tensor]) -> Tensor:
+    return compute("penalty", lambda piece: tf.cast(factor, piece.dtype) * tf.reduce_sum(power(piece)), [value], mtf.Shape([]))
+
+
+def _constraint(layer: Layer, name: str) -> Callable[[tf.Tensor], tf.Tensor] | None:
+    """Return what a variable is projected by after each update, None for nothing."""
+    if not is_keras_call(layer):
+        return None
+    constraint: Callable[[tf.Tensor], tf.Tensor] | None = getattr(named_weights(layer.live.operation)[name], "constraint", None)
+    return constraint
 
 
 def learning(passes: Passes, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int) -> list[Any]:
@@ -81,7 +101,8 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     gradient_of = _gradients(passes, terms, trained)
     parameters = [trained[key] for key in gradient_of]
     slots = [[slot_parameter(context, passes.slots, key, trained[key], slot) for slot in context.rule.slots] for key in gradient_of]
-    update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars)
+    constraints = [_constraint(context.graph.layers[index], name) for index, name in gradient_of]
+    update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, constraints)
     for (index, _), update in zip(gradient_of, update_operations):
         passes.sources.assign(update, Source(index, "update"))
     mixed = [mixing.Mix(p, update, context.mixing, phase) for p, update in zip(parameters, update_operations)] if context.mixing else []

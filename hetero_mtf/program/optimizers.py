@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -201,6 +201,7 @@ def updates(
     gradients: Sequence[Tensor],
     slots: Sequence[Sequence[Parameter]],
     scalars: Mapping[str, tf.Tensor],
+    constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = (),
 ) -> list[Update]:
     """Return the operations that update every variable.
 
@@ -209,17 +210,32 @@ def updates(
     parameters, gradients : (variables,) the variables' snapshots and their gradients.
     slots : (variables, slots) the slots' parameters.
     scalars : those of `rule.scalars`, as () tensors of the variables' dtype.
+    constraints : (variables,) what a variable, whole on every processor, is projected by after its update; None for nothing.
     """
     operations = []
-    for parameter, gradient, kept in zip(parameters, _clip(rule.config, gradients), slots):
+    projections = constraints or [None] * len(parameters)
+    for parameter, gradient, kept, constraint in zip(parameters, _clip(rule.config, gradients), slots, projections):
 
-        def write(handles: Sequence[tf.Tensor], snapshots: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]) -> Sequence[Any]:
+        def write(
+            handles: Sequence[tf.Tensor],
+            snapshots: Sequence[tf.Tensor],
+            inputs: Sequence[tf.Tensor],
+            constraint: Callable[[tf.Tensor], tf.Tensor] | None = constraint,
+        ) -> Sequence[Any]:
             decayed = rule.decay(handles[0], snapshots[0], scalars)
             with tf.control_dependencies(decayed):
-                return [rule.write(handles, inputs[0], scalars)]
+                written = rule.write(handles, inputs[0], scalars)
+            return [written if constraint is None else _projected(handles[0], snapshots[0], constraint, written)]
 
         operations.append(Update([parameter, *kept], [gradient], write, f"{parameter.name}_update"))
     return operations
+
+
+def _projected(handle: tf.Tensor, snapshot: tf.Tensor, constraint: Callable[[tf.Tensor], tf.Tensor], after: tf.Operation) -> tf.Operation:
+    """Return the operation that projects a variable after its update."""
+    with tf.control_dependencies([after]):
+        value = tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=handle, dtype=snapshot.dtype), snapshot.shape)
+        return tf.raw_ops.AssignVariableOp(resource=handle, value=constraint(value))
 
 
 def _clip(config: Mapping[str, Any], gradients: Sequence[Tensor]) -> list[Tensor]:

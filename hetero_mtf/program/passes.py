@@ -42,6 +42,7 @@ class _Pass:
     received : operations that transferred what it read.
     operations : its other operations.
     losses : output number -> its loss, of the network's outputs in this stage.
+    added : what layers add to the loss, as parts of the whole batch's.
     """
 
     builder: Builder
@@ -50,6 +51,7 @@ class _Pass:
     received: tuple[Any, ...]
     operations: tuple[Any, ...]
     losses: dict[int, Tensor]
+    added: tuple[Tensor, ...] = ()
 
 
 class Passes:
@@ -91,6 +93,7 @@ class Passes:
         self._values: list[dict[int, Value]] = [{} for _ in parts]
         self._outputs: dict[tuple[int, int], Tensor] = {}
         self._losses: dict[int, Tensor] = {}
+        self._added: dict[tuple[int, int], Tensor] = {}
         self._passes: dict[tuple[int, int], _Pass] = {}
         self._sent_back: dict[Tensor, list[Tensor]] = {}
 
@@ -106,6 +109,11 @@ class Passes:
     def losses(self) -> list[Tensor]:
         """The loss of each output that has one, over all microbatches, in the order of the outputs."""
         return [self._losses[number] for number in sorted(self._losses)]
+
+    @property
+    def added_losses(self) -> list[Tensor]:
+        """What layers add to the loss, over all microbatches."""
+        return list(self._added.values())
 
     @property
     def outputs(self) -> list[list[Tensor]]:
@@ -139,6 +147,8 @@ class Passes:
         self._passes[stage, microbatch] = forward
         for number, loss in forward.losses.items():
             self._losses[number] = accumulate(self._losses[number], loss) if number in self._losses else loss
+        for key, loss in zip(((stage, at) for at in range(len(forward.added))), forward.added):
+            self._added[key] = accumulate(self._added[key], loss) if key in self._added else loss
 
     def _layers_built(
         self, builder: Builder, microbatch: int, values: dict[int, Value], sources: frozenset[int], received: tuple[Any, ...]
@@ -158,7 +168,9 @@ class Passes:
             self._outputs.setdefault((number, microbatch), output.tensor)
             if part is not None and loss_input is not None:
                 output_losses[number] = losses.weighted_loss(part.loss, output, loss_input.y, loss_input.weight, loss_input.scale)
-        return _Pass(builder, values, sources, received, tuple(self.graph.operations[start:]), output_losses)
+        share = builder.batch_size / sum(int(inputs.x[0].shape[0]) for inputs in self.parts)
+        added = tuple(loss if share == 1 else mtf.multiply(loss, share) for loss in builder.added_losses)
+        return _Pass(builder, values, sources, received, tuple(self.graph.operations[start:]), output_losses, added)
 
     def _backward(self, stage: int, microbatch: int) -> None:
         first = self._passes.pop((stage, microbatch))
@@ -195,6 +207,9 @@ class Passes:
             assert part is not None
             ys.append(loss)
             grad_ys.append(mtf.Constant(loss.mesh, part.weight, loss.shape, loss.dtype).outputs[0])
+        for loss in forward.added:
+            ys.append(loss)
+            grad_ys.append(mtf.Constant(loss.mesh, 1.0, loss.shape, loss.dtype).outputs[0])
         for tensor, same in present.items():
             for gradient in self._sent_back.pop(tensor, ()):
                 ys.append(same)

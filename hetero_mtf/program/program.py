@@ -75,11 +75,12 @@ def build_program(context: ProgramContext, mode: str, batch: int, targets: Seque
         step_operations = learning(passes, terms, scalars, phase) if training else []
         several = len(context.stages) > 1 or len(passes.parts) > 1 or context.execution.recompute
         predictions = [tensor for pieces in passes.outputs for tensor in pieces]
-        lowering = lowered(passes, [*passes.losses, *terms, *step_operations], predictions, ordered=training and several)
+        added = passes.added_losses if mode != "predict" else []
+        lowering = lowered(passes, [*passes.losses, *added, *terms, *step_operations], predictions, ordered=training and several)
         outputs = tuple(_joined(lowering, pieces) for pieces in passes.outputs)
         parts = tuple(first_slice(lowering, part) for part in passes.losses)
         weights = [part.weight for part, loss_input in zip(context.objective, inputs.loss_inputs) if part and loss_input]
-        loss = total(parts, weights, [first_slice(lowering, term) for term in terms]) if parts else None
+        loss = total(parts, weights, [first_slice(lowering, term) for term in (*added, *terms)]) if parts else None
         train = tf.group(*(write for operation in step_operations for write in lowering.operations[operation])) if training else None
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
     return Program(inputs.x, inputs.loss_inputs, step, scalars, loss, parts, outputs, train, nodes)

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.live import named_weights
 from hetero_mtf.graph.reader import read_wiring
-from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
+from hetero_mtf.layers.fallback.kind import is_keras_call
+from hetero_mtf.training.copying import clone
 
 _SLOT_LISTS = {"momentums": "momentum", "_momentums": "momentum", "_velocities": "velocity", "_velocity_hats": "velocity_hat"}
 
@@ -100,16 +103,6 @@ class KerasSide:
         }
 
 
-def clone(model: Any) -> Any:
-    """Return a copy of a Keras model in which the same layers are shared, with weights of its own."""
-    import keras
-
-    copy = keras.models.clone_model(model)
-    if len(copy.weights) == len(model.weights):
-        return copy
-    return keras.models.clone_model(model, recursive=True)  # a layer is in two of the models; this loses the frozen state of a nested model
-
-
 def _check_metrics(metrics: Any, outputs: Structure) -> None:
     """Raise unless `metrics` is what Keras takes for metrics; Keras itself raises at the first batch only."""
     import keras
@@ -167,6 +160,11 @@ def _variables(model: Any, graph: LayerGraph) -> dict[str, Any]:
     variables = {}
     for index, (layer, node) in enumerate(zip(graph.layers, read_wiring(model).nodes, strict=True)):
         if layer.shared_with is None:
-            live = {variable.name: variable for variable in node.live.weights} if layer.variables else {}
+            live = _live_weights(layer, node.live) if layer.variables else {}
             variables.update({variable_key(index, variable.name): live[variable.name] for variable in layer.variables})
     return variables
+
+
+def _live_weights(layer: Layer, live: Any) -> dict[str, Any]:
+    """Return the Keras variables of a layer by the names of its record."""
+    return named_weights(live) if is_keras_call(layer) else {variable.name: variable for variable in live.weights}

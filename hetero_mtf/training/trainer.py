@@ -30,9 +30,10 @@ from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
 from hetero_mtf.training.checkpoint import State, check_name, check_state, fitting_values, load_state, save_state
+from hetero_mtf.training.copying import clone
 from hetero_mtf.training.finite import check_replacement
 from hetero_mtf.training.fitting import Fit, run_epochs, run_test, shown_verbosity
-from hetero_mtf.training.keras_side import KerasSide, clone, read_weights, write_weights
+from hetero_mtf.training.keras_side import KerasSide, read_weights, write_weights
 from hetero_mtf.training.refine import checked_profile, refine
 from hetero_mtf.training.trained import Trained, trained
 

@@ -12,6 +12,7 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.layers import KINDS, LayerKind, Variable, kind_of, layer_graph, register
+from hetero_mtf.layers.fallback.kind import is_keras_call
 from tests.cases import first_fast
 from tests.program.oracle import Steps, keras_run, our_run, worst_error
 
@@ -168,10 +169,10 @@ def test_a_layer_of_ones_own_has_its_options_and_variables_in_the_graph() -> Non
     assert isinstance(kind_of(layer), GainKind)
 
 
-def test_a_layer_of_ones_own_that_is_not_registered_is_refused_with_the_way_out() -> None:
+def test_a_layer_of_ones_own_that_is_not_registered_is_computed_by_its_own_call() -> None:
     del KINDS["mine>Gain"]
-    with pytest.raises(UnsupportedError, match="layer gain is a mine>Gain, which is not supported; describe it with hetero_mtf.l"):
-        layer_graph(_net())
+    layer = next(layer for layer in layer_graph(_net()).layers if layer.name == "gain")
+    assert is_keras_call(layer) and kind_of(layer).mixes_samples
 
 
 def test_a_kind_may_be_registered_anew_but_not_under_the_name_of_a_known_one() -> None:

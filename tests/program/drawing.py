@@ -11,7 +11,7 @@ import numpy as np
 import hetero_mtf as hm
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.layout.arrangement import channels, split_units
+from hetero_mtf.planning.layout.arrangement import channels, split_units, splits_batch
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 
 Axes = tuple[tuple[str, int], ...]
@@ -30,7 +30,9 @@ def layouts(rng: np.random.Generator, graph: LayerGraph, axes: Axes, batch_size:
     counts, split, found = channels(graph), dict[int, Split](), []
     for index, layer in enumerate(graph.layers):
         legal = sorted(kind_of(layer).layouts(layer))
-        drawn = _with_samples(rng, LayerLayout(index, layer.name, str(rng.choice([*legal, "batch"]))), axes, batch_size)
+        drawn = _with_samples(
+            rng, graph, LayerLayout(index, layer.name, str(rng.choice([*legal, *(["batch"] * splits_batch(layer))]))), axes, batch_size
+        )
         if drawn.layout in ("column", "row", "split"):
             drawn = _with_sizes(rng, graph, drawn, split, counts, dict(axes))
         if graph.owner(index) != index and layer.variables:
@@ -42,11 +44,12 @@ def layouts(rng: np.random.Generator, graph: LayerGraph, axes: Axes, batch_size:
     return tuple(found)
 
 
-def _with_samples(rng: np.random.Generator, drawn: LayerLayout, axes: Axes, batch_size: int) -> LayerLayout:
+def _with_samples(rng: np.random.Generator, graph: LayerGraph, drawn: LayerLayout, axes: Axes, batch_size: int) -> LayerLayout:
     """Return the layout with axes chosen: samples on one, if it has any, and channels on another."""
     names = [str(name) for name in rng.permutation([name for name, _ in axes])]
     axis, batch_axis = names[0], names[-1]
-    if drawn.layout == "batch" or (drawn.layout != "replicated" and axis != batch_axis and rng.random() < 0.6):
+    whole = not splits_batch(graph.layers[drawn.layer])
+    if drawn.layout == "batch" or (not whole and drawn.layout != "replicated" and axis != batch_axis and rng.random() < 0.6):
         samples = sizes(rng, batch_size, dict(axes)[batch_axis])
         return dataclasses.replace(drawn, axis=axis, samples=samples, batch_axis=batch_axis)
     return dataclasses.replace(drawn, axis=axis)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from hetero_mtf.graph.records import Layer, Variable
 from hetero_mtf.layers.elementwise.activation import activation_name, needed_by
-from hetero_mtf.layers.kind import MIXING, LayerKind, Shape, extent, l2_factor
+from hetero_mtf.layers.kind import MIXING, LayerKind, Shape, extent, penalty_factors
 
 
 class KernelKind(LayerKind):
@@ -32,7 +32,7 @@ class KernelKind(LayerKind):
         attributes["activation"] = activation_name(name, attributes["activation"])
         for variable, prefix in {**self.kernels, "bias": "bias"}.items():
             option = f"{prefix}_regularizer"
-            attributes[f"{variable}_l2"] = l2_factor(name, option, attributes.pop(option))
+            attributes.update(penalty_factors(name, option, attributes.pop(option), variable))
         return attributes
 
     def needs(self, layer: Layer) -> frozenset[str]:

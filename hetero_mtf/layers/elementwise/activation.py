@@ -7,7 +7,7 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedOptionError
 from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent, l2_factor
+from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent, penalty_factors
 
 ELEMENTWISE_ACTIVATIONS = (
     "linear",
@@ -151,7 +151,7 @@ class PReLU(LayerKind):
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         attributes = super().attributes(name, config)
-        return {**attributes, "alpha_l2": l2_factor(name, "alpha_regularizer", attributes.pop("alpha_regularizer"))}
+        return {**attributes, **penalty_factors(name, "alpha_regularizer", attributes.pop("alpha_regularizer"), "alpha")}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return inputs[0]

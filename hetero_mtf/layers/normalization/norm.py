@@ -7,7 +7,7 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.layers.kind import LayerKind, Shape, extent, l2_factor
+from hetero_mtf.layers.kind import LayerKind, Shape, extent, penalty_factors
 
 
 class BatchNormalization(LayerKind):
@@ -31,7 +31,7 @@ class BatchNormalization(LayerKind):
         axis = config.get("axis", -1)
         for variable in ("gamma", "beta"):
             option = f"{variable}_regularizer"
-            attributes[f"{variable}_l2"] = l2_factor(name, option, attributes.pop(option))
+            attributes.update(penalty_factors(name, option, attributes.pop(option), variable))
         return {**attributes, "axis": axis[0] if isinstance(axis, (list, tuple)) and len(axis) == 1 else axis}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.layers.kind import REPLICATED, LayerKind, Shape, extent, l2_factor
+from hetero_mtf.layers.kind import REPLICATED, LayerKind, Shape, extent, penalty_factors
 
 
 class SampleNorm(LayerKind):
@@ -21,7 +21,7 @@ class SampleNorm(LayerKind):
         attributes = super().attributes(name, config)
         for variable in ("gamma", "beta"):
             option = f"{variable}_regularizer"
-            attributes[f"{variable}_l2"] = l2_factor(name, option, attributes.pop(option))
+            attributes.update(penalty_factors(name, option, attributes.pop(option), variable))
         return attributes
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:

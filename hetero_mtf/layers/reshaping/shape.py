@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent
+from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, WHOLE_NUMBERS, LayerKind, Shape, extent
 
 
 class InputLayer(LayerKind):
@@ -24,7 +24,8 @@ class InputLayer(LayerKind):
             raise UnsupportedError(f"input {name} has samples that are single numbers; give them a shape, such as (1,)")
         if None in shape[1:]:
             raise UnsupportedError(f"input {name} has the shape {tuple(shape[1:])}; every dimension but the batch must be a number")
-        return {"shape": shape[1:]}
+        dtype = config.get("dtype")
+        return {"shape": shape[1:], **({"dtype": dtype} if dtype in WHOLE_NUMBERS else {})}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return tuple(attributes["shape"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import make_layer
@@ -60,11 +61,17 @@ def part_of(graph: LayerGraph, first: int, end: int) -> Part:
     """
     outside = sorted({source for layer in graph.layers[first:end] for source in layer.inputs if source < first})
     place = {source: at for at, source in enumerate(itertools.chain(outside, range(first, end)))}
-    inputs = [make_layer(graph.layers[s].name, "InputLayer", {"shape": list(graph.layers[s].output_shape)}, (), []) for s in outside]
+    inputs = [make_layer(graph.layers[s].name, "InputLayer", _input_of(graph.layers[s], graph.dtype), (), []) for s in outside]
     layers = [_renumbered(layer, place, len(outside)) for layer in graph.layers[first:end]]
     read = {source for layer in graph.layers[end:] for source in layer.inputs} | set(graph.outputs)
     outputs = tuple(place[index] for index in range(first, end) if index in read)
     return Part(LayerGraph((*inputs, *layers), graph.dtype, outputs), tuple(range(first, end)), len(inputs))
+
+
+def _input_of(source: Layer, network: str) -> dict[str, Any]:
+    """Return the attributes of an input layer that stands for another layer's output."""
+    dtype = source.dtype(network)
+    return {"shape": list(source.output_shape), **({"dtype": dtype} if dtype != network else {})}
 
 
 def _renumbered(layer: Layer, place: dict[int, int], inputs: int) -> Layer:

@@ -40,6 +40,8 @@ class LayerContext:
     microbatch : number of the microbatch, from 0; part of the masks' key.
     updates_state : whether this pass updates the variables that no optimizer updates.
     parameters : (layer index, variable name) -> Parameter.
+    added_losses : scalars that layers add to the loss of this microbatch.
+    states_read : (layer index, variable name, microbatch) -> what a call that writes the variable read of it.
     sources : for which layer and pass operations were built.
     read_weight : (key, parameter) -> what the pass reads of a variable; by default its snapshot.
     """
@@ -65,6 +67,8 @@ class LayerContext:
         self._new_values: dict[tuple[int, str], Any] = {}
         self.batch_size = int(x[0].shape[0])
         self.microbatch, self.updates_state = 0, True
+        self.added_losses: list[Any] = []
+        self.states_read: dict[tuple[int, str, int], Any] = {}
         self.x = dict(zip(graph.inputs, x))
         self._averaged: Sequence[int] = () if training else mixing
         self._layouts = {layout.layer: layout for layout in stage.layouts}

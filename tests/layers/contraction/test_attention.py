@@ -99,29 +99,6 @@ def test_inputs_that_do_not_go_together_are_refused(shapes: tuple[tuple[int, ...
         _attention(*shapes)
 
 
-@pytest.mark.parametrize(
-    ("options", "called", "words"),
-    [
-        ({"dropout": 0.1}, {}, "layer attention \\(Attention\\) has dropout=0.1; only 0 is supported"),
-        ({"score_mode": "concat"}, {}, "layer attention \\(Attention\\) has score_mode='concat'; only 'dot' is supported"),
-        ({}, {"use_causal_mask": True}, "layer attention is called with use_causal_mask=True, which is not supported; leave the argum"),
-        ({}, {"return_attention_scores": True}, "layer attention is called with return_attention_scores=True, which is not supported"),
-    ],
-)
-def test_options_that_would_not_be_honoured_are_refused(options: dict[str, Any], called: dict[str, Any], words: str) -> None:
-    i = keras.Input((5, 6))
-    found = L.Attention(name="attention", **options)([i, i], **called)
-    with pytest.raises(UnsupportedError, match=words):
-        layer_graph(keras.Model(i, found[0] if isinstance(found, (list, tuple)) else found))
-
-
-def test_a_mask_is_refused() -> None:
-    i = keras.Input((5, 6))
-    x = L.Masking(name="masked")(i)
-    with pytest.raises(UnsupportedError, match="masked"):
-        layer_graph(keras.Model(i, L.Attention()([x, x])))
-
-
 def test_a_residual_weight_is_one_number_that_is_0_at_first_and_splits_as_its_input() -> None:
     keras.config.set_floatx("float64")
     model = keras.Sequential([keras.Input((4, 3)), L.Dense(5), ResidualWeight(name="weight")])

@@ -1,0 +1,145 @@
+"""Calls of Keras operations as they are in memory: what a layer without a description of its own is computed by.
+
+Nothing here imports Keras: a model in memory has imported it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+UNSAID = "options that it does not say"
+MASK_OUTPUT = -1  # stands for the mask of the first output
+
+
+@dataclasses.dataclass(frozen=True)
+class LiveCall:
+    """One output of one call of a Keras operation.
+
+    Parameters
+    ----------
+    operation : the keras.Operation, such as a layer.
+    node : the call's Keras node, which has its arguments.
+    output : which of its outputs, in the flat order; `MASK_OUTPUT` for the mask of the first.
+    batches : extents that stand for the batch: None, and that which the model's inputs were given.
+    masked : (inputs,) for each tensor among the arguments, which of the further inputs is its mask; None for no mask.
+    """
+
+    operation: Any
+    node: Any
+    output: int = 0
+    masked: tuple[int | None, ...] = ()
+    batches: frozenset[int | None] = frozenset({None})
+
+    def has_batch(self, symbol: Any) -> bool:
+        """Return whether the first dimension of a symbolic tensor is the batch."""
+        return bool(symbol.shape) and symbol.shape[0] in self.batches
+
+    @property
+    def symbol(self) -> Any:
+        """The symbolic tensor of this output, which has a shape and a dtype."""
+        return self.node.outputs[0]._keras_mask if self.output == MASK_OUTPUT else self.node.outputs[self.output]
+
+
+def keras_module() -> Any:
+    """Return Keras, which has been imported by whoever made a model."""
+    return sys.modules["keras"]
+
+
+def is_layer(operation: Any) -> bool:
+    """Return whether an operation is a layer, not a function such as `keras.ops.add`."""
+    return isinstance(operation, keras_module().layers.Layer)
+
+
+def class_of(operation: Any) -> str:
+    """Return the name of an operation's class: that in `keras.layers`, its registered name, or its module and name."""
+    kind, keras = type(operation), keras_module()
+    if getattr(keras.layers, kind.__name__, None) is kind:
+        return str(kind.__name__)
+    if kind.__module__.startswith("keras.src.ops"):
+        return f"keras.ops.{kind.__name__}"
+    registered = str(keras.saving.get_registered_name(kind))
+    return registered if ">" in registered else f"{kind.__module__}.{kind.__name__}"
+
+
+def configuration(operation: Any) -> dict[str, Any]:
+    """Return an operation's own options; where it does not say them, `UNSAID` with what is known of it."""
+    try:
+        config = operation.get_config()
+    except Exception:  # a class of the user's own, or a function that cannot be written down, may raise anything
+        config = None
+    if isinstance(config, Mapping):
+        return dict(config)
+    simple = {key: value for key, value in vars(operation).items() if not key.startswith("_") and _is_simple(value)}
+    return {"name": operation.name, UNSAID: {key: _plain(value) for key, value in sorted(simple.items())}}
+
+
+def call_digest(call: LiveCall) -> str:
+    """Return twelve hexadecimal digits that name what a call computes, apart from values of weights and names."""
+    config = {key: value for key, value in configuration(call.operation).items() if key != "name"}
+    arguments = [_plain(leaf) for leaf in _leaves((call.node.arguments.args, call.node.arguments.kwargs))]
+    text = json.dumps([class_of(call.operation), _plain(config), arguments, call.output], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def layers_in(operation: Any) -> list[Any]:
+    """Return a layer and all layers in it; nothing for an operation that is no layer."""
+    return list(operation._flatten_layers()) if is_layer(operation) else []
+
+
+def named_weights(operation: Any) -> dict[str, Any]:
+    """Return the Keras variables that hold an operation's weights, by names that are the same for every copy of it."""
+    return {f"{number}.{variable.name}": variable for number, variable in enumerate(getattr(operation, "weights", ()))}
+
+
+def hidden_state(operation: Any) -> list[Any]:
+    """Return the Keras variables of an operation that are no weights: the states of its random seeds, and of metrics."""
+    weights = {id(variable) for variable in getattr(operation, "weights", ())}
+    return [variable for variable in getattr(operation, "variables", ()) if id(variable) not in weights]
+
+
+def is_seed(variable: Any) -> bool:
+    """Return whether a Keras variable is the state of a random seed."""
+    return str(variable.name) == "seed_generator_state"
+
+
+def _is_simple(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, str, list, tuple)) or hasattr(value, "__code__")
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for key in sorted(value):
+            yield str(key)
+            yield from _leaves(value[key])
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it, the same in every process."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items() if key not in ("shared_object_id", "name")}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, slice):
+        return ["slice", _plain(value.start), _plain(value.stop), _plain(value.step)]
+    if type(value).__name__ == "KerasTensor":
+        return ["tensor", [None if n is None else int(n) for n in value.shape], str(value.dtype)]
+    if callable(value) and hasattr(value, "__code__"):
+        return [value.__module__, value.__qualname__, hashlib.sha256(value.__code__.co_code).hexdigest()]
+    if hasattr(value, "__array__") and not hasattr(value, "assign"):
+        array = value.__array__()
+        return ["array", list(array.shape), str(array.dtype), hashlib.sha256(array.tobytes()).hexdigest()]
+    if hasattr(value, "get_config"):
+        return [type(value).__module__, type(value).__name__, _plain(configuration(value))]
+    return [type(value).__module__, getattr(value, "__qualname__", type(value).__qualname__)]

@@ -1,0 +1,77 @@
+"""KerasCall: a layer or operation that is computed by Keras's own call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetero_mtf.graph.records import Layer, Variable
+from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent
+
+OPTION = "keras"  # the attribute that marks a layer as computed by Keras's own call
+
+
+class KerasCall(LayerKind):
+    """A layer that is taken as it is: Keras's own call on each processor's slices, its gradients TensorFlow's.
+
+    Its attributes, under `OPTION`:
+
+    digest : of the configuration and the arguments.
+    split : what it may be split over: "elements" (as an activation), "samples", or "" for nothing.
+    shape, dtype : of its output, batch left out; a scalar a sample has the shape (1,).
+    batch : whether its output has a batch; without, every sample holds all of it.
+    written : names of the variables that its call writes.
+    losses : whether its call adds to the loss.
+    flops : of the forward pass of one sample, estimated.
+    """
+
+    keras_class = "keras.Operation"
+    merges = True
+
+    def __init__(self, whole: bool = False) -> None:
+        self.mixes_samples = whole  # type: ignore[misc]
+
+    def of(self, attributes: Mapping[str, Any]) -> LayerKind:
+        return SPLIT if attributes[OPTION]["split"] else WHOLE
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        shape = tuple(attributes[OPTION]["shape"])
+        own = attributes[OPTION].get("channels")
+        if attributes[OPTION]["split"] == "elements" and own and inputs[0][-1] != own:  # a part of the layer
+            return (*shape[:-1], max(read[-1] for read in inputs))
+        return shape
+
+    def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
+        option, channels = attributes[OPTION], self.output_shape(attributes, inputs)[-1]
+        split = option["split"] == "elements"
+        return tuple(
+            Variable(name, (*shape[:-1], channels) if split and shape and shape[-1] == option["channels"] else tuple(shape), trainable)
+            for name, shape, trainable in option["variables"]
+        )
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return float(attributes[OPTION]["flops"]) or float(extent(output))
+
+    def layouts(self, layer: Layer) -> frozenset[str]:
+        return CHANNELWISE if layer.attributes[OPTION]["split"] == "elements" and _alike(layer) else REPLICATED
+
+    def needs(self, layer: Layer) -> frozenset[str]:
+        return frozenset({"input"})
+
+    def scores(self, layer: Layer) -> int:
+        return int(layer.attributes[OPTION].get("kept", 0))
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.call_keras(layer, inputs)
+
+
+SPLIT, WHOLE = KerasCall(), KerasCall(whole=True)
+
+
+def is_keras_call(layer: Layer) -> bool:
+    """Return whether a layer is computed by Keras's own call."""
+    return OPTION in layer.attributes
+
+
+def _alike(layer: Layer) -> bool:
+    return bool(layer.attributes[OPTION].get("alike", False))

@@ -1,0 +1,166 @@
+"""Reads a call of a Keras operation that has no description of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.description import DTYPES
+from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, call_digest, class_of, hidden_state, is_layer, is_seed, layers_in, named_weights
+from hetero_mtf.graph.records import Layer, Variable
+from hetero_mtf.layers.fallback.certain import (
+    DECLARED,
+    ELEMENTWISE_LAYERS,
+    ELEMENTWISE_OPERATIONS,
+    SAMPLEWISE_LAYERS,
+    WRAPPERS,
+    Operands,
+    operation_is_samplewise,
+)
+from hetero_mtf.layers.fallback.kind import OPTION, KerasCall
+
+OUTPUT_DTYPES = (*DTYPES, "int8", "int16", "int32", "int64", "uint8", "bool")
+_DRAWS = ("dropout", "recurrent_dropout", "rate", "stddev", "seed_generator")
+
+
+def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sources: Sequence[Layer], first: int | None) -> Layer:
+    """Return a layer that is computed by Keras's own call.
+
+    Parameters
+    ----------
+    name, kind, inputs : as in `Layer`.
+    call : the call.
+    sources : the layers it reads.
+    first : index of the layer that holds its variables, where one Keras layer is called more than once.
+
+    Raises
+    ------
+    UnsupportedError
+        If its output has dimensions besides the batch that are not known, or is neither numbers nor truth values.
+    """
+    symbol = call.symbol
+    shape, dtype = tuple(symbol.shape), str(symbol.dtype)
+    batch = call.has_batch(symbol)
+    own = shape[1:] if batch else shape
+    if any(n is None for n in own):
+        raise UnsupportedError(f"layer {name} ({kind}) has the output shape {shape}; give keras.Input every dimension but the batch")
+    if dtype not in OUTPUT_DTYPES:
+        raise UnsupportedError(f"layer {name} ({kind}) gives {dtype}; cast what it gives to float32 or float64")
+    operation = call.operation
+    split = _split(kind, call, batch, sources)
+    weights = named_weights(operation)
+    variables = [(key, tuple(variable.shape), _trains(operation, variable)) for key, variable in weights.items()]
+    option: dict[str, Any] = {
+        "digest": call_digest(call),
+        "split": split,
+        "shape": list(own) or [1],
+        "dtype": dtype,
+        "batch": batch,
+        "variables": [[key, list(of), trained] for key, of, trained in variables],
+        "written": _written(operation, weights),
+        "losses": adds_losses(operation),
+        "flops": _flops(operation, own, sources),
+    }
+    if split == "elements":
+        option["channels"] = own[-1]
+        option["alike"] = len({source.output_shape[-1] for source in sources}) == 1 and own[-1] == sources[0].output_shape[-1]
+    attributes: dict[str, Any] = {OPTION: option}
+    held = tuple(Variable(*entry) for entry in variables)
+    flops = KerasCall().flops(attributes, (), tuple(option["shape"]))
+    return Layer(name, kind, attributes, tuple(inputs), tuple(option["shape"]), held, flops, first if held else None, call)
+
+
+def draws_at_random(operation: Any) -> bool:
+    """Return whether an operation has random seeds that its options let it use."""
+    if not any(is_seed(variable) for variable in hidden_state(operation)):
+        return False
+    return any(_may_draw(layer) for layer in layers_in(operation))
+
+
+def adds_losses(operation: Any) -> bool:
+    """Return whether an operation may add to the loss: by a penalty on what it gives, or in a call of the user's own."""
+    return any(layer.activity_regularizer is not None or not _is_keras(layer) for layer in layers_in(operation))
+
+
+def _may_draw(layer: Any) -> bool:
+    own = [value for name in _DRAWS if isinstance(value := getattr(layer, name, None), (int, float))]
+    return (
+        bool(any(own)) if own else any(is_seed(variable) for variable in layer._non_trainable_variables) or hasattr(layer, "seed_generator")
+    )
+
+
+def _is_keras(operation: Any) -> bool:
+    return type(operation).__module__.startswith("keras.")
+
+
+def _split(kind: str, call: LiveCall, batch: bool, sources: Sequence[Layer]) -> str:
+    """Return what a call may be split over: "elements", "samples" or "" for nothing."""
+    operation = call.operation
+    if not batch or any(OPTION in source.attributes and not source.attributes[OPTION]["batch"] for source in sources):
+        return ""
+    if call.output == MASK_OUTPUT:
+        return "samples" if kind in SAMPLEWISE_LAYERS else ""
+    if not is_layer(operation):
+        if not kind.startswith("keras.ops.") or not operation_is_samplewise(kind, _operands(call)):
+            return ""
+        return "elements" if kind in ELEMENTWISE_OPERATIONS and _constants_are_numbers(call) else "samples"
+    if type(operation) in DECLARED:
+        return "samples" if DECLARED[type(operation)] else ""
+    if draws_at_random(operation) or adds_losses(operation) or _written(operation, named_weights(operation)):
+        return ""
+    if kind in ELEMENTWISE_LAYERS:
+        return "elements"
+    return "samples" if all(_is_samplewise(layer) for layer in layers_in(operation)) else ""
+
+
+def _is_samplewise(layer: Any) -> bool:
+    kind = class_of(layer)
+    if kind == "EinsumDense":
+        terms, _, output = layer.equation.partition("->")
+        read, kernel = terms.split(",")
+        return bool(read[0] == output[0] and read[0] not in kernel and "." not in read[:1])
+    return kind in SAMPLEWISE_LAYERS or kind in WRAPPERS or bool(DECLARED.get(type(layer)))
+
+
+def _operands(call: LiveCall) -> Operands:
+    arguments = call.node.arguments
+    shapes = tuple(_with_batch(call, symbol) for symbol in arguments.keras_tensors)
+    positional = tuple(None if _is_symbol(value) else value for value in arguments.args)
+    return Operands(call.operation, shapes, _with_batch(call, call.symbol), (positional, arguments.kwargs))
+
+
+def _with_batch(call: LiveCall, symbol: Any) -> tuple[int | None, ...]:
+    """Return a symbolic tensor's shape, None for the batch."""
+    return (None, *symbol.shape[1:]) if call.has_batch(symbol) else tuple(symbol.shape)
+
+
+def _is_symbol(value: Any) -> bool:
+    return type(value).__name__ == "KerasTensor"
+
+
+def _constants_are_numbers(call: LiveCall) -> bool:
+    """Return whether all arguments besides tensors are the same for every element."""
+    arguments = call.node.arguments
+    given = [*arguments.args, *arguments.kwargs.values()]
+    shapes = [getattr(value, "shape", ()) for value in given if not _is_symbol(value)]
+    return all(math.prod(shape) == 1 and len(shape) == 0 for shape in shapes) and not any(isinstance(v, (list, tuple)) for v in given)
+
+
+def _trains(operation: Any, variable: Any) -> bool:
+    return bool(variable.trainable) and any(variable is v for v in getattr(operation, "trainable_weights", ()))
+
+
+def _written(operation: Any, weights: dict[str, Any]) -> list[str]:
+    """Return the names of the weights that a call may write: those that no optimizer ever updates."""
+    own = {id(variable) for layer in layers_in(operation) for variable in layer._non_trainable_variables}
+    return [key for key, variable in weights.items() if id(variable) in own]
+
+
+def _flops(operation: Any, own: Sequence[int], sources: Sequence[Layer]) -> float:
+    """Return a rough number of floating-point operations a sample: each weight at each position of the output, or an element each."""
+    weights: int = sum(math.prod(variable.shape) for variable in getattr(operation, "trainable_weights", ()))
+    positions = math.prod(own[:-1]) if len(own) > 1 else 1
+    read = sum(math.prod(source.output_shape) for source in sources)
+    return 2.0 * weights * positions + math.prod(own) + read

@@ -1,0 +1,234 @@
+"""The operation of layers without a description: Keras's own call, on each processor's slices."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from hetero_mtf.errors import LayoutError, UnsupportedError
+from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, hidden_state, is_layer, is_seed, named_weights
+from hetero_mtf.graph.records import Layer
+from hetero_mtf.layers.fallback.kind import OPTION
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations.kept import compute_kept
+from hetero_mtf.mesh.operations.local import Processor
+from hetero_mtf.program.ops.general import GeneralOps
+from hetero_mtf.program.ops.value import Value
+
+
+class FallbackOps(GeneralOps):
+    """Keras's own calls."""
+
+    def call_keras(self, layer: Layer, inputs: Sequence[Value]) -> Value:
+        """Return what Keras's own call gives on the slices that each processor has.
+
+        Random draws depend on the seed, layer, step and microbatch alone, and a call that draws has the whole batch. A call that
+        writes variables has the whole batch too; they are written after the step, and later calls start from what it wrote.
+
+        Parameters
+        ----------
+        layer : a layer that is computed by Keras's own call, read from a model in memory.
+        inputs : its inputs; one "split over elements" may have them split by channels.
+
+        Raises
+        ------
+        UnsupportedError
+            If the layer was read from a file, or does what its class does not allow.
+        """
+        option, call = layer.attributes[OPTION], layer.live
+        if call is None:
+            raise UnsupportedError(
+                f"layer {layer.name} ({layer.kind}) is computed by Keras, and its model is not in memory; give the model"
+            )
+        begun = self._first_of_call(layer)
+        variables = {
+            name: self._state(begun, name) if name in option["written"] else self._weight(name, inputs[0]) for name in _names(option)
+        }
+        shape = self._called_shape(option, inputs)
+        logits = [(shape, tf.as_dtype(option["dtype"]))] if _ends_in(call) else []
+        extra = begun == self.index
+        written = list(option["written"]) if extra else []
+        outputs = [
+            (shape, tf.as_dtype(option["dtype"])),
+            *logits,
+            *((variables[name].shape, self.dtype) for name in written),
+            *([(mtf.Shape([]), self.dtype)] if option["losses"] and extra else []),
+        ]
+        function = _Call(call, option, list(variables), written, bool(logits), bool(option["losses"] and extra), self.training, layer.name)
+        function.seed = self._seed_of(begun)
+        tensors = [*(value.tensor for value in inputs), *variables.values()]
+        channels = {value.channels.name for value in inputs if value.sizes is not None}
+        unsplit = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*channels, inputs[0].batch.name)}
+        results = compute_kept(self._operation_name, function, tensors, outputs, unsplit=unsplit.values())
+        y, *rest = results
+        own_logits = (rest.pop(0), _ends_in(call)) if logits else None
+        for name in written:
+            new = rest.pop(0)
+            self.set_after_step(name, variables[name], functools.partial(_replaced, new))
+        if rest:
+            self.added_losses.append(rest.pop(0))
+        first = inputs[0]
+        return Value(y, first.sizes, logits=own_logits)
+
+    def _first_of_call(self, layer: Layer) -> int:
+        """Return the index of the first layer that stands for an output of the same call."""
+        return next(i for i, other in enumerate(self.graph.layers) if other.live is not None and other.live.node is layer.live.node)
+
+    def _weight(self, name: str, x: Value) -> Any:
+        """Return a variable, its last dimension split as the channels of `x` where these are split."""
+        if x.sizes is not None:
+            return self._variable(name, x)
+        return self.parameter(name, self._own_dimensions(name))
+
+    def _own_dimensions(self, name: str) -> list[Any]:
+        owner = self.graph.owner(self.index)
+        return [mtf.Dimension(f"layer{owner}:{name}{i}", n) for i, n in enumerate(self.shape_of(name))]
+
+    def _state(self, begun: int, name: str) -> Any:
+        """Return the present value of a variable that the call writes; every output of a call, and its recomputation, reads the same."""
+        key = begun, name, self.microbatch
+        if key not in self.states_read:
+            old = self.parameter(name, self._own_dimensions(name))
+            before = self._new_values.get((self.graph.owner(self.index), name))
+            self.states_read[key] = mtf.stop_gradient(old if before is None else before)
+        return self.states_read[key]
+
+    def _called_shape(self, option: Any, inputs: Sequence[Value]) -> Any:
+        first = inputs[0]
+        if first.sizes is not None:
+            widest = max(inputs, key=lambda value: math.prod(d.size for d in value.tensor.shape.dims[1:]))
+            *outer, _ = option["shape"]
+            space = [mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)]
+            return mtf.Shape([first.batch, *space, widest.channels])
+        *outer, last = option["shape"]
+        space = [mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)]
+        return mtf.Shape([first.batch, *space, mtf.Dimension(f"layer{self.index}", last)])
+
+    def _seed_of(self, begun: int) -> Callable[[int], tf.Tensor]:
+        """Return what gives the state of a layer's random seed by its number: new in each step and microbatch."""
+        step, parts = self.step, (self.seed, begun, *([self.microbatch] if self.microbatch else []))
+
+        def state(number: int) -> tf.Tensor:
+            key = zlib.crc32(repr((*parts, "keras", number)).encode()) & 0x7FFFFFFF
+            seed = tf.stack([tf.constant(key, tf.int32), step])
+            drawn = tf.random.stateless_uniform([1], seed, 0, 2**31 - 1, tf.int64)
+            return tf.concat([drawn, tf.zeros([1], tf.int64)], 0)
+
+        return state
+
+
+@dataclasses.dataclass
+class _Call:
+    """Keras's call as a function of slices: (processor, *inputs, *variables) -> output, logits, written variables, loss."""
+
+    call: LiveCall
+    option: Any
+    names: list[str]
+    written: list[str]
+    logits: bool
+    losses: bool
+    training: bool
+    layer: str
+    seed: Callable[[int], tf.Tensor] = lambda _: tf.zeros([2], tf.int64)
+
+    def __call__(self, p: Processor, *slices: tf.Tensor) -> list[tf.Tensor]:
+        import keras
+
+        count = len(slices) - len(self.names)
+        tensors, values = slices[:count], dict(zip(self.names, slices[count:]))
+        weights = named_weights(self.call.operation)
+        scope = keras.StatelessScope(self._hidden(), collect_losses=True, initialize_variables=False)
+        scope.state_mapping.update({id(weights[name]): tf.cast(value, weights[name].dtype) for name, value in values.items()})
+        with scope:
+            results = keras.tree.flatten(self._run(tensors))
+        y = self._mask_of(results[0]) if self.call.output == MASK_OUTPUT else results[self.call.output]
+        self._check(p, y, scope.losses)
+        outputs = [self._batched(p, y)]
+        if self.logits:
+            outputs.append(self._batched(p, getattr(y, "_keras_logits", y)))
+        outputs += [tf.cast(scope.get_current_value(weights[name]), values[name].dtype) for name in self.written]
+        if self.losses:
+            dtype = slices[-1].dtype if self.names else tf.as_dtype(self.option["dtype"])
+            outputs.append(
+                tf.add_n([tf.cast(tf.reduce_sum(loss), dtype) for loss in scope.losses]) if scope.losses else tf.zeros([], dtype)
+            )
+        return outputs
+
+    def _hidden(self) -> list[tuple[Any, Any]]:
+        from keras.src.random.seed_generator import global_seed_generator
+
+        states = [*hidden_state(self.call.operation), global_seed_generator().state]
+        seeds = [variable for variable in states if is_seed(variable)]
+        others = [variable for variable in states if not is_seed(variable)]
+        with tf.init_scope():
+            constants = [np.array(variable) for variable in others]
+        return [*((v, self.seed(number)) for number, v in enumerate(seeds)), *zip(others, constants)]
+
+    def _run(self, tensors: Sequence[tf.Tensor]) -> Any:
+        node = self.call.node
+        symbols = node.arguments.keras_tensors
+        shaped = [self._as_read(tensor, symbol) for tensor, symbol in zip(tensors, symbols)]
+        for tensor, mask in zip(shaped, self.call.masked):
+            if mask is not None:
+                tensor._keras_mask = tensors[len(symbols) + mask]
+        given = {id(symbol): tensor for symbol, tensor in zip(symbols, shaped)}
+        args, kwargs = node.arguments.convert(lambda leaf: given[id(leaf)] if id(leaf) in given else _constant(leaf))
+        if not is_layer(self.call.operation):
+            return self.call.operation(*args, **kwargs)
+        return self.call.operation(*args, **{**kwargs, "training": self.training})
+
+    def _as_read(self, tensor: tf.Tensor, symbol: Any) -> tf.Tensor:
+        """Return a slice in the form in which Keras reads it: a scalar a sample has no last dimension, and what has no batch none."""
+        shape = tuple(symbol.shape)
+        if not self.call.has_batch(symbol):
+            return tf.reshape(tensor[0], shape)
+        return tensor if len(shape) == tensor.shape.rank else tf.reshape(tensor, [-1, *shape[1:]])
+
+    def _mask_of(self, result: Any) -> tf.Tensor:
+        mask = getattr(result, "_keras_mask", None)
+        if mask is None:
+            raise UnsupportedError(f"layer {self.layer} gives no mask here, and did when the model was made; build the model again")
+        return mask
+
+    def _batched(self, p: Processor, y: tf.Tensor) -> tf.Tensor:
+        batch, shape = p.shapes[0][0], [1] if not self.option["shape"] else p.shapes[0][1:]
+        if not self.option["batch"]:
+            y = tf.broadcast_to(tf.reshape(y, [1, *shape]), [batch, *shape])
+        return tf.reshape(y, p.shapes[0])
+
+    def _check(self, p: Processor, y: tf.Tensor, losses: Sequence[tf.Tensor]) -> None:
+        if losses and not self.option["losses"]:
+            raise UnsupportedError(f"layer {self.layer} adds to the loss, which depends on the whole batch; do not declare it samplewise")
+        size = y.shape.num_elements()
+        expected = math.prod(p.shapes[0]) if self.option["batch"] else math.prod(p.shapes[0][1:])
+        if size is not None and size != expected:
+            raise LayoutError(f"Keras gives {tuple(y.shape)} for the slice {p.shapes[0]}; keep the batch the first dimension")
+
+
+def _replaced(new: Any, _: Any) -> Any:
+    return new
+
+
+def _constant(leaf: Any) -> Any:
+    """Return an argument as the program's graph can hold it: tensors of the present as arrays."""
+    return leaf.numpy() if isinstance(leaf, tf.Tensor) and hasattr(leaf, "numpy") else leaf
+
+
+def _names(option: Any) -> list[str]:
+    return [name for name, _, _ in option["variables"]]
+
+
+def _ends_in(call: LiveCall) -> str:
+    """Return "softmax" or "sigmoid" where a call ends in that function, whose input Keras takes for the loss; "" otherwise."""
+    operation = call.operation
+    name = getattr(getattr(operation, "activation", None), "__name__", "") if is_layer(operation) else type(operation).__name__.lower()
+    ends = ("Activation", "Dense", "EinsumDense", "Softmax", "Sigmoid")
+    last = type(operation).__name__ in ends or "Conv" in type(operation).__name__
+    return name if last and name in ("softmax", "sigmoid") and call.output == 0 and not getattr(operation, "return_sequences", None) else ""

@@ -1,0 +1,34 @@
+"""Tensors that have a value already, as constants of the graph that a program is built in."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+
+@contextlib.contextmanager
+def present_tensors() -> Iterator[None]:
+    """Let functions of the user's, and of Keras, use eager tensors that they hold; a plain TensorFlow graph refuses these.
+
+    Notes
+    -----
+    Sets how TensorFlow converts eager tensors while the context is open (`tensorflow.python.framework.ops`, 2.16 to 2.21).
+    """
+    from tensorflow.python.framework import ops
+
+    kind = ops._EagerTensorBase
+    before = kind.__tf_tensor__
+
+    def converted(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+        if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
+            return before(value, dtype, name)
+        return tf.constant(value.numpy(), dtype or value.dtype, name=name or "present")
+
+    kind.__tf_tensor__ = converted
+    try:
+        yield
+    finally:
+        kind.__tf_tensor__ = before

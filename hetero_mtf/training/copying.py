@@ -1,0 +1,94 @@
+"""Copies of Keras models in memory, also of those whose layers cannot say how they are made."""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import warnings
+from typing import Any
+
+from hetero_mtf.graph.live import is_layer, layers_in, named_weights
+
+_WIRING = ("_inbound_nodes", "_outbound_nodes")
+
+
+def clone(model: Any) -> Any:
+    """Return a copy of a functional or sequential Keras model in which the same layers are shared, with weights of its own.
+
+    A layer is made again from its configuration; one that has none that makes it again is copied as it is in memory, or, without
+    weights, is part of both models.
+
+    Parameters
+    ----------
+    model : keras.Model; it is not changed.
+    """
+    import keras
+
+    copies: dict[int, Any] = {}
+
+    def cloned(layer: Any) -> Any:
+        if not is_layer(layer):
+            return layer  # a function has no weights
+        if id(layer) not in copies:
+            copies[id(layer)] = _copied(layer)
+        return copies[id(layer)]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about lambdas
+        twin = keras.models.clone_model(model, clone_function=cloned)
+        if len(twin.weights) == len(model.weights):
+            return twin
+        return keras.models.clone_model(
+            model, recursive=True
+        )  # a layer is in two of the models; this loses the frozen state of a nested model
+
+
+def _copied(layer: Any) -> Any:
+    """Return a layer that computes the same, with weights of its own if it has any."""
+    try:
+        made = type(layer).from_config(layer.get_config())
+    except Exception:  # a class of the user's own may raise anything
+        return _in_memory(layer) if layer.variables else layer
+    if layer.built and len(named_weights(layer)) != len(named_weights(made)) and _adds_later(layer, made):
+        return _in_memory(layer)
+    return made
+
+
+def _adds_later(layer: Any, made: Any) -> bool:
+    """Return whether a layer that was made again would not have the weights of the first when it is built, such as low-rank ones."""
+    return getattr(layer, "lora_enabled", False) != getattr(made, "lora_enabled", False)
+
+
+def _in_memory(layer: Any) -> Any:
+    """Return a deep copy of a layer apart from the calls that it is part of."""
+    from keras.src.utils import tracking
+
+    reducers = {type(each): _reduced for each in layers_in(layer)}
+    reducers.update({tracking.TrackedList: _held, tracking.TrackedDict: _held, tracking.TrackedSet: _held})
+    before = {kind: copyreg.dispatch_table.get(kind) for kind in reducers}
+    try:
+        copyreg.dispatch_table.update(reducers)
+        return copy.deepcopy(layer)
+    finally:
+        for kind, own in before.items():
+            copyreg.dispatch_table.pop(kind)
+            if own is not None:
+                copyreg.dispatch_table[kind] = own
+
+
+def _held(collection: Any) -> tuple[Any, ...]:
+    """Reduce a collection whose own methods would track what they are given once more."""
+    plain = next(kind for kind in (list, dict, set) if isinstance(collection, kind))
+    return _filled, (type(collection), plain, plain(collection), collection.tracker)
+
+
+def _filled(kind: Any, plain: Any, items: Any, tracker: Any) -> Any:
+    made = plain.__new__(kind)
+    plain.__init__(made, items)
+    made.tracker = tracker
+    return made
+
+
+def _reduced(layer: Any) -> tuple[Any, ...]:
+    state = {key: ([] if key in _WIRING else value) for key, value in layer.__dict__.items()}
+    return copyreg.__newobj__, (type(layer),), state  # type: ignore[attr-defined]

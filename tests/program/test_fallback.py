@@ -1,0 +1,92 @@
+"""Layers without a description are computed by Keras's own call, under every plan with Keras's numbers on one device."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.layers.fallback.kind import is_keras_call
+from tests.program import drawing
+from tests.program.fallback_nets import NETS, RANDOM
+from tests.program.oracle import expected_placement, worst_error
+
+BATCH = 5
+
+
+def data(model: keras.Model, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return a batch of samples and targets that fit a model."""
+
+    def samples(tensor: Any) -> np.ndarray:
+        shape = (BATCH, *tensor.shape[1:])
+        return rng.integers(0, 9, shape) if "int" in str(tensor.dtype) else rng.normal(size=shape)
+
+    x, y = [samples(tensor) for tensor in model.inputs], [rng.random((BATCH, *tensor.shape[1:])) for tensor in model.outputs]
+    return (x[0] if len(x) == 1 else x), (y[0] if len(y) == 1 else y)
+
+
+def trained(model: keras.Model, plan: hm.Plan, cluster: Any, batches: Sequence[Any]) -> tuple[list[float], list[np.ndarray], float, Any]:
+    """Return losses, weights, the loss of a test and the placement."""
+    with hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(0.05, momentum=0.9), loss="mse", seed=3) as trainer:
+        losses = [trainer.train_on_batch(x, y) for x, y in batches]
+        return losses, trainer.to_keras().get_weights(), trainer.test_on_batch(*batches[0]), trainer.placement()
+
+
+def of_keras(model: keras.Model, batches: Sequence[Any]) -> tuple[list[float], list[np.ndarray], float]:
+    """Train the model itself, and return losses, weights and the loss of a test."""
+    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), "mse", run_eagerly=True)
+
+    def loss(value: Any) -> float:
+        return float(np.ravel(value)[0])
+
+    losses = [loss(model.train_on_batch(x, y)) for x, y in batches]
+    weights = model.get_weights()
+    return losses, weights, loss(model.test_on_batch(*batches[0]))
+
+
+@pytest.mark.few(12)
+@pytest.mark.parametrize("name", NETS)
+def test_what_has_no_description_trains_as_in_keras(name: str) -> None:
+    keras.config.set_floatx("float64")
+    keras.utils.set_random_seed(zlib.crc32(name.encode()) & 0xFFFF)
+    model, rng = NETS[name](), np.random.default_rng(7)
+    graph = layer_graph(model)
+    plan = drawing.plan(rng, graph, (("devices", 3),), BATCH)
+    batches = [data(model, rng) for _ in range(5)]
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        plans = (hm.Plan.single(model, 0, cluster, BATCH), plan)
+        runs = [trained(model, each, cluster, batches) for each in plans]
+        losses, weights, tested = of_keras(model, batches)
+        for each, (ours, found, test, placement) in zip(plans, runs):
+            assert np.abs(np.subtract(losses, ours)).max() <= 1e-8, (losses, ours)
+            assert worst_error(weights, found) <= 1e-8
+            assert abs(tested - test) <= 1e-8
+            assert placement == expected_placement(graph, each)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("name", RANDOM)
+def test_what_draws_at_random_draws_the_same_under_every_plan(name: str) -> None:
+    keras.config.set_floatx("float64")
+    model, rng = RANDOM[name](), np.random.default_rng(8)
+    plan = drawing.plan(rng, layer_graph(model), (("devices", 3),), BATCH)
+    batches = [data(model, rng) for _ in range(3)]
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        losses, weights, tested, _ = trained(model, hm.Plan.single(model, 0, cluster, BATCH), cluster, batches)
+        ours, found, test, _ = trained(model, plan, cluster, batches)
+        one_batch = [batches[0]] * 3
+        still = trained(model, plan, cluster, one_batch)[0]
+    assert np.abs(np.subtract(losses, ours)).max() <= 1e-8 and worst_error(weights, found) <= 1e-8 and abs(tested - test) <= 1e-8
+    assert len(set(still)) == 3
+
+
+def test_every_network_here_has_a_layer_that_is_taken_as_it_is() -> None:
+    described = {"L1", "L1L2", "separable, L1"}
+    graphs = {name: layer_graph(build()) for name, build in {**NETS, **RANDOM}.items()}
+    assert {name for name, graph in graphs.items() if not any(map(is_keras_call, graph.layers))} == described

@@ -132,9 +132,10 @@ class _Bench:
         self._tensor("dy", (self.batch, *self.point.probe.output_shape))
         for variable in self.point.probe.variables:
             key = variable_key(index, variable.name)
-            for name in (key, f"{key}/gradient", *(slot_key(key, slot) for slot in self.rule.slots)):
+            slots = {slot_key(key, slot): self.rule.slot_shape(slot, variable.shape) for slot in self.rule.slots}
+            for name, extents in {key: variable.shape, f"{key}/gradient": variable.shape, **slots}.items():
                 for processor in range(self.processors):
-                    self._tensor(_held_name(name, processor), variable.shape)
+                    self._tensor(_held_name(name, processor), extents)
         with tf.device(self.device):
             return [
                 tf.raw_ops.AssignVariableOp(resource=handle, value=_filling(name, shape, self.dtype))
@@ -183,7 +184,10 @@ class _Bench:
         trained = [parameter for (_, name), parameter in builder.parameters.items() if name in names]
         gradients = [self._import(mesh, f"{p.variable_name}/gradient", p.value.shape) for p in trained]
         slots = [
-            [Parameter(mesh, builder.variables, slot_key(p.variable_name, slot), p.value.shape, self.dtype) for slot in self.rule.slots]
+            [
+                Parameter(mesh, builder.variables, slot_key(p.variable_name, slot), self.rule.slot_dimensions(slot, p), self.dtype)
+                for slot in self.rule.slots
+            ]
             for p in trained
         ]
         sources = [value.tensor for value in inputs] if self.point.input_gradient else []

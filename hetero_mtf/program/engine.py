@@ -219,8 +219,9 @@ class Engine:
         return name, (flat, *extents[len(extents) - rank + 1 :]) if rank else ()
 
     def _shape(self, key: str) -> tuple[int, ...]:
-        index, name = key.split("/")[:2]
-        return next(v.shape for v in self.graph.layers[int(index)].variables if v.name == name)
+        index, name, *slot = key.split("/")
+        shape = next(v.shape for v in self.graph.layers[int(index)].variables if v.name == name)
+        return self._context.rule.slot_shape(slot[0], shape) if slot else shape
 
     def _program(self, mode: str, batch: int, targets: Targets, step: int = 0) -> Program:
         self.check_open()

@@ -8,9 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.graph.live import named_weights
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.layers.fallback.kind import is_keras_call
+from hetero_mtf.layers.fallback.kind import is_keras_call, weights_of
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations import mixing
@@ -52,7 +51,7 @@ def _penalty(context: ProgramContext, builder: Builder) -> Tensor | None:
 def _penalties_on(layer: Layer, name: str, value: Tensor) -> list[Tensor]:
     """Return the penalties on one variable: sums over all slices, factors as Keras casts them to the dtype (through float32)."""
     if is_keras_call(layer):
-        regularizer = getattr(named_weights(layer.live.operation)[name], "regularizer", None)
+        regularizer = getattr(weights_of(layer)[name], "regularizer", None)
         return [] if regularizer is None else [compute("penalty", regularizer, [value], mtf.Shape([]), unsplit=value.shape.dims)]
     powers = {"l1": tf.abs, "l2": tf.square}
     factors = {option: layer.attributes.get(f"{name}_{option}", 0.0) for option in powers}
@@ -63,11 +62,16 @@ def _penalty_of(value: Tensor, factor: float, power: Callable[[tf.Tensor], tf.Te
     return compute("penalty", lambda piece: tf.cast(factor, piece.dtype) * tf.reduce_sum(power(piece)), [value], mtf.Shape([]))
 
 
+def _live(layer: Layer, name: str) -> Any:
+    """Return a variable in the user's model, None where the model is not in memory."""
+    return None if layer.live is None else weights_of(layer)[name]
+
+
 def _constraint(layer: Layer, name: str) -> Callable[[tf.Tensor], tf.Tensor] | None:
     """Return what a variable is projected by after each update, None for nothing."""
     if not is_keras_call(layer):
         return None
-    constraint: Callable[[tf.Tensor], tf.Tensor] | None = getattr(named_weights(layer.live.operation)[name], "constraint", None)
+    constraint: Callable[[tf.Tensor], tf.Tensor] | None = getattr(weights_of(layer)[name], "constraint", None)
     return constraint
 
 
@@ -102,7 +106,8 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     parameters = [trained[key] for key in gradient_of]
     slots = [[slot_parameter(context, passes.slots, key, trained[key], slot) for slot in context.rule.slots] for key in gradient_of]
     constraints = [_constraint(context.graph.layers[index], name) for index, name in gradient_of]
-    update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, constraints)
+    lives = [_live(context.graph.layers[index], name) for index, name in gradient_of]
+    update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, constraints, lives)
     for (index, _), update in zip(gradient_of, update_operations):
         passes.sources.assign(update, Source(index, "update"))
     mixed = [mixing.Mix(p, update, context.mixing, phase) for p, update in zip(parameters, update_operations)] if context.mixing else []

@@ -1,7 +1,7 @@
-"""Keras's optimizers as update rules on slices, with Keras's exact arithmetic.
+"""Keras's optimizers as update rules, with Keras's exact arithmetic.
 
 A rule defines the slots of a variable, the scalars of a step, and the TensorFlow operations that
-update one slice. TensorFlow's fused kernels are used where they compute the same as Keras.
+update one slice. TensorFlow's fused kernels are used where they compute the same as Keras; else the optimizer's own update step is.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.mesh.variables import Parameter, Update
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_slots
+from hetero_mtf.program.keras_rule import KerasSteps, keras_updates, slot_dimensions
 
 Tensor = Any
-SUPPORTED_OPTIMIZERS = ("SGD", "Adam", "AdamW")
+FUSED = ("SGD", "Adam", "AdamW")  # optimizers that TensorFlow has kernels of
 _CAST_OPTIONS = ("momentum", "beta_1", "beta_2", "weight_decay")
-_REFUSED_OPTIONS = {"use_ema": False, "loss_scale_factor": None, "gradient_accumulation_steps": None}
+_NOT_FUSED = ("use_ema", "gradient_accumulation_steps")  # options that the kernels do not have
 
 
 class UpdateRule(abc.ABC):
@@ -45,7 +46,7 @@ class UpdateRule(abc.ABC):
     @property
     @abc.abstractmethod
     def slots(self) -> tuple[str, ...]:
-        """Names of the tensors kept for each variable, all of its shape and zero at the start."""
+        """Names of the tensors kept for each variable."""
 
     def scalars(self, step: int, learning_rate: float) -> dict[str, float]:
         """Return the scalars of step `step` (from 0), by name."""
@@ -54,6 +55,24 @@ class UpdateRule(abc.ABC):
     @abc.abstractmethod
     def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
         """Return the operation that updates one slice; `handles` are the variable's and its slots'."""
+
+    def slot_shape(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of a slot of a variable of some shape."""
+        return shape
+
+    def slot_dimensions(self, name: str, parameter: Parameter) -> Any:
+        """Return the mtf.Shape of a slot of a variable."""
+        return parameter.value.shape
+
+    def initial_slots(self, value: np.ndarray, live: Any) -> dict[str, np.ndarray]:
+        """Return the slots of a variable before the first step by name; those that are zero are left out.
+
+        Parameters
+        ----------
+        value : the variable's value.
+        live : the Keras variable, for its name; None where there is none.
+        """
+        return {}
 
     @property
     def has_momentum(self) -> bool:
@@ -141,40 +160,77 @@ class Adam(UpdateRule):
         return -scalars["learning_rate"] * corrected * slots[0] / (tf.sqrt(slots[-1]) + epsilon)
 
 
+class KerasRule(UpdateRule):
+    """The update step of a Keras optimizer itself.
+
+    Parameters
+    ----------
+    config, cast : as for `UpdateRule`.
+    steps : the optimizer's steps.
+    """
+
+    def __init__(self, config: Mapping[str, Any], cast: Mapping[str, float], steps: KerasSteps) -> None:
+        super().__init__(config, cast)
+        self.steps = steps
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return self.steps.slots
+
+    @property
+    def has_momentum(self) -> bool:
+        return False
+
+    def scalars(self, step: int, learning_rate: float) -> dict[str, float]:
+        return self.steps.scalars(step, learning_rate)
+
+    def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
+        raise NotImplementedError  # `updates` builds its own operations
+
+    def expected_change(self, slots: Sequence[tf.Tensor], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        raise NotImplementedError  # it has no momentum that is known as such
+
+    def slot_shape(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape if name == "accumulated" else self.steps.slot_shape(name, shape)
+
+    def slot_dimensions(self, name: str, parameter: Parameter) -> Any:
+        return slot_dimensions(self.steps, name, parameter)
+
+    def initial_slots(self, value: np.ndarray, live: Any) -> dict[str, np.ndarray]:
+        return self.steps.initial(value, live)
+
+
 def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     """Return the update rule of a Keras optimizer, and a copy of the optimizer for its learning rates.
 
     Parameters
     ----------
-    optimizer : keras.optimizers.SGD, Adam or AdamW, or a name such as "adam".
+    optimizer : keras.optimizers.Optimizer, or a name such as "adam".
     dtype : dtype of the variables.
 
     Raises
     ------
     UnsupportedError
-        For another optimizer, or an option that would not be honoured.
+        If it is none, or one of several optimizers.
     """
     import keras
 
     try:
         keras_optimizer = keras.optimizers.get(optimizer)
     except (ValueError, TypeError) as fault:
-        known = ", ".join(SUPPORTED_OPTIMIZERS)
-        raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras; supported are {known}") from fault
+        raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras; give a name or object of keras.optimizers") from fault
+    if isinstance(keras_optimizer, keras.optimizers.LossScaleOptimizer):
+        keras_optimizer = keras_optimizer.inner_optimizer  # it scales the loss up and the gradients down
+    if isinstance(keras_optimizer, keras.optimizers.MultiOptimizer):
+        raise UnsupportedError("the optimizer MultiOptimizer is several, which is not supported; give one optimizer for all variables")
     name = type(keras_optimizer).__name__
-    if getattr(keras.optimizers, name, None) is not type(keras_optimizer) or name not in SUPPORTED_OPTIMIZERS:
-        raise UnsupportedError(
-            f"the optimizer {name} is not supported; supported are {', '.join(SUPPORTED_OPTIMIZERS)} of keras.optimizers"
-        )
     config, copied = _copied(keras_optimizer)
-    for option, only in _REFUSED_OPTIONS.items():
-        if (config.get(option) or None) != (only or None):
-            raise UnsupportedError(f"the optimizer {name} has {option}={config[option]!r}, which is not supported; leave it out")
+    own = getattr(keras.optimizers, name, None) is type(keras_optimizer) and name in FUSED
     excluded = getattr(keras_optimizer, "_exclude_from_weight_decay", None) or getattr(
         keras_optimizer, "_exclude_from_weight_decay_pattern", None
     )
-    if excluded:
-        raise UnsupportedError(f"the optimizer {name} excludes variables from weight decay, which is not supported; decay all or none")
+    if not own or excluded or any(config.get(option) for option in _NOT_FUSED):
+        return KerasRule(config, {}, KerasSteps(keras_optimizer)), copied
     numbers = {key: value for key, value in config.items() if key in _CAST_OPTIONS and value is not None}
     cast = {key: float(np.asarray(keras.ops.cast(value, dtype))) for key, value in numbers.items()}
     rule = SGD(config, cast) if name == "SGD" else Adam(config, cast)
@@ -202,6 +258,7 @@ def updates(
     slots: Sequence[Sequence[Parameter]],
     scalars: Mapping[str, tf.Tensor],
     constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = (),
+    lives: Sequence[Any] = (),
 ) -> list[Update]:
     """Return the operations that update every variable.
 
@@ -211,9 +268,14 @@ def updates(
     slots : (variables, slots) the slots' parameters.
     scalars : those of `rule.scalars`, as () tensors of the variables' dtype.
     constraints : (variables,) what a variable, whole on every processor, is projected by after its update; None for nothing.
+    lives : (variables,) the variables in the user's model, None where there are none.
     """
     operations = []
     projections = constraints or [None] * len(parameters)
+    if isinstance(rule, KerasRule):
+        named = lives or [None] * len(parameters)
+        clip = functools.partial(_clip, rule.config)
+        return keras_updates(rule.steps, parameters, gradients, slots, scalars, projections, named, clip)
     for parameter, gradient, kept, constraint in zip(parameters, _clip(rule.config, gradients), slots, projections):
 
         def write(

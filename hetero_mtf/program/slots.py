@@ -20,6 +20,7 @@ def slot_parameter(
     name : name of the slot.
     """
     if (key, name) not in known:
-        value = parameter.value
-        known[key, name] = Parameter(parameter.mesh, context.variables, slot_key(variable_key(*key), name), value.shape, value.dtype)
+        shape = context.rule.slot_dimensions(name, parameter)
+        variable = slot_key(variable_key(*key), name)
+        known[key, name] = Parameter(parameter.mesh, context.variables, variable, shape, parameter.value.dtype)
     return known[key, name]

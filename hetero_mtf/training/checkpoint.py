@@ -21,7 +21,6 @@ from hetero_mtf.file_kind import CHECKPOINT, file_kind, in_place_of
 from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.json_file import replace_file
-from hetero_mtf.program.optimizers import SUPPORTED_OPTIMIZERS
 from hetero_mtf.training.array_archive import DAMAGED, read_archive, write_archive
 from hetero_mtf.training.finite import is_finite
 from hetero_mtf.units import value_text
@@ -150,8 +149,8 @@ def checksum(meta: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> str:
 def _meta_faults(meta: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with the document of a checkpoint."""
     faults = [f"{name} is {value_text(meta[name])}, not a text" for name in ("digest", "optimizer") if not isinstance(meta[name], str)]
-    if not faults and meta["optimizer"] not in SUPPORTED_OPTIMIZERS:
-        faults.append(f"optimizer is {value_text(meta['optimizer'])}, not one of {', '.join(SUPPORTED_OPTIMIZERS)}")
+    if not faults and not meta["optimizer"].isidentifier():
+        faults.append(f"optimizer is {value_text(meta['optimizer'])}, not the name of one")
     position = meta["position"]
     if not isinstance(position, dict | None):
         faults.append(f"position is {value_text(position)}, not an object")
@@ -212,9 +211,15 @@ def value_faults(state: State, graph: LayerGraph) -> list[str]:
         expected = shapes.get("/".join(key.split("/")[:2]))
         if expected is None:
             faults.append(f"{key} is unknown")
-        elif value.shape != expected or value.dtype.kind != "f":
+        elif value.shape not in _shapes(key, expected) or value.dtype.kind != "f":
             faults.append(f"{key} is {value.dtype} {value.shape}, expected {graph.dtype} {expected}")
     return faults
+
+
+def _shapes(key: str, expected: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes that a variable, or a slot of it, may have: some optimizers keep statistics of rows and columns, or numbers."""
+    is_slot = key.count("/") > 1
+    return (expected, (), expected[:-1], (*expected[:-2], *expected[-1:])) if is_slot else (expected,)
 
 
 def fitting_values(path: str | os.PathLike[str], state: State, graph: LayerGraph, slots: Sequence[str]) -> dict[str, np.ndarray]:

@@ -88,6 +88,7 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
             listeners.on_epoch_end(epoch, logs)
         if fault is not None and not model.stop_training:
             raise fault
+    trainer._take_averages()
     with mirror.shown():
         listeners.on_train_end(logs)
     return model.history

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.live import named_weights
 from hetero_mtf.graph.reader import read_wiring
-from hetero_mtf.graph.records import Layer, LayerGraph
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
-from hetero_mtf.layers.fallback.kind import is_keras_call
+from hetero_mtf.layers.fallback.kind import weights_of
+from hetero_mtf.program.keras_rule import slot_lists
+from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.training.copying import clone
-
-_SLOT_LISTS = {"momentums": "momentum", "_momentums": "momentum", "_velocities": "velocity", "_velocity_hats": "velocity_hat"}
 
 
 class KerasSide:
@@ -48,7 +48,7 @@ class KerasSide:
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of step `step`, from the optimizer's number or schedule."""
         optimizer = self.model.optimizer
-        optimizer.iterations.assign(step)
+        optimizer._iterations.assign(step)
         return float(np.asarray(optimizer.learning_rate))
 
     def reset_metrics(self) -> None:
@@ -70,7 +70,7 @@ class KerasSide:
     @property
     def step(self) -> int:
         """Number of steps that the model's optimizer has taken."""
-        return int(np.asarray(self.model.optimizer.iterations))
+        return int(np.asarray(self.model.optimizer._iterations))
 
     def write(self, values: Mapping[str, np.ndarray], step: int) -> None:
         """Put whole values into the model and its optimizer.
@@ -84,7 +84,7 @@ class KerasSide:
         _finalize(self.model)
         for key, slot in self._slots().items():
             slot.assign(values.get(key, np.zeros(slot.shape, slot.dtype)))
-        self.model.optimizer.iterations.assign(step)
+        self.model.optimizer._iterations.assign(step)
 
     def read(self) -> dict[str, np.ndarray]:
         """Return the model's values by variable key, and its optimizer's by slot key."""
@@ -96,10 +96,14 @@ class KerasSide:
         if not optimizer.built:
             optimizer.build(trained)
         keys = {id(variable): key for key, variable in self._live.items()}
+        lists = slot_lists(optimizer, len(trained))
+        if optimizer.gradient_accumulation_steps:
+            lists["accumulated"] = optimizer._accumulated_gradients
         return {
             slot_key(keys[id(variable)], name): slot
-            for attribute, name in _SLOT_LISTS.items()
-            for variable, slot in zip(trained, getattr(optimizer, attribute, ()))
+            for name, slots in lists.items()
+            for variable, slot in zip(trained, slots)
+            if slot is not None
         }
 
 
@@ -135,6 +139,25 @@ def read_weights(model: Any, graph: LayerGraph) -> dict[str, np.ndarray]:
     return {key: np.array(variable) for key, variable in _variables(model, graph).items()}
 
 
+def with_initial_slots(graph: LayerGraph, rule: UpdateRule, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return values with the slots that are not zero before the first step, where they are missing.
+
+    Parameters
+    ----------
+    graph : a graph that was read from a model in memory.
+    rule : the optimizer's update rule.
+    values : variable or slot key -> whole array.
+    """
+    found = dict(values)
+    for index, layer in enumerate(graph.layers):
+        for variable in layer.variables if layer.shared_with is None else ():
+            key = variable_key(index, variable.name)
+            if variable.trainable:
+                slots = rule.initial_slots(values[key], weights_of(layer)[variable.name])
+                found.update({slot_key(key, name): slot for name, slot in slots.items() if slot_key(key, name) not in values})
+    return found
+
+
 def write_weights(model: Any, graph: LayerGraph, values: Mapping[str, np.ndarray]) -> None:
     """Assign whole values, by variable key, to a Keras model's weights."""
     _assign(_variables(model, graph), values)
@@ -160,11 +183,6 @@ def _variables(model: Any, graph: LayerGraph) -> dict[str, Any]:
     variables = {}
     for index, (layer, node) in enumerate(zip(graph.layers, read_wiring(model).nodes, strict=True)):
         if layer.shared_with is None:
-            live = _live_weights(layer, node.live) if layer.variables else {}
+            live = weights_of(dataclasses.replace(layer, live=node.call)) if layer.variables else {}
             variables.update({variable_key(index, variable.name): live[variable.name] for variable in layer.variables})
     return variables
-
-
-def _live_weights(layer: Layer, live: Any) -> dict[str, Any]:
-    """Return the Keras variables of a layer by the names of its record."""
-    return named_weights(live) if is_keras_call(layer) else {variable.name: variable for variable in live.weights}

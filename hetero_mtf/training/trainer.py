@@ -17,6 +17,7 @@ from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
@@ -33,7 +34,7 @@ from hetero_mtf.training.checkpoint import State, check_name, check_state, fitti
 from hetero_mtf.training.copying import clone
 from hetero_mtf.training.finite import check_replacement
 from hetero_mtf.training.fitting import Fit, run_epochs, run_test, shown_verbosity
-from hetero_mtf.training.keras_side import KerasSide, read_weights, write_weights
+from hetero_mtf.training.keras_side import KerasSide, read_weights, with_initial_slots, write_weights
 from hetero_mtf.training.refine import checked_profile, refine
 from hetero_mtf.training.trained import Trained, trained
 
@@ -46,7 +47,7 @@ class Trainer:
     model : keras.Model, functional or sequential; it is not changed, its weights are the start.
     plan : a plan for a network of this structure, which is trained by as it is; None for the one with the best measured step.
     cluster : the cluster the plan is for; leaving the trainer leaves the cluster open.
-    optimizer : keras.optimizers.SGD, Adam or AdamW, or its name; its settings are copied.
+    optimizer : a Keras optimizer, or its name; its settings are copied.
     loss : keras.losses.Loss, or its name; for several outputs one for all, or a list or dict of losses, None for an output without.
     loss_weights : factor of each output's loss, as for `keras.Model.compile`; None for 1 each.
     metrics : Keras metrics, as for `keras.Model.compile`.
@@ -101,7 +102,7 @@ class Trainer:
             settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}
             self.refinement = refine(None, checked_profile(profile), model, cluster, **settings, time_limit_s=refine_s)
             plan = self.refinement.plan
-        self._engine = self._make_engine(plan, read_weights(model, self._graph), self._seed)
+        self._engine = self._make_engine(plan, self._initial(read_weights(model, self._graph)), self._seed)
 
     def __repr__(self) -> str:
         network = f"{len(self._graph.layers)} layers (digest {self._graph.digest})"
@@ -320,7 +321,8 @@ class Trainer:
         """
         state = load_state(path) if state is None else state
         check_state(path, state, self._graph, self._optimizer_name)
-        self._replace_engine(self.plan, fitting_values(path, state, self._graph, self._rule.slots), state.seed)
+        values = self._initial(fitting_values(path, state, self._graph, self._rule.slots))
+        self._replace_engine(self.plan, values, state.seed)
         self._step, self._position = state.step, state.position
 
     def replan(self, plan: Plan) -> None:
@@ -352,6 +354,17 @@ class Trainer:
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _take_averages(self) -> None:
+        """Give variables the averages that the optimizer keeps of them (`use_ema`), as Keras does when `fit` ends."""
+        if AVERAGE not in self._rule.slots:
+            return
+        values = self._engine.read()
+        averages = {key.removesuffix(f"/{AVERAGE}"): value for key, value in values.items() if key.endswith(f"/{AVERAGE}")}
+        self._replace_engine(self.plan, {**values, **averages}, self._seed)
+
+    def _initial(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return with_initial_slots(self._graph, self._rule, values)
 
     def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> Engine:
         return engine_of(self._graph, plan, self._cluster, self._objective, self._rule, seed, values)

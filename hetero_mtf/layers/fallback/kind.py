@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hetero_mtf.graph.live import named_weights
 from hetero_mtf.graph.records import Layer, Variable
 from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent
 
@@ -71,6 +72,12 @@ SPLIT, WHOLE = KerasCall(), KerasCall(whole=True)
 def is_keras_call(layer: Layer) -> bool:
     """Return whether a layer is computed by Keras's own call."""
     return OPTION in layer.attributes
+
+
+def weights_of(layer: Layer) -> dict[str, Any]:
+    """Return the Keras variables of a layer of a model in memory, by the names of its record."""
+    operation = layer.live.operation
+    return named_weights(operation) if is_keras_call(layer) else {variable.name: variable for variable in operation.weights}
 
 
 def _alike(layer: Layer) -> bool:

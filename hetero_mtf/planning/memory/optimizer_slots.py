@@ -1,4 +1,4 @@
-"""The slots of optimizers: tensors that are kept beside each variable that trains, of its shape."""
+"""The slots of optimizers: tensors that are kept beside each variable that trains, mostly of its shape."""
 
 from __future__ import annotations
 
@@ -7,22 +7,43 @@ from collections.abc import Mapping
 from typing import Any
 
 
+_SLOTS: Mapping[str, tuple[str, ...]] = {
+    "sgd": (),
+    "adadelta": ("accumulated_grads", "accumulated_delta_vars"),
+    "adafactor": ("r", "c", "v"),
+    "adagrad": ("accumulators",),
+    "adamax": ("m", "u"),
+    "ftrl": ("accumulators", "linears"),
+    "lion": ("momentum",),
+    "muon": ("momentum", "adam_velocities"),
+    "nadam": ("momentum", "velocity", "u_product"),
+    "rmsprop": ("velocity",),
+}
+AVERAGE = "model_variables_moving_average"
+
+
 def optimizer_slots(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of an optimizer's slots; those of Adam for an unknown optimizer.
 
     Parameters
     ----------
-    name : "sgd", "adam" or "adamw".
-    options : its options as Keras names them; "momentum" of SGD and "amsgrad" of Adam count, and are off if left out.
+    name : of a class of keras.optimizers, in lower case.
+    options : its options as Keras names them; those that add slots count, and are off if left out.
 
     Examples
     --------
     >>> optimizer_slots("sgd", {"momentum": 0.9}), optimizer_slots("adam", {"amsgrad": True})
     (('momentum',), ('momentum', 'velocity', 'velocity_hat'))
     """
-    if name == "sgd":
-        return ("momentum",) if options.get("momentum") else ()
-    return ("momentum", "velocity", *(("velocity_hat",) if options.get("amsgrad") else ()))
+    slots = _SLOTS.get(name, ("momentum", "velocity"))
+    if name in ("sgd", "rmsprop") and options.get("momentum"):
+        slots = (*slots, "momentum")
+    if name == "rmsprop" and options.get("centered"):
+        slots = (*slots, "average_gradients")
+    if name in ("adam", "adamw") and options.get("amsgrad"):
+        slots = (*slots, "velocity_hat")
+    average = (AVERAGE,) if options.get("use_ema") else ()
+    return (*average, *slots, *(("accumulated",) if options.get("gradient_accumulation_steps") else ()))
 
 
 def optimizer_name(optimizer: object) -> str:

@@ -1,0 +1,296 @@
+"""Any Keras optimizer as an update rule: its own update step, on each processor's slice or on the gathered variable.
+
+The optimizer's Python code runs while the graph is built, on a variable that stands for the slice. What it assigns is caught by
+Keras's stateless scope and becomes what the graph writes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations.local import Local, Processor
+from hetero_mtf.mesh.variables import Parameter, Update
+
+Tensor = Any
+Shape = tuple[int, ...]
+Constraint = Callable[[tf.Tensor], tf.Tensor]
+
+# Optimizers whose update of an element depends on that element's gradient and slots alone.
+ELEMENTWISE = frozenset({"Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lion", "Nadam", "RMSprop", "SGD", "ScheduleFreeAdamW"})
+
+_SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity", "velocity_hats": "velocity_hat"}
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
+_NO_SLOTS = ("_variables", "_trainable_variables")
+_OVERRIDDEN = (
+    *("assign", "assign_add", "assign_sub", "add_variable_from_reference", "_var_key", "_apply_weight_decay"),
+    *("_backend_update_step", "_overwrite_model_variables_with_average_value", "_clip_by_norm"),
+)
+
+
+class KerasSteps:
+    """The update step of a Keras optimizer.
+
+    Parameters
+    ----------
+    optimizer : keras.optimizers.Optimizer, whose options count; it is not changed.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self.name = type(optimizer).__name__
+        self.every = optimizer.gradient_accumulation_steps or 1
+        self._kind = _stateless(type(optimizer))
+        self._config = {**optimizer.get_config(), "gradient_accumulation_steps": None, "loss_scale_factor": None}
+
+    @property
+    def whole(self) -> bool:
+        """Whether an update needs the whole variable."""
+        import keras
+
+        return self.name not in ELEMENTWISE or getattr(keras.optimizers, self.name, None) is not type(self.optimizer)
+
+    @functools.cached_property
+    def slots(self) -> tuple[str, ...]:
+        """Names of what is kept for each variable."""
+        names = [name for rank in (1, 2, 4) for name in self._built(_PRIMES[:rank], "float32", None)[2]]
+        return (*dict.fromkeys(names), *(("accumulated",) if self.every > 1 else ()))
+
+    @functools.cache  # noqa: B019 - a rule lives as long as its trainer
+    def slot_shape(self, name: str, shape: Shape) -> Shape:
+        """Return the shape of a slot of a variable.
+
+        Parameters
+        ----------
+        name : of `slots`.
+        shape : of the variable.
+        """
+        found = self._built(shape, "float32", None)[2].get(name)
+        return shape if found is None else tuple(found.shape)
+
+    def initial(self, value: Any, live: Any) -> dict[str, Any]:
+        """Return the slots of a variable before the first step, as arrays; those that are zero are left out.
+
+        Parameters
+        ----------
+        value : the variable's value.
+        live : the Keras variable, for its name; None where there is none.
+        """
+        import keras
+
+        variable = keras.Variable(value, dtype=str(value.dtype))
+        slots = self._slots_of(self._made([_named(variable, live)]), 1)
+        arrays = {name: np.array(slot) for name, slot in slots.items() if slot is not None}
+        return {name: array for name, array in arrays.items() if array.any()}
+
+    def scalars(self, step: int, learning_rate: float) -> dict[str, float]:
+        """Return the scalars of step `step` (from 0), by name."""
+        updates = step // self.every
+        frequency = self.optimizer.ema_overwrite_frequency if self.optimizer.use_ema else None
+        return {
+            "learning_rate": learning_rate,
+            "iterations": float(updates),
+            "applies": float((step + 1) % self.every == 0),
+            "overwrites": float(bool(frequency) and (updates + 1) % (frequency or 1) == 0),
+        }
+
+    def decays(self, live: Any) -> bool:
+        """Return whether weight decay applies to a variable of the user's model."""
+        return True if live is None else bool(self.optimizer._use_weight_decay(live))
+
+    def step(
+        self, live: Any, values: Sequence[tf.Tensor], names: Sequence[str], scalars: Mapping[str, tf.Tensor], constraint: Constraint | None
+    ) -> list[tf.Tensor]:
+        """Return the variable and its slots after an update.
+
+        Parameters
+        ----------
+        live : the variable in the user's model, for its name; None where there is none.
+        values : variable, gradient and slots.
+        names : of the slots.
+        scalars : those of `scalars`, as () tensors.
+        constraint : what the variable is projected by at the end; None for nothing.
+        """
+        import keras
+
+        value, gradient, *kept = values
+        optimizer, variable, slots = self._built(tuple(value.shape), value.dtype.name, live)
+        applies, overwrites = scalars["applies"] > 0.5, scalars["overwrites"] > 0.5
+        mapped = [(variable, value), *((slots[name], piece) for name, piece in zip(names, kept) if slots.get(name) is not None)]
+        with keras.StatelessScope(mapped, initialize_variables=False) as scope:
+            scope.state_mapping[id(optimizer._iterations)] = tf.cast(scalars["iterations"], tf.int64)
+            optimizer.fed_rate = scalars["learning_rate"]
+            optimizer._use_weight_decay = lambda _: self.decays(live)
+            optimizer._apply_weight_decay([variable])
+            optimizer._backend_update_step([gradient], [variable], scalars["learning_rate"])
+            if self.every > 1:
+                for each, before in mapped:
+                    scope.state_mapping[id(each)] = tf.where(applies, scope.get_current_value(each), before)
+            if optimizer.use_ema:
+                optimizer._update_model_variables_moving_average([variable])
+                average = scope.get_current_value(slots["model_variables_moving_average"])
+                scope.state_mapping[id(variable)] = tf.where(overwrites, average, scope.get_current_value(variable))
+            if constraint is not None:
+                scope.state_mapping[id(variable)] = constraint(scope.get_current_value(variable))
+        after = [scope.get_current_value(slots[name]) if slots.get(name) is not None else piece for name, piece in zip(names, kept)]
+        return [
+            tf.reshape(tf.cast(new, old.dtype), old.shape) for new, old in zip([scope.get_current_value(variable), *after], [value, *kept])
+        ]
+
+    def _built(self, shape: Shape, dtype: str, live: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """Return an optimizer of one variable, the variable and its slots.
+
+        They are made small, with a prime for each extent, which tells which extent of the variable an extent of a slot is; then they
+        are given their shapes. Their values are not used.
+        """
+        import keras
+
+        small = _PRIMES[: len(shape)]
+        extents = dict(zip(small, shape))
+        with tf.init_scope(), tf.device("/CPU:0"):
+            variable = _named(keras.Variable(np.ones(small), dtype=dtype, name="variable"), live)
+            optimizer = self._made([variable])
+        slots = self._slots_of(optimizer, 1)
+        for each in (variable, *(slot for slot in slots.values() if slot is not None)):
+            each._shape = tuple(extents.get(n, n) for n in each.shape)
+        return optimizer, variable, slots
+
+    def _made(self, variables: Sequence[Any]) -> Any:
+        optimizer = self._kind.from_config(dict(self._config))
+        optimizer.fed_rate = None
+        optimizer.build(list(variables))
+        return optimizer
+
+    def _slots_of(self, optimizer: Any, count: int) -> dict[str, Any]:
+        return {name: entries[0] for name, entries in slot_lists(optimizer, count).items()}
+
+
+def slot_lists(optimizer: Any, count: int) -> dict[str, list[Any]]:
+    """Return the slots of a built Keras optimizer: name -> the Keras variable of each of its variables, None where it has none.
+
+    What it keeps once for all variables is a slot of each.
+
+    Parameters
+    ----------
+    optimizer : keras.optimizers.Optimizer, built.
+    count : number of the variables that it updates.
+    """
+    import keras
+
+    found: dict[str, list[Any]] = {}
+    for attribute, value in vars(optimizer).items():
+        name = attribute.lstrip("_")
+        if isinstance(value, keras.Variable) and name not in ("iterations", "learning_rate"):
+            found[name] = [value] * count
+        elif isinstance(value, list) and attribute not in _NO_SLOTS and len(value) == count:
+            if any(isinstance(entry, keras.Variable) for entry in value) and all(e is None or isinstance(e, keras.Variable) for e in value):
+                found[_SLOT_NAMES.get(name, name)] = list(value)
+    found.pop("accumulated_gradients", None)
+    return found
+
+
+def keras_updates(
+    steps: KerasSteps,
+    parameters: Sequence[Parameter],
+    gradients: Sequence[Tensor],
+    slots: Sequence[Sequence[Parameter]],
+    scalars: Mapping[str, tf.Tensor],
+    constraints: Sequence[Constraint | None],
+    lives: Sequence[Any],
+    clip: Callable[[Sequence[Tensor]], Sequence[Tensor]],
+) -> list[Update]:
+    """Return the operations that update every variable; parameters as for `optimizers.updates`.
+
+    Parameters
+    ----------
+    lives : (variables,) the variables in the user's model, None where there are none.
+    clip : gradients -> gradients, clipped by the optimizer's options.
+    """
+    names = list(steps.slots)
+    sums: list[Tensor | None] = [None] * len(parameters)
+    if steps.every > 1:
+        at = names.index("accumulated")
+        totals = [mtf.add(gradient, kept[at].value) for gradient, kept in zip(gradients, slots)]
+        sums = [_scaled(total, 1.0 - scalars["applies"]) for total in totals]
+        gradients = [_scaled(total, 1.0 / steps.every) for total in totals]
+    operations = []
+    for parameter, gradient, kept, total, constraint, live in zip(parameters, clip(gradients), slots, sums, constraints, lives):
+        own = [(name, slot) for name, slot in zip(names, kept) if name != "accumulated"]
+        value = parameter.value
+        if steps.whole:
+            dims = [mtf.Dimension(f"{parameter.name}:whole{i}", d.size) for i, d in enumerate(value.shape.dims)]
+            value, gradient = (mtf.reshape(tensor, mtf.Shape(dims)) for tensor in (value, gradient))
+        inputs = [value, gradient, *(slot.value for _, slot in own)]
+        written = [value, *(slot.value for _, slot in own)]
+
+        def update(
+            _: Processor, *pieces: tf.Tensor, live: Any = live, own: Any = own, constraint: Constraint | None = constraint
+        ) -> Sequence[tf.Tensor]:
+            return steps.step(live, pieces, [name for name, _ in own], scalars, constraint)
+
+        new = Local(f"{parameter.name}_step", update, inputs, [(tensor.shape, tensor.dtype) for tensor in written]).outputs
+        after = [new[0] if new[0].shape == parameter.value.shape else mtf.reshape(new[0], parameter.value.shape), *new[1:]]
+        writes = [parameter, *(slot for _, slot in own)]
+        if total is not None:
+            writes, after = [*writes, kept[names.index("accumulated")]], [*after, total]
+        operations.append(Update(writes, after, _assigned, f"{parameter.name}_update"))
+    return operations
+
+
+def slot_dimensions(steps: KerasSteps, name: str, parameter: Parameter) -> Any:
+    """Return the mtf.Shape of a slot: that of its variable, or, where updates need the whole variable or it has another shape, whole."""
+    shape = parameter.value.shape
+    extents = tuple(shape.to_integer_list)
+    own = extents if name == "accumulated" else steps.slot_shape(name, extents)
+    if own == extents and (not steps.whole or name == "accumulated"):
+        return shape
+    return mtf.Shape([mtf.Dimension(f"{parameter.name}:{name}{i}", n) for i, n in enumerate(own)])
+
+
+def _assigned(handles: Sequence[tf.Tensor], _: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]) -> Sequence[Any]:
+    return [tf.raw_ops.AssignVariableOp(resource=handle, value=value) for handle, value in zip(handles, inputs)]
+
+
+def _scaled(tensor: Tensor, factor: tf.Tensor | float) -> Tensor:
+    return Local("scale", lambda _, piece: piece * tf.cast(factor, piece.dtype), [tensor], [(tensor.shape, tensor.dtype)]).outputs[0]
+
+
+def _named(variable: Any, live: Any) -> Any:
+    """Give a variable the names of another, by which optimizers tell variables apart."""
+    if live is not None:
+        variable._name, variable._path = live.name, live.path
+    return variable
+
+
+@functools.cache
+def _stateless(kind: Any) -> Any:
+    """Return a subclass of a Keras optimizer whose assignments go through Keras variables, not through those of TensorFlow.
+
+    Raises
+    ------
+    UnsupportedError
+        If the class is no optimizer of Keras.
+    """
+    from keras.src.backend.tensorflow.optimizer import TFOptimizer
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+    if not issubclass(kind, BaseOptimizer):
+        raise UnsupportedError(f"{kind.__name__} is no Keras optimizer; give one of keras.optimizers")
+    members: dict[str, Any] = {
+        name: getattr(BaseOptimizer, name) for name in _OVERRIDDEN if getattr(kind, name) is getattr(TFOptimizer, name, None)
+    }
+
+    def stepped(self: Any, _: Any, grads_and_vars: Any, learning_rate: Any) -> None:
+        for (gradient, _), variable in zip(grads_and_vars, self._trainable_variables):
+            self.update_step(gradient, variable, learning_rate)
+
+    members["_distributed_tf_update_step"] = stepped
+    members["_all_reduce_sum_gradients"] = lambda self, grads_and_vars: grads_and_vars
+    members["_get_current_learning_rate"] = lambda self: kind._get_current_learning_rate(self) if self.fed_rate is None else self.fed_rate  # type: ignore[attr-defined]
+    return type(kind.__name__, (kind,), members)

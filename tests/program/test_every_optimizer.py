@@ -1,0 +1,122 @@
+"""Every optimizer of Keras, with every option, updates as Keras does on one device, under plans that split variables too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.planning.memory.optimizer_slots import optimizer_slots
+from hetero_mtf.program.optimizers import read_optimizer
+from tests.program.oracle import planned, worst_error
+
+Make = Callable[[], Any]
+O = keras.optimizers  # noqa: E741
+C = keras.constraints
+
+
+class _Signs(keras.optimizers.Optimizer):
+    """An optimizer of one's own, which looks at the whole variable."""
+
+    def __init__(self, learning_rate: float = 0.01, **options: Any) -> None:
+        super().__init__(learning_rate=learning_rate, **options)
+
+    def build(self, variables: Any) -> None:
+        if not self.built:
+            super().build(variables)
+            self.means = self.add_optimizer_variables(variables, "mean")
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        mean = self.means[self._get_variable_index(variable)]
+        self.assign(mean, 0.5 * mean + gradient)
+        self.assign_sub(variable, keras.ops.cast(learning_rate, variable.dtype) * mean / (1.0 + keras.ops.sqrt(keras.ops.sum(keras.ops.square(mean)))))
+
+
+def _excluding() -> Any:
+    optimizer = O.AdamW(0.01, weight_decay=0.1)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    return optimizer
+
+
+OPTIMIZERS: Mapping[str, Make] = {
+    "adadelta": lambda: O.Adadelta(0.5),
+    "adafactor": lambda: O.Adafactor(0.05),
+    "adafactor, decay": lambda: O.Adafactor(0.05, weight_decay=0.01, relative_step=False),
+    "adagrad": lambda: O.Adagrad(0.05),
+    "adamax": lambda: O.Adamax(0.01),
+    "ftrl": lambda: O.Ftrl(0.05, l1_regularization_strength=0.01),
+    "lamb": lambda: O.Lamb(0.01),
+    "lion": lambda: O.Lion(0.01),
+    "muon": lambda: O.Muon(0.01),
+    "nadam": lambda: O.Nadam(0.01),
+    "rmsprop": lambda: O.RMSprop(0.01),
+    "rmsprop, all": lambda: O.RMSprop(0.01, momentum=0.5, centered=True, weight_decay=0.01),
+    "loss scale": lambda: O.LossScaleOptimizer(O.SGD(0.05)),
+    "average": lambda: O.SGD(0.05, momentum=0.9, use_ema=True, ema_momentum=0.8),
+    "average, written": lambda: O.Adam(0.01, use_ema=True, ema_momentum=0.8, ema_overwrite_frequency=2),
+    "accumulation": lambda: O.Adam(0.01, gradient_accumulation_steps=2),
+    "accumulation, clipped": lambda: O.SGD(0.05, momentum=0.5, gradient_accumulation_steps=3, global_clipnorm=0.05),
+    "accumulation and average": lambda: O.RMSprop(0.01, gradient_accumulation_steps=2, use_ema=True, ema_overwrite_frequency=2),
+    "clipped by norms": lambda: O.Adagrad(0.05, clipnorm=0.05),
+    "clipped by value": lambda: O.Nadam(0.01, clipvalue=0.01),
+    "excluding": _excluding,
+    "schedule": lambda: O.Adamax(O.schedules.ExponentialDecay(0.05, 2, 0.5)),
+    "own": _Signs,
+}
+
+
+def _model() -> keras.Model:
+    i = keras.Input((5, 5, 2))
+    x = keras.layers.Conv2D(4, 3, activation="relu", kernel_constraint=C.MaxNorm(0.4))(i)
+    x = keras.layers.Dense(6, activation="tanh", kernel_regularizer="l1")(keras.layers.Flatten()(x))
+    return keras.Model(i, keras.layers.Dense(3)(keras.layers.Dense(5, use_bias=False)(x)))
+
+
+def _batches(count: int) -> list[Any]:
+    rng = np.random.default_rng(5)
+    return [(rng.normal(size=(6, 5, 5, 2)), rng.normal(size=(6, 3))) for _ in range(count)]
+
+
+@pytest.mark.few(8)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_updates_as_in_keras(name: str, tmp_path: Any) -> None:
+    keras.config.set_floatx("float64")
+    keras.utils.set_random_seed(4)
+    model, batches, made = _model(), _batches(7), OPTIMIZERS[name]()
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        plan = planned(model, cluster, [(3, 1, 2), (2, 0, 1)], 6)
+        with hm.Trainer(model, plan, cluster, optimizer=made, loss="mse") as trainer:
+            losses = [trainer.train_on_batch(x, y) for x, y in batches[:4]]
+            trainer.save(tmp_path / "state.npz")
+        with hm.Trainer(model, hm.Plan.single(model, 0, cluster, 6), cluster, optimizer=made, loss="mse") as other:
+            other.restore(tmp_path / "state.npz")
+            losses += [other.train_on_batch(x, y) for x, y in batches[4:]]
+            weights = other.to_keras().get_weights()
+    model.compile(OPTIMIZERS[name](), "mse", run_eagerly=True)
+    expected = [float(model.train_on_batch(x, y)) for x, y in batches]
+    assert np.abs(np.subtract(expected, losses)).max() <= 1e-8, (expected, losses)
+    assert worst_error(model.get_weights(), weights) <= 1e-8
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name not in ("own", "loss scale")])
+def test_slots_are_those_that_memory_is_planned_with(name: str) -> None:
+    optimizer = OPTIMIZERS[name]()
+    rule, _ = read_optimizer(optimizer, "float32")
+    assert rule.slots == optimizer_slots(type(optimizer).__name__.lower(), optimizer.get_config())
+
+
+def test_the_averages_are_the_weights_at_the_end_of_fit_as_in_keras() -> None:
+    keras.config.set_floatx("float64")
+    model, (x, y) = _model(), _batches(1)[0]
+    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
+        plan = planned(model, cluster, [(3, 3), (1, 2)], 3)
+        with hm.Trainer(model, plan, cluster, optimizer=O.SGD(0.05, use_ema=True, ema_momentum=0.5), loss="mse") as trainer:
+            trainer.fit(x, y, epochs=2, batch_size=3, shuffle=False, verbose=0)
+            weights = trainer.to_keras().get_weights()
+    model.compile(O.SGD(0.05, use_ema=True, ema_momentum=0.5), "mse")
+    model.fit(x, y, epochs=2, batch_size=3, shuffle=False, verbose=0)
+    assert worst_error(model.get_weights(), weights) <= 1e-8

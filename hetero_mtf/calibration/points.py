@@ -47,6 +47,7 @@ class Point:
     input_gradient : whether training needs the gradient of its inputs: not if nothing before it trains.
     full : whether it has all units and all samples, in the form of an unsplit layer: the same measurement whatever the dimension.
     minor : whether the layer has a small part of the network's operations only.
+    input_dtypes : (inputs,) dtypes of its inputs; empty where they are the network's.
     """
 
     layer: int
@@ -58,6 +59,7 @@ class Point:
     input_gradient: bool
     full: bool
     minor: bool
+    input_dtypes: tuple[str, ...] = ()
 
     @property
     def updates(self) -> bool:
@@ -188,7 +190,8 @@ def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Se
     )
     full = unsplit and samples == batch and not (dimension == "batch" and takes_statistics(layer))
     probe = dataclasses.replace(probe, variables=variables, live=layer.live)
-    return Point(index, dimension, units, samples, probe, tuple(shapes), before, full, _is_minor(graph, layer))
+    dtypes = tuple(graph.layers[source].dtype(graph.dtype) for source in layer.inputs)
+    return Point(index, dimension, units, samples, probe, tuple(shapes), before, full, _is_minor(graph, layer), dtypes)
 
 
 def _light_layers(graph: LayerGraph) -> set[int]:

@@ -106,7 +106,11 @@ class _Bench:
         self.point, self.device, self.rule, self.variables, self.scope = point, device, rule, variables, scope
         self.batch = point.samples
         self.dtype = tf.as_dtype(dtype)
-        sources = [Layer(f"input{i}", "InputLayer", {"shape": list(shape)}, (), shape) for i, shape in enumerate(point.input_shapes)]
+        dtypes = point.input_dtypes or (dtype,) * len(point.input_shapes)
+        sources = [
+            Layer(f"input{i}", "InputLayer", {"shape": list(shape), "dtype": own}, (), shape)
+            for i, (shape, own) in enumerate(zip(point.input_shapes, dtypes))
+        ]
         self.graph = LayerGraph((*sources, point.probe), dtype)
         samples = (self.batch, 0) if point.shares_batch else ()
         layout = "batch" if samples else "replicated"
@@ -114,12 +118,14 @@ class _Bench:
         self.processors = max(1, len(samples))
         self.stage = Stage(tuple(range(len(layouts))), (0,) * self.processors, ((AXIS, self.processors),), layouts)
         self._tensors: dict[str, tuple[tf.Tensor, list[int]]] = {}
+        self._dtypes: dict[str, tf.DType] = {}
 
-    def _tensor(self, name: str, shape: Sequence[int]) -> tf.Tensor:
+    def _tensor(self, name: str, shape: Sequence[int], dtype: tf.DType | None = None) -> tf.Tensor:
         """Return the handle of a tensor kept on the device."""
+        self._dtypes[name] = dtype or self.dtype
         with tf.device(self.device):
             handle = tf.raw_ops.VarHandleOp(
-                dtype=self.dtype, shape=list(shape), shared_name=f"{self.scope}/{name}", container=self.variables.container
+                dtype=self._dtypes[name], shape=list(shape), shared_name=f"{self.scope}/{name}", container=self.variables.container
             )
         self._tensors[name] = handle, list(shape)
         return handle
@@ -128,8 +134,8 @@ class _Bench:
         """Return the operations that fill inputs, output gradient, weights and slots."""
         index = len(self.graph.layers) - 1
         for number, shape in enumerate(self.point.input_shapes):
-            self._tensor(f"x{number}", (self.batch, *shape))
-        self._tensor("dy", (self.batch, *self.point.probe.output_shape))
+            self._tensor(f"x{number}", (self.batch, *shape), tf.as_dtype(self.graph.layers[number].dtype(self.graph.dtype)))
+        self._tensor("dy", (self.batch, *self.point.probe.output_shape), tf.as_dtype(self.point.probe.dtype(self.graph.dtype)))
         for variable in self.point.probe.variables:
             key = variable_key(index, variable.name)
             slots = {slot_key(key, slot): self.rule.slot_shape(slot, variable.shape) for slot in self.rule.slots}
@@ -138,7 +144,7 @@ class _Bench:
                     self._tensor(_held_name(name, processor), extents)
         with tf.device(self.device):
             return [
-                tf.raw_ops.AssignVariableOp(resource=handle, value=_filling(name, shape, self.dtype))
+                tf.raw_ops.AssignVariableOp(resource=handle, value=_filling(name, shape, self._dtypes[name]))
                 for name, (handle, shape) in self._tensors.items()
             ]
 
@@ -150,7 +156,7 @@ class _Bench:
     def read(self, name: str) -> tf.Tensor:
         """Return the value of a tensor kept on the device."""
         handle, shape = self._tensors[name]
-        return tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=handle, dtype=self.dtype), shape)
+        return tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=handle, dtype=self._dtypes[name]), shape)
 
     def loop(self, repeats: tf.Tensor, work: _Work) -> tf.Tensor:
         """Return a tensor that, fetched, has done `work` so many times, one after another."""
@@ -190,7 +196,7 @@ class _Bench:
             ]
             for p in trained
         ]
-        sources = [value.tensor for value in inputs] if self.point.input_gradient else []
+        sources = [value.tensor for value in inputs if value.tensor.dtype.is_floating] if self.point.input_gradient else []
         return _Network(builder, sources, output, dy, trained, gradients, slots, self.rule)
 
     def _import(self, mesh: Any, name: str, shape: Any) -> Any:
@@ -227,7 +233,9 @@ def _held_name(name: str, processor: int) -> str:
 
 
 def _filling(name: str, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
-    """Return values to start with: positive where they stand for a variance, small elsewhere."""
+    """Return values to start with: positive where they stand for a variance, small elsewhere, zero where they are whole numbers."""
+    if not dtype.is_floating:
+        return tf.zeros(shape, dtype)
     if "variance" in name or "velocity" in name:
         return tf.ones(shape, dtype)
     return tf.random.stateless_normal(shape, [1, 2], stddev=0.05, dtype=dtype)
@@ -240,12 +248,13 @@ def _forward(network: _Network) -> list[Any]:
 def _step(network: _Network) -> list[Any]:
     """Forward and backward: gradients of the inputs and of the weights that train, and batch statistics."""
     wanted = [*network.inputs, *(parameter.value for parameter in network.trained)]
-    gradients = mtf.gradients([network.output], wanted, grad_ys=[network.dy]) if wanted else []
+    differentiable = bool(wanted) and network.output.dtype.is_floating
+    gradients = mtf.gradients([network.output], wanted, grad_ys=[network.dy]) if differentiable else []
     return [network.output, *(tensor for tensor in gradients if tensor is not None), *network.builder.updates]
 
 
 def _update(network: _Network) -> list[Any]:
     """The optimizer's update of all weights; the numbers do not matter but must not grow."""
     numbers = {name: 1e-6 if name == "learning_rate" else 0.5 for name in network.rule.scalars(0, 0.0)}
-    scalars = {name: tf.constant(number, network.output.dtype) for name, number in numbers.items()}
+    scalars = {name: tf.constant(number, network.builder.dtype) for name, number in numbers.items()}
     return list(updates(network.rule, network.trained, network.gradients, network.slots, scalars))

@@ -46,7 +46,8 @@ class KerasSteps:
         self.optimizer = optimizer
         self.name = type(optimizer).__name__
         self.every = optimizer.gradient_accumulation_steps or 1
-        self._kind = _stateless(type(optimizer))
+        kind: Any = type(optimizer)
+        self._kind = _stateless(kind)
         self._config = {**optimizer.get_config(), "gradient_accumulation_steps": None, "loss_scale_factor": None}
 
     @property

@@ -1,76 +1,100 @@
-"""Losses: Keras's own functions, applied to slices of the batch and summed over the mesh."""
+"""Losses: Keras's own, of each sample on slices of the batch where samples are independent, else of the whole outputs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.program.ops.value import Value
 
-SUPPORTED_LOSSES = ("SparseCategoricalCrossentropy", "CategoricalCrossentropy", "BinaryCrossentropy", "MeanSquaredError")
+# Keras's losses of which a sample's value depends on that sample alone. Hinge losses look at all labels, to see whether they are binary.
+SAMPLEWISE_LOSSES = frozenset(
+    {
+        *("BinaryCrossentropy", "BinaryFocalCrossentropy", "CategoricalCrossentropy", "CategoricalFocalCrossentropy"),
+        *("CategoricalHinge", "CosineSimilarity", "Huber", "KLDivergence", "LogCosh"),
+        *("MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanSquaredError", "MeanSquaredLogarithmicError", "Poisson"),
+        "SparseCategoricalCrossentropy",
+    }
+)
 REDUCTIONS = ("sum_over_batch_size", "sum", "mean_with_sample_weight")
+WITH_CLASS_NUMBERS = "SparseCategoricalCrossentropy"
 
 
 def read_loss(loss: Any) -> Any:
-    """Return the Keras loss object for a loss or its name.
+    """Return the Keras loss object for a loss, a function of targets and predictions, or its name.
 
     Parameters
     ----------
-    loss : keras.losses.Loss, or a name such as "mse".
+    loss : keras.losses.Loss, a function, or a name such as "mse".
 
     Raises
     ------
     UnsupportedError
-        For a loss, reduction or option that is not supported.
+        If it is none of these.
     """
     import keras
 
     try:
         keras_loss = keras.losses.get(loss) if isinstance(loss, str) else loss
     except ValueError as fault:
-        raise UnsupportedError(f"the loss {loss!r} is unknown to Keras; supported are {', '.join(SUPPORTED_LOSSES)}") from fault
-    if isinstance(loss, str) and not isinstance(keras_loss, keras.losses.Loss):
-        keras_loss = _loss_of_function(keras_loss)
-    name = type(keras_loss).__name__
-    if getattr(keras.losses, name, None) is not type(keras_loss) or name not in SUPPORTED_LOSSES:
-        raise UnsupportedError(f"the loss {loss!r} is not supported; supported are {', '.join(SUPPORTED_LOSSES)} of keras.losses")
-    if keras_loss.reduction not in REDUCTIONS:
-        raise UnsupportedError(f"the loss {name} has reduction={keras_loss.reduction!r}; supported are {', '.join(REDUCTIONS)}")
-    config = keras_loss.get_config()
-    for option, only in (("axis", -1), ("ignore_class", None)):
-        if config.get(option, only) != only:
-            raise UnsupportedError(f"the loss {name} has {option}={config[option]!r}; only {only!r} is supported")
-    return keras_loss
+        raise UnsupportedError(f"the loss {loss!r} is unknown to Keras; give a name or object of keras.losses, or a function") from fault
+    if isinstance(keras_loss, keras.losses.Loss):
+        return keras_loss
+    if isinstance(loss, type) or not callable(keras_loss):
+        raise UnsupportedError(f"the loss {loss!r} is no loss; give a name or object of keras.losses, or a function of (y_true, y_pred)")
+    return _loss_of_function(keras_loss)
 
 
-def _loss_of_function(function: Callable[..., Any]) -> Any:
-    """Return the Keras loss object of a loss function such as `keras.losses.mean_squared_error`."""
+def _loss_of_function(function: Any) -> Any:
+    """Return the Keras loss object of a loss function: the class of one of `keras.losses`, or one around a function of the user's own."""
     import keras
+    from keras.src.losses.losses import LossFunctionWrapper
 
-    wanted = function.__name__.replace("_", "").lower()
-    for name in SUPPORTED_LOSSES:
-        if name.lower() == wanted:
-            return getattr(keras.losses, name)()
-    return function
+    for name in SAMPLEWISE_LOSSES:
+        made = getattr(keras.losses, name)
+        own = next((f for f in vars(keras.losses).values() if f is function), None)
+        if own is not None and getattr(made(), "fn", None) is own:
+            return made()
+    return LossFunctionWrapper(function, name=getattr(function, "__name__", type(function).__name__))
 
 
-def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, scale: tf.Tensor) -> Any:
-    """Return the scalar mtf.Tensor `scale * sum over samples of weight * loss(y, output)`.
+def is_samplewise(loss: Any) -> bool:
+    """Return whether a loss is a sum over samples, each of which depends on that sample alone.
 
     Parameters
     ----------
     loss : keras.losses.Loss.
-    output : the network's output, channels whole; where it is the output of a softmax or sigmoid, the
-        loss is computed from the logits, as in Keras.
+    """
+    import keras
+
+    name = type(loss).__name__
+    if name not in SAMPLEWISE_LOSSES or getattr(keras.losses, name) is not type(loss) or loss.reduction not in REDUCTIONS:
+        return False
+    config = loss.get_config()
+    return config.get("axis", -1) == -1 and config.get("ignore_class") is None
+
+
+def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, scale: tf.Tensor, share: float = 1.0) -> Any:
+    """Return the scalar loss of an output, an mtf.Tensor.
+
+    Of a samplewise loss it is `scale * sum over samples of weight * loss(y, output)`, of another one `share` times Keras's value.
+
+    Parameters
+    ----------
+    loss : keras.losses.Loss.
+    output : the network's output, channels whole, and for a loss that is not samplewise the batch too; where it is the output
+        of a softmax or sigmoid, the loss is computed from the logits, as in Keras.
     y : (batch, ...) targets.
     weight : (batch,) weights.
-    scale : () factor, such as one over the batch size.
+    scale : () factor, such as one over the batch size; for a loss that is not samplewise, whether there are weights.
+    share : part of the batch that this is, of a microbatch.
     """
     source, activation = output.logits if output.logits and output.logits[1] in ("softmax", "sigmoid") else (output.tensor, "linear")
     batch, *features = source.shape.dims
@@ -78,6 +102,8 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
     targets = mtf.import_tf_tensor(mesh, y, mtf.Shape([batch, *(mtf.Dimension(f"target{i}", int(n)) for i, n in enumerate(y.shape[1:]))]))
     weights = mtf.import_tf_tensor(mesh, weight, mtf.Shape([batch]))
     factor = mtf.import_tf_tensor(mesh, scale, mtf.Shape([]))
+    if not is_samplewise(loss):
+        return _whole_loss(loss, activation, source, [targets, weights, factor], share)
 
     def forward(_: Processor, value: tf.Tensor, truth: tf.Tensor, w: tf.Tensor, s: tf.Tensor) -> tf.Tensor:
         losses = _per_sample(loss, activation, truth, value)
@@ -97,12 +123,30 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
     return operation.outputs[0]
 
 
-def _per_sample(loss: Any, activation: str, truth: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    """Return Keras's loss values [batch, ...] of a slice."""
+def _whole_loss(loss: Any, activation: str, source: Any, inputs: Sequence[Any], share: float) -> Any:
+    """Return Keras's value of a loss of whole outputs, its own reduction, masks and weights included."""
+    part = share if loss.reduction in ("sum_over_batch_size", "mean", "mean_with_sample_weight") else 1.0
+
+    def value(prediction: tf.Tensor, truth: tf.Tensor, weights: tf.Tensor, weighted: tf.Tensor) -> tf.Tensor:
+        own_rank = loss.call(truth, _activated(activation, prediction)).shape.rank
+        one_each = tf.reshape(weights, [-1, *(1 for _ in range((own_rank or 1) - 1))])
+        plain = tf.reduce_sum(loss(truth, _activated(activation, prediction)))
+        with_weights = tf.reduce_sum(loss(truth, _activated(activation, prediction), sample_weight=one_each))
+        return tf.cast(tf.where(weighted > 0.5, with_weights, plain), prediction.dtype) * part
+
+    stopped = [mtf.stop_gradient(tensor) if tensor.dtype.is_floating else tensor for tensor in inputs]
+    return compute("whole_loss", value, [source, *stopped], mtf.Shape([]), unsplit=source.shape.dims)
+
+
+def _activated(activation: str, value: tf.Tensor) -> tf.Tensor:
     import keras
 
-    prediction = value if activation == "linear" else keras.activations.get(activation)(value)
-    losses = loss.call(truth, prediction)
+    return value if activation == "linear" else keras.activations.get(activation)(value)
+
+
+def _per_sample(loss: Any, activation: str, truth: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """Return Keras's loss values [batch, ...] of a slice."""
+    losses = loss.call(truth, _activated(activation, value))
     return losses if losses.shape.rank else tf.reshape(losses, [1])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.structure import Structure, leaves_of
-from hetero_mtf.program.losses import read_loss
+from hetero_mtf.program.losses import is_samplewise, read_loss
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +58,21 @@ def read_objective(loss: Any, loss_weights: Any, outputs: Structure) -> Objectiv
     return tuple(
         None if each is None else OutputLoss(read_loss(each), _weight(weight, name), f"{name}_loss")
         for each, weight, name in zip(losses, weights, names)
+    )
+
+
+def timed_objective(objective: Objective) -> Objective:
+    """Return an objective to time steps with, on targets drawn at random: a loss that may want others is a mean squared error.
+
+    Parameters
+    ----------
+    objective : what is trained by.
+    """
+    import keras
+
+    return tuple(
+        part if part is None or is_samplewise(part.loss) else dataclasses.replace(part, loss=keras.losses.MeanSquaredError())
+        for part in objective
     )
 
 

@@ -155,6 +155,7 @@ class Passes:
     ) -> _Pass:
         """Build the layers of a stage, and the losses of its outputs."""
         start, output_losses = len(self.graph.operations), {}
+        share = builder.batch_size / sum(int(inputs.x[0].shape[0]) for inputs in self.parts)
         builder.build(values)
         self.sources.begin(None)
         for number, index in enumerate(self.context.graph.outputs):
@@ -167,8 +168,8 @@ class Passes:
             )
             self._outputs.setdefault((number, microbatch), output.tensor)
             if part is not None and loss_input is not None:
-                output_losses[number] = losses.weighted_loss(part.loss, output, loss_input.y, loss_input.weight, loss_input.scale)
-        share = builder.batch_size / sum(int(inputs.x[0].shape[0]) for inputs in self.parts)
+                read = output if losses.is_samplewise(part.loss) else builder.whole_output(index, output)
+                output_losses[number] = losses.weighted_loss(part.loss, read, loss_input.y, loss_input.weight, loss_input.scale, share)
         added = tuple(loss if share == 1 else mtf.multiply(loss, share) for loss in builder.added_losses)
         return _Pass(builder, values, sources, received, tuple(self.graph.operations[start:]), output_losses, added)
 

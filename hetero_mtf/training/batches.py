@@ -10,7 +10,7 @@ from hetero_mtf.data.batch import Batch
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.program.batch_arrays import BatchArrays
-from hetero_mtf.program.losses import loss_elements
+from hetero_mtf.program.losses import WITH_CLASS_NUMBERS, is_samplewise, loss_elements
 from hetero_mtf.program.objective import Objective
 
 
@@ -69,7 +69,7 @@ def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> BatchArrays:
         for part, target, shape, name in zip(objective, targets, shapes, called)
     ]
     scale = [
-        0.0 if part is None else _scale(part.loss.reduction, w, batch.size * loss_elements(part.loss, shape), known is not None)
+        0.0 if part is None else _scale(part.loss, w, batch.size * loss_elements(part.loss, shape), known is not None)
         for part, w, shape, known in zip(objective, weights, shapes, given)
     ]
     return BatchArrays(x, tuple(y), tuple(weight.astype(graph.dtype) for weight in weights), tuple(scale))
@@ -80,7 +80,11 @@ def _check_count(what: str, arrays: tuple[Any, ...], count: int) -> None:
         raise DataError(f"{what} of a batch has {len(arrays)} arrays and the network takes {count}; hand over a tuple of {count}")
 
 
-def _scale(reduction: str, weights: np.ndarray, elements: int, weighted: bool) -> float:
+def _scale(loss: Any, weights: np.ndarray, elements: int, weighted: bool) -> float:
+    """Return the factor of a loss; where Keras itself computes its value, whether there are weights."""
+    if not is_samplewise(loss):
+        return float(weighted)
+    reduction = loss.reduction
     if reduction == "sum":
         return 1.0
     divisor = float(weights.sum()) if reduction == "mean_with_sample_weight" and weighted else float(elements)
@@ -88,7 +92,9 @@ def _scale(reduction: str, weights: np.ndarray, elements: int, weighted: bool) -
 
 
 def _targets(dtype: str, loss: Any, y: np.ndarray, output: tuple[int, ...], called: str) -> np.ndarray:
-    if type(loss).__name__ != "SparseCategoricalCrossentropy":
+    if not is_samplewise(loss):
+        return y.astype(dtype)  # Keras, too, hands all losses targets of its own dtype
+    if type(loss).__name__ != WITH_CLASS_NUMBERS:
         shape = y.shape[1:] or (1,)
         if shape != output:
             raise DataError(

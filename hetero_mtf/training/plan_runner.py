@@ -15,6 +15,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.plan_run import LayerSeconds, TracedStep
 from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.engine import Engine
+from hetero_mtf.program.losses import WITH_CLASS_NUMBERS
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.training import batches
@@ -141,6 +142,6 @@ def random_batch(graph: LayerGraph, objective: Objective, size: int, generator: 
 def _random_targets(part: Any, output: tuple[int, ...], size: int, generator: np.random.Generator) -> np.ndarray | None:
     if part is None:
         return None
-    if type(part.loss).__name__ == "SparseCategoricalCrossentropy":
+    if type(part.loss).__name__ == WITH_CLASS_NUMBERS:
         return generator.integers(0, output[-1], (size, *output[:-1]))
     return generator.random((size, *output))

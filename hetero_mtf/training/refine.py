@@ -16,7 +16,7 @@ from hetero_mtf.planning.profile.validity import check_profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.planning.refinement.loop import Refinement, Refiner
 from hetero_mtf.program.engine import check_cluster, check_plan
-from hetero_mtf.program.objective import read_objective
+from hetero_mtf.program.objective import read_objective, timed_objective
 from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.training.plan_runner import EngineRunner
 
@@ -71,7 +71,7 @@ def refine(
     plan = make_plan(profile) if plan is None else plan
     check_plan(plan, graph)
     check_cluster(plan, cluster)
-    objective = read_objective(loss, loss_weights, read_wiring(model).output_structure)
+    objective = timed_objective(read_objective(loss, loss_weights, read_wiring(model).output_structure))
     rule, _ = read_optimizer(optimizer, graph.dtype)
     runner = EngineRunner(model, graph, cluster, objective, rule, np.random.default_rng(seed))
     return Refiner(profile, runner, time_limit_s).refine(plan)

@@ -33,7 +33,9 @@ class _Signs(keras.optimizers.Optimizer):
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         mean = self.means[self._get_variable_index(variable)]
         self.assign(mean, 0.5 * mean + gradient)
-        self.assign_sub(variable, keras.ops.cast(learning_rate, variable.dtype) * mean / (1.0 + keras.ops.sqrt(keras.ops.sum(keras.ops.square(mean)))))
+        self.assign_sub(
+            variable, keras.ops.cast(learning_rate, variable.dtype) * mean / (1.0 + keras.ops.sqrt(keras.ops.sum(keras.ops.square(mean))))
+        )
 
 
 def _excluding() -> Any:

@@ -1,4 +1,4 @@
-"""Losses: names and objects of Keras, and refusals by name. (Their values are tested in test_transparency.)"""
+"""Losses: names, functions and objects of Keras, and refusals by name. (Their values are tested in test_every_loss.)"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import keras
 import pytest
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.program.losses import SUPPORTED_LOSSES, loss_elements, read_loss
+from hetero_mtf.program.losses import SAMPLEWISE_LOSSES, is_samplewise, loss_elements, read_loss
 
 K = keras.losses
 
@@ -20,41 +20,54 @@ class _Own(K.MeanSquaredError):
 @pytest.mark.parametrize(
     "loss, words",
     [
-        (K.Huber(), "is not supported; supported are SparseCategoricalCrossentropy"),
-        ("mae", "is not supported"),
-        (_Own(), "is not supported"),
-        (lambda y, p: p, "is not supported"),
-        (K.mean_squared_error, "is not supported"),
-        ("nonsense", "the loss 'nonsense' is unknown to Keras; supported are SparseCategoricalCrossentropy"),
-        (None, "the loss None is not supported"),
-        (K.MeanSquaredError(reduction=None), "MeanSquaredError has reduction=None; supported are sum_over_batch_size, sum, mean_with"),
-        (K.MeanSquaredError(reduction="none"), "has reduction="),
-        (K.SparseCategoricalCrossentropy(ignore_class=0), "has ignore_class=0; only None is supported"),
-        (K.CategoricalCrossentropy(axis=1), "has axis=1; only -1 is supported"),
-        (K.BinaryCrossentropy(axis=0), "has axis=0"),
+        ("nonsense", "the loss 'nonsense' is unknown to Keras; give a name or object of keras.losses, or a function"),
+        (None, "the loss None is no loss; give a name or object"),
+        (K.MeanSquaredError, "is no loss; give a name or object"),
+        (3.0, "the loss 3.0 is no loss"),
     ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+    ids=str,
 )
-def test_a_loss_or_option_that_is_not_supported_is_refused(loss: Any, words: str) -> None:
+def test_what_is_no_loss_is_refused(loss: Any, words: str) -> None:
     with pytest.raises(UnsupportedError, match=words):
         read_loss(loss)
 
 
-@pytest.mark.parametrize("name", ["mse", "mean_squared_error", "MeanSquaredError"])
-def test_a_loss_may_be_named_in_any_way_that_keras_takes(name: str) -> None:
+@pytest.mark.parametrize("name", ["mse", "mean_squared_error", "MeanSquaredError", K.mean_squared_error])
+def test_a_loss_may_be_named_in_any_way_that_keras_takes(name: Any) -> None:
     assert isinstance(read_loss(name), K.MeanSquaredError)
 
 
-@pytest.mark.parametrize("name", SUPPORTED_LOSSES)
+@pytest.mark.parametrize("name", sorted(SAMPLEWISE_LOSSES))
 def test_a_loss_object_is_taken_as_it_is(name: str) -> None:
     loss = getattr(K, name)()
-    assert read_loss(loss) is loss
+    assert read_loss(loss) is loss and is_samplewise(loss)
 
 
-@pytest.mark.parametrize("name", SUPPORTED_LOSSES)
-def test_every_option_of_a_supported_loss_is_known(name: str) -> None:
+@pytest.mark.parametrize(
+    "loss",
+    [
+        _Own(),
+        K.Dice(),
+        K.Tversky(axis=(1, 2)),
+        K.Hinge(),
+        K.Circle(),
+        K.MeanSquaredError(reduction=None),
+        K.SparseCategoricalCrossentropy(ignore_class=0),
+        K.CategoricalCrossentropy(axis=1),
+        K.BinaryCrossentropy(axis=0),
+        lambda y, p: p,
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_may_look_at_several_samples_is_of_whole_outputs(loss: Any) -> None:
+    assert not is_samplewise(read_loss(loss))
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLEWISE_LOSSES))
+def test_every_option_of_a_samplewise_loss_is_known(name: str) -> None:
     known = {"name", "reduction", "from_logits", "label_smoothing", "axis", "ignore_class", "dtype"}
-    assert set(getattr(K, name)().get_config()) <= known
+    own = {"alpha", "gamma", "apply_class_balancing", "q", "delta"}
+    assert set(getattr(K, name)().get_config()) <= known | own
 
 
 def test_a_sample_has_a_loss_value_for_each_place_of_its_output() -> None:

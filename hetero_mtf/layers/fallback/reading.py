@@ -69,7 +69,8 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
     attributes: dict[str, Any] = {OPTION: option}
     held = tuple(Variable(*entry) for entry in variables)
     flops = KerasCall().flops(attributes, (), tuple(option["shape"]))
-    return Layer(name, kind, attributes, tuple(inputs), tuple(option["shape"]), held, flops, first if held else None, call)
+    shown = f"keras.layers.{kind}" if kind.isidentifier() else kind
+    return Layer(name, shown, attributes, tuple(inputs), tuple(option["shape"]), held, flops, first if held else None, call)
 
 
 def draws_at_random(operation: Any) -> bool:

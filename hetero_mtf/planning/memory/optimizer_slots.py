@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-
 _SLOTS: Mapping[str, tuple[str, ...]] = {
     "sgd": (),
     "adadelta": ("accumulated_grads", "accumulated_delta_vars"),

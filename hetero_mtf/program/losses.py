@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +63,8 @@ def _loss_of_function(function: Any) -> Any:
         own = next((f for f in vars(keras.losses).values() if f is function), None)
         if own is not None and getattr(made(), "fn", None) is own:
             return made()
-    return LossFunctionWrapper(function, name=getattr(function, "__name__", type(function).__name__))
+    name = getattr(function, "__name__", type(function).__name__)
+    return LossFunctionWrapper(function, name=re.sub(r"\W+", "", name) or "loss")
 
 
 def is_samplewise(loss: Any) -> bool:

@@ -13,11 +13,13 @@ from hetero_mtf.graph.level import Level, Place
 from hetero_mtf.graph.live import configuration, is_layer, keras_module, layers_in
 from hetero_mtf.graph.structure import leaves_of, map_leaves
 
+TRACED = "_hetero_mtf_traced"  # the attribute of a subclassed model that its graph of calls is kept in
+
 
 def functional_of(model: Any) -> Any | None:
     """Return the graph of calls (`keras.Functional`) of a functional or sequential model, None for another object.
 
-    A model of a class of the user's own is one where it inherits how it is called and trained.
+    A model of a class of the user's own is one where it inherits how it is called.
 
     Raises
     ------
@@ -26,21 +28,72 @@ def functional_of(model: Any) -> Any | None:
     """
     keras = keras_module()
     functional = getattr(sys.modules.get("keras.src.models.functional"), "Functional", None)
-    if isinstance(model, keras.Sequential):
-        if type(model).call is not keras.Sequential.call or _trains_itself(model):
-            return None
+    if isinstance(model, keras.Sequential) and type(model).call is keras.Sequential.call:
         if model._functional is None:
             raise UnsupportedError("the sequential model has no input shape yet; start it with keras.Input(shape)")
         return model._functional
-    if functional is not None and isinstance(model, functional) and type(model).call is functional.call and not _trains_itself(model):
+    if functional is not None and isinstance(model, functional) and type(model).call is functional.call:
         return model
     return None
 
 
-def _trains_itself(model: Any) -> bool:
-    """Return whether a model has steps or a loss of its own, which would be ignored."""
+def traced(model: Any) -> Any:
+    """Return the graph of calls of any Keras model; that of a subclassed one is what its call does with symbolic tensors.
+
+    Where its call cannot work on symbolic tensors, the graph is one call of the model as a whole. It is kept in the model.
+
+    Parameters
+    ----------
+    model : keras.Model; a subclassed one has been called on a batch, or built.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is no Keras model, has steps or a loss of its own, or has no input shape yet.
+    """
+    keras = keras_module()
+    if not isinstance(model, keras.Model):
+        raise UnsupportedError(f"{type(model).__name__} is no Keras model; give a keras.Model")
+    own = _own_steps(model)
+    if own:
+        wrong = f"{type(model).__name__} has its own {own}, which would be ignored"
+        raise UnsupportedError(f"{wrong}; let its layers compute what it adds, by add_loss, and give the trainer a loss")
+    function = functional_of(model)
+    if function is not None:
+        return function
+    if TRACED not in model.__dict__:
+        model.__dict__[TRACED] = _trace(model)
+    return model.__dict__[TRACED]
+
+
+def _trace(model: Any) -> Any:
+    keras, shapes = keras_module(), getattr(model, "_build_shapes_dict", None) or {}
+    shape = shapes.get("input_shape")
+    if len(shapes) != 1 or shape is None:
+        name = type(model).__name__
+        raise UnsupportedError(f"{name} has no input shape yet; call it on a batch, or build(input_shape), before it is given here")
+    inputs = _symbols(shape, keras.Input, str(model.input_dtype))
+    try:
+        return keras.Model(inputs, model.call(inputs))
+    except Exception:  # Python or TensorFlow functions that look at values
+        inputs = _symbols(shape, keras.Input, str(model.input_dtype))
+        return keras.Model(inputs, model(inputs))
+
+
+def _symbols(shape: Any, symbol: Callable[..., Any], dtype: str) -> Any:
+    """Return symbolic inputs of a shape, or of shapes packed in lists and dicts."""
+    if isinstance(shape, Mapping):
+        return {key: _symbols(entry, symbol, dtype) for key, entry in shape.items()}
+    if isinstance(shape, (list, tuple)) and shape and isinstance(shape[0], (list, tuple, Mapping)):
+        return [_symbols(entry, symbol, dtype) for entry in shape]
+    return symbol(tuple(shape[1:]), dtype=dtype)
+
+
+def _own_steps(model: Any) -> str:
+    """Return the name of a method by which a model trains in its own way, "" for none."""
     base = keras_module().Model
-    return any(getattr(type(model), name, None) is not getattr(base, name) for name in ("train_step", "compute_loss", "fit"))
+    named = ("train_step", "compute_loss", "fit")
+    return next((name for name in named if getattr(type(model), name, None) is not getattr(base, name)), "")
 
 
 def live_level(function: Any, path: tuple[str, ...]) -> Level:

@@ -14,7 +14,7 @@ from hetero_mtf.errors import UnsupportedError, refuse
 from hetero_mtf.graph.call_order import Call, call_order
 from hetero_mtf.graph.level import Level, Place, kind_in, stored_level
 from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, class_of, keras_module
-from hetero_mtf.graph.live_level import functional_of, is_special, live_level, takes_masks
+from hetero_mtf.graph.live_level import functional_of, is_special, live_level, takes_masks, traced
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
 CALLS_UP_TO = 20_000  # nested models that are called many times each multiply
@@ -78,20 +78,15 @@ def read_wiring(model: Any, all_faults: bool = False) -> Wiring:
 
     Parameters
     ----------
-    model : keras.Model, functional or sequential, built.
+    model : keras.Model, with the shapes of its inputs known.
     all_faults : whether to return what is not supported in how layers are called with the wiring, rather than raise.
 
     Raises
     ------
     UnsupportedError
-        For a subclassed or unbuilt model, here or nested, and layers called with options of their own; the layer is named.
+        If it is no model, is not built, or has steps of its own.
     """
-    function = functional_of(model)
-    if function is None:
-        raise UnsupportedError(
-            f"{type(model).__name__} is not a functional or sequential Keras model, and what it does itself would be ignored; "
-            "build it from keras.Input"
-        )
+    function = traced(model)
     return _checked(lambda reading: reading.live_wiring(model, function), all_faults)
 
 

@@ -8,12 +8,14 @@ import warnings
 from typing import Any
 
 from hetero_mtf.graph.live import is_layer, layers_in, named_weights
+from hetero_mtf.graph.live_level import TRACED, functional_of
 
 _WIRING = ("_inbound_nodes", "_outbound_nodes")
+_DROPPED = (TRACED,)
 
 
 def clone(model: Any) -> Any:
-    """Return a copy of a functional or sequential Keras model in which the same layers are shared, with weights of its own.
+    """Return a copy of a Keras model in which the same layers are shared, with weights of its own.
 
     A layer is made again from its configuration; one that has none that makes it again is copied as it is in memory, or, without
     weights, is part of both models.
@@ -24,6 +26,8 @@ def clone(model: Any) -> Any:
     """
     import keras
 
+    if functional_of(model) is None:
+        return _in_memory(model)
     copies: dict[int, Any] = {}
 
     def cloned(layer: Any) -> Any:
@@ -90,5 +94,5 @@ def _filled(kind: Any, plain: Any, items: Any, tracker: Any) -> Any:
 
 
 def _reduced(layer: Any) -> tuple[Any, ...]:
-    state = {key: ([] if key in _WIRING else value) for key, value in layer.__dict__.items()}
+    state = {key: ([] if key in _WIRING else value) for key, value in layer.__dict__.items() if key not in _DROPPED}
     return copyreg.__newobj__, (type(layer),), state  # type: ignore[attr-defined]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
 import pytest
 
 from hetero_mtf.errors import UnsupportedError
@@ -83,12 +82,6 @@ def _own_train_step() -> keras.Model:
     return _OwnStep(i, L.Dense(2)(i))
 
 
-def _subclass_with_arguments() -> keras.Model:
-    model = _Own()
-    model(np.zeros((1, 4), "float32"))
-    return model
-
-
 MODELS = {
     "nested input of another dtype": (_nested_input_of_another_dtype, "input inner/odd has the dtype float64 and the layers float32"),
     "nested input of another rank": (
@@ -96,9 +89,8 @@ MODELS = {
         r"input inner/odd of a nested model has the shape \(4,\) and is given \(4, 1\) by layer .*; reshape it with a layer",
     ),
     "two dtypes": (_two_dtypes, "odd has the dtype float64"),
-    "subclassed model": (_Own, "_Own"),
-    "subclassed model, called": (_subclass_with_arguments, "_Own"),
-    "own train_step": (_own_train_step, "_OwnStep"),
+    "subclassed model": (_Own, "^_Own has no input shape yet; call it on a batch, or build"),
+    "own train_step": (_own_train_step, "^_OwnStep has its own train_step, which would be ignored; let its layers"),
     "unbuilt sequential model": (lambda: keras.Sequential([L.Dense(2)]), "input shape"),
     "empty sequential model": (lambda: keras.Sequential([]), "input shape"),
     "unknown extent": (_on(lambda: L.Conv2D(2, 1), shape=(None, None, 3)), r"input .*None"),

@@ -135,6 +135,35 @@ def _batchless() -> keras.Model:
     return keras.Model(i, L.Dense(2)((x - O.mean(x)) / (1.0 + O.std(x, axis=0, keepdims=True))))
 
 
+class Subclassed(keras.Model):
+    """A model whose call works on symbolic tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = L.Dense(4, activation="relu"), L.BatchNormalization(), L.Dense(3)
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        return self.last(self.norm(self.first(x), training=training) + x)
+
+
+class LookingAtValues(Subclassed):
+    """A model whose call does not."""
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        if isinstance(x, keras.KerasTensor):
+            raise TypeError("not symbolic")
+        return super().call(x * 2.0, training)
+
+    def compute_output_shape(self, shape: Any) -> Any:
+        return (shape[0], 3)
+
+
+def _built(model: keras.Model) -> keras.Model:
+    Subclassed.call(model, keras.Input((4,)))  # the layers take their shapes
+    model.build((None, 4))
+    return model
+
+
 # What is compared with Keras: nothing here draws at random.
 NETS: Mapping[str, Build] = {
     "separable, constraint": _one(lambda: L.SeparableConv2D(4, 3, pointwise_constraint="non_neg")),
@@ -191,6 +220,8 @@ NETS: Mapping[str, Build] = {
     "a number for the whole batch": _batchless,
     "two towers": _shared_in_two_towers,
     "a nested model of one's own class": _nested,
+    "a subclassed model": lambda: _built(Subclassed()),
+    "a subclassed model that looks at values": lambda: _built(LookingAtValues()),
 }
 
 

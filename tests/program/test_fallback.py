@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
+from hetero_mtf.graph.live_level import traced
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.layers.fallback.kind import is_keras_call
 from tests.program import drawing
@@ -27,7 +28,8 @@ def data(model: keras.Model, rng: np.random.Generator) -> tuple[Any, Any]:
         shape = (BATCH, *tensor.shape[1:])
         return rng.integers(0, 9, shape) if "int" in str(tensor.dtype) else rng.normal(size=shape)
 
-    x, y = [samples(tensor) for tensor in model.inputs], [rng.random((BATCH, *tensor.shape[1:])) for tensor in model.outputs]
+    graph = traced(model)
+    x, y = [samples(tensor) for tensor in graph.inputs], [rng.random((BATCH, *tensor.shape[1:])) for tensor in graph.outputs]
     return (x[0] if len(x) == 1 else x), (y[0] if len(y) == 1 else y)
 
 
@@ -87,6 +89,6 @@ def test_what_draws_at_random_draws_the_same_under_every_plan(name: str) -> None
 
 
 def test_every_network_here_has_a_layer_that_is_taken_as_it_is() -> None:
-    described = {"L1", "L1L2", "separable, L1"}
+    described = {"L1", "L1L2", "separable, L1", "a subclassed model"}
     graphs = {name: layer_graph(build()) for name, build in {**NETS, **RANDOM}.items()}
     assert {name for name, graph in graphs.items() if not any(map(is_keras_call, graph.layers))} == described

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
+from hetero_mtf.layers.fallback.kind import keras_calls_text
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.manual import filter_stage, single_stage
@@ -101,7 +102,9 @@ def facts(reported: ReportedPlan) -> tuple[Section, ...]:
     reported : the plan and what is known beside it.
     """
     plan = reported.plan
-    sizes = Section("Sizes", (_sizes_sentence(plan), *layout_legend(plan)), sizes_table(plan), size_bars(plan))
+    own_calls = keras_calls_text(reported.profile.graph) if reported.profile is not None else ""
+    sentences = (_sizes_sentence(plan), *layout_legend(plan), *((own_calls,) if own_calls else ()))
+    sizes = Section("Sizes", sentences, sizes_table(plan), size_bars(plan))
     first = verdict(reported)
     sections = [Section("Verdict", first, leads=True)] if first else []
     sections += [_heading(plan, reported.warnings), sizes]

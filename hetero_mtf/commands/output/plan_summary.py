@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.layers.fallback.kind import keras_calls_text
 from hetero_mtf.planning.layout.records import DevicePart, Stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.text import execution_text
@@ -26,7 +27,8 @@ def plan_summary(plan: Plan, graph: LayerGraph, columns: int | None = None) -> s
     rows = [(name, _task(plan, index, graph), *_cells(shares[index], parts.get(name))) for index, name in enumerate(plan.devices)]
     table = Table(("device", "computes", "of the FLOPs", "compute", "communication", "idle"), tuple(rows), left=2)
     head = "\n".join([heading, *(f"What-if, not measured: {clause}" for clause in plan.what_if)])
-    return "\n".join([folded_text(head, columns), table.text(columns), folded_text(_prediction(plan), columns)])
+    end = "\n".join(text for text in (_prediction(plan), keras_calls_text(graph)) if text)
+    return "\n".join([folded_text(head, columns), table.text(columns), folded_text(end, columns)])
 
 
 def flops_shares(plan: Plan, graph: LayerGraph) -> tuple[float, ...]:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.graph.live import named_weights
-from hetero_mtf.graph.records import Layer, Variable
+from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent
+from hetero_mtf.units import list_text
 
+_NAMED = 6  # layers named in a sentence
 OPTION = "keras"  # the attribute that marks a layer as computed by Keras's own call
 
 
@@ -82,3 +84,23 @@ def weights_of(layer: Layer) -> dict[str, Any]:
 
 def _alike(layer: Layer) -> bool:
     return bool(layer.attributes[OPTION].get("alike", False))
+
+
+def keras_calls_text(graph: LayerGraph) -> str:
+    """Return a sentence that names the layers computed by Keras's own call and what each may be split over, "" for none.
+
+    Parameters
+    ----------
+    graph : the network.
+    """
+    groups = {"elements": "as an activation", "samples": "on samples", "": "on the whole batch"}
+    named = {
+        words: [f"{layer.name} ({layer.kind.removeprefix('keras.layers.')})" for layer in graph.layers if _splits_over(layer) == over]
+        for over, words in groups.items()
+    }
+    clauses = [f"{words} {list_text(layers, _NAMED)}" for words, layers in named.items() if layers]
+    return f"Computed by Keras's own call: {'; '.join(clauses)}" if clauses else ""
+
+
+def _splits_over(layer: Layer) -> str | None:
+    return layer.attributes[OPTION]["split"] if is_keras_call(layer) else None

@@ -6,19 +6,31 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.layers.contraction.attention import Attention, ResidualWeight
 from hetero_mtf.layers.contraction.dense import Dense
 from hetero_mtf.layers.elementwise.activation import ELU, Activation, LeakyReLU, PReLU, ReLU, Softmax
-from hetero_mtf.layers.elementwise.dropout import Dropout
+from hetero_mtf.layers.elementwise.dropout import (
+    Dropout,
+    GaussianDropout,
+    GaussianNoise,
+    SpatialDropout1D,
+    SpatialDropout2D,
+    SpatialDropout3D,
+)
 from hetero_mtf.layers.elementwise.merge import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
 from hetero_mtf.layers.elementwise.scaling import Normalization, Rescaling
 from hetero_mtf.layers.kind import LayerKind
 from hetero_mtf.layers.normalization.norm import BatchNormalization
 from hetero_mtf.layers.normalization.sample_norm import GroupNormalization, LayerNormalization
 from hetero_mtf.layers.reshaping.shape import (
+    Cropping1D,
+    Cropping2D,
+    Cropping3D,
     Flatten,
     InputLayer,
     Permute,
     Reshape,
+    UpSampling1D,
     UpSampling2D,
     UpSampling3D,
+    ZeroPadding1D,
     ZeroPadding2D,
     ZeroPadding3D,
 )
@@ -34,12 +46,40 @@ from hetero_mtf.layers.windowed.pool import (
     MaxPooling2D,
     MaxPooling3D,
 )
+from hetero_mtf.layers.windowed.steps import (
+    AveragePooling1D,
+    Conv1D,
+    Conv1DTranspose,
+    DepthwiseConv1D,
+    GlobalAveragePooling1D,
+    GlobalMaxPooling1D,
+    MaxPooling1D,
+    SeparableConv1D,
+)
 from hetero_mtf.layers.windowed.transposed import Conv2DTranspose, Conv3DTranspose
 
 KINDS: dict[str, LayerKind] = {
     kind.keras_class: kind
     for kind in (
         InputLayer(),
+        Conv1D(),
+        Conv1DTranspose(),
+        DepthwiseConv1D(),
+        SeparableConv1D(),
+        MaxPooling1D(),
+        AveragePooling1D(),
+        GlobalAveragePooling1D(),
+        GlobalMaxPooling1D(),
+        UpSampling1D(),
+        ZeroPadding1D(),
+        Cropping1D(),
+        Cropping2D(),
+        Cropping3D(),
+        SpatialDropout1D(),
+        SpatialDropout2D(),
+        SpatialDropout3D(),
+        GaussianNoise(),
+        GaussianDropout(),
         Conv2D(),
         Conv3D(),
         Conv2DTranspose(),

@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 # dtype for all layers there is nothing to cast.
 FREE_OPTIONS = frozenset({"name", "trainable", "dtype", "autocast", "quantization_config"})
 
-WHOLE_NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "bool")  # dtypes that inputs may have besides the network's
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "bool")  # dtypes that inputs may have besides the network's
 
 REPLICATED = frozenset({"replicated"})
 CHANNELWISE = frozenset({"replicated", "split"})

@@ -15,7 +15,7 @@ from hetero_mtf.layers.alternatives import alternative
 from hetero_mtf.layers.catalogue import KINDS
 from hetero_mtf.layers.fallback.kind import OPTION, SPLIT, is_keras_call
 from hetero_mtf.layers.fallback.reading import keras_call
-from hetero_mtf.layers.kind import WHOLE_NUMBERS, LayerKind
+from hetero_mtf.layers.kind import INTEGERS, LayerKind
 
 
 def kind_of(layer: Layer) -> LayerKind:
@@ -215,7 +215,7 @@ def _common_dtype(nodes: Sequence[Node], faults: list[str]) -> str:
             faults.append(f"layer {name} has the dtype {layer_dtype} and an earlier layer {common}; use one dtype for the whole model")
     for node in nodes:
         given = node.config.get("dtype") or common
-        if node.call is not None and given in WHOLE_NUMBERS:
+        if node.call is not None and given in INTEGERS:
             continue
         if supported and node.kind == "InputLayer" and given != common:
             faults.append(f"input {node.name} has the dtype {given} and the layers {common}; give keras.Input the layers' dtype")

@@ -204,7 +204,7 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         logits, name = value.logits
         return self.activate(self._gather(source, dataclasses.replace(value, tensor=logits, logits=None), value.batch), name)
 
-    def whole_output(self, source: int, value: Value) -> Value:
+    def unsplit_output(self, source: int, value: Value) -> Value:
         """Return an output that every processor has for all samples; of a softmax or sigmoid, with its logits.
 
         Parameters
@@ -218,8 +218,8 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
             return value
         logits = value.logits if value.logits and value.logits[1] in ("softmax", "sigmoid") else None
         tensor = value.tensor if logits is None else logits[0]
-        whole = self._laid_out(tensor, [batch, *tensor.shape.dims[1:]])
-        return Value(whole) if logits is None else Value(whole, logits=(whole, logits[1]))
+        unsplit = self._laid_out(tensor, [batch, *tensor.shape.dims[1:]])
+        return Value(unsplit) if logits is None else Value(unsplit, logits=(unsplit, logits[1]))
 
     def _gather(self, source: int, value: Value, batch: Any) -> Value:
         _, *outer, channels = value.tensor.shape.dims

@@ -51,7 +51,7 @@ class KerasSteps:
         self._config = {**optimizer.get_config(), "gradient_accumulation_steps": None, "loss_scale_factor": None}
 
     @property
-    def whole(self) -> bool:
+    def needs_full_variable(self) -> bool:
         """Whether an update needs the whole variable."""
         import keras
 
@@ -72,8 +72,8 @@ class KerasSteps:
         name : of `slots`.
         shape : of the variable.
         """
-        found = self._built(shape, "float32", None)[2].get(name)
-        return shape if found is None else tuple(found.shape)
+        slot = self._built(shape, "float32", None)[2].get(name)
+        return shape if slot is None else tuple(slot.shape)
 
     def initial(self, value: Any, live: Any) -> dict[str, Any]:
         """Return the slots of a variable before the first step, as arrays; those that are zero are left out.
@@ -86,7 +86,7 @@ class KerasSteps:
         import keras
 
         variable = keras.Variable(value, dtype=str(value.dtype))
-        slots = self._slots_of(self._made([_named(variable, live)]), 1)
+        slots = self._slots_of(self._of_variables([_named(variable, live)]), 1)
         arrays = {name: np.array(slot) for name, slot in slots.items() if slot is not None}
         return {name: array for name, array in arrays.items() if array.any()}
 
@@ -156,13 +156,13 @@ class KerasSteps:
         extents = dict(zip(small, shape))
         with tf.init_scope(), tf.device("/CPU:0"):
             variable = _named(keras.Variable(np.ones(small), dtype=dtype, name="variable"), live)
-            optimizer = self._made([variable])
+            optimizer = self._of_variables([variable])
         slots = self._slots_of(optimizer, 1)
         for each in (variable, *(slot for slot in slots.values() if slot is not None)):
             each._shape = tuple(extents.get(n, n) for n in each.shape)
         return optimizer, variable, slots
 
-    def _made(self, variables: Sequence[Any]) -> Any:
+    def _of_variables(self, variables: Sequence[Any]) -> Any:
         optimizer = self._kind.from_config(dict(self._config))
         optimizer.fed_rate = None
         optimizer.build(list(variables))
@@ -184,16 +184,16 @@ def slot_lists(optimizer: Any, count: int) -> dict[str, list[Any]]:
     """
     import keras
 
-    found: dict[str, list[Any]] = {}
+    slots: dict[str, list[Any]] = {}
     for attribute, value in vars(optimizer).items():
         name = attribute.lstrip("_")
         if isinstance(value, keras.Variable) and name not in ("iterations", "learning_rate"):
-            found[name] = [value] * count
+            slots[name] = [value] * count
         elif isinstance(value, list) and attribute not in _NO_SLOTS and len(value) == count:
             if any(isinstance(entry, keras.Variable) for entry in value) and all(e is None or isinstance(e, keras.Variable) for e in value):
-                found[_SLOT_NAMES.get(name, name)] = list(value)
-    found.pop("accumulated_gradients", None)
-    return found
+                slots[_SLOT_NAMES.get(name, name)] = list(value)
+    slots.pop("accumulated_gradients", None)
+    return slots
 
 
 def keras_updates(
@@ -224,7 +224,7 @@ def keras_updates(
     for parameter, gradient, kept, total, constraint, live in zip(parameters, clip(gradients), slots, sums, constraints, lives):
         own = [(name, slot) for name, slot in zip(names, kept) if name != "accumulated"]
         value = parameter.value
-        if steps.whole:
+        if steps.needs_full_variable:
             dims = [mtf.Dimension(f"{parameter.name}:whole{i}", d.size) for i, d in enumerate(value.shape.dims)]
             value, gradient = (mtf.reshape(tensor, mtf.Shape(dims)) for tensor in (value, gradient))
         inputs = [value, gradient, *(slot.value for _, slot in own)]
@@ -249,7 +249,7 @@ def slot_dimensions(steps: KerasSteps, name: str, parameter: Parameter) -> Any:
     shape = parameter.value.shape
     extents = tuple(shape.to_integer_list)
     own = extents if name == "accumulated" else steps.slot_shape(name, extents)
-    if own == extents and (not steps.whole or name == "accumulated"):
+    if own == extents and (not steps.needs_full_variable or name == "accumulated"):
         return shape
     return mtf.Shape([mtf.Dimension(f"{parameter.name}:{name}{i}", n) for i, n in enumerate(own)])
 

@@ -59,10 +59,10 @@ def _loss_of_function(function: Any) -> Any:
     from keras.src.losses.losses import LossFunctionWrapper
 
     for name in SAMPLEWISE_LOSSES:
-        made = getattr(keras.losses, name)
+        loss = getattr(keras.losses, name)
         own = next((f for f in vars(keras.losses).values() if f is function), None)
-        if own is not None and getattr(made(), "fn", None) is own:
-            return made()
+        if own is not None and getattr(loss(), "fn", None) is own:
+            return loss()
     name = getattr(function, "__name__", type(function).__name__)
     return LossFunctionWrapper(function, name=re.sub(r"\W+", "", name) or "loss")
 
@@ -105,7 +105,7 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
     weights = mtf.import_tf_tensor(mesh, weight, mtf.Shape([batch]))
     factor = mtf.import_tf_tensor(mesh, scale, mtf.Shape([]))
     if not is_samplewise(loss):
-        return _whole_loss(loss, activation, source, [targets, weights, factor], share)
+        return _unsplit_loss(loss, activation, source, [targets, weights, factor], share)
 
     def forward(_: Processor, value: tf.Tensor, truth: tf.Tensor, w: tf.Tensor, s: tf.Tensor) -> tf.Tensor:
         losses = _per_sample(loss, activation, truth, value)
@@ -125,7 +125,7 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
     return operation.outputs[0]
 
 
-def _whole_loss(loss: Any, activation: str, source: Any, inputs: Sequence[Any], share: float) -> Any:
+def _unsplit_loss(loss: Any, activation: str, source: Any, inputs: Sequence[Any], share: float) -> Any:
     """Return Keras's value of a loss of whole outputs, its own reduction, masks and weights included."""
     part = share if loss.reduction in ("sum_over_batch_size", "mean", "mean_with_sample_weight") else 1.0
 

@@ -168,7 +168,7 @@ class Passes:
             )
             self._outputs.setdefault((number, microbatch), output.tensor)
             if part is not None and loss_input is not None:
-                read = output if losses.is_samplewise(part.loss) else builder.whole_output(index, output)
+                read = output if losses.is_samplewise(part.loss) else builder.unsplit_output(index, output)
                 output_losses[number] = losses.weighted_loss(part.loss, read, loss_input.y, loss_input.weight, loss_input.scale, share)
         added = tuple(loss if share == 1 else mtf.multiply(loss, share) for loss in builder.added_losses)
         return _Pass(builder, values, sources, received, tuple(self.graph.operations[start:]), output_losses, added)

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,14 @@ from hetero_mtf.file_kind import CHECKPOINT, file_kind, in_place_of
 from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.json_file import replace_file
+from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.training.array_archive import DAMAGED, read_archive, write_archive
 from hetero_mtf.training.finite import is_finite
 from hetero_mtf.units import value_text
 
 VERSION, WITHOUT_CHECKSUM = 2, 1  # the latter is still read
 STEPS_UP_TO = 2**31 - 1  # the graph counts them in int32
+NAME_UP_TO = 100  # characters
 COUNTS_UP_TO = 2**53  # epochs, batches and samples of a position
 _REMEDY = "take an earlier one or train again from the start"
 
@@ -149,7 +151,7 @@ def checksum(meta: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> str:
 def _meta_faults(meta: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with the document of a checkpoint."""
     faults = [f"{name} is {value_text(meta[name])}, not a text" for name in ("digest", "optimizer") if not isinstance(meta[name], str)]
-    if not faults and not meta["optimizer"].isidentifier():
+    if not faults and not (meta["optimizer"].isidentifier() and len(meta["optimizer"]) <= NAME_UP_TO):
         faults.append(f"optimizer is {value_text(meta['optimizer'])}, not the name of one")
     position = meta["position"]
     if not isinstance(position, dict | None):
@@ -222,26 +224,32 @@ def _shapes(key: str, expected: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     return (expected, (), expected[:-1], (*expected[:-2], *expected[-1:])) if is_slot else (expected,)
 
 
-def fitting_values(path: str | os.PathLike[str], state: State, graph: LayerGraph, slots: Sequence[str]) -> dict[str, np.ndarray]:
+def fitting_values(path: str | os.PathLike[str], state: State, graph: LayerGraph, rule: UpdateRule) -> dict[str, np.ndarray]:
     """Return a state's values without the slots that an optimizer does not keep.
 
     Parameters
     ----------
     path : path of the file, for the message.
     state : a state that `check_values` accepts.
-    slots : names of the slots that the optimizer keeps beside each variable that trains.
+    rule : the optimizer's update rule.
 
     Raises
     ------
     CheckpointError
         If steps were taken without one of these slots: starting it at zero now would give other results.
     """
-    keys = {key: v.trainable for key, v in _variables(graph).items()}
-    wanted = {slot_key(key, slot): slot for key, trainable in keys.items() if trainable for slot in slots}
+    keys = _variables(graph)
+    wanted = {slot_key(key, slot): slot for key, variable in keys.items() if variable.trainable for slot in rule.slots}
     lacking = sorted({slot for key, slot in wanted.items() if key not in state.values})
     if state.step and lacking:
         without = f"{state.step} steps of {state.optimizer} without {', '.join(lacking)}"
         raise CheckpointError(f"{path} was made by {without}; give the optimizer the options it was made with")
+    for key, slot in wanted.items():
+        expected = rule.slot_shape(slot, keys["/".join(key.split("/")[:2])].shape)
+        if key in state.values and state.values[key].shape != expected:
+            raise CheckpointError(
+                f"{path} is not a complete checkpoint ({key} is {state.values[key].shape}, expected {expected}); {_REMEDY}"
+            )
     return {key: value for key, value in state.values.items() if key in keys or key in wanted}
 
 

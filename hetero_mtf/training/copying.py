@@ -1,4 +1,4 @@
-"""Copies of Keras models in memory, also of those whose layers cannot say how they are made."""
+"""Copies of Keras models in memory, also of those whose layers cannot say how they are copied."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DROPPED = (TRACED,)
 def clone(model: Any) -> Any:
     """Return a copy of a Keras model in which the same layers are shared, with weights of its own.
 
-    A layer is made again from its configuration; one that has none that makes it again is copied as it is in memory, or, without
+    A layer is copied again from its configuration; one that has none that makes it again is copied as it is in memory, or, without
     weights, is part of both models.
 
     Parameters
@@ -50,17 +50,17 @@ def clone(model: Any) -> Any:
 def _copied(layer: Any) -> Any:
     """Return a layer that computes the same, with weights of its own if it has any."""
     try:
-        made = type(layer).from_config(layer.get_config())
+        copied = type(layer).from_config(layer.get_config())
     except Exception:  # a class of the user's own may raise anything
         return _in_memory(layer) if layer.variables else layer
-    if layer.built and len(named_weights(layer)) != len(named_weights(made)) and _adds_later(layer, made):
+    if layer.built and len(named_weights(layer)) != len(named_weights(copied)) and _adds_later(layer, copied):
         return _in_memory(layer)
-    return made
+    return copied
 
 
-def _adds_later(layer: Any, made: Any) -> bool:
-    """Return whether a layer that was made again would not have the weights of the first when it is built, such as low-rank ones."""
-    return getattr(layer, "lora_enabled", False) != getattr(made, "lora_enabled", False)
+def _adds_later(layer: Any, copied: Any) -> bool:
+    """Return whether a layer that was copied again would not have the weights of the first when it is built, such as low-rank ones."""
+    return getattr(layer, "lora_enabled", False) != getattr(copied, "lora_enabled", False)
 
 
 def _in_memory(layer: Any) -> Any:
@@ -87,10 +87,10 @@ def _held(collection: Any) -> tuple[Any, ...]:
 
 
 def _filled(kind: Any, plain: Any, items: Any, tracker: Any) -> Any:
-    made = plain.__new__(kind)
-    plain.__init__(made, items)
-    made.tracker = tracker
-    return made
+    copied = plain.__new__(kind)
+    plain.__init__(copied, items)
+    copied.tracker = tracker
+    return copied
 
 
 def _reduced(layer: Any) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.layers.fallback.kind import weights_of
+from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.program.keras_rule import slot_lists
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.training.copying import clone
@@ -148,14 +149,25 @@ def with_initial_slots(graph: LayerGraph, rule: UpdateRule, values: Mapping[str,
     rule : the optimizer's update rule.
     values : variable or slot key -> whole array.
     """
-    found = dict(values)
+    full_values = dict(values)
     for index, layer in enumerate(graph.layers):
         for variable in layer.variables if layer.shared_with is None else ():
             key = variable_key(index, variable.name)
             if variable.trainable:
                 slots = rule.initial_slots(values[key], weights_of(layer)[variable.name])
-                found.update({slot_key(key, name): slot for name, slot in slots.items() if slot_key(key, name) not in values})
-    return found
+                full_values.update({slot_key(key, name): slot for name, slot in slots.items() if slot_key(key, name) not in values})
+    return full_values
+
+
+def with_averages(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return values in which variables are the averages that an optimizer keeps of them.
+
+    Parameters
+    ----------
+    values : variable or slot key -> whole array.
+    """
+    end = f"/{AVERAGE}"
+    return {**values, **{key.removesuffix(end): value for key, value in values.items() if key.endswith(end)}}
 
 
 def write_weights(model: Any, graph: LayerGraph, values: Mapping[str, np.ndarray]) -> None:

@@ -34,7 +34,7 @@ from hetero_mtf.training.checkpoint import State, check_name, check_state, fitti
 from hetero_mtf.training.copying import clone
 from hetero_mtf.training.finite import check_replacement
 from hetero_mtf.training.fitting import Fit, run_epochs, run_test, shown_verbosity
-from hetero_mtf.training.keras_side import KerasSide, read_weights, with_initial_slots, write_weights
+from hetero_mtf.training.keras_side import KerasSide, read_weights, with_averages, with_initial_slots, write_weights
 from hetero_mtf.training.refine import checked_profile, refine
 from hetero_mtf.training.trained import Trained, trained
 
@@ -102,7 +102,7 @@ class Trainer:
             settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}
             self.refinement = refine(None, checked_profile(profile), model, cluster, **settings, time_limit_s=refine_s)
             plan = self.refinement.plan
-        self._engine = self._make_engine(plan, self._initial(read_weights(model, self._graph)), self._seed)
+        self._engine = self._make_engine(plan, with_initial_slots(self._graph, self._rule, read_weights(model, self._graph)), self._seed)
 
     def __repr__(self) -> str:
         network = f"{len(self._graph.layers)} layers (digest {self._graph.digest})"
@@ -321,8 +321,8 @@ class Trainer:
         """
         state = load_state(path) if state is None else state
         check_state(path, state, self._graph, self._optimizer_name)
-        values = self._initial(fitting_values(path, state, self._graph, self._rule.slots))
-        self._replace_engine(self.plan, values, state.seed)
+        values = fitting_values(path, state, self._graph, self._rule)
+        self._replace_engine(self.plan, with_initial_slots(self._graph, self._rule, values), state.seed)
         self._step, self._position = state.step, state.position
 
     def replan(self, plan: Plan) -> None:
@@ -356,15 +356,9 @@ class Trainer:
         self.close()
 
     def _take_averages(self) -> None:
-        """Give variables the averages that the optimizer keeps of them (`use_ema`), as Keras does when `fit` ends."""
-        if AVERAGE not in self._rule.slots:
-            return
-        values = self._engine.read()
-        averages = {key.removesuffix(f"/{AVERAGE}"): value for key, value in values.items() if key.endswith(f"/{AVERAGE}")}
-        self._replace_engine(self.plan, {**values, **averages}, self._seed)
-
-    def _initial(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return with_initial_slots(self._graph, self._rule, values)
+        """Give variables the averages that the optimizer keeps of them, if it does, as Keras does when `fit` ends."""
+        if AVERAGE in self._rule.slots:
+            self._replace_engine(self.plan, with_averages(self._engine.read()), self._seed)
 
     def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> Engine:
         return engine_of(self._graph, plan, self._cluster, self._objective, self._rule, seed, values)

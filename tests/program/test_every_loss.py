@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -13,68 +10,10 @@ import hetero_mtf as hm
 from hetero_mtf.layers import layer_graph
 from tests.program import drawing
 from tests.program.oracle import worst_error
+from tools.conformance.losses import FLAT, LOSSES, targets
 
 K = keras.losses
-O = keras.ops  # noqa: E741
 BATCH = 6
-Make = Callable[[], Any]
-
-
-def _soft_dice(y: Any, p: Any) -> Any:
-    """A loss as users write it: one number for the whole batch."""
-    return 1.0 - (2.0 * O.sum(y * p) + 1.0) / (O.sum(y) + O.sum(p) + 1.0)
-
-
-class _OfPixels(K.Loss):
-    """A loss of one's own, a value for each pixel."""
-
-    def call(self, y: Any, p: Any) -> Any:
-        return O.mean(O.abs(y - p) ** 1.5, axis=-1)
-
-
-# name -> (loss, its targets, the network's last activation)
-LOSSES: Mapping[str, tuple[Make, str, str]] = {
-    **{
-        name: (lambda name=name: getattr(K, name)(), "probabilities", "softmax")
-        for name in ("CategoricalCrossentropy", "CategoricalFocalCrossentropy", "CategoricalHinge", "KLDivergence", "Dice", "Tversky")
-    },
-    **{
-        name: (lambda name=name: getattr(K, name)(), "numbers", "softplus")
-        for name in ("CosineSimilarity", "Huber", "LogCosh", "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanSquaredError")
-    },
-    **{name: (lambda name=name: getattr(K, name)(), "numbers", "softplus") for name in ("MeanSquaredLogarithmicError", "Poisson")},
-    **{name: (lambda name=name: getattr(K, name)(), "signs", "tanh") for name in ("Hinge", "SquaredHinge")},
-    "BinaryCrossentropy": (lambda: K.BinaryCrossentropy(label_smoothing=0.1), "bits", "sigmoid"),
-    "BinaryFocalCrossentropy": (lambda: K.BinaryFocalCrossentropy(apply_class_balancing=True), "bits", "sigmoid"),
-    "CategoricalGeneralizedCrossEntropy": (lambda: K.CategoricalGeneralizedCrossEntropy(), "classes", "softmax"),
-    "SparseCategoricalCrossentropy": (lambda: K.SparseCategoricalCrossentropy(), "classes", "softmax"),
-    "a class left out": (lambda: K.SparseCategoricalCrossentropy(ignore_class=1), "classes", "softmax"),
-    "Dice of samples": (lambda: K.Dice(axis=(1, 2)), "probabilities", "softmax"),
-    "rows of classes": (lambda: K.CategoricalCrossentropy(axis=1), "probabilities", "softmax"),
-    "a sum": (lambda: K.Dice(reduction="sum"), "probabilities", "softmax"),
-    "weighted mean": (lambda: K.Hinge(reduction="mean_with_sample_weight"), "signs", "tanh"),
-    "a function": (lambda: _soft_dice, "bits", "sigmoid"),
-    "a function of keras": (lambda: K.mean_absolute_error, "numbers", "softplus"),
-    "one's own": (lambda: _OfPixels(), "numbers", "softplus"),
-    "a name": (lambda: "huber", "numbers", "softplus"),
-}
-FLAT: Mapping[str, tuple[Make, str, str]] = {
-    "Circle": (lambda: K.Circle(), "labels", "linear"),
-}
-
-
-def _targets(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    if kind == "classes":
-        return rng.integers(0, shape[-1], shape[:-1])
-    if kind == "labels":
-        return rng.integers(0, 2, shape[:1])
-    numbers = rng.random(shape)
-    return {
-        "probabilities": numbers / numbers.sum(-1, keepdims=True),
-        "numbers": numbers,
-        "bits": numbers > 0.5,
-        "signs": np.sign(numbers - 0.5),
-    }[kind] * np.ones(())
 
 
 @pytest.mark.few(10)
@@ -89,7 +28,7 @@ def test_every_loss_has_the_values_and_gradients_of_keras(name: str, weighted: b
     x = keras.layers.Dense(5, activation="tanh")(i)
     model = keras.Model(i, keras.layers.Dense(3, activation=activation)(x))
     shape = (BATCH, *model.output_shape[1:])
-    batches = [(rng.normal(size=(BATCH, *i.shape[1:])), _targets(kind, rng, shape)) for _ in range(3)]
+    batches = [(rng.normal(size=(BATCH, *i.shape[1:])), targets(kind, rng, shape)) for _ in range(3)]
     weights = [rng.random(BATCH) + 0.5 if weighted else None for _ in batches]
     plan = drawing.plan(rng, layer_graph(model), (("batch", 3), ("filters", 2)), BATCH)
     with hm.Cluster.local(["cpu:0"] * 6) as cluster:

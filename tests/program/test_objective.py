@@ -54,8 +54,8 @@ def test_every_output_gets_its_loss_weight_and_name(loss: Any, weights: Any, out
         (["mse", "mse"], [1.0, "much"], LIST, "the loss weight of output b is 'much'; give a finite number"),
         ("mse", float("nan"), ONE, "the loss weight of output out is nan; give a finite number"),
         (["mse", "mse"], {"y": 1.0, "x": 2.0}, Structure.of(["y", "x"]), "by the sorted names and not by the names; give both as dicts"),
-        (["mse", "mae"], None, LIST, "the loss 'mae' is not supported"),
-        (["mse", "mse"], None, ONE, "loss is a list of 2|the loss .* is not supported"),
+        (["mse", "nonsense"], None, LIST, "the loss 'nonsense' is unknown to Keras"),
+        (["mse", "mse"], None, ONE, "loss is a list of 2|the loss .* is no loss"),
     ],
 )
 def test_what_keras_would_refuse_or_mistake_is_refused(loss: Any, weights: Any, outputs: Structure, words: str) -> None:

@@ -1,9 +1,9 @@
-"""Dropout."""
+"""Layers that draw at random for each element: the draw is of the whole tensor, so it is the same under every plan."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
@@ -15,7 +15,7 @@ class Dropout(LayerKind):
 
     keras_class = "Dropout"
     backward = frozenset()
-    kept = ("rate", "seed", "noise_shape")
+    kept: ClassVar[tuple[str, ...]] = ("rate", "seed", "noise_shape")
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
         noise, shape = attributes["noise_shape"], (None, *inputs[0])
@@ -31,3 +31,51 @@ class Dropout(LayerKind):
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.drop(inputs[0], layer.attributes["rate"], layer.attributes["seed"], layer.attributes["noise_shape"])
+
+
+class SpatialDropout1D(Dropout):
+    """`keras.layers.SpatialDropout1D`: one draw a sample and channel."""
+
+    keras_class = "SpatialDropout1D"
+    kept = ("rate", "seed")
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"data_format": ("channels_last",)}
+
+    def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
+        return {**attributes, "noise_shape": [None, *(1 for _ in inputs[0][:-1]), None]}
+
+
+class SpatialDropout2D(SpatialDropout1D):
+    """`keras.layers.SpatialDropout2D`."""
+
+    keras_class = "SpatialDropout2D"
+
+
+class SpatialDropout3D(SpatialDropout1D):
+    """`keras.layers.SpatialDropout3D`."""
+
+    keras_class = "SpatialDropout3D"
+
+
+class GaussianNoise(LayerKind):
+    """`keras.layers.GaussianNoise`: plus a normal number of mean 0."""
+
+    keras_class = "GaussianNoise"
+    backward = frozenset()
+    kept = ("stddev", "seed")
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        return inputs[0]
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.add_noise(inputs[0], layer.attributes["stddev"], layer.attributes["seed"])
+
+
+class GaussianDropout(GaussianNoise):
+    """`keras.layers.GaussianDropout`: times a normal number of mean 1 and variance rate / (1 - rate)."""
+
+    keras_class = "GaussianDropout"
+    kept = ("rate", "seed")
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        rate = layer.attributes["rate"]
+        return b.multiply_noise(inputs[0], (rate / (1.0 - rate)) ** 0.5, layer.attributes["seed"])

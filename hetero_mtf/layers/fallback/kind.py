@@ -31,11 +31,11 @@ class KerasCall(LayerKind):
     keras_class = "keras.Operation"
     merges = True
 
-    def __init__(self, whole: bool = False) -> None:
-        self.mixes_samples = whole  # type: ignore[misc]
+    def __init__(self, full_batch: bool = False) -> None:
+        self.mixes_samples = full_batch  # type: ignore[misc]
 
     def of(self, attributes: Mapping[str, Any]) -> LayerKind:
-        return SPLIT if attributes[OPTION]["split"] else WHOLE
+        return SPLIT if attributes[OPTION]["split"] else UNSPLIT
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         shape = tuple(attributes[OPTION]["shape"])
@@ -68,7 +68,7 @@ class KerasCall(LayerKind):
         return b.call_keras(layer, inputs)
 
 
-SPLIT, WHOLE = KerasCall(), KerasCall(whole=True)
+SPLIT, UNSPLIT = KerasCall(), KerasCall(full_batch=True)
 
 
 def is_keras_call(layer: Layer) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, WHOLE_NUMBERS, LayerKind, Shape, extent
+from hetero_mtf.layers.kind import CHANNELWISE, INTEGERS, REPLICATED, LayerKind, Shape, extent
 
 
 class InputLayer(LayerKind):
@@ -25,7 +25,7 @@ class InputLayer(LayerKind):
         if None in shape[1:]:
             raise UnsupportedError(f"input {name} has the shape {tuple(shape[1:])}; every dimension but the batch must be a number")
         dtype = config.get("dtype")
-        return {"shape": shape[1:], **({"dtype": dtype} if dtype in WHOLE_NUMBERS else {})}
+        return {"shape": shape[1:], **({"dtype": dtype} if dtype in INTEGERS else {})}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return tuple(attributes["shape"])
@@ -66,7 +66,7 @@ class ZeroPadding2D(LayerKind):
     fixed = {"data_format": ("channels_last",)}
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        return {"padding": [list(sides) for sides in super().attributes(name, config)["padding"]]}
+        return {"padding": _sides(super().attributes(name, config)["padding"])}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         space = (n + sum(sides) for n, sides in zip(inputs[0][:-1], attributes["padding"]))
@@ -80,6 +80,44 @@ class ZeroPadding3D(ZeroPadding2D):
     """`keras.layers.ZeroPadding3D`."""
 
     keras_class = "ZeroPadding3D"
+
+
+class ZeroPadding1D(ZeroPadding2D):
+    """`keras.layers.ZeroPadding1D`."""
+
+    keras_class = "ZeroPadding1D"
+
+
+class Cropping2D(LayerKind):
+    """`keras.layers.Cropping2D`."""
+
+    keras_class = "Cropping2D"
+    backward = frozenset()
+    kept = ("cropping",)
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"data_format": ("channels_last",)}
+
+    def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        return {"cropping": _sides(super().attributes(name, config)["cropping"])}
+
+    def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+        space = (n - sum(sides) for n, sides in zip(inputs[0][:-1], attributes["cropping"]))
+        return (*space, inputs[0][-1])
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.crop_space(inputs[0], layer.attributes["cropping"])
+
+
+class Cropping1D(Cropping2D):
+    """`keras.layers.Cropping1D`."""
+
+    keras_class = "Cropping1D"
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+
+
+class Cropping3D(Cropping2D):
+    """`keras.layers.Cropping3D`."""
+
+    keras_class = "Cropping3D"
 
 
 class UpSampling2D(LayerKind):
@@ -103,6 +141,17 @@ class UpSampling3D(UpSampling2D):
     keras_class = "UpSampling3D"
     kept = ("size",)
     fixed = {"data_format": ("channels_last",)}
+
+
+class UpSampling1D(UpSampling2D):
+    """`keras.layers.UpSampling1D`, by repetition."""
+
+    keras_class = "UpSampling1D"
+    kept = ("size",)
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+
+    def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        return {"size": [super().attributes(name, config)["size"]]}
 
 
 class Reshape(LayerKind):
@@ -159,3 +208,12 @@ class Permute(LayerKind):
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.permute(inputs[0], layer.attributes["dims"])
+
+
+def _sides(value: Sequence[Any]) -> list[list[int]]:
+    """Return what is added or left out before and after each spatial dimension; of one dimension, Keras says the two numbers alone.
+
+    >>> _sides((1, 2)), _sides(((1, 2), (3, 4)))
+    ([[1, 2]], [[1, 2], [3, 4]])
+    """
+    return [[int(n) for n in value]] if isinstance(value[0], int) else [list(sides) for sides in value]

@@ -98,7 +98,7 @@ class SeparableConv2D(MixingKind):
         bias = (Variable("bias", (filters,), True),) if attributes["use_bias"] else ()
         return (
             Variable("depthwise_kernel", (*attributes["kernel_size"], channels, multiplier), True),
-            Variable("pointwise_kernel", (1, 1, channels * multiplier, filters), True),
+            Variable("pointwise_kernel", (*(1 for _ in attributes["kernel_size"]), channels * multiplier, filters), True),
             *bias,
         )
 
@@ -111,7 +111,7 @@ class SeparableConv2D(MixingKind):
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         deep = _convolved_depthwise(b, layer, inputs[0], "depthwise_kernel")
-        return self.finish(b, layer, b.convolve(deep, "pointwise_kernel", (1, 1), "valid"))
+        return self.finish(b, layer, b.convolve(deep, "pointwise_kernel", [1] * len(layer.attributes["kernel_size"]), "valid"))
 
 
 def _convolved_depthwise(b: Any, layer: Layer, x: Any, kernel: str) -> Any:

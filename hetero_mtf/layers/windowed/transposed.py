@@ -15,7 +15,7 @@ class TransposedConvolution(MixingKind):
 
     units_option = "filters"
     kept = ("filters", "kernel_size", "strides", "padding", "output_padding", *MixingKind.kept)
-    fixed = {**MixingKind.fixed, "data_format": ("channels_last",), "padding": ("same", "valid"), "dilation_rate": ([1, 1], [1, 1, 1])}
+    fixed = {**MixingKind.fixed, "data_format": ("channels_last",), "padding": ("same", "valid"), "dilation_rate": ([1, 1], [1], [1, 1, 1])}
 
     def kernel_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return (*attributes["kernel_size"], attributes["filters"], inputs[0][-1])

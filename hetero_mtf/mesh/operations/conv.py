@@ -22,7 +22,7 @@ _KERNELS = {
 def convolve(
     x: Tensor, kernel: Tensor, extents: Sequence[int], strides: Sequence[int], padding: str, dilation: Sequence[int] = (), groups: int = 1
 ) -> Tensor:
-    """Return the 2-D or 3-D convolution of `x` with `kernel`, [batch, *extents, output channels].
+    """Return the 1-D, 2-D or 3-D convolution of `x` with `kernel`, [batch, *extents, output channels].
 
     Laid-out input channels give partial sums (row), laid-out output channels slices (column); groups need both whole.
 
@@ -41,7 +41,7 @@ def convolve(
     output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels_out])
     unsplit = [*space, *taps]
     name = f"conv{len(space)}d"
-    if groups == 1 and set(dilation) <= {1}:
+    if groups == 1 and set(dilation) <= {1} and len(space) in _KERNELS:
         return bilinear(name, _Direct(len(space), strides, padding), x, kernel, output, unsplit)
 
     def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -57,7 +57,7 @@ def convolve(
 def convolve_transposed(
     x: Tensor, kernel: Tensor, extents: Sequence[int], strides: Sequence[int], padding: str, output_padding: Sequence[int] | None
 ) -> Tensor:
-    """Return the 2-D or 3-D transposed convolution of `x` with `kernel`, [batch, *extents, output channels].
+    """Return the 1-D, 2-D or 3-D transposed convolution of `x` with `kernel`, [batch, *extents, output channels].
 
     Parameters
     ----------

@@ -16,14 +16,14 @@ Tensor = Any
 def convolve_depthwise(
     x: Tensor, kernel: Tensor, extents: Sequence[int], strides: Sequence[int], padding: str, dilation: Sequence[int], name: str
 ) -> Tensor:
-    """Return the depthwise 2-D convolution of `x` with `kernel`, [batch, *extents, channels * multiplier].
+    """Return the depthwise 1-D or 2-D convolution of `x` with `kernel`, [batch, *extents, channels * multiplier].
 
     Parameters
     ----------
-    x : [batch, height, width, channels].
-    kernel : [kernel height, kernel width, channels, multiplier]; the channels may be laid out where the multiplier is 1.
-    extents : (2,) height and width of the output.
-    strides, dilation : (2,).
+    x : [batch, *space, channels].
+    kernel : [*taps, channels, multiplier]; the channels may be laid out where the multiplier is 1.
+    extents : (space,) of the output.
+    strides, dilation : (space,).
     padding : "same" or "valid".
     name : name of the output's channels where the multiplier is above 1.
     """
@@ -37,5 +37,5 @@ def convolve_depthwise(
 
         return keras.ops.depthwise_conv(value, weights, tuple(strides), padding, "channels_last", tuple(dilation))
 
-    unsplit = [*space, *kernel.shape.dims[:2], *([channels] if multiplier.size > 1 else [])]
+    unsplit = [*space, *kernel.shape.dims[:-2], *([channels] if multiplier.size > 1 else [])]
     return compute("depthwise", function, [x, kernel], shape, unsplit=unsplit)

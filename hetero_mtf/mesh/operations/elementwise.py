@@ -110,3 +110,27 @@ def drop(x: Tensor, rate: float, seed: tf.Tensor, shared: Sequence[Any] = ()) ->
         return Local("dropout_gradient", mask, [dy], [(x.shape, x.dtype)]).outputs
 
     return Local("dropout", mask, [x], [(x.shape, x.dtype)], gradient=gradient).outputs[0]
+
+
+def noisy(x: Tensor, deviation: float, seed: tf.Tensor, mode: str) -> Tensor:
+    """Return `x` plus normal numbers of mean 0, or times normal numbers of mean 1, drawn for the whole tensor as in `drop`.
+
+    Parameters
+    ----------
+    deviation : their standard deviation.
+    seed : (2,) int32, the key of this draw.
+    mode : "add" or "multiply".
+    """
+    extents = [dimension.size for dimension in x.shape.dims]
+
+    def noise(p: Processor, like: tf.Tensor) -> tf.Tensor:
+        drawn = tf.random.stateless_normal(extents, seed, float(mode == "multiply"), deviation, like.dtype)
+        return tf.slice(drawn, p.begins[0], p.shapes[0])
+
+    def forward(p: Processor, value: tf.Tensor) -> tf.Tensor:
+        return value + noise(p, value) if mode == "add" else value * noise(p, value)
+
+    def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
+        return [dy] if mode == "add" else Local("noise_gradient", forward, [dy], [(x.shape, x.dtype)]).outputs
+
+    return Local("noise", forward, [x], [(x.shape, x.dtype)], gradient=gradient).outputs[0]

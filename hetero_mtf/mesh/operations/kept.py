@@ -44,7 +44,7 @@ def compute_kept(
         groups: dict[frozenset[str], list[int]] = {}
         for index in wanted:
             groups.setdefault(frozenset(everything) - {d.name for d in inputs[index].shape.dims}, []).append(index)
-        found: dict[int, Tensor] = {}
+        input_gradients: dict[int, Tensor] = {}
         first = None
         for summed, members in groups.items():
             backward = Local(
@@ -58,8 +58,8 @@ def compute_kept(
                 needs=operation,
             )
             first = first or backward
-            found.update(zip(members, backward.outputs))
-        return [found.get(index) for index in range(len(inputs))]
+            input_gradients.update(zip(members, backward.outputs))
+        return [input_gradients.get(index) for index in range(len(inputs))]
 
     return list(Local(name, forward, inputs, outputs, unsplit=unsplit, gradient=gradient).outputs)
 
@@ -72,7 +72,9 @@ def _differentiate(
     def differentiate(p: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
         copies, results = kept[p.pnum]
         wanted = [copies[i] for i in members]
-        found = tf.gradients([results[i] for i in given], wanted, slices[: len(given)], unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        return [tf.convert_to_tensor(piece) for piece in found]  # those of rows that were gathered are sparse
+        input_gradients = tf.gradients(
+            [results[i] for i in given], wanted, slices[: len(given)], unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+        return [tf.convert_to_tensor(piece) for piece in input_gradients]  # those of rows that were gathered are sparse
 
     return differentiate

@@ -23,7 +23,7 @@ def pool(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], pa
 
     Parameters
     ----------
-    x : [batch, *space, channels], two or three spatial dimensions, whole.
+    x : [batch, *space, channels], one to three spatial dimensions, whole.
     mode : "max" or "average".
     window, strides : (space,).
     padding : "SAME" or "VALID".
@@ -37,6 +37,8 @@ def pool(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], pa
     output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels])
     if len(space) == 3 and x.dtype == tf.float64:
         return compute(f"{mode}_pool", _in_two(mode, window, strides, padding, extents), [x], output, unsplit=space)
+    if len(space) == 1:
+        return compute(f"{mode}_pool", _of_steps(mode, window, strides, padding), [x], output, unsplit=space)
     rule = _Pool(mode, len(space), window, strides, padding)
 
     def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor]:
@@ -67,6 +69,11 @@ class _Pool:
 
     def average_gradient(self, p: Processor, dy: tf.Tensor) -> tf.Tensor:
         return self._backward(orig_input_shape=p.shapes[0], grad=dy, **self._options)
+
+
+def _of_steps(mode: str, window: Sequence[int], strides: Sequence[int], padding: str) -> Callable[[tf.Tensor], tf.Tensor]:
+    kernel = tf.nn.max_pool1d if mode == "max" else tf.nn.avg_pool1d
+    return lambda value: kernel(value, window[0], strides[0], padding)
 
 
 def _in_two(
@@ -126,6 +133,23 @@ def pad_space(x: Tensor, padding: Sequence[Sequence[int]]) -> Tensor:
 
     output = mtf.Shape([batch, *wider, channels])
     return Local("pad", forward, [x], [(output, x.dtype)], unsplit=space, gradient=gradient).outputs[0]
+
+
+def crop_space(x: Tensor, cropping: Sequence[Sequence[int]]) -> Tensor:
+    """Return `x` [batch, *space, channels] without positions at the ends of each spatial dimension.
+
+    Parameters
+    ----------
+    cropping : (space, 2) positions left out before and after.
+    """
+    batch, *space, channels = x.shape.dims
+    narrower = [mtf.Dimension(d.name, d.size - sum(sides)) for d, sides in zip(space, cropping)]
+    begins = [0, *(before for before, _ in cropping), 0]
+
+    def function(value: tf.Tensor) -> tf.Tensor:
+        return tf.slice(value, begins, [value.shape[0], *(d.size for d in narrower), value.shape[-1]])
+
+    return compute("crop", function, [x], mtf.Shape([batch, *narrower, channels]), unsplit=space)
 
 
 def repeated(size: Sequence[int]) -> Callable[[tf.Tensor], tf.Tensor]:

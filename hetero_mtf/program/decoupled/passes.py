@@ -186,7 +186,7 @@ class DecoupledPasses:
             output = builder.output(index, values[index])
             self.outputs.append(output.tensor)
             if part is not None and loss_input is not None:
-                read = output if losses.is_samplewise(part.loss) else builder.whole_output(index, output)
+                read = output if losses.is_samplewise(part.loss) else builder.unsplit_output(index, output)
                 self.losses.append(losses.weighted_loss(part.loss, read, loss_input.y, loss_input.weight, loss_input.scale))
 
     def _backward(self, stage: int, forward: _Forward) -> None:

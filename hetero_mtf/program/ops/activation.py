@@ -53,11 +53,27 @@ class ActivationOps(GeneralOps):
         """
         if not self.training or not rate:
             return x
-        parts = (self.seed, self.index, seed, *([self.microbatch] if self.microbatch else []))
-        key = zlib.crc32(repr(parts).encode()) & 0x7FFFFFFF
-        mask_seed = tf.stack([tf.constant(key, tf.int32), self.step])
+        mask_seed = self._draw_key(seed)
         dimensions = x.tensor.shape.dims
         noise = list(noise_shape or [None]) + [None] * (0 if noise_shape else len(dimensions) - 1)
         noise += [noise[-1]] * (len(dimensions) - len(noise))  # the dimensions that a split Flatten keeps
         shared = [dimension for dimension, n in zip(dimensions, noise) if n == 1]
         return dataclasses.replace(x, tensor=elementwise.drop(x.tensor, rate, mask_seed, shared), logits=None)
+
+    def add_noise(self, x: Value, deviation: float, seed: int | None) -> Value:
+        """Return `x` plus normal numbers of mean 0 in training; their key is that of a mask of `drop`."""
+        if not self.training or not deviation:
+            return x
+        return dataclasses.replace(x, tensor=elementwise.noisy(x.tensor, deviation, self._draw_key(seed), "add"), logits=None)
+
+    def multiply_noise(self, x: Value, deviation: float, seed: int | None) -> Value:
+        """Return `x` times normal numbers of mean 1 in training; their key is that of a mask of `drop`."""
+        if not self.training or not deviation:
+            return x
+        return dataclasses.replace(x, tensor=elementwise.noisy(x.tensor, deviation, self._draw_key(seed), "multiply"), logits=None)
+
+    def _draw_key(self, seed: int | None) -> tf.Tensor:
+        """Return the (2,) key of the present layer's draw: of seed, layer, step and microbatch."""
+        parts = (self.seed, self.index, seed, *([self.microbatch] if self.microbatch else []))
+        key = zlib.crc32(repr(parts).encode()) & 0x7FFFFFFF
+        return tf.stack([tf.constant(key, tf.int32), self.step])

@@ -52,7 +52,7 @@ class FallbackOps(GeneralOps):
             name: self._state(begun, name) if name in option["written"] else self._weight(name, inputs[0]) for name in _names(option)
         }
         shape = self._called_shape(option, inputs)
-        logits = [(shape, tf.as_dtype(option["dtype"]))] if _ends_in(call) else []
+        logits = [(shape, tf.as_dtype(option["dtype"]))] if _last_activation(call) else []
         extra = begun == self.index
         written = list(option["written"]) if extra else []
         outputs = [
@@ -68,7 +68,7 @@ class FallbackOps(GeneralOps):
         unsplit = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*channels, inputs[0].batch.name)}
         results = compute_kept(self._operation_name, function, tensors, outputs, unsplit=unsplit.values())
         y, *rest = results
-        own_logits = (rest.pop(0), _ends_in(call)) if logits else None
+        own_logits = (rest.pop(0), _last_activation(call)) if logits else None
         for name in written:
             new = rest.pop(0)
             self.set_after_step(name, variables[name], functools.partial(_replaced, new))
@@ -225,10 +225,10 @@ def _names(option: Any) -> list[str]:
     return [name for name, _, _ in option["variables"]]
 
 
-def _ends_in(call: LiveCall) -> str:
+def _last_activation(call: LiveCall) -> str:
     """Return "softmax" or "sigmoid" where a call ends in that function, whose input Keras takes for the loss; "" otherwise."""
     operation = call.operation
     name = getattr(getattr(operation, "activation", None), "__name__", "") if is_layer(operation) else type(operation).__name__.lower()
-    ends = ("Activation", "Dense", "EinsumDense", "Softmax", "Sigmoid")
-    last = type(operation).__name__ in ends or "Conv" in type(operation).__name__
+    names = ("Activation", "Dense", "EinsumDense", "Softmax", "Sigmoid")
+    last = type(operation).__name__ in names or "Conv" in type(operation).__name__
     return name if last and name in ("softmax", "sigmoid") and call.output == 0 and not getattr(operation, "return_sequences", None) else ""

@@ -63,6 +63,10 @@ class SpaceOps(LayerContext):
         """Return `x` with zeros around its spatial dimensions."""
         return dataclasses.replace(x, tensor=pool.pad_space(x.tensor, padding), logits=None)
 
+    def crop_space(self, x: Value, cropping: Sequence[Sequence[int]]) -> Value:
+        """Return `x` without positions at the ends of its spatial dimensions."""
+        return dataclasses.replace(x, tensor=pool.crop_space(x.tensor, cropping), logits=None)
+
     def enlarge_space(self, x: Value, size: Sequence[int], interpolation: str = "nearest") -> Value:
         """Return `x` with `size` times as many positions along each spatial dimension.
 

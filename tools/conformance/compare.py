@@ -1,0 +1,116 @@
+"""Trains a model under several plans on three unequal devices, and in Keras, and says how far they are apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+import hetero_mtf as hm
+from hetero_mtf.errors import NothingToSplitError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.layers import layer_graph
+from tools.generated.profiles import Figures, Interconnect, generated_profile
+
+BATCH = 6
+SHARES = (3, 1, 2)
+TOLERANCE = {"float64": 1e-8, "float32": 1e-4}
+Optimizer = Callable[[], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+    """What a model is trained on.
+
+    Parameters
+    ----------
+    x, y : of each step, packed as the model's inputs and outputs.
+    loss : makes the loss.
+    optimizer : makes the optimizer.
+    """
+
+    x: Sequence[Any]
+    y: Sequence[Any]
+    loss: Callable[[], Any]
+    optimizer: Optimizer
+
+
+def sgd() -> Any:
+    """Return what most models are trained by: steps that stay small whatever a layer gives."""
+    return keras.optimizers.SGD(0.02, momentum=0.5, clipnorm=1.0)
+
+
+def plans(graph: LayerGraph, cluster: Any, batch: int = BATCH, layers: bool = False) -> dict[str, hm.Plan]:
+    """Return the plans to train by, by name: one device, filters, samples, and, if asked for, the layout search.
+
+    Parameters
+    ----------
+    graph : the network.
+    cluster : three devices.
+    batch : samples.
+    layers : whether the layout search is asked, for devices that differ as the shares do.
+    """
+    candidates = {"single": hm.Plan.single(graph, 0, cluster, batch), "batch": hm.Plan.batch(graph, SHARES, cluster, batch)}
+    try:
+        candidates["filters"] = hm.Plan.filters(graph, SHARES, cluster, batch)
+    except NothingToSplitError:
+        pass
+    if layers:
+        figures = [Figures(1e8 * share, 1e9 * share, start_s=0.0, tile=1) for share in SHARES]
+        network = Interconnect(near_latency_s=1e-7, near_bytes_per_s=1e8)
+        searched = hm.plan(generated_profile(graph, figures, batch, network), strategy="layers")
+        candidates["layers"] = dataclasses.replace(candidates["single"], strategy="layers", stages=searched.stages)
+    return candidates
+
+
+def trained(model: Any, plan: hm.Plan, cluster: Any, batches: Batches) -> list[np.ndarray]:
+    """Return losses, the loss of a test and weights after training under a plan.
+
+    Parameters
+    ----------
+    model : keras.Model; it is not changed.
+    """
+    with hm.Trainer(model, plan, cluster, optimizer=batches.optimizer(), loss=batches.loss(), seed=5) as trainer:
+        losses = [trainer.train_on_batch(x, y) for x, y in zip(batches.x, batches.y)]
+        weights, tested = trainer.to_keras().get_weights(), trainer.test_on_batch(batches.x[0], batches.y[0])
+    return [np.array(losses), np.array(tested), *weights]
+
+
+def of_keras(model: Any, batches: Batches) -> list[np.ndarray]:
+    """Return the same after training the model itself in Keras."""
+    model.compile(batches.optimizer(), batches.loss(), run_eagerly=True)
+
+    def loss(value: Any) -> float:
+        return float(np.ravel(value)[0])
+
+    losses = [loss(model.train_on_batch(x, y)) for x, y in zip(batches.x, batches.y)]
+    weights = model.get_weights()
+    return [np.array(losses), np.array(loss(model.test_on_batch(batches.x[0], batches.y[0]))), *weights]
+
+
+def apart(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> float:
+    """Return the largest of max|a - b| / (max|a| + 1e-3) over arrays; infinity where one is not finite."""
+    errors = [float(np.abs(a - b).max() / (np.abs(a).max() + 1e-3)) if np.size(a) else 0.0 for a, b in zip(one, other, strict=True)]
+    worst = max(errors, default=0.0)
+    return worst if np.isfinite(worst) else float("inf")
+
+
+def compare(model: Any, batches: Batches, drawn: bool = False, layers: bool = False) -> float:
+    """Return how far plans are from Keras, or, of a model that draws at random, from each other.
+
+    Parameters
+    ----------
+    model : keras.Model; it is trained at the end.
+    batches : what it is trained on.
+    drawn : whether it draws at random.
+    layers : as for `plans`.
+    """
+    graph = layer_graph(model)
+    samples = len(keras.tree.flatten(batches.x[0])[0])
+    with hm.Cluster.local(["cpu:0"] * len(SHARES)) as cluster:
+        runs = {name: trained(model, plan, cluster, batches) for name, plan in plans(graph, cluster, samples, layers).items()}
+    expected = runs.pop("single") if drawn else of_keras(model, batches)
+    return max(apart(expected, run) for run in runs.values())

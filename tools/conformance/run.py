@@ -1,0 +1,189 @@
+#!/usr/bin/env python
+"""Claim: what Keras trains on TensorFlow is trained, with Keras's numbers: layers, losses, optimizers, applications, random graphs.
+
+Each class of keras.layers, in a small network, trains five steps on one device, by filters and by samples on three unequal devices, and
+in Keras; the largest relative difference of losses, weights and a test is shown. In float64; in float32 where TensorFlow has no
+kernels of float64. What draws at random is compared between plans alone.
+
+    python tools/conformance/run.py [--only layers] [--name Conv2D]
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+import click
+import keras
+import numpy as np
+
+from hetero_mtf.errors import HeteroError
+from tools.conformance import applications, layers, losses, optimizers
+from tools.conformance.compare import BATCH, TOLERANCE, Batches, compare, sgd
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
+
+SEED = 11
+GROUPS = ("layers", "losses", "optimizers", "applications")
+
+
+def layer_row(name: str) -> Row:
+    """Return the row of a class of layers."""
+    reason = layers.excluded(name)
+    if reason:
+        return _row("layers", name, "-", f"left out: {reason}")
+    for dtype in TOLERANCE:
+        try:
+            return _checked("layers", name, dtype, lambda: _layer(name))
+        except _NotInKerasError as fault:
+            said = str(fault)
+    return _row("layers", name, "-", f"left out: Keras raises {said}")
+
+
+def loss_row(name: str) -> Row:
+    """Return the row of a loss."""
+    make, kind, activation = {**losses.LOSSES, **losses.FLAT}[name]
+
+    def build() -> tuple[Any, Batches, bool, str]:
+        rng = np.random.default_rng(SEED)
+        i = keras.Input((4, 2) if name in losses.LOSSES else (8,))
+        model = keras.Model(i, keras.layers.Dense(3, activation=activation)(keras.layers.Dense(5, activation="tanh")(i)))
+        shape = (BATCH, *model.output_shape[1:])
+        x = [rng.normal(size=(BATCH, *i.shape[1:])) for _ in range(5)]
+        y = [losses.targets(kind, rng, shape) for _ in range(5)]
+        from hetero_mtf.program.losses import is_samplewise, read_loss
+
+        return model, Batches(x, y, make, sgd), False, "samples" if is_samplewise(read_loss(make())) else "whole"
+
+    return _checked("losses", name, "float64", build)
+
+
+def optimizer_row(name: str) -> Row:
+    """Return the row of an optimizer."""
+
+    def build() -> tuple[Any, Batches, bool, str]:
+        rng = np.random.default_rng(SEED)
+        i = keras.Input((5, 5, 2))
+        x = keras.layers.Flatten()(keras.layers.Conv2D(4, 3, activation="relu")(i))
+        model = keras.Model(i, keras.layers.Dense(3)(keras.layers.Dense(6, activation="tanh")(x)))
+        xs, ys = [rng.normal(size=(BATCH, 5, 5, 2)) for _ in range(5)], [rng.normal(size=(BATCH, 3)) for _ in range(5)]
+        from hetero_mtf.program.optimizers import read_optimizer
+
+        rule, _ = read_optimizer(optimizers.OPTIMIZERS[name](), "float64")
+        full = getattr(getattr(rule, "steps", None), "needs_full_variable", False)
+        return model, Batches(xs, ys, lambda: "mse", optimizers.OPTIMIZERS[name]), False, "gathered" if full else "slices"
+
+    return _checked("optimizers", name, "float64", build)
+
+
+def application_row(name: str) -> Row:
+    """Return the row of a constructor of keras.applications: one step, by the layout search too."""
+
+    def build() -> tuple[Any, Batches, bool, str]:
+        model, data = applications.case(name, np.random.default_rng(SEED))
+        return model, data, layers.draws(model), f"{len(model.layers)} layers"
+
+    return _checked("applications", name, "float64", build, searched=True)
+
+
+class _NotInKerasError(Exception):
+    """Keras itself cannot build or train the case."""
+
+
+def _layer(name: str) -> tuple[Any, Batches, bool, str]:
+    try:
+        model = layers.network(name)
+        data = layers.batches(model, np.random.default_rng(SEED))
+        model(data.x[0], training=True)
+    except Exception as fault:  # whatever Keras raises
+        raise _NotInKerasError(" ".join(str(fault).split())[:80]) from fault
+    own = " (Keras's call)" if layers.taken_as_it_is(model, name) else ""
+    return model, data, layers.draws(model), layers.placed(model, name) + own
+
+
+def _checked(group: str, name: str, dtype: str, build: Callable[[], tuple[Any, Batches, bool, str]], searched: bool = False) -> Row:
+    keras.config.set_floatx(dtype)
+    keras.utils.set_random_seed(zlib.crc32(name.encode()) & 0xFFFF)
+    split = "-"
+    try:
+        model, data, drawn, split = build()
+        error = compare(model, data, drawn, searched)
+    except HeteroError as fault:
+        return _row(group, name, split, f"refused: {' '.join(str(fault).split())[:120]}", dtype)
+    finally:
+        keras.backend.clear_session()
+    result = "equal under plans" if drawn else "as Keras"
+    return _row(group, name, split, result if error <= TOLERANCE[dtype] else "differs", dtype, error)
+
+
+def _row(group: str, name: str, split: str, result: str, dtype: str = "", error: float | None = None) -> Row:
+    cells: dict[str, Any] = {"group": group, "name": name, "split": split, "dtype": dtype, "result": result}
+    if error is not None:
+        cells["error"] = error
+    return table_row(cells, {"error": TOLERANCE[dtype]} if error is not None else None)
+
+
+def summarise(table: Sequence[Row]) -> list[str]:
+    """Return how many of each group are as in Keras."""
+    lines = []
+    for group in dict.fromkeys(row.texts["group"] for row in table):
+        rows = [row for row in table if row.texts["group"] == group and not row.texts["result"].startswith("left out")]
+        good = sum(row.texts["result"] in ("as Keras", "equal under plans") for row in rows)
+        lines.append(f"{group}: {good} of {len(rows)} as in Keras, or equal under plans where they draw at random.")
+    return lines
+
+
+TABLE = TableForm(
+    "conformance",
+    "Conformance with Keras",
+    (
+        Column("group", "of"),
+        Column("name", "class"),
+        Column("split", "split over"),
+        Column("dtype", "dtype"),
+        Column("error", "largest difference", ".0e", "at_most"),
+        Column("result", "result"),
+    ),
+    case=("group", "name"),
+    summarise=summarise,
+)
+CASES: dict[str, tuple[Callable[[], Sequence[str]], Callable[[str], Row]]] = {
+    "layers": (lambda: list(layers.classes()), layer_row),
+    "losses": (lambda: [*losses.LOSSES, *losses.FLAT], loss_row),
+    "optimizers": (lambda: list(optimizers.OPTIMIZERS), optimizer_row),
+    "applications": (applications.names, application_row),
+}
+
+
+def cases(groups: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield (group, name) of the cases asked for."""
+    for group in groups:
+        yield from ((group, name) for name in CASES[group][0]() if not names or name in names)
+
+
+@click.command(help=__doc__)
+@click.option("--only", "groups", multiple=True, type=click.Choice(GROUPS), help="A group, several times for more.  [default: all]")
+@click.option("--name", "names", multiple=True, help="A class, several times for more.  [default: all]")
+@results_option
+def main(groups: tuple[str, ...], names: tuple[str, ...], results: pathlib.Path | None) -> None:
+    """Run the cases, print the table."""
+    rows = []
+    for group, name in cases(groups or GROUPS, names):
+        begun = time.perf_counter()
+        rows.append(CASES[group][1](name))
+        texts, error = rows[-1].texts, rows[-1].numbers.get("error", 0.0)
+        print(f"{group} {name}: {texts['split']}, {texts['result']}, {error:.0e} ({time.perf_counter() - begun:.1f} s)", flush=True)
+    publish(results, TABLE, rows)
+    print(shown(TABLE, rows))
+
+
+if __name__ == "__main__":
+    main()

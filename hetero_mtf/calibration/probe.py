@@ -191,7 +191,13 @@ class _Bench:
         gradients = [self._import(mesh, f"{p.variable_name}/gradient", p.value.shape) for p in trained]
         slots = [
             [
-                Parameter(mesh, builder.variables, slot_key(p.variable_name, slot), self.rule.slot_dimensions(slot, p), self.dtype)
+                Parameter(
+                    mesh,
+                    builder.variables,
+                    slot_key(p.variable_name, slot),
+                    self.rule.slot_dimensions(slot, p, tuple(p.value.shape.to_integer_list)),
+                    self.dtype,
+                )
                 for slot in self.rule.slots
             ]
             for p in trained

@@ -74,6 +74,10 @@ class ProgramContext:
         """Whether forward passes may read the version of the weights before the present one."""
         return self.execution.schedule == "1f1b_2bw" and len(self.stages) > 1
 
+    def shape_of(self, key: tuple[int, str]) -> tuple[int, ...]:
+        """Return the shape of a variable as Keras has it, by the index of its layer and its name."""
+        return next(v.shape for v in self.graph.layers[key[0]].variables if v.name == key[1])
+
     def is_trainable(self, index: int, name: str) -> bool:
         """Return whether the optimizer updates variable `name` of layer `index`."""
         return any(v.trainable for v in self.graph.layers[index].variables if v.name == name)

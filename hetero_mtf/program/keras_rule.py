@@ -204,6 +204,7 @@ def keras_updates(
     scalars: Mapping[str, tf.Tensor],
     constraints: Sequence[Constraint | None],
     lives: Sequence[Any],
+    shapes: Sequence[Shape],
     clip: Callable[[Sequence[Tensor]], Sequence[Tensor]],
 ) -> list[Update]:
     """Return the operations that update every variable; parameters as for `optimizers.updates`.
@@ -211,6 +212,7 @@ def keras_updates(
     Parameters
     ----------
     lives : (variables,) the variables in the user's model, None where there are none.
+    shapes : (variables,) shapes of the variables as Keras has them.
     clip : gradients -> gradients, clipped by the optimizer's options.
     """
     names = list(steps.slots)
@@ -221,11 +223,12 @@ def keras_updates(
         sums = [_scaled(total, 1.0 - scalars["applies"]) for total in totals]
         gradients = [_scaled(total, 1.0 / steps.every) for total in totals]
     operations = []
-    for parameter, gradient, kept, total, constraint, live in zip(parameters, clip(gradients), slots, sums, constraints, lives):
+    columns = zip(parameters, clip(gradients), slots, sums, constraints, lives, shapes)
+    for parameter, gradient, kept, total, constraint, live, shape in columns:
         own = [(name, slot) for name, slot in zip(names, kept) if name != "accumulated"]
         value = parameter.value
         if steps.needs_full_variable:
-            dims = [mtf.Dimension(f"{parameter.name}:whole{i}", d.size) for i, d in enumerate(value.shape.dims)]
+            dims = [mtf.Dimension(f"{parameter.name}:full{i}", n) for i, n in enumerate(shape)]
             value, gradient = (mtf.reshape(tensor, mtf.Shape(dims)) for tensor in (value, gradient))
         inputs = [value, gradient, *(slot.value for _, slot in own)]
         written = [value, *(slot.value for _, slot in own)]
@@ -244,13 +247,17 @@ def keras_updates(
     return operations
 
 
-def slot_dimensions(steps: KerasSteps, name: str, parameter: Parameter) -> Any:
-    """Return the mtf.Shape of a slot: that of its variable, or, where updates need the whole variable or it has another shape, whole."""
-    shape = parameter.value.shape
-    extents = tuple(shape.to_integer_list)
-    own = extents if name == "accumulated" else steps.slot_shape(name, extents)
-    if own == extents and (not steps.needs_full_variable or name == "accumulated"):
-        return shape
+def slot_dimensions(steps: KerasSteps, name: str, parameter: Parameter, shape: Shape) -> Any:
+    """Return the mtf.Shape of a slot: that of its variable, or, where updates need the whole variable or it has another shape, whole.
+
+    Parameters
+    ----------
+    name, parameter : of the slot and its variable.
+    shape : of the variable as Keras has it.
+    """
+    own = shape if name == "accumulated" else steps.slot_shape(name, shape)
+    if own == shape and (not steps.needs_full_variable or name == "accumulated"):
+        return parameter.value.shape
     return mtf.Shape([mtf.Dimension(f"{parameter.name}:{name}{i}", n) for i, n in enumerate(own)])
 
 

@@ -107,7 +107,8 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     slots = [[slot_parameter(context, passes.slots, key, trained[key], slot) for slot in context.rule.slots] for key in gradient_of]
     constraints = [_constraint(context.graph.layers[index], name) for index, name in gradient_of]
     lives = [_live(context.graph.layers[index], name) for index, name in gradient_of]
-    update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, constraints, lives)
+    shapes = [context.shape_of(key) for key in gradient_of]
+    update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, constraints, lives, shapes)
     for (index, _), update in zip(gradient_of, update_operations):
         passes.sources.assign(update, Source(index, "update"))
     mixed = [mixing.Mix(p, update, context.mixing, phase) for p, update in zip(parameters, update_operations)] if context.mixing else []

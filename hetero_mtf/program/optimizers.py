@@ -60,8 +60,8 @@ class UpdateRule(abc.ABC):
         """Return the shape of a slot of a variable of some shape."""
         return shape
 
-    def slot_dimensions(self, name: str, parameter: Parameter) -> Any:
-        """Return the mtf.Shape of a slot of a variable."""
+    def slot_dimensions(self, name: str, parameter: Parameter, shape: tuple[int, ...]) -> Any:
+        """Return the mtf.Shape of a slot of a variable, whose shape in Keras is given."""
         return parameter.value.shape
 
     def initial_slots(self, value: np.ndarray, live: Any) -> dict[str, np.ndarray]:
@@ -193,8 +193,8 @@ class KerasRule(UpdateRule):
     def slot_shape(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
         return shape if name == "accumulated" else self.steps.slot_shape(name, shape)
 
-    def slot_dimensions(self, name: str, parameter: Parameter) -> Any:
-        return slot_dimensions(self.steps, name, parameter)
+    def slot_dimensions(self, name: str, parameter: Parameter, shape: tuple[int, ...]) -> Any:
+        return slot_dimensions(self.steps, name, parameter, shape)
 
     def initial_slots(self, value: np.ndarray, live: Any) -> dict[str, np.ndarray]:
         return self.steps.initial(value, live)
@@ -259,6 +259,7 @@ def updates(
     scalars: Mapping[str, tf.Tensor],
     constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = (),
     lives: Sequence[Any] = (),
+    shapes: Sequence[tuple[int, ...]] = (),
 ) -> list[Update]:
     """Return the operations that update every variable.
 
@@ -269,13 +270,15 @@ def updates(
     scalars : those of `rule.scalars`, as () tensors of the variables' dtype.
     constraints : (variables,) what a variable, whole on every processor, is projected by after its update; None for nothing.
     lives : (variables,) the variables in the user's model, None where there are none.
+    shapes : (variables,) shapes of the variables as Keras has them; empty where their snapshots have these.
     """
     operations = []
     projections = constraints or [None] * len(parameters)
     if isinstance(rule, KerasRule):
         named = lives or [None] * len(parameters)
         clip = functools.partial(_clip, rule.config)
-        return keras_updates(rule.steps, parameters, gradients, slots, scalars, projections, named, clip)
+        of_keras = shapes or [tuple(parameter.value.shape.to_integer_list) for parameter in parameters]
+        return keras_updates(rule.steps, parameters, gradients, slots, scalars, projections, named, of_keras, clip)
     for parameter, gradient, kept, constraint in zip(parameters, _clip(rule.config, gradients), slots, projections):
 
         def write(

@@ -20,7 +20,7 @@ def slot_parameter(
     name : name of the slot.
     """
     if (key, name) not in known:
-        shape = context.rule.slot_dimensions(name, parameter)
+        shape = context.rule.slot_dimensions(name, parameter, context.shape_of(key))
         variable = slot_key(variable_key(*key), name)
         known[key, name] = Parameter(parameter.mesh, context.variables, variable, shape, parameter.value.dtype)
     return known[key, name]

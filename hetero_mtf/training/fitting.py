@@ -14,8 +14,9 @@ import numpy as np
 
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import DataError, NotFiniteError, UnsupportedError
+from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.training.finite import loss_fault
-from hetero_mtf.training.keras_side import KerasSide
+from hetero_mtf.training.keras_side import KerasSide, with_averages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +89,8 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
             listeners.on_epoch_end(epoch, logs)
         if fault is not None and not model.stop_training:
             raise fault
-    trainer._take_averages()
+    if AVERAGE in trainer._rule.slots:  # as in Keras, they are the weights when `fit` ends
+        trainer._replace_engine(trainer.plan, with_averages(trainer._engine.read()), trainer._seed)
     with mirror.shown():
         listeners.on_train_end(logs)
     return model.history

@@ -17,7 +17,6 @@ from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
@@ -34,7 +33,7 @@ from hetero_mtf.training.checkpoint import State, check_name, check_state, fitti
 from hetero_mtf.training.copying import clone
 from hetero_mtf.training.finite import check_replacement
 from hetero_mtf.training.fitting import Fit, run_epochs, run_test, shown_verbosity
-from hetero_mtf.training.keras_side import KerasSide, read_weights, with_averages, with_initial_slots, write_weights
+from hetero_mtf.training.keras_side import KerasSide, read_weights, with_initial_slots, write_weights
 from hetero_mtf.training.refine import checked_profile, refine
 from hetero_mtf.training.trained import Trained, trained
 
@@ -93,8 +92,7 @@ class Trainer:
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype)
         self._optimizer_name = type(rates).__name__
         self._keras = KerasSide(model, self._graph, rates, loss, loss_weights, metrics, wiring.output_structure)
-        self._step = 0
-        self._seed = batches.checked_seed(seed)
+        self._step, self._seed = 0, batches.checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
         self._source: BatchSource | None = None
         self.refinement: Refinement | None = None
@@ -319,10 +317,10 @@ class Trainer:
             If it cannot be read, is of another network or optimizer, or lacks slots that the optimizer needs to go on; nothing
             is changed then.
         """
-        state = load_state(path) if state is None else state
+        state = state or load_state(path)
         check_state(path, state, self._graph, self._optimizer_name)
-        values = fitting_values(path, state, self._graph, self._rule)
-        self._replace_engine(self.plan, with_initial_slots(self._graph, self._rule, values), state.seed)
+        values = with_initial_slots(self._graph, self._rule, fitting_values(path, state, self._graph, self._rule))
+        self._replace_engine(self.plan, values, state.seed)
         self._step, self._position = state.step, state.position
 
     def replan(self, plan: Plan) -> None:
@@ -355,11 +353,6 @@ class Trainer:
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _take_averages(self) -> None:
-        """Give variables the averages that the optimizer keeps of them, if it does, as Keras does when `fit` ends."""
-        if AVERAGE in self._rule.slots:
-            self._replace_engine(self.plan, with_averages(self._engine.read()), self._seed)
-
     def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> Engine:
         return engine_of(self._graph, plan, self._cluster, self._objective, self._rule, seed, values)
 
@@ -384,8 +377,8 @@ class Trainer:
             self._source = None
 
     def _evaluate(self, x: Any, y: Any = None, listeners: Any = None, *, batch_size: int | None = None, **options: Any) -> dict[str, float]:
-        size = self._batch_size(batch_size)
-        with opened_source(x, y, batch_size=size, shuffle=False, form=self._form, **options) as source:
+        options["batch_size"] = self._batch_size(batch_size)
+        with opened_source(x, y, shuffle=False, form=self._form, **options) as source:
             return run_test(self, self._keras, source, listeners)
 
     def _train(self, batch: Batch, want_output: bool) -> list[Trained]:
@@ -397,8 +390,7 @@ class Trainer:
         return [trained(self._objective, self._keras, *each) for each in self._engine.drain(want_output)]
 
     def _test(self, batch: Batch) -> Trained:
-        feed = self._feed(batch)
-        return trained(self._objective, self._keras, feed, self._engine.test(feed, self._keras.has_metrics))
+        return trained(self._objective, self._keras, feed := self._feed(batch), self._engine.test(feed, self._keras.has_metrics))
 
     def _feed(self, batch: Batch) -> BatchArrays:
         return batches.feed(self._graph, self._objective, batch)

@@ -10,8 +10,10 @@ kernels of float64. What draws at random is compared between plans alone.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import signal
 import sys
 import time
 import zlib
@@ -32,6 +34,7 @@ from tools.results.publication import TableForm, publish, results_option, shown,
 from tools.results.records import Column, Row
 
 SEED = 11
+LIMIT_S = 150  # of a case
 GROUPS = ("layers", "losses", "optimizers", "applications")
 
 
@@ -94,6 +97,22 @@ def application_row(name: str) -> Row:
     return _checked("applications", name, "float64", build, searched=True)
 
 
+@contextlib.contextmanager
+def _limited(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError after some seconds."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 class _NotInKerasError(Exception):
     """Keras itself cannot build or train the case."""
 
@@ -114,8 +133,11 @@ def _checked(group: str, name: str, dtype: str, build: Callable[[], tuple[Any, B
     keras.utils.set_random_seed(zlib.crc32(name.encode()) & 0xFFFF)
     split = "-"
     try:
-        model, data, drawn, split = build()
-        error = compare(model, data, drawn, searched)
+        with _limited(LIMIT_S):
+            model, data, drawn, split = build()
+            error = compare(model, data, drawn, searched)
+    except TimeoutError:
+        return _row(group, name, split, f"not finished in {LIMIT_S} s", dtype)
     except HeteroError as fault:
         return _row(group, name, split, f"refused: {' '.join(str(fault).split())[:120]}", dtype)
     finally:

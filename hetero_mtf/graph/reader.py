@@ -12,6 +12,16 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError, refuse
 from hetero_mtf.graph.call_order import Call, call_order
+from hetero_mtf.graph.heads import (
+    ATTENTION,
+    OUTPUT,
+    PROJECTION,
+    attended,
+    attention_options,
+    output_options,
+    projection_options,
+    projections,
+)
 from hetero_mtf.graph.level import Level, Place, kind_in, stored_level
 from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, class_of, keras_module
 from hetero_mtf.graph.live_level import functional_of, is_special, live_level, takes_masks, traced
@@ -156,7 +166,11 @@ class _Reading:
             if (name, number) in given:
                 continue
             arguments = level.calls[name, number]
-            if level.opens((name, number)):
+            keras_node = level.nodes.get((name, number))
+            heads = None if keras_node is None else attended(keras_node)
+            if heads is not None:
+                node_indices = [self._add_heads(level, name, keras_node, [self._read(level, tensor, values) for tensor in heads])]
+            elif level.opens((name, number)):
                 node_indices = self._nested(level, name, map_leaves(arguments, lambda place: self._value(place, values, level)))
             else:
                 node_indices = [self._add(level, name, [self._value(p, values, level) for p in leaves_of(arguments)], number, values)]
@@ -205,6 +219,28 @@ class _Reading:
         special = keras_node is not None and (output != 0 or bool(own) or is_special(keras_node) or len(keras_node.outputs) > 1)
         kind = kind_in(entry) if keras_node is None else class_of(live)
         self.nodes.append(Node(shown, kind, entry["config"], (*inputs, *own), live, first, call, special))
+        return index
+
+    def _read(self, level: Level, symbol: Any, values: Mapping[Place, int]) -> int:
+        assert level.place is not None
+        return self._value(level.place(symbol), values, level)
+
+    def _add_heads(self, level: Level, name: str, keras_node: Any, sources: Sequence[int]) -> int:
+        """Add the parts of a call of multi-head attention, which reads query, key and value, and return the index of its output."""
+        layer, path = keras_node.operation, "/".join([*level.path, name])
+        *parts, last = projections(layer)
+        read = [
+            self._add_part(f"{path}/{part.name}", PROJECTION, projection_options(part, layer), [source], part)
+            for part, source in zip(parts, sources)
+        ]
+        attention = self._add_part(f"{path}/attention", ATTENTION, attention_options(keras_node), read, None)
+        return self._add_part(f"{path}/{last.name}", OUTPUT, output_options(layer), [attention], last)
+
+    def _add_part(self, name: str, kind: str, options: Mapping[str, Any], inputs: Sequence[int], live: Any) -> int:
+        self._check_count()
+        index = len(self.nodes)
+        first = index if live is None else self._firsts.setdefault(id(live), index)
+        self.nodes.append(Node(self._unused_name(name), kind, options, tuple(inputs), live, first))
         return index
 
     def _unused_name(self, wanted: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.layers.contraction.attention import Attention, ResidualWeight
 from hetero_mtf.layers.contraction.dense import Dense
+from hetero_mtf.layers.contraction.heads import HeadAttention, HeadOutput, HeadProjection
 from hetero_mtf.layers.elementwise.activation import ELU, Activation, LeakyReLU, PReLU, ReLU, Softmax
 from hetero_mtf.layers.elementwise.dropout import (
     Dropout,
@@ -122,6 +123,9 @@ KINDS: dict[str, LayerKind] = {
         Minimum(),
         Concatenate(),
         Attention(),
+        HeadProjection(),
+        HeadAttention(),
+        HeadOutput(),
         ResidualWeight(),
     )
 }

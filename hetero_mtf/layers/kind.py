@@ -117,6 +117,10 @@ class LayerKind(abc.ABC):
         """
         return self.backward
 
+    def inner(self, layer: Layer) -> float:
+        """Return how many times its output's size the backward pass of `layer` keeps where it needs "inner"; split as the output is."""
+        return 1.0
+
     def scores(self, layer: Layer) -> int:
         """Return the elements a sample of what `layer` computes for every pair of positions, which no split of channels divides.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError, UnsupportedOptionError, refuse
 from hetero_mtf.graph.description import DTYPES
-from hetero_mtf.graph.live import is_layer
+from hetero_mtf.graph.live import LiveCall, is_layer
 from hetero_mtf.graph.reader import Node, Wiring, read_configuration, read_wiring
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers.alternatives import alternative
@@ -108,7 +108,8 @@ def _read(
     attributes = _attributes(node, faults)
     if attributes is not None and not faults and None not in sources:
         try:
-            return read(node, attributes, layers)  # type: ignore[arg-type] # it reads its sources, which are known, and no other
+            layer = read(node, attributes, layers)  # type: ignore[arg-type] # it reads its sources, which are known, and no other
+            return layer if node.live is None else dataclasses.replace(layer, live=node.call or LiveCall(node.live, None))
         except UnsupportedError as fault:
             faults.append(str(fault))
     shape = getattr(getattr(node.live, "output", None), "shape", None) if node.live is not None else None

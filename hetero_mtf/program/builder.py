@@ -17,6 +17,7 @@ from hetero_mtf.mesh.sources import Source
 from hetero_mtf.program.ops.activation import ActivationOps
 from hetero_mtf.program.ops.attention import AttentionOps
 from hetero_mtf.program.ops.fallback import FallbackOps
+from hetero_mtf.program.ops.heads import HeadOps
 from hetero_mtf.program.ops.kernel import KernelOps
 from hetero_mtf.program.ops.merge import MergeOps
 from hetero_mtf.program.ops.norm import NormOps
@@ -46,7 +47,7 @@ InputKey = tuple[int, InputLayout]
 """A layer whose output is read, and the layout in which it is."""
 
 
-class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, ActivationOps, MergeOps, AttentionOps, FallbackOps):
+class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, ActivationOps, MergeOps, AttentionOps, HeadOps, FallbackOps):
     """Builds one stage of a network on one mesh; parameters and attributes are those of `LayerContext`."""
 
     def __init__(self, *arguments: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.live import LiveCall
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
@@ -195,6 +196,6 @@ def _variables(model: Any, graph: LayerGraph) -> dict[str, Any]:
     variables = {}
     for index, (layer, node) in enumerate(zip(graph.layers, read_wiring(model).nodes, strict=True)):
         if layer.shared_with is None:
-            live = weights_of(dataclasses.replace(layer, live=node.call)) if layer.variables else {}
+            live = weights_of(dataclasses.replace(layer, live=node.call or LiveCall(node.live, None))) if layer.variables else {}
             variables.update({variable_key(index, variable.name): live[variable.name] for variable in layer.variables})
     return variables

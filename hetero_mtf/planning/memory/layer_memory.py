@@ -101,7 +101,9 @@ class LayerMemory:
         held = self.weights(entry, self.memory.weight_bytes)
         if entry.samples:
             held = held + self.weights(entry, self.memory.gradient_bytes)
-        tensors = self._is_kept(entry) + ("inner" in self.memory.needs[index] and self.memory.trains[index])
+        layer = self.memory.graph.layers[index]
+        inner = kind_of(layer).inner(layer) if "inner" in self.memory.needs[index] and self.memory.trains[index] else 0.0
+        tensors = self._is_kept(entry) + inner
         if tensors:
             held = held + tensors * self.moved_bytes(index, output_of(entry))
         if self.memory.trains[index]:

@@ -1,0 +1,72 @@
+"""Multi-head attention opened up: projections, attention and output as nodes of their own, which split by heads."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from hetero_mtf.graph.live import keras_module
+
+PROJECTION, ATTENTION, OUTPUT = "hetero_mtf>HeadProjection", "hetero_mtf>HeadAttention", "hetero_mtf>HeadOutput"
+_PLAIN = ("kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint", "bias_constraint")
+
+
+def attended(node: Any) -> tuple[Any, Any, Any] | None:
+    """Return query, key and value of a call of `keras.layers.MultiHeadAttention` that can be opened up, None for another call.
+
+    It can be with three-dimensional tensors, without masks but the causal one, dropout, gates, windows, regularizers and constraints.
+
+    Parameters
+    ----------
+    node : a Keras node.
+    """
+    layer, keras = node.operation, keras_module()
+    if type(layer) is not keras.layers.MultiHeadAttention:
+        return None
+    given = inspect.signature(layer.call).bind(*node.arguments.args, **node.arguments.kwargs).arguments
+    query, value = given["query"], given["value"]
+    key = value if given.get("key") is None else given["key"]
+    named = {name for name, argument in given.items() if argument is not None and argument is not False}
+    tensors = (query, key, value)
+    plain = (
+        named <= {"query", "value", "key", "use_causal_mask", "training"}
+        and all(len(tensor.shape) == 3 and None not in tensor.shape[1:] for tensor in tensors)
+        and all(getattr(tensor, "_keras_mask", None) is None for tensor in tensors)
+        and all(str(tensor.dtype) == layer.dtype_policy.name for tensor in tensors)
+        and not (layer.dropout or layer._use_gate or layer._sliding_window or layer.activity_regularizer)
+        and tuple(layer._attention_axes) == (1,)
+        and len(node.outputs) == 1
+        and len(node.outputs[0].shape) == 3
+        and all(_is_plain(part) for part in projections(layer))
+    )
+    return tensors if plain else None
+
+
+def projections(layer: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the layers inside of multi-head attention: of queries, keys, values, and of the output."""
+    return layer._query_dense, layer._key_dense, layer._value_dense, layer._output_dense
+
+
+def projection_options(part: Any, layer: Any) -> dict[str, Any]:
+    """Return the options of the node of a projection to heads."""
+    heads, size = part.kernel.shape[1:]
+    return {"heads": int(heads), "size": int(size), "use_bias": part.bias is not None, "dtype": layer.dtype_policy.name}
+
+
+def attention_options(node: Any) -> dict[str, Any]:
+    """Return the options of the node of the attention itself."""
+    layer = node.operation
+    causal = bool(inspect.signature(layer.call).bind(*node.arguments.args, **node.arguments.kwargs).arguments.get("use_causal_mask"))
+    return {"scale": float(layer._inverse_sqrt_key_dim), "causal": causal, "dtype": layer.dtype_policy.name}
+
+
+def output_options(layer: Any) -> dict[str, Any]:
+    """Return the options of the node of the output."""
+    part = layer._output_dense
+    return {"units": int(part.kernel.shape[-1]), "use_bias": part.bias is not None, "dtype": layer.dtype_policy.name}
+
+
+def _is_plain(part: Any) -> bool:
+    without = all(getattr(part, name, None) is None for name in _PLAIN)
+    variables = all(variable.regularizer is None and variable.constraint is None for variable in part.weights)
+    return without and variables and len(part.kernel.shape) == 3 and not getattr(part, "lora_enabled", False)

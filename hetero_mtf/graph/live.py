@@ -58,8 +58,9 @@ def is_layer(operation: Any) -> bool:
 def class_of(operation: Any) -> str:
     """Return the name of an operation's class: that in `keras.layers`, its registered name, or its module and name."""
     kind, keras = type(operation), keras_module()
-    if getattr(keras.layers, kind.__name__, None) is kind:
-        return str(kind.__name__)
+    exported = [name for name, other in vars(keras.layers).items() if other is kind]
+    if exported:
+        return kind.__name__ if kind.__name__ in exported else str(exported[0])
     if kind.__module__.startswith("keras.src.ops"):
         return f"keras.ops.{kind.__name__}"
     registered = str(keras.saving.get_registered_name(kind))

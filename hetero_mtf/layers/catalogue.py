@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.layers.contraction.attention import Attention, ResidualWeight
-from hetero_mtf.layers.contraction.dense import Dense
+from hetero_mtf.layers.contraction.dense import Dense, EinsumDense
+from hetero_mtf.layers.contraction.embedding import Embedding
 from hetero_mtf.layers.contraction.heads import HeadAttention, HeadOutput, HeadProjection
 from hetero_mtf.layers.elementwise.activation import ELU, Activation, LeakyReLU, PReLU, ReLU, Softmax
 from hetero_mtf.layers.elementwise.dropout import (
@@ -88,6 +89,8 @@ KINDS: dict[str, LayerKind] = {
         DepthwiseConv2D(),
         SeparableConv2D(),
         Dense(),
+        EinsumDense(),
+        Embedding(),
         MaxPooling2D(),
         MaxPooling3D(),
         AveragePooling2D(),

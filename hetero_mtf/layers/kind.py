@@ -40,6 +40,7 @@ class LayerKind(abc.ABC):
     mixes : whether a kernel mixes input channels, so that column and row layouts exist.
     merges : whether all inputs must be split alike for the "split" layout.
     mixes_samples : whether a sample's output depends on other samples, so that the batch must be whole.
+    reads_integers : whether its inputs may be of another dtype than the network.
     needs_flat : whether a flattened input must be whole, since its dimensions are treated differently.
     ignored_variables : names of variables of the Keras layer that do not enter what it computes.
     backward : what the backward pass needs, see `needs`.
@@ -52,6 +53,7 @@ class LayerKind(abc.ABC):
     mixes: ClassVar[bool] = False
     merges: ClassVar[bool] = False
     mixes_samples: ClassVar[bool] = False
+    reads_integers: ClassVar[bool] = False
     needs_flat: ClassVar[bool] = False
     ignored_variables: ClassVar[frozenset[str]] = frozenset()
     backward: ClassVar[frozenset[str]] = frozenset({"input"})

@@ -8,7 +8,7 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError, UnsupportedOptionError, refuse
 from hetero_mtf.graph.description import DTYPES
-from hetero_mtf.graph.live import LiveCall, is_layer
+from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, is_layer
 from hetero_mtf.graph.reader import Node, Wiring, read_configuration, read_wiring
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers.alternatives import alternative
@@ -145,7 +145,7 @@ def _read_live(
     sources: list[Layer] = [layers[index] for index in node.inputs]  # type: ignore[misc]
     first = node.first if node.first != len(layers) else None
     owner = layers[node.first] if first is not None else None
-    if owner is not None and not is_keras_call(owner) and owner.variables:
+    if owner is not None and not is_keras_call(owner) and owner.variables and node.call.output != MASK_OUTPUT:
         faults.append(f"layer {node.name} ({node.kind}) is called in two ways; make a layer for each call")
         return None
     try:
@@ -159,7 +159,9 @@ def _described(node: Node, layers: Sequence[Layer], dtype: str) -> Node | None:
     """Return a node under the kind that describes it, None where there is none for what it reads."""
     assert node.call is not None
     symbols = [*node.call.node.arguments.keras_tensors, node.call.symbol]
-    plain = all(len(symbol.shape) > 1 and node.call.has_batch(symbol) and str(symbol.dtype) == dtype for symbol in symbols)
+    any_dtype = node.kind in KINDS and KINDS[node.kind].reads_integers
+    of_dtype = all(str(symbol.dtype) == dtype for symbol in (symbols[-1:] if any_dtype else symbols))
+    plain = of_dtype and all(len(symbol.shape) > 1 and node.call.has_batch(symbol) for symbol in symbols)
     if node.special or not plain:
         return None
     if node.kind in _AS_LAYERS and len(node.inputs) == 2 and len({len(symbol.shape) for symbol in symbols}) == 1:
@@ -204,6 +206,7 @@ def _nested_input_faults(nested_input: Node, source: Layer) -> Iterator[str]:
 def _common_dtype(nodes: Sequence[Node], faults: list[str]) -> str:
     """Return the dtype that all layers and inputs have, and add a fault for each that has another."""
     dtypes = {node.name: _dtype(node) for node in nodes if node.kind != "InputLayer" and (node.call is None or is_layer(node.live))}
+    dtypes = {name: dtype for name, dtype in dtypes.items() if dtype not in INTEGERS}  # of layers that give numbers or truth values
     faults += [
         f"layer {name} has the dtype policy {dtype}; only float32 and float64 are supported"
         for name, dtype in dtypes.items()

@@ -52,7 +52,7 @@ def _copied(layer: Any) -> Any:
     try:
         copied = type(layer).from_config(layer.get_config())
     except Exception:  # a class of the user's own may raise anything
-        return _in_memory(layer) if layer.variables else layer
+        return _in_memory(layer) if layer.weights else layer
     if layer.built and len(named_weights(layer)) != len(named_weights(copied)) and _adds_later(layer, copied):
         return _in_memory(layer)
     return copied

@@ -38,12 +38,11 @@ _ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "EinsumDense": ("abc,cd->abd", (6, 5)),
     "Embedding": (9, 4),
     "ReversibleEmbedding": (9, 4),
-    "GroupQueryAttention": (4, 4, 2),
+    "GroupedQueryAttention": (4, 4, 2),
     "MultiHeadAttention": (2, 4),
     "CategoryEncoding": (9,),
     "Discretization": ([-0.5, 0.0, 0.5],),
     "Hashing": (5,),
-    "IntegerLookup": (None, 1, -1, list(range(1, 6))),
     "Rescaling": (0.5,),
     "CenterCrop": (4, 4),
     "RandomCrop": (4, 4),
@@ -74,6 +73,7 @@ _ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "RandomPosterization": (4,),
 }
 _MAKERS: Mapping[str, Callable[[], Any]] = {
+    "IntegerLookup": lambda: L.IntegerLookup(vocabulary=list(range(9))),
     "Lambda": lambda: L.Lambda(lambda x: x * 2.0),
     "Normalization": lambda: L.Normalization(mean=0.2, variance=2.0),
     "SpectralNormalization": lambda: L.SpectralNormalization(L.Conv2D(5, 3)),
@@ -84,7 +84,8 @@ _MAKERS: Mapping[str, Callable[[], Any]] = {
     "RandomPerspective": lambda: L.RandomPerspective(0.5, 0.1),
 }
 _PAIRS = ("Add", "Average", "Concatenate", "Dot", "Maximum", "Minimum", "Multiply", "Subtract", "Attention", "AdditiveAttention")
-_WITH_ITSELF = ("GroupQueryAttention", "MultiHeadAttention")
+_OF_HEADS = ("MultiHeadAttention",)
+_WITH_ITSELF = ("GroupedQueryAttention", "MultiHeadAttention")
 _OF_NUMBERS = ("CategoryEncoding", "Embedding", "Hashing", "IntegerLookup", "ReversibleEmbedding")
 _OF_IMAGES = (
     *("AugMix", "AutoContrast", "CenterCrop", "ContrastLimitedAdaptiveHistogramEqualization", "Equalization", "Pipeline"),
@@ -107,11 +108,13 @@ def layer_of(name: str) -> Any:
     """Return a layer of a class."""
     if name in _MAKERS:
         return _MAKERS[name]()
-    kind = getattr(L, name)
+    kind = classes()[name]
     if name in _ARGUMENTS:
         return kind(*_ARGUMENTS[name])
     if name.startswith("ConvLSTM"):
         return kind(3, 3)
+    if name.startswith("AveragePooling"):
+        return kind(2)
     if "DepthwiseConv" in name:
         return kind(3)
     if "Conv" in name:
@@ -133,7 +136,7 @@ def network(name: str) -> keras.Model:
         i = keras.Input((6, 6, 3))
         return keras.Model(i, _head(layer(i)))
     if name in ("MelSpectrogram", "STFTSpectrogram"):
-        i = keras.Input((600,))
+        i = keras.Input((4000,) if name == "MelSpectrogram" else (4000, 1))
         return keras.Model(i, _head(layer(i)))
     shape = _shape(name)
     i = keras.Input(shape)
@@ -166,10 +169,10 @@ def _head(x: Any) -> Any:
 
 def batches(model: keras.Model, rng: np.random.Generator, steps: int = 5) -> Batches:
     """Return data for a network here."""
-    shape, integers = (BATCH, *model.inputs[0].shape[1:]), "int" in str(model.inputs[0].dtype)
+    shape, whole = (BATCH, *model.inputs[0].shape[1:]), "int" in str(model.inputs[0].dtype)
     images = len(shape) == 4 and shape[-1] == 3
     x = [
-        rng.integers(0, 9, shape) if integers else rng.random(shape) * (255.0 if images else 1.0) - (0.0 if images else 0.3)
+        rng.integers(0, 9, shape) if whole else rng.random(shape) * (255.0 if images else 1.0) - (0.0 if images else 0.3)
         for _ in range(steps)
     ]
     y = [rng.random((BATCH, 3)) for _ in range(steps)]
@@ -177,12 +180,19 @@ def batches(model: keras.Model, rng: np.random.Generator, steps: int = 5) -> Bat
 
 
 def placed(model: keras.Model, name: str) -> str:
-    """Return what the layer of a class is split over: channels, samples, or nothing ("integers")."""
+    """Return what the layer of a class is split over: channels, samples, or nothing ("whole")."""
+    if name in _OF_HEADS:
+        return "heads, samples"
     graph = layer_graph(model)
     layer = next(layer for layer in graph.layers if _is_of(layer, name))
     if kind_of(layer).layouts(layer) - {"replicated"}:
         return "channels, samples"
-    return "samples" if splits_batch(layer) else "integers"
+    return "samples" if splits_batch(layer) else "whole"
+
+
+def is_read(model: keras.Model, name: str) -> bool:
+    """Return whether a model has a layer of a class."""
+    return any(type(layer) is classes()[name] for layer in model.layers)
 
 
 def taken_as_it_is(model: keras.Model, name: str) -> bool:
@@ -191,7 +201,7 @@ def taken_as_it_is(model: keras.Model, name: str) -> bool:
 
 
 def _is_of(layer: Layer, name: str) -> bool:
-    return layer.live is not None and type(layer.live.operation).__name__ == name
+    return layer.live is not None and type(layer.live.operation) is classes()[name]
 
 
 def draws(model: keras.Model) -> bool:

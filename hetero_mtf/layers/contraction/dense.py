@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hetero_mtf.errors import UnsupportedOptionError
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.contraction.kernel import MixingKind
 from hetero_mtf.layers.kind import Shape
@@ -26,3 +28,18 @@ class Dense(MixingKind):
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return self.finish(b, layer, b.multiply_matrix(inputs[0], "kernel"))
+
+
+class EinsumDense(Dense):
+    """`keras.layers.EinsumDense` where its equation is that of a Dense, such as "abc,cd->abd"."""
+
+    keras_class = "EinsumDense"
+    free = frozenset({*Dense.free, "equation", "output_shape", "bias_axes"})
+
+    def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        terms = re.fullmatch(r"(\w+)(\w),\2(\w)->\1\3", str(config["equation"]).replace(" ", ""))
+        if terms is None or config["bias_axes"] not in (None, terms[3]):
+            raise UnsupportedOptionError(f"layer {name} (EinsumDense) has the equation {config['equation']}; use Dense", "equation")
+        shape = config["output_shape"]
+        units = shape[-1] if isinstance(shape, (list, tuple)) else shape
+        return super().attributes(name, {**config, "units": units, "use_bias": config["bias_axes"] is not None})

@@ -22,7 +22,7 @@ from hetero_mtf.layers.fallback.certain import (
 from hetero_mtf.layers.fallback.kind import OPTION, KerasCall
 
 OUTPUT_DTYPES = (*DTYPES, "int8", "int16", "int32", "int64", "uint8", "bool")
-_DRAWS = ("dropout", "recurrent_dropout", "rate", "stddev", "seed_generator")
+_DRAWS = ("dropout", "recurrent_dropout", "rate", "stddev")  # options by which a layer draws, or not
 
 
 def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sources: Sequence[Layer], first: int | None) -> Layer:
@@ -50,7 +50,7 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
         raise UnsupportedError(f"layer {name} ({kind}) gives {dtype}; cast what it gives to float32 or float64")
     operation = call.operation
     split = _split(kind, call, batch, sources)
-    weights = named_weights(operation)
+    weights = {} if call.output == MASK_OUTPUT else named_weights(operation)
     variables = [(key, tuple(variable.shape), _trains(operation, variable)) for key, variable in weights.items()]
     option: dict[str, Any] = {
         "digest": call_digest(call),
@@ -60,7 +60,7 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
         "batch": batch,
         "variables": [[key, list(of), trained] for key, of, trained in variables],
         "written": _written(operation, weights),
-        "losses": adds_losses(operation),
+        "losses": call.output != MASK_OUTPUT and adds_losses(operation),
         "flops": _flops(operation, own, sources),
     }
     if split == "elements":
@@ -87,9 +87,7 @@ def adds_losses(operation: Any) -> bool:
 
 def _may_draw(layer: Any) -> bool:
     own = [value for name in _DRAWS if isinstance(value := getattr(layer, name, None), (int, float))]
-    return (
-        bool(any(own)) if own else any(is_seed(variable) for variable in layer._non_trainable_variables) or hasattr(layer, "seed_generator")
-    )
+    return any(own) if own else any(is_seed(variable) for variable in hidden_state(layer))
 
 
 def _is_keras(operation: Any) -> bool:

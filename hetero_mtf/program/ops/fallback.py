@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
+import random
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,10 +64,12 @@ class FallbackOps(GeneralOps):
             *([(mtf.Shape([]), self.dtype)] if option["losses"] and extra else []),
         ]
         function = _Call(call, option, list(variables), written, bool(logits), bool(option["losses"] and extra), self.training, layer.name)
-        function.seed = self._seed_of(begun)
-        tensors = [*(value.tensor for value in inputs), *variables.values()]
-        channels = {value.channels.name for value in inputs if value.sizes is not None}
-        unsplit = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*channels, inputs[0].batch.name)}
+        function.seed, function.key = self._seed_of(begun), zlib.crc32(repr((self.seed, begun)).encode())
+        first = inputs[0]
+        read = [value.tensor if first.sizes is None else self._channels_as(value, first) for value in inputs]  # split alike
+        tensors = [*read, *variables.values()]
+        split = [] if first.sizes is None else [first.channels.name]
+        unsplit = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*split, first.batch.name)}
         results = compute_kept(self._operation_name, function, tensors, outputs, unsplit=unsplit.values())
         y, *rest = results
         own_logits = (rest.pop(0), _last_activation(call)) if logits else None
@@ -74,7 +78,6 @@ class FallbackOps(GeneralOps):
             self.set_after_step(name, variables[name], functools.partial(_replaced, new))
         if rest:
             self.added_losses.append(rest.pop(0))
-        first = inputs[0]
         return Value(y, first.sizes, logits=own_logits)
 
     def _first_of_call(self, layer: Layer) -> int:
@@ -103,10 +106,9 @@ class FallbackOps(GeneralOps):
     def _called_shape(self, option: Any, inputs: Sequence[Value]) -> Any:
         first = inputs[0]
         if first.sizes is not None:
-            widest = max(inputs, key=lambda value: math.prod(d.size for d in value.tensor.shape.dims[1:]))
             *outer, _ = option["shape"]
             space = [mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)]
-            return mtf.Shape([first.batch, *space, widest.channels])
+            return mtf.Shape([first.batch, *space, first.channels])
         *outer, last = option["shape"]
         space = [mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)]
         return mtf.Shape([first.batch, *space, mtf.Dimension(f"layer{self.index}", last)])
@@ -137,6 +139,7 @@ class _Call:
     training: bool
     layer: str
     seed: Callable[[int], tf.Tensor] = lambda _: tf.zeros([2], tf.int64)
+    key: int = 0
 
     def __call__(self, p: Processor, *slices: tf.Tensor) -> list[tf.Tensor]:
         import keras
@@ -146,10 +149,14 @@ class _Call:
         weights = named_weights(self.call.operation)
         scope = keras.StatelessScope(self._hidden(), collect_losses=True, initialize_variables=False)
         scope.state_mapping.update({id(weights[name]): tf.cast(value, weights[name].dtype) for name, value in values.items()})
-        with scope:
-            results = keras.tree.flatten(self._run(tensors))
-        y = self._mask_of(results[0]) if self.call.output == MASK_OUTPUT else results[self.call.output]
+        scope_values = dict(scope.state_mapping)
+        with scope, _python_draws(self.key):
+            results = [self._mask(tensors)] if self.call.output == MASK_OUTPUT else keras.tree.flatten(self._run(tensors))
+        y = results[max(self.call.output, 0)]
         self._check(p, y, scope.losses)
+        for name, weight in weights.items():
+            if name not in self.written and weight.trainable and scope.get_current_value(weight) is not scope_values[id(weight)]:
+                raise UnsupportedError(f"layer {self.layer} writes its trained {weight.name} in its call; let the optimizer alone write it")
         outputs = [self._batched(p, y)]
         if self.logits:
             outputs.append(self._batched(p, getattr(y, "_keras_logits", y)))
@@ -172,6 +179,24 @@ class _Call:
         return [*((v, self.seed(number)) for number, v in enumerate(seeds)), *zip(others, constants)]
 
     def _run(self, tensors: Sequence[tf.Tensor]) -> Any:
+        args, kwargs = self._arguments(tensors)
+        if not is_layer(self.call.operation):
+            return self.call.operation(*args, **kwargs)
+        return self.call.operation(*args, **{**kwargs, "training": self.training})
+
+    def _mask(self, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Return the mask of the call's first output, as Keras has it of its first argument and the mask of that."""
+        import keras
+
+        args, kwargs = self._arguments(tensors)
+        first = args[0] if args else next(iter(kwargs.values()))
+        before = keras.tree.map_structure(lambda tensor: getattr(tensor, "_keras_mask", None), first)
+        mask = keras.tree.flatten(self.call.operation.compute_mask(first, before))[0]
+        if mask is None:
+            raise UnsupportedError(f"layer {self.layer} gives no mask here, and did when the model was made; build the model again")
+        return mask
+
+    def _arguments(self, tensors: Sequence[tf.Tensor]) -> tuple[Any, Any]:
         node = self.call.node
         symbols = node.arguments.keras_tensors
         shaped = [self._as_read(tensor, symbol) for tensor, symbol in zip(tensors, symbols)]
@@ -180,9 +205,7 @@ class _Call:
                 tensor._keras_mask = tensors[len(symbols) + mask]
         given = {id(symbol): tensor for symbol, tensor in zip(symbols, shaped)}
         args, kwargs = node.arguments.convert(lambda leaf: given[id(leaf)] if id(leaf) in given else _constant(leaf))
-        if not is_layer(self.call.operation):
-            return self.call.operation(*args, **kwargs)
-        return self.call.operation(*args, **{**kwargs, "training": self.training})
+        return args, kwargs
 
     def _as_read(self, tensor: tf.Tensor, symbol: Any) -> tf.Tensor:
         """Return a slice in the form in which Keras reads it: a scalar a sample has no last dimension, and what has no batch none."""
@@ -190,12 +213,6 @@ class _Call:
         if not self.call.has_batch(symbol):
             return tf.reshape(tensor[0], shape)
         return tensor if len(shape) == tensor.shape.rank else tf.reshape(tensor, [-1, *shape[1:]])
-
-    def _mask_of(self, result: Any) -> tf.Tensor:
-        mask = getattr(result, "_keras_mask", None)
-        if mask is None:
-            raise UnsupportedError(f"layer {self.layer} gives no mask here, and did when the model was made; build the model again")
-        return mask
 
     def _batched(self, p: Processor, y: tf.Tensor) -> tf.Tensor:
         batch, shape = p.shapes[0][0], [1] if not self.option["shape"] else p.shapes[0][1:]
@@ -214,6 +231,19 @@ class _Call:
 
 def _replaced(new: Any, _: Any) -> Any:
     return new
+
+
+@contextlib.contextmanager
+def _python_draws(key: int) -> Iterator[None]:
+    """Let what draws by Python's and NumPy's generators while the graph is built draw the same on every processor."""
+    before = random.getstate(), np.random.get_state()
+    random.seed(key)
+    np.random.seed(key)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
 
 
 def _constant(leaf: Any) -> Any:

@@ -6,8 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import conv, depthwise
+from hetero_mtf.mesh.operations.kept import compute_kept
+from hetero_mtf.mesh.operations.local import Processor
 from hetero_mtf.program.ops.layer_context import LayerContext
 from hetero_mtf.program.ops.value import Value
 
@@ -47,6 +51,22 @@ class KernelOps(LayerContext):
         """Return `x` times the layer's variable `kernel` over the channels."""
         units = self.output_dimension(self.layer.units)
         return Value(conv.multiply_matrix(x.tensor, self.parameter(kernel, [*x.feature_dims, units])), self.output_sizes)
+
+    def look_up(self, x: Value, table: str) -> Value:
+        """Return the rows of the layer's variable `table` [numbers, units] that the whole numbers `x` [batch, ...] name."""
+        batch, *outer = x.tensor.shape.dims
+        count, _ = self.shape_of(table)
+        units = self.output_dimension(self.layer.units)
+        space = [mtf.Dimension(f"space{i}", d.size) for i, d in enumerate(outer)]
+        numbers = mtf.reshape(x.tensor, mtf.Shape([batch, *space]))
+        variable = self.parameter(table, [mtf.Dimension("numbers", count), units])
+
+        def function(_: Processor, value: tf.Tensor, rows: tf.Tensor) -> list[tf.Tensor]:
+            return [tf.gather(rows, value if value.dtype.is_integer else tf.cast(value, tf.int32))]
+
+        shape = mtf.Shape([batch, *space, units])
+        (y,) = compute_kept("look_up", function, [numbers, variable], [(shape, self.dtype)], unsplit=space)
+        return Value(y, self.output_sizes)
 
     def add_bias(self, x: Value, bias: str) -> Value:
         """Return `x` plus the layer's variable `bias` [channels]."""

@@ -8,10 +8,17 @@ from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.errors import UnsupportedError
+
 
 @contextlib.contextmanager
 def present_tensors() -> Iterator[None]:
     """Let functions of the user's, and of Keras, use eager tensors that they hold; a plain TensorFlow graph refuses these.
+
+    Raises
+    ------
+    UnsupportedError
+        Inside, if such a tensor is a resource, which only the process that made it has.
 
     Notes
     -----
@@ -25,6 +32,11 @@ def present_tensors() -> Iterator[None]:
     def converted(value: Any, dtype: Any = None, name: str | None = None) -> Any:
         if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
             return before(value, dtype, name)
+        if value.dtype in (tf.resource, tf.variant):
+            raise UnsupportedError(
+                "a layer or function holds a table or variable of TensorFlow that Keras does not know of; "
+                "look numbers up in the data, before training, and hold weights in Keras variables (add_weight)"
+            )
         return tf.constant(value.numpy(), dtype or value.dtype, name=name or "present")
 
     kind.__tf_tensor__ = converted

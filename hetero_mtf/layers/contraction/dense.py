@@ -34,7 +34,7 @@ class EinsumDense(Dense):
     """`keras.layers.EinsumDense` where its equation is that of a Dense, such as "abc,cd->abd"."""
 
     keras_class = "EinsumDense"
-    free = frozenset({*Dense.free, "equation", "output_shape", "bias_axes"})
+    free = frozenset({*Dense.free, "equation", "output_shape", "bias_axes", "gptq_unpacked_column_size"})
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         terms = re.fullmatch(r"(\w+)(\w),\2(\w)->\1\3", str(config["equation"]).replace(" ", ""))

@@ -14,8 +14,8 @@ class Embedding(LayerKind):
 
     keras_class = "Embedding"
     kept = ("input_dim", "output_dim", "embeddings_regularizer")
-    fixed = {"embeddings_constraint": (None,), "activity_regularizer": (None,)}
-    free = frozenset({"embeddings_initializer", "mask_zero"})  # the mask is a node of its own
+    fixed = {"embeddings_constraint": (None,), "activity_regularizer": (None,), "lora_rank": (None,), "lora_alpha": (None,)}
+    free = frozenset({"embeddings_initializer", "mask_zero", "weights"})  # the mask is a node of its own
     mixes = True
     reads_integers = True
     backward = frozenset()

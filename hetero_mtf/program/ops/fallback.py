@@ -155,7 +155,12 @@ class _Call:
         y = results[max(self.call.output, 0)]
         self._check(p, y, scope.losses)
         for name, weight in weights.items():
-            if name not in self.written and weight.trainable and scope.get_current_value(weight) is not scope_values[id(weight)]:
+            if (
+                name in values
+                and name not in self.written
+                and weight.trainable
+                and scope.get_current_value(weight) is not scope_values[id(weight)]
+            ):
                 raise UnsupportedError(f"layer {self.layer} writes its trained {weight.name} in its call; let the optimizer alone write it")
         outputs = [self._batched(p, y)]
         if self.logits:

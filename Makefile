@@ -3,6 +3,7 @@
 # make mri      draw a cohort of MRI scans, train on it on two unequal devices and on one, and report (about 20 minutes)
 # make test     style, types, import rules, and the fast tests
 # make test-all the same, with the slow tests too, and more examples of each law
+# make conformance compare every class of Keras with Keras itself (about two hours)
 # make coverage what `make test-all` runs of the package, in lines and branches
 # make docs     build the documentation site into docs/_build/html; a warning is an error
 # PYTHON=...    the Python to make .venv with (3.10 to 3.13)
@@ -22,7 +23,7 @@ UNCOVERED := --deselect=tests/commands/test_main.py::test_a_signal_to_end_ends_l
   --deselect=tests/commands/test_train.py::test_a_disk_that_is_full_while_saving_leaves_no_half_file
 
 .DEFAULT_GOAL := train
-.PHONY: train mri test test-all coverage docs lint types imports check install clean
+.PHONY: train mri test test-all coverage conformance docs lint types imports check install clean
 
 train: $(STAMP)
 	@$(BIN)/python tools/train.py
@@ -44,6 +45,9 @@ coverage: $(STAMP)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage json --quiet
 	@$(BIN)/python tools/coverage_totals.py coverage.json
+
+conformance: $(STAMP)
+	@$(BIN)/python tools/conformance/run.py
 
 docs: $(DOCS_STAMP)
 	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --jobs auto docs docs/_build/html

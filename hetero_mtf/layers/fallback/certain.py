@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
-
-Class = TypeVar("Class", bound=type)
 
 # Operations of `keras.ops` that compute each element of the output from the elements of the inputs at its place.
 ELEMENTWISE_OPERATIONS = frozenset(
@@ -84,15 +83,16 @@ _AXIS_OPTIONS: Mapping[str, str] = {
 DECLARED: dict[type, bool] = {}
 
 
-def declare(kind: Class, *, samplewise: bool) -> Class:
+def declare(kind: type | None = None, *, samplewise: bool) -> Any:
     """State of a Keras layer of one's own whether it computes each sample by itself, and return it; usable as a decorator.
 
-    Then it may run on slices of the batch. Without, it is computed whole unless all that it does is known to act on samples.
+    Then it may run on slices of the batch. Without, it is computed on the whole batch.
 
     Parameters
     ----------
-    kind : subclass of keras.layers.Layer.
-    samplewise : whether a sample's output depends on that sample alone, in training too, with nothing drawn at random.
+    kind : subclass of keras.layers.Layer; None for a decorator of one.
+    samplewise : whether a sample's output depends on that sample alone, in training too, with nothing drawn at random, nothing
+        written, and nothing added to the loss.
 
     Raises
     ------
@@ -103,6 +103,8 @@ def declare(kind: Class, *, samplewise: bool) -> Class:
     --------
     >>> hm.layers.declare(MyLayer, samplewise=True)  # doctest: +SKIP
     """
+    if kind is None:
+        return functools.partial(declare, samplewise=samplewise)
     if not isinstance(kind, type):
         raise UnsupportedError(f"{kind!r} is no class; declare the class of a layer, such as type(layer)")
     DECLARED[kind] = bool(samplewise)

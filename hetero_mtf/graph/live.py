@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -94,7 +95,8 @@ def layers_in(operation: Any) -> list[Any]:
 
 def named_weights(operation: Any) -> dict[str, Any]:
     """Return the Keras variables that hold an operation's weights, by names that are the same for every copy of it."""
-    return {f"{number}.{variable.name}": variable for number, variable in enumerate(getattr(operation, "weights", ()))}
+    names = (re.sub(r"_\d+$", "", variable.name) for variable in getattr(operation, "weights", ()))  # Keras numbers unnamed ones
+    return {f"{number}.{name}": variable for number, (name, variable) in enumerate(zip(names, getattr(operation, "weights", ())))}
 
 
 def hidden_state(operation: Any) -> list[Any]:

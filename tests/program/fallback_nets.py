@@ -45,6 +45,16 @@ class Adding(keras.layers.Layer):
         return x
 
 
+class Nameless(keras.layers.Layer):
+    """A layer of one's own that gives its weight no name, which Keras then numbers."""
+
+    def build(self, shape: Any) -> None:
+        self.scale = self.add_weight(shape=(shape[-1],), initializer="ones")
+
+    def call(self, x: Any) -> Any:
+        return x * self.scale
+
+
 class OfSamples(keras.layers.Layer):
     """A layer of one's own that computes each sample by itself, and is declared to."""
 
@@ -194,6 +204,7 @@ NETS: Mapping[str, Build] = {
     "own layer that writes": _one(Counting),
     "own layer that adds to the loss": _one(Adding),
     "own layer, declared": _one(OfSamples),
+    "own layer with a weight without a name": _one(Nameless),
     "own layer of the batch": _one(OfTheBatch),
     "time distributed batch norm": _one(lambda: L.TimeDistributed(L.BatchNormalization())),
     "convolutions of steps": _one(lambda: L.Conv1D(5, 3, activation="relu"), (6, 4)),

@@ -230,10 +230,13 @@ def main(groups: tuple[str, ...], names: tuple[str, ...], results: pathlib.Path 
         begun = time.perf_counter()
         row = CASES[group][1](name)
         rows.setdefault(group, []).append(row)
+        if group != "graphs":
+            publish(results, TABLES[group], [row])
         texts, error = row.texts, row.numbers.get("error", 0.0)
         print(f"{group} {name}: {texts['split']}, {texts['result']}, {error:.0e} ({time.perf_counter() - begun:.1f} s)", flush=True)
     for group, of_group in rows.items():
-        publish(results, TABLES[group], together(of_group))
+        if group == "graphs":
+            publish(results, TABLES[group], together(of_group))
         print(shown(TABLES[group], together(of_group)))
 
 

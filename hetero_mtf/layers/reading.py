@@ -11,7 +11,6 @@ from hetero_mtf.graph.description import DTYPES
 from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, is_layer
 from hetero_mtf.graph.reader import Node, Wiring, read_configuration, read_wiring
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
-from hetero_mtf.layers.alternatives import alternative
 from hetero_mtf.layers.catalogue import KINDS
 from hetero_mtf.layers.fallback.kind import OPTION, SPLIT, is_keras_call
 from hetero_mtf.layers.fallback.reading import keras_call
@@ -34,11 +33,8 @@ def kind_of(layer: Layer) -> LayerKind:
 
 
 def _unknown(name: str, kind: str) -> UnsupportedError:
-    wrong = f"layer {name} is a {kind}, which is not supported"
-    if kind.isidentifier():
-        remedy = alternative(kind) or f"supported are {', '.join(KINDS)}"
-        return UnsupportedError(f"{wrong}; {remedy}")
-    return UnsupportedError(f"{wrong}; describe it with hetero_mtf.layers.register, for a class that is registered with Keras")
+    wrong = f"layer {name} is a {kind}, which Keras itself computes in a model in memory, and no file may name"
+    return UnsupportedError(f"{wrong}; give the function that makes the model, such as --model FILE.py:function")
 
 
 def layer_graph(model: Any) -> LayerGraph:

@@ -307,7 +307,7 @@ def test_an_image_smaller_than_the_window_is_refused_by_name() -> None:
 
 
 def test_a_layer_of_an_unknown_kind_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match="layer l is a LSTM, which is not supported; use convolutions or Attention"):
+    with pytest.raises(UnsupportedError, match="layer l is a LSTM, which Keras itself computes in a model in memory"):
         kind_of(Layer("l", "LSTM", {}, (), (3,)))
 
 

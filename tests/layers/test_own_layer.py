@@ -172,7 +172,7 @@ def test_a_layer_of_ones_own_has_its_options_and_variables_in_the_graph() -> Non
 def test_a_layer_of_ones_own_that_is_not_registered_is_computed_by_its_own_call() -> None:
     del KINDS["mine>Gain"]
     layer = next(layer for layer in layer_graph(_net()).layers if layer.name == "gain")
-    assert is_keras_call(layer) and kind_of(layer).mixes_samples
+    assert is_keras_call(layer) and kind_of(layer).layouts(layer) == {"replicated", "split"}
 
 
 def test_a_kind_may_be_registered_anew_but_not_under_the_name_of_a_known_one() -> None:

@@ -67,7 +67,7 @@ _TWO: Sequence[Callable[[Any, Any], Any]] = (
 
 
 def network(rng: np.random.Generator) -> keras.Model:
-    """Return a network of 4 to 12 operations, drawn at random, that ends in all that nothing else reads."""
+    """Return a network of 4 to 12 operations, drawn at random, that outputs in all that nothing else reads."""
     shape = tuple(int(n) for n in ((4, 4, 3) if rng.random() < 0.5 else (6, 4)))
     i = keras.Input(shape)
     tensors, read = [L.Dense(4)(i)], set[int]()
@@ -84,8 +84,8 @@ def network(rng: np.random.Generator) -> keras.Model:
             y = own[int(rng.integers(len(own)))](rng, x)
         read.add(at)
         tensors.append(y)
-    ends = [L.Flatten()(x) for k, x in enumerate(tensors) if k not in read]
-    return keras.Model(i, L.Dense(2)(ends[0] if len(ends) == 1 else L.Concatenate()(ends)))
+    outputs = [L.Flatten()(x) for k, x in enumerate(tensors) if k not in read]
+    return keras.Model(i, L.Dense(2)(outputs[0] if len(outputs) == 1 else L.Concatenate()(outputs)))
 
 
 def batches(model: keras.Model, rng: np.random.Generator, steps: int = 3) -> Batches:

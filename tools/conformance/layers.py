@@ -169,10 +169,10 @@ def _head(x: Any) -> Any:
 
 def batches(model: keras.Model, rng: np.random.Generator, steps: int = 5) -> Batches:
     """Return data for a network here."""
-    shape, whole = (BATCH, *model.inputs[0].shape[1:]), "int" in str(model.inputs[0].dtype)
+    shape, integers = (BATCH, *model.inputs[0].shape[1:]), "int" in str(model.inputs[0].dtype)
     images = len(shape) == 4 and shape[-1] == 3
     x = [
-        rng.integers(0, 9, shape) if whole else rng.random(shape) * (255.0 if images else 1.0) - (0.0 if images else 0.3)
+        rng.integers(0, 9, shape) if integers else rng.random(shape) * (255.0 if images else 1.0) - (0.0 if images else 0.3)
         for _ in range(steps)
     ]
     y = [rng.random((BATCH, 3)) for _ in range(steps)]

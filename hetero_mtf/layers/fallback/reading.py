@@ -10,6 +10,7 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.description import DTYPES
 from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, call_digest, class_of, hidden_state, is_layer, is_seed, layers_in, named_weights
 from hetero_mtf.graph.records import Layer, Variable
+from hetero_mtf.graph.tracing import traced_split
 from hetero_mtf.layers.fallback.certain import (
     DECLARED,
     ELEMENTWISE_LAYERS,
@@ -50,6 +51,11 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
         raise UnsupportedError(f"layer {name} ({kind}) gives {dtype}; cast what it gives to float32 or float64")
     operation = call.operation
     split = _split(kind, call, batch, sources)
+    traced = not split and batch and call.output != MASK_OUTPUT and _is_own(operation) and type(operation) not in DECLARED
+    if traced and all(OPTION not in source.attributes or source.attributes[OPTION]["batch"] for source in sources):
+        split = traced_split(call)
+        if split == "elements" and any(variable.regularizer or variable.constraint for variable in named_weights(operation).values()):
+            split = "samples"
     weights = {} if call.output == MASK_OUTPUT else named_weights(operation)
     variables = [(key, tuple(variable.shape), _trains(operation, variable)) for key, variable in weights.items()]
     option: dict[str, Any] = {
@@ -60,7 +66,7 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
         "batch": batch,
         "variables": [[key, list(of), trained] for key, of, trained in variables],
         "written": _written(operation, weights),
-        "losses": call.output != MASK_OUTPUT and adds_losses(operation),
+        "losses": call.output != MASK_OUTPUT and not split and adds_losses(operation),
         "flops": _flops(operation, own, sources),
     }
     if split == "elements":
@@ -88,6 +94,11 @@ def adds_losses(operation: Any) -> bool:
 def _may_draw(layer: Any) -> bool:
     own = [value for name in _DRAWS if isinstance(value := getattr(layer, name, None), (int, float))]
     return any(own) if own else any(is_seed(variable) for variable in hidden_state(layer))
+
+
+def _is_own(operation: Any) -> bool:
+    """Return whether an operation is code of the user's: a layer of a class of one's own, or a Lambda."""
+    return any(not _is_keras(layer) or class_of(layer) == "Lambda" for layer in layers_in(operation))
 
 
 def _is_keras(operation: Any) -> bool:

@@ -1,0 +1,91 @@
+"""What the operations of a call of the user's own say about samples: verdicts, and that those on samples are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from hetero_mtf.layers import layer_graph
+
+L = keras.layers
+O = keras.ops  # noqa: E741
+
+
+def _layer(function: Callable[[Any, Any], Any], shape: tuple[int, ...] = (), **options: Any) -> Any:
+    """Return a layer of one's own with a weight w."""
+
+    class Own(L.Layer):
+        def build(self, input_shape: Any) -> None:
+            self.w = self.add_weight(shape=shape or (input_shape[-1],), initializer="ones")
+
+        def call(self, x: Any) -> Any:
+            return function(x, self.w)
+
+    return Own(**options)
+
+
+class _Drawing(L.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seeds = keras.random.SeedGenerator(1)
+
+    def call(self, x: Any) -> Any:
+        return x + keras.random.normal((6, 4), seed=self.seeds)
+
+
+class _InTraining(L.Layer):
+    def call(self, x: Any, training: bool = False) -> Any:
+        return x - O.mean(x, axis=0, keepdims=True) if training else x
+
+
+class _Blocks(L.Layer):
+    """A block as people write it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.dense, self.heads = L.LayerNormalization(), L.Dense(4, activation="gelu"), L.MultiHeadAttention(2, 2)
+
+    def call(self, x: Any) -> Any:
+        y = self.norm(x)
+        return self.dense(self.heads(y, y)) + x
+
+
+VERDICTS: dict[str, tuple[Callable[[], Any], str]] = {
+    "a scale of channels": (lambda: _layer(lambda x, w: x * w), "elements"),
+    "a scale and a function": (lambda: _layer(lambda x, w: O.silu(x * w + 1.0)), "elements"),
+    "a scale of positions": (lambda: _layer(lambda x, w: x * w, (6, 1)), "elements"),
+    "an array of channels": (lambda: _layer(lambda x, w: x * w * np.arange(4.0, dtype="float32")), "samples"),
+    "a product": (lambda: _layer(lambda x, w: O.matmul(x, w), (4, 4)), "samples"),
+    "a shape": (lambda: L.Lambda(lambda x: O.reshape(x, (-1, 4, 6))), "samples"),
+    "a shape by extents": (lambda: L.Lambda(lambda x: tf.reshape(x, [tf.shape(x)[0], 24])), "samples"),
+    "a mean of channels": (lambda: L.Lambda(lambda x: x - O.mean(x, axis=-1, keepdims=True)), "samples"),
+    "slices": (lambda: L.Lambda(lambda x: x[:, 1:5:2]), "samples"),
+    "the last position": (lambda: L.Lambda(lambda x: x[..., -1:]), "samples"),
+    "blocks": (_Blocks, "samples"),
+    "a mean of the batch": (lambda: L.Lambda(lambda x: x - O.mean(x, axis=0, keepdims=True)), ""),
+    "a mean of everything": (lambda: L.Lambda(lambda x: x / O.mean(x)), ""),
+    "the first sample": (lambda: L.Lambda(lambda x: x + x[:1]), ""),
+    "the batch turned": (lambda: L.Lambda(lambda x: x[::-1]), ""),
+    "samples by their numbers": (lambda: L.Lambda(lambda x: x * O.reshape(O.cast(O.arange(O.shape(x)[0]), "float32"), (-1, 1, 1))), ""),
+    "samples in one row": (lambda: L.Lambda(lambda x: O.reshape(O.cumsum(O.reshape(x, (-1, 4)), axis=0), (-1, 6, 4))), ""),
+    "a draw": (_Drawing, ""),
+    "the batch in training": (_InTraining, ""),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_what_a_call_acts_on_is_read_off_its_operations(name: str) -> None:
+    make, verdict = VERDICTS[name]
+    i = keras.Input((6, 4))
+    layer = make()
+    model = keras.Model(i, layer(i))
+    assert layer_graph(model).layers[1].attributes["keras"]["split"] == verdict
+    if verdict:
+        x = np.random.default_rng(0).normal(size=(7, 6, 4)).astype("float32")
+        apart = np.concatenate([layer(x[:2]), layer(x[2:3]), layer(x[3:])])
+        np.testing.assert_allclose(apart, layer(x), rtol=1e-6, atol=1e-6)

@@ -263,6 +263,13 @@ def test_what_the_schedule_does_not_support_is_refused(cluster: Any) -> None:
     with pytest.raises(UnsupportedError, match="global_clipnorm.*use clipnorm"):
         hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(0.1, global_clipnorm=1.0), loss="mse")
     image = keras.Input((4,))
+    penalised = keras.layers.Dense(3, name="first", activity_regularizer="l2")(image)
+    adding = keras.Model(image, keras.layers.Dense(2, name="second")(penalised))
+    late = hm.Plan.pipeline(adding, ["first", "second"], [[0], [1]], [[1], [1]], cluster, 8, schedule="decoupled")
+    with pytest.raises(
+        UnsupportedError, match="layer first adds to the loss, which pipelines without a flush do not take; use schedule 1f1b"
+    ):
+        hm.Trainer(adding, late, cluster, loss="mse")
     first = keras.layers.Dense(3, name="first")(image)
     early = keras.Model(image, [first, keras.layers.Dense(2, name="second")(first)])
     bad = hm.Plan.pipeline(early, ["first", "second"], [[0], [1]], [[1], [1]], cluster, 8, schedule="decoupled")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -70,6 +71,20 @@ def test_what_has_no_description_trains_as_in_keras(name: str) -> None:
             assert worst_error(weights, found) <= 1e-8
             assert abs(tested - test) <= 1e-8
             assert placement == expected_placement(graph, each)
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("name", NETS)
+def test_stages_of_pipelines_compute_what_has_no_description_too(name: str) -> None:
+    keras.config.set_floatx("float64")
+    model, rng = NETS[name](), np.random.default_rng(9)
+    plan = drawing.pipeline(rng, layer_graph(model), [(("devices", 2),), (("devices", 1),), (("devices", 2),)], BATCH)
+    plan = dataclasses.replace(plan, microbatches=1, schedule="1f1b" if len(plan.stages) > 1 else plan.schedule)
+    batches = [data(model, rng) for _ in range(3)]
+    with hm.Cluster.local(["cpu:0"] * len(plan.devices)) as cluster:
+        losses, weights, tested, _ = trained(model, hm.Plan.single(model, 0, cluster, BATCH), cluster, batches)
+        ours, found, test, _ = trained(model, plan, cluster, batches)
+    assert np.abs(np.subtract(losses, ours)).max() <= 1e-8 and worst_error(weights, found) <= 1e-8 and abs(tested - test) <= 1e-8
 
 
 @pytest.mark.few(3)

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import HeteroError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.layers.fallback.kind import OPTION, is_keras_call
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 from hetero_mtf.program.batch_arrays import BatchArrays, Result
@@ -50,6 +51,10 @@ class DecoupledEngine(Engine):
             )
         if context.stale.predict and not context.rule.has_momentum:
             raise UnsupportedError("the plan predicts weights by the optimizer's momentum, and the optimizer has none; give it one")
+        adding = [layer.name for layer in context.graph.layers if is_keras_call(layer) and layer.attributes[OPTION]["losses"]]
+        if adding:
+            wrong = f"layer {adding[0]} adds to the loss, which pipelines without a flush do not take"
+            raise UnsupportedError(f"{wrong}; use schedule 1f1b, or describe the penalty by a regularizer of weights")
         self._in_flight = InFlight(len(context.stages), context.stale.rates)
         self._calls: collections.deque[tuple[Call, Entered | None]] = collections.deque()  # with the batch whose loss each gives
         self._number = 0  # of the next session call

@@ -53,7 +53,7 @@ class FallbackOps(GeneralOps):
         variables = {
             name: self._state(begun, name) if name in option["written"] else self._weight(name, inputs[0]) for name in _names(option)
         }
-        shape = self._called_shape(option, inputs)
+        shape = self._called_shape(inputs[0])
         logits = [(shape, tf.as_dtype(option["dtype"]))] if _last_activation(call) else []
         extra = begun == self.index
         written = list(option["written"]) if extra else []
@@ -103,15 +103,11 @@ class FallbackOps(GeneralOps):
             self.states_read[key] = mtf.stop_gradient(old if before is None else before)
         return self.states_read[key]
 
-    def _called_shape(self, option: Any, inputs: Sequence[Value]) -> Any:
-        first = inputs[0]
-        if first.sizes is not None:
-            *outer, _ = option["shape"]
-            space = [mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)]
-            return mtf.Shape([first.batch, *space, first.channels])
-        *outer, last = option["shape"]
+    def _called_shape(self, first: Value) -> Any:
+        *outer, last = self.layer.output_shape  # a calibration has layers with a part of the channels
         space = [mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)]
-        return mtf.Shape([first.batch, *space, mtf.Dimension(f"layer{self.index}", last)])
+        channels = mtf.Dimension(f"layer{self.index}", last) if first.sizes is None else first.channels
+        return mtf.Shape([first.batch, *space, channels])
 
     def _seed_of(self, begun: int) -> Callable[[int], tf.Tensor]:
         """Return what gives the state of a layer's random seed by its number: new in each step and microbatch."""

@@ -33,7 +33,7 @@ def attended(node: Any) -> tuple[Any, Any, Any] | None:
         and all(len(tensor.shape) == 3 and None not in tensor.shape[1:] for tensor in tensors)
         and all(getattr(tensor, "_keras_mask", None) is None for tensor in tensors)
         and all(str(tensor.dtype) == layer.dtype_policy.name for tensor in tensors)
-        and not (layer.dropout or layer._use_gate or layer._sliding_window or layer.activity_regularizer)
+        and not any(getattr(layer, name, None) for name in ("dropout", "_dropout", "_use_gate", "_sliding_window", "activity_regularizer"))
         and tuple(layer._attention_axes) == (1,)
         and len(node.outputs) == 1
         and len(node.outputs[0].shape) == 3

@@ -147,6 +147,11 @@ class _Reading:
 
     def live_wiring(self, model: Any, function: Any) -> Wiring:
         """Return the wiring of the outermost model in memory."""
+        for symbol in leaves_of(function._outputs_struct):
+            if getattr(symbol, "_keras_mask", None) is not None:
+                name = symbol._keras_history.operation.name
+                wrong = f"output {name} carries a mask, by which Keras's loss would weigh"
+                self.faults.append((name, f"{wrong}; drop the mask by an operator, such as x * 1.0, and give sample weights"))
         return self._of_level(live_level(function, ()))
 
     def _of_level(self, level: Level) -> Wiring:

@@ -87,7 +87,7 @@ def _graph(wiring: Wiring, read: Callable[[Node, Mapping[str, Any], Sequence[Lay
 
 def _is_unknown(name: str, wiring: Wiring) -> bool:
     """Return whether a layer is of a kind that is not supported: then it does not matter how it is called."""
-    return any(node.name == name and node.kind not in KINDS for node in wiring.nodes)
+    return any(node.name == name and node.kind not in KINDS and node.call is None for node in wiring.nodes)
 
 
 def _read(

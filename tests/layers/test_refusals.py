@@ -82,7 +82,13 @@ def _own_train_step() -> keras.Model:
     return _OwnStep(i, L.Dense(2)(i))
 
 
+def _masked_output() -> keras.Model:
+    i = keras.Input((5,), dtype="int32")
+    return keras.Model(i, L.LSTM(3, return_sequences=True, name="odd")(L.Embedding(4, 3, mask_zero=True)(i)))
+
+
 MODELS = {
+    "masked output": (_masked_output, "^output odd carries a mask, by which Keras's loss would weigh; drop the mask by an operator"),
     "nested input of another dtype": (_nested_input_of_another_dtype, "input inner/odd has the dtype float64 and the layers float32"),
     "nested input of another rank": (
         _nested_input_of_another_rank,

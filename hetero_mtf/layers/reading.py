@@ -134,7 +134,7 @@ def _read_live(
         if attributes is not None:
             try:
                 layer = read(described, attributes, layers)  # type: ignore[arg-type]
-                if layer.output_shape == tuple(node.call.symbol.shape[1:]):
+                if _agree(layer.output_shape, node.call.symbol.shape[1:]):
                     return dataclasses.replace(layer, live=node.call)
             except UnsupportedError:
                 pass
@@ -149,6 +149,11 @@ def _read_live(
     except UnsupportedError as fault:
         faults.append(str(fault))
         return None
+
+
+def _agree(shape: Sequence[int], known: Sequence[int | None]) -> bool:
+    """Return whether a shape is the one that Keras knows, in which extents may be open in a nested model."""
+    return len(shape) == len(known) and all(n in (None, extent) for extent, n in zip(shape, known))
 
 
 def _described(node: Node, layers: Sequence[Layer], dtype: str) -> Node | None:

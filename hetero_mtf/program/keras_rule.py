@@ -17,6 +17,7 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.variables import Parameter, Update
+from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 
 Tensor = Any
 Shape = tuple[int, ...]
@@ -135,7 +136,7 @@ class KerasSteps:
                     scope.state_mapping[id(each)] = tf.where(applies, scope.get_current_value(each), before)
             if optimizer.use_ema:
                 optimizer._update_model_variables_moving_average([variable])
-                average = scope.get_current_value(slots["model_variables_moving_average"])
+                average = scope.get_current_value(slots[AVERAGE])
                 scope.state_mapping[id(variable)] = tf.where(overwrites, average, scope.get_current_value(variable))
             if constraint is not None:
                 scope.state_mapping[id(variable)] = constraint(scope.get_current_value(variable))

@@ -51,11 +51,6 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
         raise UnsupportedError(f"layer {name} ({kind}) gives {dtype}; cast what it gives to float32 or float64")
     operation = call.operation
     split = _split(kind, call, batch, sources)
-    traced = not split and batch and call.output != MASK_OUTPUT and _is_own(operation) and type(operation) not in DECLARED
-    if traced and all(OPTION not in source.attributes or source.attributes[OPTION]["batch"] for source in sources):
-        split = traced_split(call)
-        if split == "elements" and any(variable.regularizer or variable.constraint for variable in named_weights(operation).values()):
-            split = "samples"
     weights = {} if call.output == MASK_OUTPUT else named_weights(operation)
     variables = [(key, tuple(variable.shape), _trains(operation, variable)) for key, variable in weights.items()]
     option: dict[str, Any] = {
@@ -118,6 +113,10 @@ def _split(kind: str, call: LiveCall, batch: bool, sources: Sequence[Layer]) -> 
         return "elements" if kind in ELEMENTWISE_OPERATIONS and _constants_are_numbers(call) else "samples"
     if type(operation) in DECLARED:
         return "samples" if DECLARED[type(operation)] else ""
+    if _is_own(operation):
+        traced = traced_split(call)
+        free = not any(variable.regularizer or variable.constraint for variable in operation.weights)
+        return traced if free or traced != "elements" else "samples"
     if draws_at_random(operation) or adds_losses(operation) or _written(operation, named_weights(operation)):
         return ""
     if kind in ELEMENTWISE_LAYERS:

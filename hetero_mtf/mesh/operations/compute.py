@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -44,30 +45,59 @@ def compute(name: str, function: Function, inputs: Sequence[Tensor], output: Any
 
 
 def _gradient(name: str, function: Function, inputs: Sequence[Tensor], output: Any, unsplit: Sequence[Any]) -> Gradient:
-    """Return the gradient of `compute`: inputs with the same pending sums share one operation; that of the first input runs first."""
-    everything = {d.name: d for shape in (output, *(x.shape for x in inputs)) for d in shape.dims}
-    groups: dict[frozenset[str], list[int]] = {}
-    for index, x in enumerate(inputs):
-        groups.setdefault(frozenset(everything) - {d.name for d in x.shape.dims}, []).append(index)
+    """Return the gradient of `compute`."""
 
-    def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
-        input_gradients: dict[int, Tensor] = {}
-        first = None
-        for summed, members in groups.items():
-            operation = Local(
-                f"{name}_gradient",
-                _differentiate(function, members),
-                [*inputs, dy],
-                [(inputs[i].shape, inputs[i].dtype) for i in members],
-                summed=[everything[d] for d in summed],
-                unsplit=unsplit,
-                after=first,
-            )
-            first = first or operation
-            input_gradients.update(zip(members, operation.outputs))
-        return [input_gradients[index] for index in range(len(inputs))]
+    def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
+        differentiate = functools.partial(_differentiate, function)
+        return input_gradients(name, differentiate, inputs, range(len(inputs)), [output], [*inputs, dy], unsplit)
 
     return gradient
+
+
+def input_gradients(
+    name: str,
+    differentiate: Callable[[Sequence[int]], Function],
+    inputs: Sequence[Tensor],
+    wanted: Iterable[int],
+    outputs: Sequence[Any],
+    read: Sequence[Tensor],
+    unsplit: Sequence[Any],
+    needs: Local | None = None,
+) -> list[Tensor | None]:
+    """Return the gradient of each input of a function of slices, None of those that are not wanted.
+
+    Inputs with the same pending sums share one operation; that of the first input runs first.
+
+    Parameters
+    ----------
+    differentiate : numbers of inputs -> function of the slices of `read` that gives their gradients.
+    inputs : (inputs,) mtf.Tensor of the function.
+    wanted : numbers of the inputs whose gradients are wanted.
+    outputs : (outputs,) mtf.Shape of the function's outputs.
+    read : what the gradients are computed from.
+    unsplit : dimensions that they need whole.
+    needs : as for `Local`.
+    """
+    everything = {d.name: d for shape in (*outputs, *(x.shape for x in inputs)) for d in shape.dims}
+    groups: dict[frozenset[str], list[int]] = {}
+    for index in wanted:
+        groups.setdefault(frozenset(everything) - {d.name for d in inputs[index].shape.dims}, []).append(index)
+    by_input: dict[int, Tensor] = {}
+    first = None
+    for summed, members in groups.items():
+        operation = Local(
+            f"{name}_gradient",
+            differentiate(members),
+            read,
+            [(inputs[i].shape, inputs[i].dtype) for i in members],
+            summed=[everything[d] for d in summed],
+            unsplit=unsplit,
+            after=first,
+            needs=needs,
+        )
+        first = first or operation
+        by_input.update(zip(members, operation.outputs))
+    return [by_input.get(index) for index in range(len(inputs))]
 
 
 def _differentiate(function: Function, members: Sequence[int]) -> Callable[..., Sequence[tf.Tensor]]:

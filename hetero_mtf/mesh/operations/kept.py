@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.mesh.operations.compute import input_gradients
 from hetero_mtf.mesh.operations.local import Local, Processor
 
 Tensor = Any
@@ -40,26 +42,9 @@ def compute_kept(
     def gradient(operation: Local, *dys: Tensor | None) -> Sequence[Tensor | None]:
         given = [i for i, dy in enumerate(dys) if dy is not None and outputs[i][1].is_floating]
         wanted = [i for i, x in enumerate(inputs) if x.dtype.is_floating]
-        everything = {d.name: d for tensor in [*inputs, *operation.outputs] for d in tensor.shape.dims}
-        groups: dict[frozenset[str], list[int]] = {}
-        for index in wanted:
-            groups.setdefault(frozenset(everything) - {d.name for d in inputs[index].shape.dims}, []).append(index)
-        input_gradients: dict[int, Tensor] = {}
-        first = None
-        for summed, members in groups.items():
-            backward = Local(
-                f"{name}_gradient",
-                _differentiate(kept, given, members),
-                [*(dys[i] for i in given), *inputs],
-                [(inputs[i].shape, inputs[i].dtype) for i in members],
-                summed=[everything[d] for d in summed],
-                unsplit=unsplit,
-                after=first,
-                needs=operation,
-            )
-            first = first or backward
-            input_gradients.update(zip(members, backward.outputs))
-        return [input_gradients.get(index) for index in range(len(inputs))]
+        differentiate = functools.partial(_differentiate, kept, given)
+        shapes = [tensor.shape for tensor in operation.outputs]
+        return input_gradients(name, differentiate, inputs, wanted, shapes, [*(dys[i] for i in given), *inputs], unsplit, operation)
 
     return list(Local(name, forward, inputs, outputs, unsplit=unsplit, gradient=gradient).outputs)
 
@@ -72,9 +57,7 @@ def _differentiate(
     def differentiate(p: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
         copies, results = kept[p.pnum]
         wanted = [copies[i] for i in members]
-        input_gradients = tf.gradients(
-            [results[i] for i in given], wanted, slices[: len(given)], unconnected_gradients=tf.UnconnectedGradients.ZERO
-        )
-        return [tf.convert_to_tensor(piece) for piece in input_gradients]  # those of rows that were gathered are sparse
+        pieces = tf.gradients([results[i] for i in given], wanted, slices[: len(given)], unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return [tf.convert_to_tensor(piece) for piece in pieces]  # those of rows that were gathered are sparse
 
     return differentiate

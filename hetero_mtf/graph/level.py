@@ -33,7 +33,7 @@ class Level:
     Parameters
     ----------
     entries : layer name -> its serialised form.
-    live : layer name -> the Keras layer.
+    live : layer name -> the Keras layer, of a model in memory.
     path : names of the models around its layers.
     inputs, outputs : structures of the places (layer name, call, output) that it takes and gives.
     calls : call -> its arguments, nested lists and dicts of places.
@@ -59,13 +59,12 @@ class Level:
         return call in self.opened if self.nodes else is_model(self.entries[call[0]])
 
 
-def stored_level(config: Mapping[str, Any], model: Any, path: tuple[str, ...], faults: list[tuple[str, str]]) -> Level:
+def stored_level(config: Mapping[str, Any], path: tuple[str, ...], faults: list[tuple[str, str]]) -> Level:
     """Return the level in a configuration.
 
     Parameters
     ----------
     config : of a functional or sequential model.
-    model : the model in memory, which gives its layers; None for none.
     path : names of the models around it.
     faults : list to which a layer's name and a sentence are added for what is not supported.
 
@@ -74,11 +73,10 @@ def stored_level(config: Mapping[str, Any], model: Any, path: tuple[str, ...], f
     UnsupportedError
         If a sequential model has no input shape.
     """
-    live = {layer.name: layer for layer in getattr(model, "layers", ())}
-    return _functional(config, live, path, faults) if "input_layers" in config else _sequential(config, live, path)
+    return _functional(config, path, faults) if "input_layers" in config else _sequential(config, path)
 
 
-def _sequential(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[str, ...]) -> Level:
+def _sequential(config: Mapping[str, Any], path: tuple[str, ...]) -> Level:
     entries = list(config["layers"])
     if not entries or entries[0]["class_name"] != "InputLayer":
         shape = config.get("build_input_shape")
@@ -87,10 +85,10 @@ def _sequential(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[
         entries.insert(0, {"module": "keras.layers", "class_name": "InputLayer", "config": {"name": "input", "batch_shape": list(shape)}})
     names = [str(entry["config"]["name"]) for entry in entries]
     calls = {(name, 0): Place(source, 0, 0) for source, name in zip(names, names[1:])}
-    return Level(dict(zip(names, entries)), live, path, Place(names[0], 0, 0), Place(names[-1], 0, 0), calls)
+    return Level(dict(zip(names, entries)), {}, path, Place(names[0], 0, 0), Place(names[-1], 0, 0), calls)
 
 
-def _functional(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[str, ...], faults: list[tuple[str, str]]) -> Level:
+def _functional(config: Mapping[str, Any], path: tuple[str, ...], faults: list[tuple[str, str]]) -> Level:
     entries = {str(entry["name"]): entry for entry in config["layers"]}
     calls = {
         (name, number): _arguments(name, node, "/".join([*path, name]), faults)
@@ -98,7 +96,7 @@ def _functional(config: Mapping[str, Any], live: Mapping[str, Any], path: tuple[
         for number, node in enumerate(entry.get("inbound_nodes", []))
     }
     inputs, outputs = (_interface_places(config[key], entries) for key in ("input_layers", "output_layers"))
-    return Level(entries, live, path, inputs, outputs, calls)
+    return Level(entries, {}, path, inputs, outputs, calls)
 
 
 def _interface_places(value: Any, entries: Mapping[str, Mapping[str, Any]]) -> Any:

@@ -51,6 +51,11 @@ def keras_module() -> Any:
     return sys.modules["keras"]
 
 
+def is_symbol(value: Any) -> bool:
+    """Return whether a value is a symbolic tensor."""
+    return isinstance(value, keras_module().KerasTensor)
+
+
 def is_layer(operation: Any) -> bool:
     """Return whether an operation is a layer, not a function such as `keras.ops.add`."""
     return isinstance(operation, keras_module().layers.Layer)
@@ -136,7 +141,7 @@ def _plain(value: Any) -> Any:
         return [_plain(entry) for entry in value]
     if isinstance(value, slice):
         return ["slice", _plain(value.start), _plain(value.stop), _plain(value.step)]
-    if type(value).__name__ == "KerasTensor":
+    if is_symbol(value):
         return ["tensor", [None if n is None else int(n) for n in value.shape], str(value.dtype)]
     if callable(value) and hasattr(value, "__code__"):
         return [value.__module__, value.__qualname__, hashlib.sha256(value.__code__.co_code).hexdigest()]

@@ -10,7 +10,7 @@ from typing import Any
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.call_order import Call
 from hetero_mtf.graph.level import Level, Place
-from hetero_mtf.graph.live import configuration, is_layer, keras_module, layers_in
+from hetero_mtf.graph.live import configuration, is_layer, is_symbol, keras_module, layers_in
 from hetero_mtf.graph.structure import leaves_of, map_leaves
 
 TRACED = "_hetero_mtf_traced"  # the attribute of a subclassed model that its graph of calls is kept in
@@ -135,8 +135,7 @@ def is_special(node: Any) -> bool:
     """Return whether a call has more than tensors as positional arguments; `training` is none, as the call from outside prevails."""
     positional, named = list(node.arguments.args), dict(node.arguments.kwargs)
     named.pop("training", None)
-    symbol = keras_module().KerasTensor
-    return any(leaf is not None and not isinstance(leaf, symbol) for leaf in leaves_of(positional)) or any(
+    return any(leaf is not None and not is_symbol(leaf) for leaf in leaves_of(positional)) or any(
         leaf is not None for leaf in leaves_of(named)
     )
 

@@ -55,12 +55,6 @@ class Node:
     call: LiveCall | None = None
     special: bool = False
 
-    @property
-    def tensors(self) -> tuple[int, ...]:
-        """`inputs` without the masks."""
-        masks = sum(mask is not None for mask in self.call.masked) if self.call else 0
-        return self.inputs[: len(self.inputs) - masks]
-
 
 @dataclasses.dataclass(frozen=True)
 class Wiring:
@@ -97,16 +91,15 @@ def read_wiring(model: Any, all_faults: bool = False) -> Wiring:
         If it is no model, is not built, or has steps of its own.
     """
     function = traced(model)
-    return _checked(lambda reading: reading.live_wiring(model, function), all_faults)
+    return _checked(lambda reading: reading.live_wiring(function), all_faults)
 
 
-def read_configuration(config: Mapping[str, Any], model: Any = None, all_faults: bool = False) -> Wiring:
+def read_configuration(config: Mapping[str, Any], all_faults: bool = False) -> Wiring:
     """Return the wiring in the configuration of a Keras functional or sequential model, which need not have been built.
 
     Parameters
     ----------
     config : what `model.get_config()` gives, or a file holds in its place.
-    model : the model; without it no node has its Keras layer, and a layer is known by its name alone.
     all_faults : as for `read_wiring`.
 
     Raises
@@ -114,7 +107,7 @@ def read_configuration(config: Mapping[str, Any], model: Any = None, all_faults:
     UnsupportedError
         As `read_wiring`, or if there are more than `CALLS_UP_TO` calls.
     """
-    return _checked(lambda reading: reading.wiring(config, model), all_faults)
+    return _checked(lambda reading: reading.wiring(config), all_faults)
 
 
 def _checked(read: Callable[[_Reading], Wiring], all_faults: bool) -> Wiring:
@@ -141,11 +134,11 @@ class _Reading:
         self._names: set[str] = set()
         self._numbers: dict[str, int] = {}
 
-    def wiring(self, config: Mapping[str, Any], model: Any) -> Wiring:
+    def wiring(self, config: Mapping[str, Any]) -> Wiring:
         """Return the wiring of the outermost model."""
-        return self._of_level(stored_level(config, model, (), self.faults))
+        return self._of_level(stored_level(config, (), self.faults))
 
-    def live_wiring(self, model: Any, function: Any) -> Wiring:
+    def live_wiring(self, function: Any) -> Wiring:
         """Return the wiring of the outermost model in memory."""
         for symbol in leaves_of(function._outputs_struct):
             if getattr(symbol, "_keras_mask", None) is not None:
@@ -196,9 +189,10 @@ class _Reading:
         return self._through(inner, dict(zip([place.key for place in places], given)))
 
     def _inner(self, level: Level, name: str) -> Level:
-        live, path = level.live.get(name), (*level.path, name)
-        function = functional_of(live) if live is not None and level.place is not None else None
-        return live_level(function, path) if function is not None else stored_level(level.entries[name]["config"], live, path, self.faults)
+        path = (*level.path, name)
+        if name in level.live:
+            return live_level(functional_of(level.live[name]), path)
+        return stored_level(level.entries[name]["config"], path, self.faults)
 
     def _add(
         self,

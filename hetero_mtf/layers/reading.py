@@ -16,6 +16,9 @@ from hetero_mtf.layers.fallback.kind import OPTION, SPLIT, is_keras_call
 from hetero_mtf.layers.fallback.reading import keras_call
 from hetero_mtf.layers.kind import INTEGERS, LayerKind
 
+_Reader = Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer]
+"""What reads a layer from its node, its attributes and the layers before it."""
+
 
 def kind_of(layer: Layer) -> LayerKind:
     """Return the description of the kind of `layer`.
@@ -69,7 +72,7 @@ def configured_graph(config: Mapping[str, Any]) -> LayerGraph:
     return _graph(read_configuration(config, all_faults=True), _configured_layer)
 
 
-def _graph(wiring: Wiring, read: Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer]) -> LayerGraph:
+def _graph(wiring: Wiring, read: _Reader) -> LayerGraph:
     """Return the network of a wiring, each layer read by `read`; all faults are raised at once."""
     faults = [text for name, text in wiring.faults if not _is_unknown(name, wiring)]
     dtype = _common_dtype([*wiring.nodes, *wiring.nested_inputs], faults)
@@ -93,7 +96,7 @@ def _is_unknown(name: str, wiring: Wiring) -> bool:
 def _read(
     node: Node,
     layers: Sequence[Layer | None],
-    read: Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer],
+    read: _Reader,
     dtype: str,
     faults: list[str],
 ) -> Layer | None:
@@ -121,13 +124,13 @@ _AS_LAYERS = {f"keras.ops.{name}": name for name in ("Add", "Subtract", "Multipl
 def _read_live(
     node: Node,
     layers: Sequence[Layer | None],
-    read: Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer],
+    read: _Reader,
     dtype: str,
     faults: list[str],
 ) -> Layer | None:
     """Return a layer of a model in memory by its description; by Keras's own call where it has none that goes with its options."""
     assert node.call is not None
-    described = _described(node, layers, dtype)  # type: ignore[arg-type]
+    described = _described(node, dtype)
     if described is not None:
         own_faults: list[str] = []
         attributes = _attributes(described, own_faults)
@@ -156,7 +159,7 @@ def _agree(shape: Sequence[int], known: Sequence[int | None]) -> bool:
     return len(shape) == len(known) and all(n in (None, extent) for extent, n in zip(shape, known))
 
 
-def _described(node: Node, layers: Sequence[Layer], dtype: str) -> Node | None:
+def _described(node: Node, dtype: str) -> Node | None:
     """Return a node under the kind that describes it, None where there is none for what it reads."""
     assert node.call is not None
     symbols = [*node.call.node.arguments.keras_tensors, node.call.symbol]

@@ -28,17 +28,13 @@ def samples(graph: LayerGraph, x: Any) -> tuple[np.ndarray, ...]:
     """
     given = x if isinstance(x, tuple) else (x,)
     _check_count("x", given, len(graph.inputs))
-    arrays = tuple(_cast(array, graph.layers[index].dtype(graph.dtype)) for index, array in zip(graph.inputs, given))
+    arrays = tuple(np.asarray(array, graph.layers[index].dtype(graph.dtype)) for index, array in zip(graph.inputs, given))
     for index, array in zip(graph.inputs, arrays):
         layer = graph.layers[index]
         if array.shape[1:] != layer.output_shape:
             called = "x" if len(arrays) == 1 else f"x of {layer.name}"
             raise DataError(f"{called} has samples of shape {array.shape[1:]}, the network's input is {layer.output_shape}; reshape x")
     return arrays
-
-
-def _cast(array: Any, dtype: str) -> np.ndarray:
-    return np.asarray(array, dtype=dtype)
 
 
 def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> BatchArrays:

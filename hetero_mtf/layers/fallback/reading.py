@@ -8,7 +8,18 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.description import DTYPES
-from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, call_digest, class_of, hidden_state, is_layer, is_seed, layers_in, named_weights
+from hetero_mtf.graph.live import (
+    MASK_OUTPUT,
+    LiveCall,
+    call_digest,
+    class_of,
+    hidden_state,
+    is_layer,
+    is_seed,
+    is_symbol,
+    layers_in,
+    named_weights,
+)
 from hetero_mtf.graph.records import Layer, Variable
 from hetero_mtf.graph.tracing import traced_split
 from hetero_mtf.layers.fallback.certain import (
@@ -136,7 +147,7 @@ def _is_samplewise(layer: Any) -> bool:
 def _operands(call: LiveCall) -> Operands:
     arguments = call.node.arguments
     shapes = tuple(_with_batch(call, symbol) for symbol in arguments.keras_tensors)
-    positional = tuple(None if _is_symbol(value) else value for value in arguments.args)
+    positional = tuple(None if is_symbol(value) else value for value in arguments.args)
     return Operands(call.operation, shapes, _with_batch(call, call.symbol), (positional, arguments.kwargs))
 
 
@@ -145,15 +156,11 @@ def _with_batch(call: LiveCall, symbol: Any) -> tuple[int | None, ...]:
     return (None, *symbol.shape[1:]) if call.has_batch(symbol) else tuple(symbol.shape)
 
 
-def _is_symbol(value: Any) -> bool:
-    return type(value).__name__ == "KerasTensor"
-
-
 def _constants_are_numbers(call: LiveCall) -> bool:
     """Return whether all arguments besides tensors are the same for every element."""
     arguments = call.node.arguments
     given = [*arguments.args, *arguments.kwargs.values()]
-    shapes = [getattr(value, "shape", ()) for value in given if not _is_symbol(value)]
+    shapes = [getattr(value, "shape", ()) for value in given if not is_symbol(value)]
     return all(math.prod(shape) == 1 and len(shape) == 0 for shape in shapes) and not any(isinstance(v, (list, tuple)) for v in given)
 
 

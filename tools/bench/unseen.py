@@ -67,6 +67,10 @@ class UnseenNetwork:
     batch: int
     build: Callable[[], Any]
 
+    def task(self) -> TrainingTask:
+        """Return what is trained."""
+        return TrainingTask(self.build(), self.batch)
+
 
 @dataclasses.dataclass(frozen=True)
 class UnseenPace:
@@ -127,19 +131,19 @@ def equal_plan(task: TrainingTask, cluster: Any) -> Any:
         return hm.Plan.equal(task.model, cluster, task.batch)
 
 
-def run(network: UnseenNetwork, shares: str, pace: UnseenPace) -> dict[str, Any]:
+def run(network: Any, shares: str, pace: UnseenPace) -> dict[str, Any]:
     """Return what was predicted and measured of a network on a cluster.
 
     Parameters
     ----------
-    network : what is trained.
+    network : what is trained: UnseenNetwork, or another record with a title, a seed, a batch and a task.
     shares : share of a core of each emulated device, as text.
     pace : how long to measure.
     """
     import keras
 
     keras.utils.clear_session()  # the graphs of the network before
-    task = TrainingTask(network.build(), network.batch)
+    task = network.task()
     with hm.Cluster.emulate([float(share) for share in shares.split(",")]) as cluster:
         start_s = time.perf_counter()
         profile = hm.calibrate(cluster, task.model, task.batch, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
@@ -192,7 +196,7 @@ def _run_record(each: Any) -> dict[str, Any]:
     return {"strategy": each.plan.strategy, **times}
 
 
-def attempted(network: UnseenNetwork, cluster: str, measured: Callable[[UnseenNetwork, str], dict[str, Any]]) -> dict[str, Any]:
+def attempted(network: Any, cluster: str, measured: Callable[[Any, str], dict[str, Any]]) -> dict[str, Any]:
     """Return a case: its name with what was measured, or with the reason why it failed.
 
     Parameters

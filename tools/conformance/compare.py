@@ -66,8 +66,8 @@ def plans(graph: LayerGraph, cluster: Any, batch: int = BATCH, layers: bool = Fa
     return candidates
 
 
-def trained(model: Any, plan: hm.Plan, cluster: Any, batches: Batches) -> list[np.ndarray]:
-    """Return losses, the loss of a test and weights after training under a plan.
+def trained(model: Any, plan: hm.Plan, cluster: Any, batches: Batches, tested: bool) -> list[np.ndarray]:
+    """Return losses and weights after training under a plan, and the loss of a test where it is wanted.
 
     Parameters
     ----------
@@ -75,11 +75,12 @@ def trained(model: Any, plan: hm.Plan, cluster: Any, batches: Batches) -> list[n
     """
     with hm.Trainer(model, plan, cluster, optimizer=batches.optimizer(), loss=batches.loss(), seed=5) as trainer:
         losses = [trainer.train_on_batch(x, y) for x, y in zip(batches.x, batches.y)]
-        weights, tested = trainer.to_keras().get_weights(), trainer.test_on_batch(batches.x[0], batches.y[0])
-    return [np.array(losses), np.array(tested), *weights]
+        weights = trainer.to_keras().get_weights()
+        test = [np.array(trainer.test_on_batch(batches.x[0], batches.y[0]))] if tested else []
+    return [np.array(losses), *weights, *test]
 
 
-def of_keras(model: Any, batches: Batches) -> list[np.ndarray]:
+def of_keras(model: Any, batches: Batches, tested: bool) -> list[np.ndarray]:
     """Return the same after training the model itself in Keras."""
     model.compile(batches.optimizer(), batches.loss(), run_eagerly=True)
 
@@ -88,7 +89,8 @@ def of_keras(model: Any, batches: Batches) -> list[np.ndarray]:
 
     losses = [loss(model.train_on_batch(x, y)) for x, y in zip(batches.x, batches.y)]
     weights = model.get_weights()
-    return [np.array(losses), np.array(loss(model.test_on_batch(batches.x[0], batches.y[0]))), *weights]
+    test = [np.array(loss(model.test_on_batch(batches.x[0], batches.y[0])))] if tested else []
+    return [np.array(losses), *weights, *test]
 
 
 def apart(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> float:
@@ -98,7 +100,7 @@ def apart(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> float:
     return worst if np.isfinite(worst) else float("inf")
 
 
-def compare(model: Any, batches: Batches, drawn: bool = False, layers: bool = False) -> float:
+def compare(model: Any, batches: Batches, drawn: bool = False, large: bool = False) -> float:
     """Return how far plans are from Keras, or, of a model that draws at random, from each other.
 
     Parameters
@@ -106,11 +108,15 @@ def compare(model: Any, batches: Batches, drawn: bool = False, layers: bool = Fa
     model : keras.Model; it is trained at the end.
     batches : what it is trained on.
     drawn : whether it draws at random.
-    layers : as for `plans`.
+    large : whether it is a large network: it is compared under the layout search too, and, to take less time, not on one device and not
+        in a test.
     """
     graph = layer_graph(model)
     samples = len(keras.tree.flatten(batches.x[0])[0])
     with hm.Cluster.local(["cpu:0"] * len(SHARES)) as cluster:
-        runs = {name: trained(model, plan, cluster, batches) for name, plan in plans(graph, cluster, samples, layers).items()}
-    expected = runs.pop("single") if drawn else of_keras(model, batches)
+        wanted = plans(graph, cluster, samples, large)
+        if large and not drawn:
+            del wanted["single"]
+        runs = {name: trained(model, plan, cluster, batches, not large) for name, plan in wanted.items()}
+    expected = runs.pop("single") if drawn else of_keras(model, batches, not large)
     return max(apart(expected, run) for run in runs.values())

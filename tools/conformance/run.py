@@ -34,7 +34,7 @@ from tools.results.publication import TableForm, publish, results_option, shown,
 from tools.results.records import Column, Row
 
 SEED = 11
-LIMIT_S = 150  # of a case
+LIMIT_S = 600  # of a case
 GROUPS = ("layers", "losses", "optimizers", "applications", "graphs")
 GRAPHS = 500
 
@@ -93,13 +93,13 @@ def optimizer_row(name: str) -> Row:
 
 
 def application_row(name: str) -> Row:
-    """Return the row of a constructor of keras.applications: one step, by the layout search too."""
+    """Return the row of a constructor of keras.applications: one step by filters, by samples and by the layout search."""
 
     def build() -> tuple[Any, Batches, bool, str]:
         model, data = applications.case(name, np.random.default_rng(SEED))
         return model, data, layers.draws(model), f"{len(model.layers)} layers"
 
-    return _checked("applications", name, "float64", build, searched=True)
+    return _checked("applications", name, "float64", build, large=True)
 
 
 @contextlib.contextmanager
@@ -148,14 +148,14 @@ def _layer(name: str) -> tuple[Any, Batches, bool, str]:
     return model, data, layers.draws(model), layers.placed(model, name) + own
 
 
-def _checked(group: str, name: str, dtype: str, build: Callable[[], tuple[Any, Batches, bool, str]], searched: bool = False) -> Row:
+def _checked(group: str, name: str, dtype: str, build: Callable[[], tuple[Any, Batches, bool, str]], large: bool = False) -> Row:
     keras.config.set_floatx(dtype)
     keras.utils.set_random_seed(zlib.crc32(name.encode()) & 0xFFFF)
     split = "-"
     try:
         with _limited(LIMIT_S):
             model, data, drawn, split = build()
-            error = compare(model, data, drawn, searched)
+            error = compare(model, data, drawn, large)
     except TimeoutError:
         return _row(group, name, split, f"not finished in {LIMIT_S} s", dtype)
     except HeteroError as fault:

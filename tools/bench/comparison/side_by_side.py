@@ -54,9 +54,18 @@ class TrainingTask:
     @functools.cached_property
     def data(self) -> tuple[np.ndarray, np.ndarray]:
         """One batch of noise with labels."""
+        return self.drawn(self.batch)
+
+    def drawn(self, samples: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return noise with labels.
+
+        Parameters
+        ----------
+        samples : how many.
+        """
         rng = np.random.default_rng(0)
-        x = rng.normal(size=(self.batch, *self.model.input_shape[1:])).astype("float32")
-        return x, rng.integers(0, self.model.output_shape[-1], self.batch)
+        x = rng.normal(size=(samples, *self.model.input_shape[1:])).astype("float32")
+        return x, rng.integers(0, self.model.output_shape[-1], samples)
 
 
 def measure(

@@ -1,0 +1,54 @@
+"""Claim: networks of today as users write them gain from a second device: a 3-D U-Net, a vision transformer, a ConvNeXt.
+
+Each is calibrated by default settings on emulated devices, planned by auto and refined, and measured as unseen.py measures the networks
+that nobody chose: every device alone, equal batches, auto's plan before and after refinement take turns. Their overhead alone on one
+device is in overhead.py.
+
+    python tools/bench/written.py [--network vit] [--shares 1.0,0.5] [--rounds 5] [--refine-time 30]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+import click
+
+from tools.bench.comparison.measured import record
+from tools.bench.comparison.unseen_rows import TABLE, row
+from tools.bench.comparison.users_networks import users_networks
+from tools.bench.unseen import UnseenPace, attempted, run
+from tools.results.publication import publish, results_option, shown
+
+WRITTEN = dataclasses.replace(TABLE, name="written", title="Networks of today, as users write them", case=("network", "cluster"))
+
+
+@click.command(help=__doc__)
+@click.option("--network", "names", multiple=True, type=click.Choice(sorted(users_networks())), help="One, several times for more.")
+@click.option("--shares", multiple=True, default=("1.0,0.5",), show_default=True, help="Shares of a core, several times for more.")
+@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Rounds; a figure is their median.")
+@click.option("--refine-time", "refine_s", default=30.0, show_default=True, help="Seconds that each refinement may take; 0 for none.")
+@click.option("--json", "path", help="File to write all figures to.")
+@results_option
+def main(names: tuple[str, ...], shares: tuple[str, ...], rounds: int, refine_s: float, path: str | None, results: pathlib.Path | None) -> None:
+    """Measure all networks on all clusters and print the table."""
+    measured = functools.partial(run, pace=UnseenPace(rounds, refine_s, None))
+    cases = []
+    for cluster in shares:
+        for name, network in users_networks().items():
+            if not names or name in names:
+                cases.append(attempted(network, cluster, measured))
+                publish(results, WRITTEN, [row(cases[-1])])
+                click.echo(f"{name} at {cluster}: {cases[-1].get('failure', 'measured')}", err=True)
+    record(path, " ".join(["python", *sys.argv]), {"cases": cases})
+    click.echo(shown(WRITTEN, [row(case) for case in cases]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,7 @@
-"""Multi-head attention opened up: projections, attention and output as nodes of their own, which split by heads."""
+"""Multi-head attention opened up: projections, attention and output as nodes of their own, which split by heads.
+
+In grouped-query attention several heads of the queries read one head of keys and values: what is split are these groups.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from hetero_mtf.graph.live import keras_module
 PROJECTION, ATTENTION, OUTPUT = "hetero_mtf>HeadProjection", "hetero_mtf>HeadAttention", "hetero_mtf>HeadOutput"
 _PLAIN = ("kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint", "bias_constraint")
 
+_UNUSUAL = ("dropout", "_dropout", "_use_gate", "use_gate", "_sliding_window", "sliding_window", "activity_regularizer")
+
 
 def attended(node: Any) -> tuple[Any, Any, Any] | None:
-    """Return query, key and value of a call of `keras.layers.MultiHeadAttention` that can be opened up, None for another call.
+    """Return query, key and value of a call of multi-head or grouped-query attention that can be opened up, None for another call.
 
     It can be with three-dimensional tensors, without masks but the causal one, dropout, gates, windows, regularizers and constraints.
 
@@ -21,7 +26,7 @@ def attended(node: Any) -> tuple[Any, Any, Any] | None:
     node : a Keras node.
     """
     layer, keras = node.operation, keras_module()
-    if type(layer) is not keras.layers.MultiHeadAttention:
+    if type(layer) not in (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention):
         return None
     given = inspect.signature(layer.call).bind(*node.arguments.args, **node.arguments.kwargs).arguments
     query, value = given["query"], given["value"]
@@ -33,8 +38,8 @@ def attended(node: Any) -> tuple[Any, Any, Any] | None:
         and all(len(tensor.shape) == 3 and None not in tensor.shape[1:] for tensor in tensors)
         and all(getattr(tensor, "_keras_mask", None) is None for tensor in tensors)
         and all(str(tensor.dtype) == layer.dtype_policy.name for tensor in tensors)
-        and not any(getattr(layer, name, None) for name in ("dropout", "_dropout", "_use_gate", "_sliding_window", "activity_regularizer"))
-        and tuple(layer._attention_axes) == (1,)
+        and not any(getattr(layer, name, None) for name in _UNUSUAL)
+        and tuple(getattr(layer, "_attention_axes", (1,))) == (1,)
         and len(node.outputs) == 1
         and len(node.outputs[0].shape) == 3
         and all(_is_plain(part) for part in projections(layer))
@@ -47,23 +52,32 @@ def projections(layer: Any) -> tuple[Any, Any, Any, Any]:
     return layer._query_dense, layer._key_dense, layer._value_dense, layer._output_dense
 
 
+def _repeats(layer: Any) -> int:
+    """Return how many heads of the queries read one head of keys and values."""
+    return int(getattr(layer, "num_repeats", 1))
+
+
 def projection_options(part: Any, layer: Any) -> dict[str, Any]:
     """Return the options of the node of a projection to heads."""
     heads, size = part.kernel.shape[1:]
-    return {"heads": int(heads), "size": int(size), "use_bias": part.bias is not None, "dtype": layer.dtype_policy.name}
+    repeats = _repeats(layer) if part is projections(layer)[0] else 1
+    options = {"heads": int(heads) // repeats, "size": int(size), "repeats": repeats}
+    return {**options, "use_bias": part.bias is not None, "dtype": layer.dtype_policy.name}
 
 
 def attention_options(node: Any) -> dict[str, Any]:
     """Return the options of the node of the attention itself."""
     layer = node.operation
     causal = bool(inspect.signature(layer.call).bind(*node.arguments.args, **node.arguments.kwargs).arguments.get("use_causal_mask"))
-    return {"scale": float(layer._inverse_sqrt_key_dim), "causal": causal, "dtype": layer.dtype_policy.name}
+    scale = getattr(layer, "_inverse_sqrt_key_dim", None) or layer._inverse_sqrt_head_dim
+    return {"scale": float(scale), "causal": causal, "repeats": _repeats(layer), "dtype": layer.dtype_policy.name}
 
 
 def output_options(layer: Any) -> dict[str, Any]:
     """Return the options of the node of the output."""
     part = layer._output_dense
-    return {"units": int(part.kernel.shape[-1]), "use_bias": part.bias is not None, "dtype": layer.dtype_policy.name}
+    options = {"units": int(part.kernel.shape[-1]), "repeats": _repeats(layer)}
+    return {**options, "use_bias": part.bias is not None, "dtype": layer.dtype_policy.name}
 
 
 def _is_plain(part: Any) -> bool:

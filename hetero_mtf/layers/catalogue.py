@@ -20,7 +20,7 @@ from hetero_mtf.layers.elementwise.merge import Add, Average, Concatenate, Maxim
 from hetero_mtf.layers.elementwise.scaling import Normalization, Rescaling
 from hetero_mtf.layers.kind import LayerKind
 from hetero_mtf.layers.normalization.norm import BatchNormalization
-from hetero_mtf.layers.normalization.sample_norm import GroupNormalization, LayerNormalization
+from hetero_mtf.layers.normalization.sample_norm import GroupNormalization, LayerNormalization, RMSNormalization, UnitNormalization
 from hetero_mtf.layers.reshaping.shape import (
     Cropping1D,
     Cropping2D,
@@ -106,6 +106,8 @@ KINDS: dict[str, LayerKind] = {
         BatchNormalization(),
         LayerNormalization(),
         GroupNormalization(),
+        RMSNormalization(),
+        UnitNormalization(),
         Normalization(),
         Rescaling(),
         Activation(),

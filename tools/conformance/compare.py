@@ -66,7 +66,7 @@ def plans(graph: LayerGraph, cluster: Any, batch: int = BATCH, layers: bool = Fa
     return candidates
 
 
-def trained(model: Any, plan: hm.Plan, cluster: Any, batches: Batches, tested: bool) -> list[np.ndarray]:
+def trained(model: Any, plan: hm.Plan, cluster: Any, batches: Batches, tested: bool = True) -> list[np.ndarray]:
     """Return losses and weights after training under a plan, and the loss of a test where it is wanted.
 
     Parameters
@@ -80,7 +80,7 @@ def trained(model: Any, plan: hm.Plan, cluster: Any, batches: Batches, tested: b
     return [np.array(losses), *weights, *test]
 
 
-def of_keras(model: Any, batches: Batches, tested: bool) -> list[np.ndarray]:
+def of_keras(model: Any, batches: Batches, tested: bool = True) -> list[np.ndarray]:
     """Return the same after training the model itself in Keras."""
     model.compile(batches.optimizer(), batches.loss(), run_eagerly=True)
 

@@ -3,6 +3,9 @@
 With x of (positions, channels), H heads and sizes k of keys and v of values: queries, keys and values are projections of (positions,
 k or v, H); each head attends by itself; the output sums over heads. So a device with some of the heads has all that it needs,
 and one all-reduce adds up the outputs (Megatron-LM: Shoeybi et al., 2019, arXiv 1909.08053).
+
+In grouped-query attention (Ainslie et al., 2023, arXiv 2305.13245) r heads of the queries read one head of keys and values. Channels are
+the heads of keys and values then, and queries and outputs have r times the size.
 """
 
 from __future__ import annotations
@@ -18,20 +21,20 @@ _SOFTMAX_FLOPS = 4.0  # of each score
 
 
 class HeadProjection(LayerKind):
-    """The projection to queries, keys or values; kernel (channels, heads, size)."""
+    """The projection to queries, keys or values; kernel (channels, heads * repeats, size)."""
 
     keras_class = PROJECTION
-    kept = ("heads", "size", "use_bias")
+    kept = ("heads", "size", "repeats", "use_bias")
     mixes = True
 
     def with_units(self, attributes: Mapping[str, Any], units: int) -> dict[str, Any]:
         return {**attributes, "heads": units}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-        return (*inputs[0][:-1], attributes["size"], attributes["heads"])
+        return (*inputs[0][:-1], attributes["size"] * attributes["repeats"], attributes["heads"])
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
-        heads, size = attributes["heads"], attributes["size"]
+        heads, size = attributes["heads"] * attributes["repeats"], attributes["size"]
         bias = (Variable("bias", (heads, size), True),) if attributes["use_bias"] else ()
         return (Variable("kernel", (inputs[0][-1], heads, size), True), *bias)
 
@@ -42,24 +45,24 @@ class HeadProjection(LayerKind):
         return frozenset({"replicated", "column"})
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        return b.project_heads(inputs[0], "kernel", "bias" if layer.attributes["use_bias"] else None)
+        return b.project_heads(inputs[0], "kernel", "bias" if layer.attributes["use_bias"] else None, layer.attributes["repeats"])
 
 
 class HeadAttention(LayerKind):
     """The attention of each head: softmax(scale Q K') V over the positions of the keys, those up to the query's if it is causal."""
 
     keras_class = ATTENTION
-    kept = ("scale", "causal")
+    kept = ("scale", "causal", "repeats")
     merges = True
     backward = frozenset({"input", "inner"})
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         query, _, value = inputs
-        return (query[0], value[1], value[2])
+        return (query[0], value[1] * attributes["repeats"], value[2])
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
-        (positions, size, heads), (keys, *_), (_, values, _) = inputs
-        return positions * keys * heads * (2.0 * size + 2.0 * values + _SOFTMAX_FLOPS)
+        (positions, _, heads), (keys, size, _), (_, values, _) = inputs
+        return positions * keys * heads * attributes["repeats"] * (2.0 * size + 2.0 * values + _SOFTMAX_FLOPS)
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
         return {**attributes, "keys": inputs[1][0]}
@@ -68,17 +71,18 @@ class HeadAttention(LayerKind):
         return CHANNELWISE
 
     def inner(self, layer: Layer) -> float:
-        return 2.0 * float(layer.attributes["keys"]) / layer.output_shape[1]  # scores before and behind the softmax
+        scores = float(layer.attributes["keys"] * layer.attributes["repeats"])
+        return 2.0 * scores / layer.output_shape[1]  # before and behind the softmax
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        return b.attend_heads(*inputs, layer.attributes["scale"], layer.attributes["causal"])
+        return b.attend_heads(*inputs, *(layer.attributes[name] for name in ("scale", "causal", "repeats")))
 
 
 class HeadOutput(LayerKind):
-    """The output of multi-head attention; kernel (heads, size, units). Split heads give partial sums."""
+    """The output of multi-head attention; kernel (heads * repeats, size, units). Split heads give partial sums."""
 
     keras_class = OUTPUT
-    kept = ("units", "use_bias")
+    kept = ("units", "repeats", "use_bias")
     mixes = True
 
     def with_units(self, attributes: Mapping[str, Any], units: int) -> dict[str, Any]:
@@ -89,8 +93,9 @@ class HeadOutput(LayerKind):
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
         _, size, heads = inputs[0]
+        repeats = attributes["repeats"]
         bias = (Variable("bias", (attributes["units"],), True),) if attributes["use_bias"] else ()
-        return (Variable("kernel", (heads, size, attributes["units"]), True), *bias)
+        return (Variable("kernel", (heads * repeats, size // repeats, attributes["units"]), True), *bias)
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         return 2.0 * inputs[0][-1] * inputs[0][-2] * extent(output)
@@ -99,5 +104,5 @@ class HeadOutput(LayerKind):
         return frozenset({"replicated", "row"})
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        summed = b.merge_heads(inputs[0], "kernel")
+        summed = b.merge_heads(inputs[0], "kernel", layer.attributes["repeats"])
         return b.add_bias(summed, "bias") if layer.attributes["use_bias"] else summed

@@ -22,6 +22,19 @@ ELEMENTWISE_ACTIVATIONS = (
     "silu",
     "gelu",
     "exponential",
+    "leaky_relu",
+    "celu",
+    "squareplus",
+    "soft_shrink",
+    "hard_shrink",
+    "tanh_shrink",
+    "sparse_plus",
+    "sparse_sigmoid",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_tanh",
+    "mish",
+    "log_sigmoid",
 )
 ACTIVATIONS = (*ELEMENTWISE_ACTIVATIONS, "softmax")
 _BY_OUTPUT = frozenset({"relu", "sigmoid", "tanh", "softmax"})  # their gradient is computed from the output, that of others from the input
@@ -37,8 +50,8 @@ def activation_name(name: str, value: Any) -> str:
     """
     if value is None:
         return "linear"
-    if value in ("swish",):
-        return "silu"
+    if value in ("swish", "hard_swish"):
+        return str(value).replace("swish", "silu")
     if isinstance(value, str) and value in ACTIVATIONS:
         return value
     shown = value

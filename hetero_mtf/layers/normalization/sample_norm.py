@@ -1,18 +1,23 @@
-"""Normalisation of each sample by its own statistics: layer and group normalisation."""
+"""Normalisation of each sample by its own statistics: layer, group, root-mean-square and unit normalisation."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.layers.kind import REPLICATED, LayerKind, Shape, extent, penalty_factors
+from hetero_mtf.layers.kind import LayerKind, Shape, extent, penalty_factors
 
 
 class SampleNorm(LayerKind):
-    """Statistics of each sample, over dimensions that must be whole; gamma and beta."""
+    """Statistics of each sample, over dimensions of which the channels may be split; gamma and beta.
 
+    Where the channels are split, processors exchange two numbers for each mean in either pass.
+    """
+
+    needs_flat = True
     kept: ClassVar[tuple[str, ...]] = ("axis", "epsilon", "center", "scale", "gamma_regularizer", "beta_regularizer")
     fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"gamma_constraint": (None,), "beta_constraint": (None,)}
     free = frozenset({"gamma_initializer", "beta_initializer"})
@@ -21,7 +26,8 @@ class SampleNorm(LayerKind):
         attributes = super().attributes(name, config)
         for variable in ("gamma", "beta"):
             option = f"{variable}_regularizer"
-            attributes.update(penalty_factors(name, option, attributes.pop(option), variable))
+            if option in self.kept:
+                attributes.update(penalty_factors(name, option, attributes.pop(option), variable))
         return attributes
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
@@ -38,8 +44,8 @@ class SampleNorm(LayerKind):
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         return 8.0 * extent(output)
 
-    def layouts(self, layer: Layer) -> frozenset[str]:
-        return REPLICATED
+    def scores(self, layer: Layer) -> int:
+        return 2 * extent(layer.output_shape[: len(layer.output_shape) - len(layer.attributes["axis"])])
 
 
 class LayerNormalization(SampleNorm):
@@ -52,7 +58,7 @@ class LayerNormalization(SampleNorm):
         given, rank = attributes["axis"], len(inputs[0]) + 1
         axes = sorted(axis + rank if axis < 0 else axis for axis in ([given] if isinstance(given, int) else given))
         if not axes or axes != list(range(rank - len(axes), rank)) or axes[0] < 1:
-            raise UnsupportedError(f"a LayerNormalization has axis={given!r}; only the last axis, or the last several, are supported")
+            raise UnsupportedError(f"a {self.keras_class} has axis={given!r}; only the last axis, or the last several, are supported")
         return {**attributes, "axis": axes}
 
     def scaled_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
@@ -62,16 +68,69 @@ class LayerNormalization(SampleNorm):
         return b.normalize_sample(inputs[0], len(layer.attributes["axis"]), layer.attributes["epsilon"])
 
 
+class RMSNormalization(LayerNormalization):
+    """`keras.layers.RMSNormalization` over the last dimension, or the last several; its variable is called scale."""
+
+    keras_class = "RMSNormalization"
+    kept = ("axis", "epsilon")
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    free = frozenset()
+
+    def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
+        return (Variable("scale", self.scaled_shape(attributes, inputs), True),)
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return 4.0 * extent(output)
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.normalize_by_squares(inputs[0], len(layer.attributes["axis"]), layer.attributes["epsilon"])
+
+
+class UnitNormalization(LayerNormalization):
+    """`keras.layers.UnitNormalization` of the channels."""
+
+    keras_class = "UnitNormalization"
+    kept = ("axis",)
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    free = frozenset()
+    epsilon = 1e-12  # Keras's own
+
+    def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
+        settled = super().settled(attributes, inputs)
+        if len(settled["axis"]) > 1:
+            raise UnsupportedError(f"a UnitNormalization has axis={attributes['axis']!r}; only the last axis is supported")
+        return settled
+
+    def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
+        return ()
+
+    def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
+        return 3.0 * extent(output)
+
+    def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
+        return b.normalize_to_unit(inputs[0], self.epsilon)
+
+
 class GroupNormalization(SampleNorm):
-    """`keras.layers.GroupNormalization` of groups of channels, each over all positions."""
+    """`keras.layers.GroupNormalization` of groups of channels, each over all positions; a group may lie on several devices."""
 
     keras_class = "GroupNormalization"
     kept = ("groups", *SampleNorm.kept)
+
+    def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
+        channels, groups = inputs[0][-1], attributes["groups"]
+        if "size" not in attributes:
+            return {**attributes, "groups": channels if groups == -1 else groups, "size": 1 if groups == -1 else max(channels // groups, 1)}
+        size = math.gcd(channels, attributes["size"])  # of a part of a layer
+        return {**attributes, "groups": channels // size}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         if attributes["axis"] not in (-1, len(inputs[0])):
             raise UnsupportedError(f"a GroupNormalization has axis={attributes['axis']!r}; only the last axis (channels) is supported")
         return inputs[0]
+
+    def scores(self, layer: Layer) -> int:
+        return 0 if layer.attributes["size"] == 1 else 2 * layer.units
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.normalize_groups(inputs[0], layer.attributes["groups"], layer.attributes["epsilon"])

@@ -8,7 +8,7 @@ from typing import Any
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.contraction.kernel import MixingKind
-from hetero_mtf.layers.kind import REPLICATED, LayerKind, Shape
+from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape
 from hetero_mtf.layers.windowed.window import convolved_space
 
 
@@ -20,7 +20,14 @@ class Convolution(MixingKind):
     fixed = {**MixingKind.fixed, "data_format": ("channels_last",), "padding": ("same", "valid")}
 
     def of(self, attributes: Mapping[str, Any]) -> LayerKind:
-        return self if attributes.get("groups", 1) == 1 else GroupedConvolution(self)
+        return GroupedConvolution(self) if attributes.get("apart") or attributes.get("groups", 1) > 1 else self
+
+    def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
+        channels = inputs[0][-1]
+        if attributes.get("apart"):  # in a part of a layer too
+            return {**attributes, "groups": channels, "filters": channels}
+        apart = {"apart": True} if attributes.get("groups", 1) == attributes["filters"] == channels > 1 else {}
+        return {**attributes, **apart}
 
     def kernel_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         channels, groups = inputs[0][-1], attributes.get("groups", 1)
@@ -35,7 +42,8 @@ class Convolution(MixingKind):
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         given = layer.attributes
         options = {key: given[key] for key in ("strides", "padding", "dilation_rate", "groups") if key in given}
-        return self.finish(b, layer, b.convolve(inputs[0], "kernel", **options))
+        convolve = b.convolve_apart if given.get("apart") else b.convolve
+        return self.finish(b, layer, convolve(inputs[0], "kernel", **options))
 
 
 class Conv2D(Convolution):
@@ -53,6 +61,8 @@ class Conv3D(Convolution):
 class GroupedConvolution(LayerKind):
     """A convolution in groups: no column or row, as each filter reads the channels of its group only.
 
+    With one channel and one filter a group its channels may be split, as those of a depthwise convolution.
+
     Parameters
     ----------
     plain : the kind that it is but for its layouts.
@@ -69,7 +79,7 @@ class GroupedConvolution(LayerKind):
         return self.plain.output_shape(attributes, inputs)
 
     def layouts(self, layer: Layer) -> frozenset[str]:
-        return REPLICATED
+        return CHANNELWISE if layer.attributes.get("apart") and layer.attributes["activation"] != "softmax" else REPLICATED
 
     def needs(self, layer: Layer) -> frozenset[str]:
         return self.plain.needs(layer)

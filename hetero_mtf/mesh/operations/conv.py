@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations.depthwise import convolved_in_groups
 from hetero_mtf.mesh.operations.local import Local, Processor
 
 Tensor = Any
@@ -45,13 +46,12 @@ def convolve(
         return bilinear(name, _Direct(len(space), strides, padding), x, kernel, output, unsplit)
 
     def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        pairs = zip(tf.split(value, groups, -1), tf.split(weights, groups, -1)) if groups > 1 else [(value, weights)]
-        pieces = [tf.nn.convolution(v, w, list(strides), padding, dilations=list(dilation) or None) for v, w in pairs]
-        return tf.concat(pieces, -1) if groups > 1 else pieces[0]
+        if groups > 1:
+            return convolved_in_groups(value, weights, groups, strides, padding, dilation)
+        return tf.nn.convolution(value, weights, list(strides), padding, dilations=list(dilation) or None)
 
-    return bilinear(
-        name, _Derived(function), x, kernel, output, [*unsplit, *([channels_in, *kernel.shape.dims[-2:]] if groups > 1 else [])]
-    )
+    of_groups = [channels_in, *kernel.shape.dims[-2:]] if groups > 1 else []
+    return bilinear(name, _Derived(function), x, kernel, output, [*unsplit, *of_groups])
 
 
 def convolve_transposed(

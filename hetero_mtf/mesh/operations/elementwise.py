@@ -37,8 +37,18 @@ def activate(x: Tensor, name: str) -> Tensor:
         return x
     if name in _BY_OUTPUT:
         return _by_output(x, name)
-    function = _BY_INPUT[name]
-    return elementwise(x, name, lambda value: function(value))
+    return elementwise(x, name, _BY_INPUT.get(name) or _keras_function(name))
+
+
+def _keras_function(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Return a function of `keras.activations` with its default options."""
+
+    def function(value: tf.Tensor) -> tf.Tensor:
+        import keras
+
+        return getattr(keras.activations, name)(value)
+
+    return function
 
 
 def _by_output(x: Tensor, name: str) -> Tensor:

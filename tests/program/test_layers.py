@@ -169,6 +169,12 @@ NETS: dict[str, Callable[[], keras.Model]] = {
     ),
     "layer norm": _image_net(lambda: L.LayerNormalization(name="n"), lambda: L.LayerNormalization(axis=(1, 2, 3), center=False)),
     "group norm": _image_net(lambda: L.GroupNormalization(3, name="n", gamma_regularizer=R.L2(0.01)), lambda: L.GroupNormalization(-1)),
+    "rms norm": _image_net(lambda: L.RMSNormalization(name="n"), lambda: L.RMSNormalization(axis=[2, 3], epsilon=0.1)),
+    "unit norm": _image_net(lambda: L.UnitNormalization(name="n")),
+    "a group a channel": _image_net(
+        lambda: L.Conv2D(12, 3, groups=12, padding="same", activation="relu", kernel_regularizer=R.L2(0.01), name="g1"),
+        lambda: L.Conv2D(12, 2, groups=12, strides=(1, 2), use_bias=False, name="g2"),
+    ),
     "rectifiers": _image_net(
         lambda: L.PReLU(name="p1", alpha_regularizer=R.L2(0.01)),
         lambda: L.LeakyReLU(0.2),

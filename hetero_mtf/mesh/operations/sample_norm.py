@@ -83,8 +83,8 @@ def group_statistics(x: Tensor, groups: int) -> Tensor:
     alone = size == 1
 
     def own(_: Processor, value: tf.Tensor) -> tf.Tensor:
-        mean = tf.reduce_mean(value, axes, keepdims=True)
-        return tf.stack([tf.squeeze(mean, axes), tf.reduce_mean(tf.math.squared_difference(value, mean), axes)])
+        mean = tf.reduce_mean(value, axes)
+        return tf.stack([mean, tf.reduce_mean(tf.math.squared_difference(value, tf.reduce_mean(value, axes, keepdims=True)), axes)])
 
     def of_groups(each: tf.Tensor) -> tf.Tensor:
         return tf.reshape(each, [each.shape[0], groups, size])

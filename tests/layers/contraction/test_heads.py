@@ -69,3 +69,25 @@ def test_split_heads_have_the_numbers_of_keras(options: dict[str, Any], called: 
     assert [shape for _, shape in placed] == (split if not twice else [(8, 4, 3)] * len(placed))  # a layer called twice stays unsplit
     expected = of_keras(model, batches)
     assert all(apart(expected, run) <= 1e-8 for run in runs)
+
+
+def test_grouped_queries_are_split_by_the_heads_that_they_read() -> None:
+    keras.config.set_floatx("float64")
+    i, rng = keras.Input((6, 8)), np.random.default_rng(2)
+    grouped = L.GroupQueryAttention(3, 8, 4, name="heads")
+    model = keras.Model(i, L.Dense(2)(grouped(i, L.Dense(8)(i), use_causal_mask=True) + i))
+    x = [rng.normal(size=(BATCH, 6, 8)) for _ in range(3)]
+    batches = Batches(x, [rng.normal(size=(BATCH, 6, 2)) for _ in x], lambda: "mse", sgd)
+    named = {layer.name: layer for layer in layer_graph(model).layers}
+    assert named["heads/query"].output_shape == (6, 2 * 3, 4) and named["heads/key"].output_shape == (6, 3, 4)
+    assert named["heads/attention"].flops == 6 * 6 * 8 * (2 * 3 + 2 * 3 + 4)
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        plan = hm.Plan.filters(model, (2, 1, 1), cluster, BATCH)
+        with hm.Trainer(model, plan, cluster, loss="mse") as trainer:
+            trainer.train_on_batch(x[0], batches.y[0])
+            placed = trainer.placement()
+        run = trained(model, plan, cluster, batches)
+    assert [shape for _, shape in placed["heads/query"]["kernel"]] == [(8, 4, 3), (8, 2, 3), (8, 2, 3)]
+    assert [shape for _, shape in placed["heads/key"]["kernel"]] == [(8, 2, 3), (8, 1, 3), (8, 1, 3)]
+    assert [shape for _, shape in placed["heads/attention_output"]["kernel"]] == [(4, 3, 8), (2, 3, 8), (2, 3, 8)]
+    assert apart(of_keras(model, batches), run) <= 1e-8

@@ -36,7 +36,9 @@ WRITTEN = dataclasses.replace(TABLE, name="written", title="Networks of today, a
 @click.option("--refine-time", "refine_s", default=30.0, show_default=True, help="Seconds that each refinement may take; 0 for none.")
 @click.option("--json", "path", help="File to write all figures to.")
 @results_option
-def main(names: tuple[str, ...], shares: tuple[str, ...], rounds: int, refine_s: float, path: str | None, results: pathlib.Path | None) -> None:
+def main(
+    names: tuple[str, ...], shares: tuple[str, ...], rounds: int, refine_s: float, path: str | None, results: pathlib.Path | None
+) -> None:
     """Measure all networks on all clusters and print the table."""
     measured = functools.partial(run, pace=UnseenPace(rounds, refine_s, None))
     cases = []

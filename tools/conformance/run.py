@@ -5,12 +5,16 @@ Each class of keras.layers, in a small network, trains five steps on one device,
 in Keras; the largest relative difference of losses, weights and a test is shown. In float64; in float32 where TensorFlow has no
 kernels of float64. What draws at random is compared between plans alone.
 
-    python tools/conformance/run.py [--only layers] [--name Conv2D]
+Cases run in processes of their own, which end after some cases, as TensorFlow keeps memory of graphs.
+
+    python tools/conformance/run.py [--only layers] [--name Conv2D] [--processes 2]
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -37,6 +41,7 @@ SEED = 11
 LIMIT_S = 600  # of a case
 GROUPS = ("layers", "losses", "optimizers", "applications", "graphs")
 GRAPHS = 500
+CASES_PER_PROCESS = {"applications": 1}  # else 20
 
 
 def layer_row(name: str) -> Row:
@@ -219,25 +224,36 @@ def cases(groups: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str, st
         yield from ((group, name) for name in CASES[group][0]() if not names or name in names)
 
 
+def timed_row(case: tuple[str, str]) -> tuple[Row, float]:
+    """Return the row of a case, a group and a name, and the seconds that it took."""
+    group, name = case
+    begun = time.perf_counter()
+    return CASES[group][1](name), time.perf_counter() - begun
+
+
 @click.command(help=__doc__)
 @click.option("--only", "groups", multiple=True, type=click.Choice(GROUPS), help="A group, several times for more.  [default: all]")
 @click.option("--name", "names", multiple=True, help="A class, several times for more.  [default: all]")
+@click.option("--processes", type=click.IntRange(1), default=os.cpu_count(), help="Cases at the same time.  [default: one a core]")
 @results_option
-def main(groups: tuple[str, ...], names: tuple[str, ...], results: pathlib.Path | None) -> None:
+def main(groups: tuple[str, ...], names: tuple[str, ...], processes: int, results: pathlib.Path | None) -> None:
     """Run the cases, print the table."""
-    rows: dict[str, list[Row]] = {}
-    for group, name in cases(groups or GROUPS, names):
-        begun = time.perf_counter()
-        row = CASES[group][1](name)
-        rows.setdefault(group, []).append(row)
-        if group != "graphs":
-            publish(results, TABLES[group], [row])
-        texts, error = row.texts, row.numbers.get("error", 0.0)
-        print(f"{group} {name}: {texts['split']}, {texts['result']}, {error:.0e} ({time.perf_counter() - begun:.1f} s)", flush=True)
-    for group, of_group in rows.items():
+    for group in groups or GROUPS:
+        wanted, rows = list(cases([group], names)), list[Row]()
+        if not wanted:
+            continue
+        options: dict[str, Any] = {"max_tasks_per_child": CASES_PER_PROCESS.get(group, 20)} if sys.version_info >= (3, 11) else {}
+        context = multiprocessing.get_context("spawn")
+        with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context, **options) as pool:
+            for (_, name), (row, seconds) in zip(wanted, pool.map(timed_row, wanted)):
+                rows.append(row)
+                if group != "graphs":
+                    publish(results, TABLES[group], [row])
+                texts, error = row.texts, row.numbers.get("error", 0.0)
+                print(f"{group} {name}: {texts['split']}, {texts['result']}, {error:.0e} ({seconds:.1f} s)", flush=True)
         if group == "graphs":
-            publish(results, TABLES[group], together(of_group))
-        print(shown(TABLES[group], together(of_group)))
+            publish(results, TABLES[group], together(rows))
+        print(shown(TABLES[group], together(rows)))
 
 
 if __name__ == "__main__":

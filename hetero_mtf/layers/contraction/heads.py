@@ -62,7 +62,7 @@ class HeadAttention(LayerKind):
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         (positions, _, heads), (keys, size, _), (_, values, _) = inputs
-        return positions * keys * heads * attributes["repeats"] * (2.0 * size + 2.0 * values + _SOFTMAX_FLOPS)
+        return positions * keys * heads * int(attributes["repeats"]) * (2.0 * size + 2.0 * values + _SOFTMAX_FLOPS)
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
         return {**attributes, "keys": inputs[1][0]}

@@ -52,7 +52,7 @@ class LayerNormalization(SampleNorm):
     """`keras.layers.LayerNormalization` over the last dimension, or the last several."""
 
     keras_class = "LayerNormalization"
-    fixed = {**SampleNorm.fixed, "rms_scaling": (False,)}
+    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {**SampleNorm.fixed, "rms_scaling": (False,)}
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
         given, rank = attributes["axis"], len(inputs[0]) + 1
@@ -73,7 +73,7 @@ class RMSNormalization(LayerNormalization):
 
     keras_class = "RMSNormalization"
     kept = ("axis", "epsilon")
-    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    fixed = {}
     free = frozenset()
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
@@ -91,7 +91,7 @@ class UnitNormalization(LayerNormalization):
 
     keras_class = "UnitNormalization"
     kept = ("axis",)
-    fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    fixed = {}
     free = frozenset()
     epsilon = 1e-12  # Keras's own
 

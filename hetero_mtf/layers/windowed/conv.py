@@ -41,9 +41,10 @@ class Convolution(MixingKind):
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         given = layer.attributes
-        options = {key: given[key] for key in ("strides", "padding", "dilation_rate", "groups") if key in given}
-        convolve = b.convolve_apart if given.get("apart") else b.convolve
-        return self.finish(b, layer, convolve(inputs[0], "kernel", **options))
+        options = {key: given[key] for key in ("strides", "padding", "dilation_rate") if key in given}
+        if given.get("apart"):
+            return self.finish(b, layer, b.convolve_apart(inputs[0], "kernel", **options))
+        return self.finish(b, layer, b.convolve(inputs[0], "kernel", **options, groups=given.get("groups", 1)))
 
 
 class Conv2D(Convolution):

@@ -30,7 +30,7 @@ class KernelOps(LayerContext):
         y = conv.convolve(x.tensor, variable, extents, strides, padding.upper(), dilation_rate, groups)
         return Value(y, self.output_sizes)
 
-    def convolve_apart(self, x: Value, kernel: str, strides: Sequence[int], padding: str, dilation_rate: Sequence[int], groups: int) -> Value:
+    def convolve_apart(self, x: Value, kernel: str, strides: Sequence[int], padding: str, dilation_rate: Sequence[int]) -> Value:
         """Return the convolution of `x` in as many groups as it has channels and filters; channels may be split."""
         *taps, _, _ = self.shape_of(kernel)
         variable = self.parameter(kernel, [*_taps(taps), mtf.Dimension("group", 1), x.channels])

@@ -23,7 +23,7 @@ from hetero_mtf.graph.heads import (
     projections,
 )
 from hetero_mtf.graph.level import Level, Place, kind_in, stored_level
-from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, class_of, keras_module
+from hetero_mtf.graph.live import MASK_OUTPUT, MASKED, LiveCall, class_of, keras_module
 from hetero_mtf.graph.live_level import functional_of, is_special, live_level, takes_masks, traced
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
@@ -140,21 +140,23 @@ class _Reading:
 
     def live_wiring(self, function: Any) -> Wiring:
         """Return the wiring of the outermost model in memory."""
-        for symbol in leaves_of(function._outputs_struct):
-            if getattr(symbol, "_keras_mask", None) is not None:
-                name = symbol._keras_history.operation.name
-                wrong = f"output {name} carries a mask, by which Keras's loss would weigh"
-                self.faults.append((name, f"{wrong}; drop the mask by an operator, such as x * 1.0, and give sample weights"))
-        return self._of_level(live_level(function, ()))
+        return self._of_level(live_level(function, ()), leaves_of(function._outputs_struct))
 
-    def _of_level(self, level: Level) -> Wiring:
+    def _of_level(self, level: Level, symbols: Sequence[Any] = ()) -> Wiring:
         given = {place.key: self._add(level, place.layer, ()) for place in leaves_of(level.inputs)}
-        outputs = self._through(level, given)
+        outputs = self._through(level, given, symbols)
         structures = _structure(level.inputs), _structure(level.outputs)
         return Wiring(tuple(self.nodes), tuple(outputs), tuple(self.nested_inputs), *structures, tuple(self.faults))
 
-    def _through(self, level: Level, given: Mapping[Call, int]) -> list[int]:
-        """Add the calls of a level and return the nodes of its outputs, in the flat order."""
+    def _through(self, level: Level, given: Mapping[Call, int], symbols: Sequence[Any] = ()) -> list[int]:
+        """Add the calls of a level and return the nodes of its outputs, in the flat order.
+
+        Parameters
+        ----------
+        level : the level.
+        given : node of each of its inputs.
+        symbols : (outputs,) the symbolic outputs of the outermost model in memory, which may carry masks.
+        """
         values: dict[Place, int] = {Place(*call, 0): index for call, index in given.items()}
         reads = {call: [place.key for place in leaves_of(arguments)] for call, arguments in level.calls.items()}
         reads.update({call: [] for call in given})
@@ -169,11 +171,29 @@ class _Reading:
             if heads is not None:
                 node_indices = [self._add_heads(level, name, keras_node, [self._read(level, tensor, values) for tensor in heads])]
             elif level.opens((name, number)):
+                self._check_masks(level, name, keras_node)
                 node_indices = self._nested(level, name, map_leaves(arguments, lambda place: self._value(place, values, level)))
             else:
                 node_indices = [self._add(level, name, [self._value(p, values, level) for p in leaves_of(arguments)], number, values)]
             values.update({Place(name, number, at): index for at, index in enumerate(node_indices)})
-        return [self._value(place, values, level) for place in outputs]
+        indices = [self._value(place, values, level) for place in outputs]
+        return [self._masked(level, *each, values) for each in zip(indices, symbols)] if symbols else indices
+
+    def _masked(self, level: Level, index: int, symbol: Any, values: Mapping[Place, int]) -> int:
+        """Return the node of an output of the outermost model; where it carries a mask, a further one that reads both."""
+        name, mask = self.nodes[index].name, self._mask(level, symbol, values)
+        return index if mask is None else self._add_part(f"{name}[masked]", MASKED, {"dtype": str(symbol.dtype)}, [index, mask], None)
+
+    def _check_masks(self, level: Level, name: str, keras_node: Any) -> None:
+        """Add a fault if a nested model in memory is called with a mask or hands one on: Keras knows of it only as it computes."""
+        function = functional_of(level.live[name]) if name in level.live else None
+        if keras_node is None or function is None:
+            return
+        symbols = [*keras_node.arguments.keras_tensors, *leaves_of(function._outputs_struct)]
+        if any(getattr(symbol, "_keras_mask", None) is not None for symbol in symbols):
+            shown = "/".join([*level.path, name])
+            wrong = f"the nested model {shown} is called with a mask or hands one on, which is not followed through nested models"
+            self.faults.append((shown, f"{wrong}; call its layers in the outer model, or drop the mask by an operator, such as x * 1.0"))
 
     def _nested(self, level: Level, name: str, arguments: Any) -> list[int]:
         """Add the calls of a nested model that is called with nodes and return those of its outputs."""

@@ -77,9 +77,13 @@ class Layer:
         return str(option.get("dtype", network)) if self.kind == "InputLayer" or option is not self.attributes else network
 
     def structure(self) -> dict[str, Any]:
-        """Return what decides this layer's arithmetic: everything but its name."""
+        """Return what decides this layer's arithmetic: everything but its name, and but estimates that TensorFlow's version decides."""
         document = self.to_json()
         document.pop("name")
+        attributes = document["attributes"]
+        if isinstance(attributes.get("keras"), Mapping):
+            estimated = {key: value for key, value in attributes["keras"].items() if key != "kept"}
+            document["attributes"] = {**attributes, "keras": estimated}
         return document
 
     def to_json(self) -> dict[str, Any]:

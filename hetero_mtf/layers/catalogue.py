@@ -16,6 +16,7 @@ from hetero_mtf.layers.elementwise.dropout import (
     SpatialDropout2D,
     SpatialDropout3D,
 )
+from hetero_mtf.layers.elementwise.masked import MaskedOutput
 from hetero_mtf.layers.elementwise.merge import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
 from hetero_mtf.layers.elementwise.scaling import Normalization, Rescaling
 from hetero_mtf.layers.kind import LayerKind
@@ -132,6 +133,7 @@ KINDS: dict[str, LayerKind] = {
         HeadAttention(),
         HeadOutput(),
         ResidualWeight(),
+        MaskedOutput(),
     )
 }
 

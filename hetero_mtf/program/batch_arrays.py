@@ -45,7 +45,7 @@ class Result(NamedTuple):
     ----------
     loss : weighted sum of the outputs' losses, regularization included.
     parts : the loss of each output that has one, unweighted.
-    outputs : (outputs,) predictions, None where they were not asked for.
+    outputs : (outputs,) predictions and behind them the masks of those that carry one; None where they were not asked for.
     """
 
     loss: float

@@ -220,7 +220,8 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         logits = value.logits if value.logits and value.logits[1] in ("softmax", "sigmoid") else None
         tensor = value.tensor if logits is None else logits[0]
         unsplit = self._laid_out(tensor, [batch, *tensor.shape.dims[1:]])
-        return Value(unsplit) if logits is None else Value(unsplit, logits=(unsplit, logits[1]))
+        mask = None if value.mask is None else self._laid_out(value.mask, [batch, *value.mask.shape.dims[1:]])
+        return Value(unsplit, logits=None if logits is None else (unsplit, logits[1]), mask=mask)
 
     def _gather(self, source: int, value: Value, batch: Any) -> Value:
         _, *outer, channels = value.tensor.shape.dims

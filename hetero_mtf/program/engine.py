@@ -158,7 +158,8 @@ class Engine:
         x : (inputs,) arrays (batch, ...).
         """
         program = self._program("predict", len(x[0]), ())
-        return tuple(self._run(program.outputs, {**dict(zip(program.x, x)), program.step: 0}))
+        outputs = program.outputs[: len(self._context.graph.outputs)]
+        return tuple(self._run(outputs, {**dict(zip(program.x, x)), program.step: 0}))
 
     def read(self) -> dict[str, np.ndarray]:
         """Return all whole values by key: variables in their Keras shapes, slots in their variables'."""

@@ -26,6 +26,7 @@ SAMPLEWISE_LOSSES = frozenset(
 )
 REDUCTIONS = ("sum_over_batch_size", "sum", "mean_with_sample_weight")
 WITH_CLASS_NUMBERS = "SparseCategoricalCrossentropy"
+OF_MASKED = "of_masked_output"  # marks a loss whose output carries a mask: Keras divides by the number of values that the mask leaves
 
 
 def read_loss(loss: Any) -> Any:
@@ -77,7 +78,9 @@ def is_samplewise(loss: Any) -> bool:
     import keras
 
     name = type(loss).__name__
-    if name not in SAMPLEWISE_LOSSES or getattr(keras.losses, name) is not type(loss) or loss.reduction not in REDUCTIONS:
+    if getattr(loss, OF_MASKED, False) or name not in SAMPLEWISE_LOSSES or loss.reduction not in REDUCTIONS:
+        return False
+    if getattr(keras.losses, name) is not type(loss):
         return False
     config = loss.get_config()
     return config.get("axis", -1) == -1 and config.get("ignore_class") is None
@@ -105,7 +108,8 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
     weights = mtf.import_tf_tensor(mesh, weight, mtf.Shape([batch]))
     factor = mtf.import_tf_tensor(mesh, scale, mtf.Shape([]))
     if not is_samplewise(loss):
-        return _unsplit_loss(loss, activation, source, [targets, weights, factor], share)
+        masks = [] if output.mask is None else [output.mask]
+        return _unsplit_loss(loss, activation, source, [targets, weights, factor, *masks], share)
 
     def forward(_: Processor, value: tf.Tensor, truth: tf.Tensor, w: tf.Tensor, s: tf.Tensor) -> tf.Tensor:
         losses = _per_sample(loss, activation, truth, value)
@@ -129,15 +133,24 @@ def _unsplit_loss(loss: Any, activation: str, source: Any, inputs: Sequence[Any]
     """Return Keras's value of a loss of whole outputs, its own reduction, masks and weights included."""
     part = share if loss.reduction in ("sum_over_batch_size", "mean", "mean_with_sample_weight") else 1.0
 
-    def value(prediction: tf.Tensor, truth: tf.Tensor, weights: tf.Tensor, weighted: tf.Tensor) -> tf.Tensor:
+    def value(prediction: tf.Tensor, truth: tf.Tensor, weights: tf.Tensor, weighted: tf.Tensor, *masks: tf.Tensor) -> tf.Tensor:
+        def of(**options: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_sum(loss(truth, _with_mask(_activated(activation, prediction), *masks), **options))
+
         own_rank = loss.call(truth, _activated(activation, prediction)).shape.rank
         one_each = tf.reshape(weights, [-1, *(1 for _ in range((own_rank or 1) - 1))])
-        plain = tf.reduce_sum(loss(truth, _activated(activation, prediction)))
-        with_weights = tf.reduce_sum(loss(truth, _activated(activation, prediction), sample_weight=one_each))
-        return tf.cast(tf.where(weighted > 0.5, with_weights, plain), prediction.dtype) * part
+        return tf.cast(tf.where(weighted > 0.5, of(sample_weight=one_each), of()), prediction.dtype) * part
 
     stopped = [mtf.stop_gradient(tensor) if tensor.dtype.is_floating else tensor for tensor in inputs]
     return compute("whole_loss", value, [source, *stopped], mtf.Shape([]), unsplit=source.shape.dims)
+
+
+def _with_mask(value: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
+    """Return a tensor that carries a mask as Keras's do."""
+    carrying = tf.identity(value)
+    if mask is not None:
+        carrying._keras_mask = mask
+    return carrying
 
 
 def _activated(activation: str, value: tf.Tensor) -> tf.Tensor:

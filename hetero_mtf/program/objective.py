@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.live import MASKED
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
-from hetero_mtf.program.losses import is_samplewise, read_loss
+from hetero_mtf.program.losses import OF_MASKED, is_samplewise, read_loss
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +62,26 @@ def read_objective(loss: Any, loss_weights: Any, outputs: Structure) -> Objectiv
         None if each is None else OutputLoss(read_loss(each), _weight(weight, name), f"{name}_loss")
         for each, weight, name in zip(losses, weights, names)
     )
+
+
+def with_masks(objective: Objective, graph: LayerGraph) -> Objective:
+    """Return an objective in which the losses of outputs that carry masks are marked, which are Keras's own value of whole outputs.
+
+    Parameters
+    ----------
+    objective : the loss of each output of the network.
+    graph : the network.
+    """
+    return tuple(
+        dataclasses.replace(part, loss=_of_masked(part.loss)) if part and graph.layers[index].kind == MASKED else part
+        for part, index in zip(objective, graph.outputs)
+    )
+
+
+def _of_masked(loss: Any) -> Any:
+    copied = copy.copy(loss)
+    setattr(copied, OF_MASKED, True)
+    return copied
 
 
 def timed_objective(objective: Objective) -> Objective:

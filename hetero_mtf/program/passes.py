@@ -92,6 +92,7 @@ class Passes:
         self.slots: dict[tuple[Key, str], Parameter] = {}
         self._values: list[dict[int, Value]] = [{} for _ in parts]
         self._outputs: dict[tuple[int, int], Tensor] = {}
+        self._output_masks: dict[tuple[int, int], Tensor] = {}
         self._losses: dict[int, Tensor] = {}
         self._added: dict[tuple[int, int], Tensor] = {}
         self._passes: dict[tuple[int, int], _Pass] = {}
@@ -117,8 +118,11 @@ class Passes:
 
     @property
     def outputs(self) -> list[list[Tensor]]:
-        """(outputs, microbatches) predictions."""
-        return [[self._outputs[number, m] for m in range(len(self.parts))] for number in range(len(self.context.graph.outputs))]
+        """(outputs, microbatches) predictions, and behind them the masks of the outputs that carry one."""
+        tensors, masks = self._outputs, self._output_masks
+        of = [(tensors, number) for number in range(len(self.context.graph.outputs))]
+        of += [(masks, number) for number in sorted({number for number, _ in masks})]
+        return [[held[number, m] for m in range(len(self.parts))] for held, number in of]
 
     def begin(self, name: str, stage: int) -> None:
         """Begin a task of a stage: operations built from now on belong to it."""
@@ -167,6 +171,8 @@ class Passes:
                 self.parts[microbatch].loss_inputs[number],
             )
             self._outputs.setdefault((number, microbatch), output.tensor)
+            if output.mask is not None:
+                self._output_masks.setdefault((number, microbatch), output.mask)
             if part is not None and loss_input is not None:
                 read = output if losses.is_samplewise(part.loss) else builder.unsplit_output(index, output)
                 output_losses[number] = losses.weighted_loss(part.loss, read, loss_input.y, loss_input.weight, loss_input.scale, share)

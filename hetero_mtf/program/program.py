@@ -31,7 +31,7 @@ class Program:
     scalars : placeholders of the optimizer's scalars.
     loss : () the loss, regularization included.
     parts : the () loss of each output that has one.
-    outputs : (outputs,) predictions (batch, ...).
+    outputs : (outputs,) predictions (batch, ...), and behind them the masks of the outputs that carry one.
     train : operation that updates all variables; None unless it trains.
     nodes : number of nodes that the program added to the TensorFlow graph.
     """

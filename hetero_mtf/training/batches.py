@@ -8,7 +8,7 @@ import numpy as np
 
 from hetero_mtf.data.batch import Batch
 from hetero_mtf.errors import DataError
-from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.losses import WITH_CLASS_NUMBERS, is_samplewise, loss_elements
 from hetero_mtf.program.objective import Objective
@@ -28,13 +28,19 @@ def samples(graph: LayerGraph, x: Any) -> tuple[np.ndarray, ...]:
     """
     given = x if isinstance(x, tuple) else (x,)
     _check_count("x", given, len(graph.inputs))
-    arrays = tuple(np.asarray(array, graph.layers[index].dtype(graph.dtype)) for index, array in zip(graph.inputs, given))
+    arrays = tuple(_of_layer(graph.layers[index], graph.dtype, array) for index, array in zip(graph.inputs, given))
     for index, array in zip(graph.inputs, arrays):
         layer = graph.layers[index]
         if array.shape[1:] != layer.output_shape:
             called = "x" if len(arrays) == 1 else f"x of {layer.name}"
             raise DataError(f"{called} has samples of shape {array.shape[1:]}, the network's input is {layer.output_shape}; reshape x")
     return arrays
+
+
+def _of_layer(layer: Layer, dtype: str, array: Any) -> np.ndarray:
+    """Return the samples of an input; single numbers get a last dimension, as in Keras."""
+    own = np.asarray(array, layer.dtype(dtype))
+    return own[:, np.newaxis] if own.ndim == 1 and layer.output_shape == (1,) else own
 
 
 def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> BatchArrays:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.live import LiveCall
+from hetero_mtf.graph.live import MASKED, LiveCall
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
@@ -64,9 +64,17 @@ class KerasSide:
 
         Parameters
         ----------
-        y, outputs : (outputs,) targets and predictions.
+        y : (outputs,) targets.
+        outputs : (outputs,) predictions, and behind them the masks of those that carry one.
         """
-        metrics = self.model.compute_metrics(None, self._outputs.pack(y), self._outputs.pack(outputs), None)
+        import keras
+
+        predictions: list[Any] = list(outputs[: len(y)])
+        masked = [number for number, index in enumerate(self._graph.outputs) if self._graph.layers[index].kind == MASKED]
+        for number, mask in zip(masked, outputs[len(y) :]):
+            predictions[number] = keras.ops.convert_to_tensor(predictions[number])
+            predictions[number]._keras_mask = keras.ops.convert_to_tensor(mask)
+        metrics = self.model.compute_metrics(None, self._outputs.pack(y), self._outputs.pack(predictions), None)
         return {name: float(np.asarray(value)) for name, value in metrics.items() if name != "loss"}
 
     @property

@@ -24,7 +24,7 @@ from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.decoupled.engine import engine_of
 from hetero_mtf.program.engine import Engine
-from hetero_mtf.program.objective import read_objective
+from hetero_mtf.program.objective import read_objective, with_masks
 from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.step_trace import StepTrace
@@ -86,7 +86,7 @@ class Trainer:
     ) -> None:
         self._graph, self._model, self._cluster = layer_graph(model), model, cluster
         wiring = read_wiring(model)
-        self._objective = read_objective(loss, loss_weights, wiring.output_structure)
+        self._objective = with_masks(read_objective(loss, loss_weights, wiring.output_structure), self._graph)
         ranks = tuple(len(self._graph.layers[index].output_shape) + 1 for index in self._graph.inputs)
         self._form = Form(wiring.input_structure, wiring.output_structure, tuple(part is not None for part in self._objective), ranks)
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype)

@@ -26,6 +26,7 @@ class KerasCall(LayerKind):
     written : names of the variables that its call writes.
     losses : whether its call adds to the loss.
     flops : of the forward pass of one sample, estimated.
+    kept : elements a sample that its backward pass keeps besides its inputs.
     """
 
     keras_class = "keras.Operation"
@@ -59,10 +60,10 @@ class KerasCall(LayerKind):
         return CHANNELWISE if layer.attributes[OPTION]["split"] == "elements" and _alike(layer) else REPLICATED
 
     def needs(self, layer: Layer) -> frozenset[str]:
-        return frozenset({"input"})
+        return frozenset({"input", "inner"} if layer.attributes[OPTION].get("kept") else {"input"})
 
-    def scores(self, layer: Layer) -> int:
-        return int(layer.attributes[OPTION].get("kept", 0))
+    def inner(self, layer: Layer) -> float:
+        return float(layer.attributes[OPTION].get("kept", 0)) / extent(layer.output_shape)
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.call_keras(layer, inputs)

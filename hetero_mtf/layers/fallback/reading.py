@@ -8,6 +8,7 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.description import DTYPES
+from hetero_mtf.graph.kept_memory import kept_elements
 from hetero_mtf.graph.live import (
     MASK_OUTPUT,
     LiveCall,
@@ -62,6 +63,7 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
         raise UnsupportedError(f"layer {name} ({kind}) gives {dtype}; cast what it gives to float32 or float64")
     operation = call.operation
     split = _split(kind, call, batch, sources)
+    split = "samples" if split == "elements" and not own else split  # a number a sample has no channels
     weights = {} if call.output == MASK_OUTPUT else named_weights(operation)
     variables = [(key, tuple(variable.shape), _trains(operation, variable)) for key, variable in weights.items()]
     option: dict[str, Any] = {
@@ -74,6 +76,7 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
         "written": _written(operation, weights),
         "losses": call.output != MASK_OUTPUT and not split and adds_losses(operation),
         "flops": _flops(operation, own, sources),
+        "kept": 0 if split == "elements" else kept_elements(call),
     }
     if split == "elements":
         option["channels"] = own[-1]

@@ -11,7 +11,7 @@ from hetero_mtf.layers.kind import CHANNELWISE, INTEGERS, REPLICATED, LayerKind,
 
 
 class InputLayer(LayerKind):
-    """`keras.layers.InputLayer`; every dimension but the batch must be known."""
+    """`keras.layers.InputLayer`; every dimension but the batch must be known. A single number has the shape (1,)."""
 
     keras_class = "InputLayer"
     backward = frozenset()
@@ -20,12 +20,10 @@ class InputLayer(LayerKind):
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         shape = list(super().attributes(name, config)["batch_shape"])
-        if len(shape) < 2:
-            raise UnsupportedError(f"input {name} has samples that are single numbers; give them a shape, such as (1,)")
         if None in shape[1:]:
             raise UnsupportedError(f"input {name} has the shape {tuple(shape[1:])}; every dimension but the batch must be a number")
         dtype = config.get("dtype")
-        return {"shape": shape[1:], **({"dtype": dtype} if dtype in INTEGERS else {})}
+        return {"shape": shape[1:] or [1], **({"dtype": dtype} if dtype in INTEGERS else {})}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return tuple(attributes["shape"])

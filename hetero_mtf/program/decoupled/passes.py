@@ -182,12 +182,15 @@ class DecoupledPasses:
 
     def _end(self, builder: Builder, values: dict[int, Value]) -> None:
         """Build the losses of the network's outputs."""
+        masks = []
         for index, part, loss_input in zip(self.context.graph.outputs, self.context.objective, self._loss_inputs):
             output = builder.output(index, values[index])
             self.outputs.append(output.tensor)
+            masks += [] if output.mask is None else [output.mask]
             if part is not None and loss_input is not None:
                 read = output if losses.is_samplewise(part.loss) else builder.unsplit_output(index, output)
                 self.losses.append(losses.weighted_loss(part.loss, read, loss_input.y, loss_input.weight, loss_input.scale))
+        self.outputs += masks
 
     def _backward(self, stage: int, forward: _Forward) -> None:
         self.begin(f"backward{stage}", stage)

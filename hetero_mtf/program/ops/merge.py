@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -50,6 +51,10 @@ class MergeOps(LayerContext):
         space = [mtf.Dimension(f"space{i}", d.size) for i, d in enumerate([*ones, *outer])]
         shape = mtf.Shape([batch, *space, like.channels if last.size == like.channels.size else last])
         return x.tensor if x.tensor.shape == shape else mtf.reshape(x.tensor, shape)
+
+    def with_mask(self, x: Value, mask: Value) -> Value:
+        """Return `x`, which has whole channels, with a mask for the loss."""
+        return dataclasses.replace(x, mask=mask.tensor)
 
     def concatenate(self, inputs: Sequence[Value]) -> Value:
         """Return unsplit values joined along the channels."""

@@ -17,6 +17,7 @@ class Value:
     features : number of last dimensions that Flatten joins; they are kept while split.
     unflat : for an unsplit flattened value, its shape before Flatten.
     logits : for the output of an activation, its input and its name.
+    mask : for an output that carries one, mtf.Tensor [batch, ...] of truth values.
     """
 
     tensor: Any
@@ -24,6 +25,7 @@ class Value:
     features: int = 1
     unflat: tuple[int, ...] = ()
     logits: tuple[Any, str] | None = None
+    mask: Any = None
 
     @property
     def batch(self) -> Any:

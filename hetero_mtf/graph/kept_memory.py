@@ -1,0 +1,95 @@
+"""What a call of Keras's own keeps for its backward pass, counted in the TensorFlow operations that it and its gradient make.
+
+TensorFlow has been imported by whoever made the model; nothing here imports it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from hetero_mtf.graph.live import LiveCall, hidden_state, is_layer, is_seed, keras_module, named_weights
+
+_BATCH = 4
+_VIEWS = frozenset({"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient"})
+_GIVEN = frozenset({"Placeholder", "Const"})
+_PUSH = "TensorListPushBack"  # what a loop keeps of each of its turns
+
+
+def kept_elements(call: LiveCall) -> int:
+    """Return the elements a sample that the backward pass of a layer's call reads, besides what the call reads itself.
+
+    Parameters
+    ----------
+    call : of a layer, with tensors that have a batch; 0 where it is none, or cannot be called on placeholders.
+
+    Notes
+    -----
+    Tensors that operations of the gradient read are kept, each once, views of others not. Of a loop, as in recurrent layers, each turn
+    keeps what it pushes on lists; there is a turn for each step of the longest input.
+    """
+    tf = sys.modules.get("tensorflow")
+    symbols = call.node.arguments.keras_tensors
+    if tf is None or not is_layer(call.operation) or call.output != 0:
+        return 0
+    if not symbols or any(None in symbol.shape[1:] or not call.has_batch(symbol) for symbol in symbols):
+        return 0
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of code that has run before
+            return _counted(tf, call)
+    except Exception:  # the user's own code may raise anything on placeholders
+        return 0
+
+
+def _counted(tf: Any, call: LiveCall) -> int:
+    keras, graph = keras_module(), tf.Graph()
+    symbols = call.node.arguments.keras_tensors
+    with graph.as_default():
+        inputs = [tf.compat.v1.placeholder(str(symbol.dtype), (_BATCH, *symbol.shape[1:])) for symbol in symbols]
+        weights = named_weights(call.operation)
+        values = [tf.compat.v1.placeholder(str(variable.dtype), tuple(variable.shape)) for variable in weights.values()]
+        seeds = [variable for variable in hidden_state(call.operation) if is_seed(variable)]
+        scope = keras.StatelessScope(collect_losses=True, initialize_variables=False)
+        scope.state_mapping.update({id(variable): tf.constant([1, 0], "int64") for variable in seeds})
+        scope.state_mapping.update({id(variable): value for variable, value in zip(weights.values(), values)})
+        given = {id(symbol): tensor for symbol, tensor in zip(symbols, inputs)}
+        args, kwargs = call.node.arguments.convert(lambda leaf: given.get(id(leaf), leaf))
+        with scope:
+            results = keras.tree.flatten(call.operation(*args, **{**kwargs, "training": True}))
+        forward = {operation.name for operation in graph.get_operations()}
+        trained = [tensor for tensor in (*inputs, *values) if tensor.dtype.is_floating]
+        tf.gradients([y for y in results if y.dtype.is_floating], trained)
+    kept: dict[str, Any] = {}
+    for operation in graph.get_operations():
+        if operation.name not in forward:
+            read = [_base(tensor) for tensor in operation.inputs]
+            kept.update({base.name: base for base in read if base.op.name in forward and base.op.type not in _GIVEN})
+    turns = max((int(symbol.shape[1]) for symbol in symbols if len(symbol.shape) > 2), default=1)
+    item = tf.as_dtype(str(call.symbol.dtype)).size
+    own_bytes = sum(_bytes(tensor) for tensor in kept.values())
+    loop_bytes = turns * sum(_bytes(tensor) for name in forward for tensor in _pushed(graph.get_operation_by_name(name)))
+    return math.ceil((own_bytes + loop_bytes) / (_BATCH * int(item)))
+
+
+def _base(tensor: Any) -> Any:
+    """Return the tensor that one is a view of."""
+    while tensor.op.type in _VIEWS and len(tensor.op.inputs):
+        tensor = tensor.op.inputs[tensor.value_index if tensor.op.type == "IdentityN" else 0]
+    return tensor
+
+
+def _pushed(operation: Any) -> Iterator[Any]:
+    """Yield what each turn of a loop keeps; nothing of another operation."""
+    body = getattr(operation, "_body_graph", None)
+    if body is not None:
+        yield from (inner.inputs[1] for inner in body.get_operations() if inner.type == _PUSH)
+
+
+def _bytes(tensor: Any) -> int:
+    """Return the bytes of a tensor; 0 where its shape is not known."""
+    count = tensor.shape.num_elements() if tensor.shape.rank else None
+    return 0 if count is None or tensor.dtype.size is None else int(count) * int(tensor.dtype.size)

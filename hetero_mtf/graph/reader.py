@@ -171,7 +171,7 @@ class _Reading:
             if heads is not None:
                 node_indices = [self._add_heads(level, name, keras_node, [self._read(level, tensor, values) for tensor in heads])]
             elif level.opens((name, number)):
-                self._check_masks(level, name, keras_node)
+                self._check_masks(level, name)
                 node_indices = self._nested(level, name, map_leaves(arguments, lambda place: self._value(place, values, level)))
             else:
                 node_indices = [self._add(level, name, [self._value(p, values, level) for p in leaves_of(arguments)], number, values)]
@@ -184,15 +184,13 @@ class _Reading:
         name, mask = self.nodes[index].name, self._mask(level, symbol, values)
         return index if mask is None else self._add_part(f"{name}[masked]", MASKED, {"dtype": str(symbol.dtype)}, [index, mask], None)
 
-    def _check_masks(self, level: Level, name: str, keras_node: Any) -> None:
-        """Add a fault if a nested model in memory is called with a mask or hands one on: Keras knows of it only as it computes."""
+    def _check_masks(self, level: Level, name: str) -> None:
+        """Add a fault if a nested model in memory hands a mask on: Keras knows of it only as it computes."""
         function = functional_of(level.live[name]) if name in level.live else None
-        if keras_node is None or function is None:
-            return
-        symbols = [*keras_node.arguments.keras_tensors, *leaves_of(function._outputs_struct)]
+        symbols = () if function is None else leaves_of(function._outputs_struct)
         if any(getattr(symbol, "_keras_mask", None) is not None for symbol in symbols):
             shown = "/".join([*level.path, name])
-            wrong = f"the nested model {shown} is called with a mask or hands one on, which is not followed through nested models"
+            wrong = f"the nested model {shown} hands a mask on, which is not followed through nested models"
             self.faults.append((shown, f"{wrong}; call its layers in the outer model, or drop the mask by an operator, such as x * 1.0"))
 
     def _nested(self, level: Level, name: str, arguments: Any) -> list[int]:

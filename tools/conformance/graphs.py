@@ -29,6 +29,8 @@ _ANY: Sequence[Draw] = (
     lambda rng, x: O.concatenate(O.split(x, [1], axis=-1)[::-1], axis=-1) if x.shape[-1] > 1 else x,
     lambda rng, x: O.concatenate([x, O.relu(x)], axis=-1),
     lambda rng, x: L.UnitNormalization()(x),
+    lambda rng, x: L.RMSNormalization()(x),
+    lambda rng, x: L.GroupNormalization(_divisor(rng, int(x.shape[-1])))(x),
     lambda rng, x: L.Lambda(lambda t: t * 0.5)(x),
     lambda rng, x: x / (1.0 + O.std(x)),
     lambda rng, x: L.SpatialDropout1D(0.0)(x) if len(x.shape) == 3 else L.Dropout(0.0)(x),
@@ -41,6 +43,7 @@ _STEPS: Sequence[Draw] = (
     lambda rng, x: L.Conv1D(int(rng.integers(2, 6)), 3, padding="same")(x),
     lambda rng, x: L.MaxPooling1D(2)(x) if x.shape[1] > 3 else x,
     lambda rng, x: L.MultiHeadAttention(int(rng.integers(1, 4)), 2)(x, x),
+    lambda rng, x: L.GroupQueryAttention(2, 2 * int(rng.integers(1, 4)), 2)(x, x, use_causal_mask=bool(rng.integers(2))),
     lambda rng, x: L.GRU(3, return_sequences=True)(x),
     lambda rng, x: O.matmul(O.softmax(O.matmul(x, O.transpose(x, (0, 2, 1)))), x),
     lambda rng, x: O.transpose(L.Dense(int(x.shape[1]))(O.transpose(x, (0, 2, 1))), (0, 2, 1)),
@@ -53,7 +56,7 @@ _SPACE: Sequence[Draw] = (
     lambda rng, x: L.AveragePooling2D(2, padding="same")(x),
     lambda rng, x: L.UpSampling2D((1, 2))(x) if x.shape[2] < 5 else x,
     lambda rng, x: L.ZeroPadding2D(1)(x) if x.shape[1] < 5 else L.Cropping2D(1)(x),
-    lambda rng, x: L.GroupNormalization(1)(x),
+    lambda rng, x: L.Conv2D(int(x.shape[-1]), 3, padding="same", groups=_divisor(rng, int(x.shape[-1])))(x),
     lambda rng, x: x * L.Dense(int(x.shape[-1]), activation="sigmoid")(L.GlobalAveragePooling2D(keepdims=True)(x)),
     lambda rng, x: O.reshape(x, (-1, int(x.shape[1] * x.shape[2]), int(x.shape[3]))),
 )
@@ -64,6 +67,11 @@ _TWO: Sequence[Callable[[Any, Any], Any]] = (
     lambda x, y: L.Concatenate()([x, y]),
     lambda x, y: L.Average()([x, y]),
 )
+
+
+def _divisor(rng: np.random.Generator, count: int) -> int:
+    """Return a number that divides another."""
+    return int(rng.choice([n for n in range(1, count + 1) if count % n == 0]))
 
 
 def network(rng: np.random.Generator) -> keras.Model:

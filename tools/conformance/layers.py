@@ -84,7 +84,7 @@ _MAKERS: Mapping[str, Callable[[], Any]] = {
     "RandomPerspective": lambda: L.RandomPerspective(0.5, 0.1),
 }
 _PAIRS = ("Add", "Average", "Concatenate", "Dot", "Maximum", "Minimum", "Multiply", "Subtract", "Attention", "AdditiveAttention")
-_OF_HEADS = ("MultiHeadAttention",)
+_OF_HEADS = ("GroupedQueryAttention", "MultiHeadAttention")
 _WITH_ITSELF = ("GroupedQueryAttention", "MultiHeadAttention")
 _OF_NUMBERS = ("CategoryEncoding", "Embedding", "Hashing", "IntegerLookup", "ReversibleEmbedding")
 _OF_IMAGES = (

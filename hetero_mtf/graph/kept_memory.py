@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hetero_mtf.graph.live import LiveCall, hidden_state, is_layer, is_seed, keras_module, named_weights
 
 _BATCH = 4
+_MANY = 400  # operations
 _VIEWS = frozenset({"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient"})
 _GIVEN = frozenset({"Placeholder", "Const"})
-_PUSH = "TensorListPushBack"  # what a loop keeps of each of its turns
+_PUSH = "TensorListPushBack"  # what a loop keeps of each of its iterations
 
 
 def kept_elements(call: LiveCall) -> int:
@@ -28,8 +29,8 @@ def kept_elements(call: LiveCall) -> int:
 
     Notes
     -----
-    Tensors that operations of the gradient read are kept, each once, views of others not. Of a loop, as in recurrent layers, each turn
-    keeps what it pushes on lists; there is a turn for each step of the longest input.
+    Tensors that operations of the gradient read are kept, each once, views of others not. Of a loop, as in recurrent layers, each iteration
+    keeps what it pushes on lists; there is an iteration for each step of the longest input. Of a call of hundreds of operations all are counted.
     """
     tf = sys.modules.get("tensorflow")
     symbols = call.node.arguments.keras_tensors
@@ -61,6 +62,9 @@ def _counted(tf: Any, call: LiveCall) -> int:
         with scope:
             results = keras.tree.flatten(call.operation(*args, **{**kwargs, "training": True}))
         forward = {operation.name for operation in graph.get_operations()}
+        if len(forward) > _MANY:  # a gradient would take seconds to build
+            read = [tensor for operation in graph.get_operations() for tensor in operation.outputs if _base(tensor) is tensor]
+            return _elements(tf, call, [tensor for tensor in read if tensor.dtype.is_floating and tensor.op.type not in _GIVEN])
         trained = [tensor for tensor in (*inputs, *values) if tensor.dtype.is_floating]
         tf.gradients([y for y in results if y.dtype.is_floating], trained)
     kept: dict[str, Any] = {}
@@ -68,11 +72,15 @@ def _counted(tf: Any, call: LiveCall) -> int:
         if operation.name not in forward:
             read = [_base(tensor) for tensor in operation.inputs]
             kept.update({base.name: base for base in read if base.op.name in forward and base.op.type not in _GIVEN})
-    turns = max((int(symbol.shape[1]) for symbol in symbols if len(symbol.shape) > 2), default=1)
-    item = tf.as_dtype(str(call.symbol.dtype)).size
-    own_bytes = sum(_bytes(tensor) for tensor in kept.values())
-    loop_bytes = turns * sum(_bytes(tensor) for name in forward for tensor in _pushed(graph.get_operation_by_name(name)))
-    return math.ceil((own_bytes + loop_bytes) / (_BATCH * int(item)))
+    iterations = max((int(symbol.shape[1]) for symbol in symbols if len(symbol.shape) > 2), default=1)
+    pushed = [tensor for name in forward for tensor in _pushed(graph.get_operation_by_name(name))]
+    return _elements(tf, call, list(kept.values())) + iterations * _elements(tf, call, pushed)
+
+
+def _elements(tf: Any, call: LiveCall, tensors: Sequence[Any]) -> int:
+    """Return the elements a sample of tensors, in those of the call's dtype."""
+    item = int(tf.as_dtype(str(call.symbol.dtype)).size)
+    return math.ceil(sum(map(_bytes, tensors)) / (_BATCH * item))
 
 
 def _base(tensor: Any) -> Any:
@@ -83,7 +91,7 @@ def _base(tensor: Any) -> Any:
 
 
 def _pushed(operation: Any) -> Iterator[Any]:
-    """Yield what each turn of a loop keeps; nothing of another operation."""
+    """Yield what each iteration of a loop keeps; nothing of another operation."""
     body = getattr(operation, "_body_graph", None)
     if body is not None:
         yield from (inner.inputs[1] for inner in body.get_operations() if inner.type == _PUSH)

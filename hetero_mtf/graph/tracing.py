@@ -13,10 +13,11 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hetero_mtf.graph.live import LiveCall, hidden_state, is_layer, is_seed, keras_module, named_weights
+from hetero_mtf.graph.live import LiveCall, hidden_state, is_layer, is_seed, keras_module, layers_in, named_weights
 
 ELEMENTS, SAMPLES, NEITHER = "elements", "samples", ""
 _BATCHES = (7, 11)  # no extents of layers, mostly
+_MANY = 500  # operations
 
 _UNARY = frozenset(
     {
@@ -70,7 +71,7 @@ def traced_split(call: LiveCall) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of code that has run before
-            verdicts = {_Trace(tf, call, batch, training).verdict() for batch in _BATCHES for training in (True, False)}
+            verdicts = _verdicts(tf, call)
     except Exception:  # the user's own code may raise anything on placeholders
         return NEITHER
     if NEITHER in verdicts:
@@ -78,12 +79,29 @@ def traced_split(call: LiveCall) -> str:
     return ELEMENTS if verdicts == {ELEMENTS} else SAMPLES
 
 
+def _verdicts(tf: Any, call: LiveCall) -> set[str]:
+    """Return what the call acts on with both batch sizes, in training and in inference; of a call of very many operations, once each."""
+    first, second = _BATCHES
+    trace = _Trace(tf, call, first, True)
+    verdicts = {trace.verdict()}
+    if NEITHER in verdicts:
+        return verdicts
+    once = trace.operations > _MANY or not _knows_training(call.operation)
+    others = [(second, False)] if once else [(second, True), (first, False), (second, False)]
+    return verdicts | {_Trace(tf, call, batch, training).verdict() for batch, training in others}
+
+
+def _knows_training(layer: Any) -> bool:
+    """Return whether a layer may compute something else in training: unless it and what it holds take no such argument."""
+    return any(getattr(each, "_call_has_training_arg", True) for each in layers_in(layer))
+
+
 class _Trace:
     """The operations of a call with a number of samples."""
 
     def __init__(self, tf: Any, call: LiveCall, batch: int, training: bool) -> None:
         self.tf, self.call, self.batch, self.training = tf, call, batch, training
-        self.channels = 0
+        self.channels, self.operations = 0, 0
         self.elementwise = True
         self._weights: set[str] = set()
 
@@ -104,6 +122,7 @@ class _Trace:
             with scope:
                 results = keras.tree.flatten(self.call.operation(*args, **{**kwargs, "training": self.training}))
             written = any(scope.get_current_value(weights[name]) is not value for name, value in values.items())
+        self.operations = len(graph.get_operations())
         if scope.losses or written:
             return NEITHER
         self.channels = inputs[0].shape[-1]

@@ -81,7 +81,7 @@ def _graph(wiring: Wiring, read: _Reader) -> LayerGraph:
         own_faults: list[str] = []
         layer = _read(node, layers, read, dtype, own_faults)
         for nested in wiring.nested_inputs:
-            own_faults += _nested_input_faults(nested, layer) if layer is not None and nested.inputs == (index,) else ()
+            own_faults += _nested_input_faults(nested, layer, dtype) if layer is not None and nested.inputs == (index,) else ()
         layers.append(layer)
         faults += own_faults if not any(f"layer {node.name} has the dtype" in fault for fault in faults) else ()
     refuse(faults)
@@ -199,8 +199,12 @@ def _configured_layer(node: Node, attributes: Mapping[str, Any], layers: Sequenc
     return dataclasses.replace(layer, shared_with=shared)
 
 
-def _nested_input_faults(nested_input: Node, source: Layer) -> Iterator[str]:
-    """Yield a fault unless a nested model takes what it is called with as it is; Keras would add or drop a last dimension of 1."""
+def _nested_input_faults(nested_input: Node, source: Layer, dtype: str) -> Iterator[str]:
+    """Yield a fault unless a nested model takes what it is called with as it is; Keras would cast, or add or drop a last dimension of 1."""
+    wanted, of_source = nested_input.config.get("dtype"), source.dtype(dtype)
+    if wanted in INTEGERS and wanted != of_source:
+        wrong = f"input {nested_input.name} of a nested model has the dtype {wanted} and is given {of_source} by layer {source.name}"
+        yield f"{wrong}; give both one dtype"
     expected, given = tuple(nested_input.config["batch_shape"][1:]), source.output_shape
     if len(expected) != len(given) or any(extent not in (None, size) for extent, size in zip(expected, given)):
         wrong = f"input {nested_input.name} of a nested model has the shape {expected} and is given {given} by layer {source.name}"
@@ -223,7 +227,7 @@ def _common_dtype(nodes: Sequence[Node], faults: list[str]) -> str:
             faults.append(f"layer {name} has the dtype {layer_dtype} and an earlier layer {common}; use one dtype for the whole model")
     for node in nodes:
         given = node.config.get("dtype") or common
-        if node.call is not None and given in INTEGERS:
+        if given in INTEGERS and (node.call is not None or node.inputs):
             continue
         if supported and node.kind == "InputLayer" and given != common:
             faults.append(f"input {node.name} has the dtype {given} and the layers {common}; give keras.Input the layers' dtype")

@@ -24,7 +24,7 @@ import numpy as np
 
 from tools.bench.comparison.measured import record
 from tools.bench.comparison.side_by_side import TrainingTask
-from tools.bench.comparison.users_networks import users_networks
+from tools.bench.today.networks import users_networks
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 

@@ -231,6 +231,21 @@ def timed_row(case: tuple[str, str]) -> tuple[Row, float]:
     return CASES[group][1](name), time.perf_counter() - begun
 
 
+def timed_rows(wanted: Sequence[tuple[str, str]], processes: int, most: int) -> Iterator[tuple[Row, float]]:
+    """Yield what `timed_row` returns for each case, computed by processes that end after some cases.
+
+    Parameters
+    ----------
+    wanted : the cases.
+    processes : how many compute at the same time.
+    most : cases of a process.
+    """
+    context = multiprocessing.get_context("spawn")
+    for begin in range(0, len(wanted), processes * most):
+        with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
+            yield from pool.map(timed_row, wanted[begin : begin + processes * most])
+
+
 @click.command(help=__doc__)
 @click.option("--only", "groups", multiple=True, type=click.Choice(GROUPS), help="A group, several times for more.  [default: all]")
 @click.option("--name", "names", multiple=True, help="A class, several times for more.  [default: all]")
@@ -242,15 +257,12 @@ def main(groups: tuple[str, ...], names: tuple[str, ...], processes: int, result
         wanted, rows = list(cases([group], names)), list[Row]()
         if not wanted:
             continue
-        options: dict[str, Any] = {"max_tasks_per_child": CASES_PER_PROCESS.get(group, 20)} if sys.version_info >= (3, 11) else {}
-        context = multiprocessing.get_context("spawn")
-        with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context, **options) as pool:
-            for (_, name), (row, seconds) in zip(wanted, pool.map(timed_row, wanted)):
-                rows.append(row)
-                if group != "graphs":
-                    publish(results, TABLES[group], [row])
-                texts, error = row.texts, row.numbers.get("error", 0.0)
-                print(f"{group} {name}: {texts['split']}, {texts['result']}, {error:.0e} ({seconds:.1f} s)", flush=True)
+        for (_, name), (row, seconds) in zip(wanted, timed_rows(wanted, processes, CASES_PER_PROCESS.get(group, 20))):
+            rows.append(row)
+            if group != "graphs":
+                publish(results, TABLES[group], [row])
+            texts, error = row.texts, row.numbers.get("error", 0.0)
+            print(f"{group} {name}: {texts['split']}, {texts['result']}, {error:.0e} ({seconds:.1f} s)", flush=True)
         if group == "graphs":
             publish(results, TABLES[group], together(rows))
         print(shown(TABLES[group], together(rows)))

@@ -31,13 +31,13 @@ class Dense(MixingKind):
 
 
 class EinsumDense(Dense):
-    """`keras.layers.EinsumDense` where its equation is that of a Dense, such as "abc,cd->abd"."""
+    """`keras.layers.EinsumDense` where its equation is that of a Dense, such as "abc,cd->abd" or "...c,cd->...d"."""
 
     keras_class = "EinsumDense"
     free = frozenset({*Dense.free, "equation", "output_shape", "bias_axes", "gptq_unpacked_column_size"})
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        terms = re.fullmatch(r"(\w+)(\w),\2(\w)->\1\3", str(config["equation"]).replace(" ", ""))
+        terms = re.fullmatch(r"(\w+|\.\.\.)(\w),\2(\w)->\1\3", str(config["equation"]).replace(" ", ""))
         if terms is None or config["bias_axes"] not in (None, terms[3]):
             raise UnsupportedOptionError(f"layer {name} (EinsumDense) has the equation {config['equation']}; use Dense", "equation")
         shape = config["output_shape"]

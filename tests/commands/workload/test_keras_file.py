@@ -59,9 +59,9 @@ def test_a_saved_model_is_taken_with_its_weights(saved):
 
 def test_layers_that_are_not_supported_are_refused_at_once_with_what_to_use(tmp_path):
     i = keras.Input((8,))
-    keras.Model(i, L.Lambda(lambda x: x)(L.UnitNormalization(name="unit")(i))).save(tmp_path / "o.keras")
+    keras.Model(i, L.Lambda(lambda x: x)(L.AlphaDropout(0.5, name="alpha")(i))).save(tmp_path / "o.keras")
     text = _refusal(tmp_path / "o.keras")
-    assert "2 things" in text and "unit is a UnitNormalization" in text and "is a Lambda" in text and "--model FILE.py:function" in text
+    assert "2 things" in text and "alpha is a AlphaDropout" in text and "is a Lambda" in text and "--model FILE.py:function" in text
 
 
 @pytest.mark.parametrize("place", ["layer", "initializer", "model"])

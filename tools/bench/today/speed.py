@@ -4,7 +4,7 @@ Each is calibrated by default settings on emulated devices, planned by auto and 
 that nobody chose: every device alone, equal batches, auto's plan before and after refinement take turns. Their overhead alone on one
 device is in overhead.py.
 
-    python tools/bench/written.py [--network vit] [--shares 1.0,0.5] [--rounds 5] [--refine-time 30]
+    python tools/bench/today/speed.py [--network vit] [--shares 1.0,0.5] [--rounds 5] [--refine-time 30]
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import pathlib
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 
 from tools.bench.comparison.measured import record
 from tools.bench.comparison.unseen_rows import TABLE, row
-from tools.bench.comparison.users_networks import users_networks
+from tools.bench.today.networks import users_networks
 from tools.bench.unseen import UnseenPace, attempted, run
 from tools.results.publication import publish, results_option, shown
 

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from hetero_mtf.calibration.points import Point
 from hetero_mtf.calibration.work import repeated_on
+from hetero_mtf.graph.present_tensors import present_tensors
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.mesh.compat import mtf
@@ -28,7 +29,6 @@ from hetero_mtf.planning.layout.records import AXIS, LayerLayout, Stage
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.ops.value import Value
 from hetero_mtf.program.optimizers import UpdateRule, updates
-from hetero_mtf.program.present_tensors import present_tensors
 
 _Work = Callable[["_Network"], list[Any]]
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hetero_mtf.graph.live import LiveCall, hidden_state, is_layer, is_seed, keras_module, named_weights
+from hetero_mtf.graph.present_tensors import present_tensors
 
 _BATCH = 4
 _MANY = 400  # operations
@@ -30,7 +31,8 @@ def kept_elements(call: LiveCall) -> int:
     Notes
     -----
     Tensors that operations of the gradient read are kept, each once, views of others not. Of a loop, as in recurrent layers, each iteration
-    keeps what it pushes on lists; there is an iteration for each step of the longest input. Of a call of hundreds of operations all are counted.
+    keeps what it pushes on lists; there is an iteration for each step of the longest input. Of a call of hundreds of operations all
+    tensors are counted.
     """
     tf = sys.modules.get("tensorflow")
     symbols = call.node.arguments.keras_tensors
@@ -49,7 +51,7 @@ def kept_elements(call: LiveCall) -> int:
 def _counted(tf: Any, call: LiveCall) -> int:
     keras, graph = keras_module(), tf.Graph()
     symbols = call.node.arguments.keras_tensors
-    with graph.as_default():
+    with graph.as_default(), present_tensors():
         inputs = [tf.compat.v1.placeholder(str(symbol.dtype), (_BATCH, *symbol.shape[1:])) for symbol in symbols]
         weights = named_weights(call.operation)
         values = [tf.compat.v1.placeholder(str(variable.dtype), tuple(variable.shape)) for variable in weights.values()]

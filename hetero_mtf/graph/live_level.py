@@ -11,9 +11,9 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.call_order import Call
 from hetero_mtf.graph.level import Level, Place
 from hetero_mtf.graph.live import configuration, is_layer, is_symbol, keras_module, layers_in
-from hetero_mtf.graph.structure import leaves_of, map_leaves
+from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
-TRACED = "_hetero_mtf_traced"  # the attribute of a subclassed model that its graph of calls is kept in
+TRACED = "_hetero_mtf_traced"  # the attribute of a subclassed model, or of one with open extents, that its graphs of calls are kept in
 
 
 def functional_of(model: Any) -> Any | None:
@@ -94,6 +94,45 @@ def _own_steps(model: Any) -> str:
     base = keras_module().Model
     named = ("train_step", "compute_loss", "fit")
     return next((name for name in named if getattr(type(model), name, None) is not getattr(base, name)), "")
+
+
+def with_known_extents(function: Any, node: Any) -> Any:
+    """Return the graph of calls of a nested model, where it has open extents with those of the tensors that it is called with.
+
+    What its layers compute is followed once more with such symbolic tensors. The graph is kept in the model.
+
+    Parameters
+    ----------
+    function : keras.Functional.
+    node : the call of the nested model.
+    """
+    own = leaves_of(function._inputs_struct)
+    if not any(None in symbol.shape[1:] for symbol in own):
+        return function
+    names = Structure.of(map_leaves(function._inputs_struct, _input_name))
+    argument = node.arguments.args[0] if len(node.arguments.args) == 1 else list(node.arguments.keras_tensors)
+    given = leaves_of(argument) if names.count == 1 else names.flatten(argument, "the call", UnsupportedError, spare=True)
+    shapes = tuple(tuple(symbol.shape[1:]) for symbol in given)
+    if any(None in shape or len(shape) != len(symbol.shape) - 1 for shape, symbol in zip(shapes, own)):
+        return function
+    kept = function.__dict__.setdefault(TRACED, {})
+    if shapes not in kept:
+        kept[shapes] = _retraced(function, iter(shapes))
+    return kept[shapes]
+
+
+def _retraced(function: Any, shapes: Iterator[tuple[int, ...]]) -> Any:
+    """Return the graph of calls of a model with inputs of other shapes, or itself where its layers cannot be called so."""
+    keras = keras_module()
+    inputs = map_leaves(function._inputs_struct, lambda each: keras.Input(next(shapes), dtype=each.dtype, name=_input_name(each)))
+    try:
+        return functional_of(keras.Model(inputs, function.call(inputs)))
+    except Exception:  # layers that were built for other extents
+        return function
+
+
+def _input_name(symbol: Any) -> str:
+    return str(symbol._keras_history.operation.name)
 
 
 def live_level(function: Any, path: tuple[str, ...]) -> Level:

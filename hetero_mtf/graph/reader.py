@@ -24,7 +24,7 @@ from hetero_mtf.graph.heads import (
 )
 from hetero_mtf.graph.level import Level, Place, kind_in, stored_level
 from hetero_mtf.graph.live import MASK_OUTPUT, MASKED, LiveCall, class_of, keras_module
-from hetero_mtf.graph.live_level import functional_of, is_special, live_level, takes_masks, traced
+from hetero_mtf.graph.live_level import functional_of, is_special, live_level, takes_masks, traced, with_known_extents
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
 CALLS_UP_TO = 20_000  # nested models that are called many times each multiply
@@ -172,7 +172,7 @@ class _Reading:
                 node_indices = [self._add_heads(level, name, keras_node, [self._read(level, tensor, values) for tensor in heads])]
             elif level.opens((name, number)):
                 self._check_masks(level, name)
-                node_indices = self._nested(level, name, map_leaves(arguments, lambda place: self._value(place, values, level)))
+                node_indices = self._nested(level, (name, number), map_leaves(arguments, lambda place: self._value(place, values, level)))
             else:
                 node_indices = [self._add(level, name, [self._value(p, values, level) for p in leaves_of(arguments)], number, values)]
             values.update({Place(name, number, at): index for at, index in enumerate(node_indices)})
@@ -193,9 +193,9 @@ class _Reading:
             wrong = f"the nested model {shown} hands a mask on, which is not followed through nested models"
             self.faults.append((shown, f"{wrong}; call its layers in the outer model, or drop the mask by an operator, such as x * 1.0"))
 
-    def _nested(self, level: Level, name: str, arguments: Any) -> list[int]:
+    def _nested(self, level: Level, call: Call, arguments: Any) -> list[int]:
         """Add the calls of a nested model that is called with nodes and return those of its outputs."""
-        inner = self._inner(level, name)
+        inner = self._inner(level, call)
         what, structure = f"what the nested model {'/'.join(inner.path)} is called with", _structure(inner.inputs)
         alone = structure.count == 1 and len(leaves_of(arguments)) == 1
         given = leaves_of(arguments) if alone else structure.flatten(arguments, what, UnsupportedError, spare=True)
@@ -206,10 +206,10 @@ class _Reading:
             self.nested_inputs.append(Node(shown, "InputLayer", inner.entries[place.layer]["config"], (source,)))
         return self._through(inner, dict(zip([place.key for place in places], given)))
 
-    def _inner(self, level: Level, name: str) -> Level:
-        path = (*level.path, name)
+    def _inner(self, level: Level, call: Call) -> Level:
+        name, path = call[0], (*level.path, call[0])
         if name in level.live:
-            return live_level(functional_of(level.live[name]), path)
+            return live_level(with_known_extents(functional_of(level.live[name]), level.nodes[call]), path)
         return stored_level(level.entries[name]["config"], path, self.faults)
 
     def _add(

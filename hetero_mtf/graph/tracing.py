@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hetero_mtf.graph.live import LiveCall, hidden_state, is_layer, is_seed, keras_module, layers_in, named_weights
+from hetero_mtf.graph.present_tensors import present_tensors
 
 ELEMENTS, SAMPLES, NEITHER = "elements", "samples", ""
 _BATCHES = (7, 11)  # no extents of layers, mostly
@@ -40,16 +41,18 @@ _UNARY = frozenset(
         ),
         *("Tan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atan", "Erf", "Erfc", "Sigmoid", "Relu", "Relu6", "LeakyRelu", "Elu", "Selu"),
         *("Softplus", "Softsign", "Reciprocal", "Inv", "Floor", "Ceil", "Round", "Rint", "LogicalNot", "IsNan", "IsFinite", "IsInf"),
-        *("ZerosLike", "OnesLike", "PreventGradient", "Asin", "Acos", "Atanh"),
+        *("ZerosLike", "OnesLike", "PreventGradient", "Asin", "Acos", "Atanh", "Real", "Imag", "Conj"),
     }
 )
 _BROADCAST = frozenset(
     {
         *("Add", "AddV2", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Pow", "MulNoNan"),
         *("SquaredDifference", "Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "Atan2"),
-        *("SelectV2", "Xdivy", "Xlogy", "ClipByValue"),
+        *("SelectV2", "Xdivy", "Xlogy", "ClipByValue", "Complex"),
     }
 )
+_FOURIER = {"FFT": 1, "IFFT": 1, "FFT2D": 2, "IFFT2D": 2, "FFT3D": 3, "IFFT3D": 3}  # the last dimensions that they transform
+_REPEATING = frozenset({"BroadcastTo", "Tile"})
 _REDUCTIONS = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any"})
 _WINDOWS = frozenset({"Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D"})
 _FREE = frozenset({"Shape", "Size", "Rank", "NoOp", "Assert"})  # extents, which are numbers here
@@ -109,7 +112,7 @@ class _Trace:
         """Return what the call acts on."""
         keras = keras_module()
         graph = self.tf.Graph()
-        with graph.as_default(), self.tf.name_scope("traced"):
+        with graph.as_default(), self.tf.name_scope("traced"), present_tensors():
             symbols = self.call.node.arguments.keras_tensors
             inputs = [self._placeholder((self.batch, *symbol.shape[1:]), symbol.dtype) for symbol in symbols]
             weights = named_weights(self.call.operation)
@@ -145,9 +148,7 @@ class _Trace:
         kind, rows = operation.type, [state.get(tensor.name, 0) for tensor in operation.inputs]
         read = [count > 0 for count in rows]
         if not any(read):
-            if kind.startswith(("StatelessRandom", "Random")) or kind in ("Range", "PyFunc", "EagerPyFunc"):
-                return False
-            return not operation.op_def.is_stateful or kind == "Assert"
+            return self._follow_constant(operation, state)
         if kind in _FREE:
             return True  # extents do not depend on the samples
         if kind == "IdentityN":
@@ -163,6 +164,28 @@ class _Trace:
             after = first // self.batch
         state.update({tensor.name: after for tensor in operation.outputs})
         return self._keeps(operation, kind, read)
+
+    def _follow_constant(self, operation: Any, state: dict[str, int]) -> bool:
+        """Follow an operation that does not depend on samples; what it repeats for each sample has a row for each."""
+        kind = operation.type
+        if kind.startswith(("StatelessRandom", "Random")) or kind in ("PyFunc", "EagerPyFunc"):
+            return False
+        shape = operation.outputs[0].shape if operation.outputs else None
+        if kind == "Range" and (shape is None or shape.rank is None or shape[0] in (None, self.batch)):
+            return False  # may number the samples
+        if shape is not None and shape.rank and shape[0] == self.batch and self._repeats_rows(operation, shape.rank):
+            state[operation.outputs[0].name] = 1
+        return not operation.op_def.is_stateful or kind == "Assert"
+
+    def _repeats_rows(self, operation: Any, rank: int) -> bool:
+        """Return whether an operation gives the same row for each sample."""
+        if operation.type == "Const":
+            value = self.tf.get_static_value(operation.outputs[0])
+            return value is not None and bool((value == value[:1]).all())
+        if operation.type not in _REPEATING:
+            return bool(operation.type == "Fill")
+        given = operation.inputs[0].shape
+        return given.rank is not None and (given.rank != rank or given[0] == 1)
 
     def _keeps(self, operation: Any, kind: str, read: list[bool]) -> bool:
         if kind in _UNARY:
@@ -295,6 +318,16 @@ def _softmaxes(trace: _Trace, operation: Any, read: list[bool]) -> bool:
     return len(operation.inputs[0].shape) >= 2
 
 
+def _tiles(trace: _Trace, operation: Any, read: list[bool]) -> bool:
+    before, after = operation.inputs[0].shape, operation.outputs[0].shape
+    return read == [True, False] and after.rank is not None and after[0] == before[0]
+
+
+def _transforms(trace: _Trace, operation: Any, read: list[bool]) -> bool:
+    """Return whether a Fourier transform leaves the first dimension out."""
+    return len(operation.inputs[0].shape) > _FOURIER[operation.type]
+
+
 def _adds_bias(trace: _Trace, operation: Any, read: list[bool]) -> bool:
     return read == [True, False] and len(operation.inputs[0].shape) >= 2
 
@@ -331,4 +364,6 @@ _CHECKS: Mapping[str, Check] = {
     "LogSoftmax": _softmaxes,
     "BiasAdd": _adds_bias,
     "Einsum": _contracts,
+    "Tile": _tiles,
+    **dict.fromkeys(_FOURIER, _transforms),
 }

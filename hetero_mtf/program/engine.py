@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import HeteroError, PlanError
+from hetero_mtf.graph.present_tensors import present_tensors
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.variable_keys import variable_key
 from hetero_mtf.mesh.collectives import Collectives
@@ -24,7 +25,6 @@ from hetero_mtf.program.batch_arrays import BatchArrays, Result, Target
 from hetero_mtf.program.context import PlacedStage, ProgramContext
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
-from hetero_mtf.program.present_tensors import present_tensors
 from hetero_mtf.program.program import Program, build_program
 from hetero_mtf.program.slices import SliceAccess
 from hetero_mtf.runtime.cluster import check_live

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import importlib
+import types
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from hetero_mtf.graph.live import is_layer, layers_in, named_weights
@@ -67,7 +70,8 @@ def _in_memory(layer: Any) -> Any:
     """Return a deep copy of a layer apart from the calls that it is part of."""
     from keras.src.utils import tracking
 
-    reducers = {type(each): _reduced for each in layers_in(layer)}
+    reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {type(each): _reduced for each in layers_in(layer)}
+    reducers[types.ModuleType] = lambda module: (importlib.import_module, (module.__name__,))
     reducers.update({tracking.TrackedList: _held, tracking.TrackedDict: _held, tracking.TrackedSet: _held})
     before = {kind: copyreg.dispatch_table.get(kind) for kind in reducers}
     try:

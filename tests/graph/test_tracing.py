@@ -43,6 +43,21 @@ class _InTraining(L.Layer):
         return x - O.mean(x, axis=0, keepdims=True) if training else x
 
 
+def _with_token(x: Any, w: Any) -> Any:
+    return O.concatenate([O.broadcast_to(w, (O.shape(x)[0], 1, 4)), x], axis=1)
+
+
+class _Holding(L.Layer):
+    """Adds a tensor of the present."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = tf.range(6.0)[:, tf.newaxis]
+
+    def call(self, x: Any) -> Any:
+        return x + self.numbers
+
+
 class _Blocks(L.Layer):
     """A block as people write it."""
 
@@ -67,6 +82,13 @@ VERDICTS: dict[str, tuple[Callable[[], Any], str]] = {
     "slices": (lambda: L.Lambda(lambda x: x[:, 1:5:2]), "samples"),
     "the last position": (lambda: L.Lambda(lambda x: x[..., -1:]), "samples"),
     "blocks": (_Blocks, "samples"),
+    "a token before the rest": (lambda: _layer(_with_token, (1, 1, 4)), "samples"),
+    "zeros beside": (lambda: L.Lambda(lambda x: O.concatenate([x, O.zeros_like(x)], axis=1)), "samples"),
+    "repeated channels": (lambda: L.Lambda(lambda x: O.repeat(x, 3, axis=-1)), "samples"),
+    "positions by their numbers": (lambda: L.Lambda(lambda x: x * O.reshape(O.arange(6, dtype="float32"), (6, 1))), "elements"),
+    "a transform of positions": (lambda: L.Lambda(lambda x: O.fft2((x, O.zeros_like(x)))[0]), "samples"),
+    "a tensor that is held": (_Holding, "elements"),
+    "a different token for each sample": (lambda: _layer(lambda x, w: O.concatenate([w[: O.shape(x)[0]], x], axis=1), (11, 1, 4)), ""),
     "a mean of the batch": (lambda: L.Lambda(lambda x: x - O.mean(x, axis=0, keepdims=True)), ""),
     "a mean of everything": (lambda: L.Lambda(lambda x: x / O.mean(x)), ""),
     "the first sample": (lambda: L.Lambda(lambda x: x + x[:1]), ""),

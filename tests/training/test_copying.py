@@ -23,6 +23,17 @@ class Mute(L.Layer):
         return self.inner(x)
 
 
+class Holding(L.Layer):
+    """A layer that holds a module, and no configuration."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.module, self.inner = module, L.Dense(3)
+
+    def call(self, x: Any) -> Any:
+        return self.module.tanh(self.inner(x))
+
+
 class Own(keras.Model):
     def __init__(self) -> None:
         super().__init__()
@@ -50,6 +61,11 @@ def test_layers_without_a_configuration_are_copied_as_they_are_in_memory() -> No
     model = keras.Model(i, L.Lambda(lambda x: 2 * x)(L.Dense(2, activation=lambda x: x * x)(twice(twice(i)) + 1.0)))
     copy = _check(model, np.ones((2, 3), "float32"))
     assert len(copy.weights) == len(model.weights) and not {id(w) for w in copy.weights} & {id(w) for w in model.weights}
+
+
+def test_a_layer_that_holds_a_module_is_copied_with_it() -> None:
+    i = keras.Input((3,))
+    _check(keras.Model(i, Holding(keras.ops)(i)), np.ones((2, 3), "float32"))
 
 
 def test_a_subclassed_model_is_copied_with_its_class() -> None:

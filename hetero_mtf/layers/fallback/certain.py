@@ -25,7 +25,7 @@ ELEMENTWISE_OPERATIONS = frozenset(
         *("Sqrt", "Square", "Subtract", "Tan", "Tanh", "TrueDivide", "Trunc", "Where", "ZerosLike", "Arccos", "Arcsin", "Arctanh"),
         *("Relu", "Relu6", "Sigmoid", "SparseSigmoid", "Softplus", "Softsign", "SoftShrink", "SparsePlus", "Silu", "Squareplus"),
         *("LogSigmoid", "LeakyRelu", "HardSigmoid", "HardSilu", "Elu", "Selu", "Gelu", "Celu", "TanhShrink", "HardTanh", "HardShrink"),
-        *("Threshold", "Rsqrt", "Erf", "Erfc", "Cast", "StopGradient"),
+        *("Threshold", "Rsqrt", "Erf", "Erfc", "Cast", "ConvertToTensor", "StopGradient"),
     )
 )
 

@@ -1,12 +1,14 @@
-"""Tensors that have a value already, as constants of the graph that a program is built in."""
+"""Tensors that have a value already, as constants of the graph that a program is built in.
+
+TensorFlow has been imported by whoever builds a graph; nothing here imports it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Any
-
-import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
 
@@ -24,9 +26,8 @@ def present_tensors() -> Iterator[None]:
     -----
     Sets how TensorFlow converts eager tensors while the context is open (`tensorflow.python.framework.ops`, 2.16 to 2.21).
     """
-    from tensorflow.python.framework import ops
-
-    kind = ops._EagerTensorBase
+    tf = sys.modules["tensorflow"]
+    kind: Any = sys.modules["tensorflow.python.framework.ops"]._EagerTensorBase
     before = kind.__tf_tensor__
 
     def converted(value: Any, dtype: Any = None, name: str | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""Outputs that carry masks, and inputs of single numbers, train as in Keras."""
+"""Outputs that carry masks, inputs of single numbers, and nested models of open extents train as in Keras."""
 
 from __future__ import annotations
 
@@ -114,3 +114,37 @@ def test_inputs_of_single_numbers_train_as_in_keras() -> None:
             twin.fit(data, y, epochs=2, batch_size=BATCH, shuffle=False, verbose=0)
             assert worst_error(twin.get_weights(), weights) <= 1e-8
             assert np.abs(twin.predict(data, verbose=0) - predicted).max() <= 1e-8
+
+
+class Block(L.Layer):
+    """A block of one's own, with a token before its positions."""
+
+    def build(self, shape: Any) -> None:
+        self.token = self.add_weight(shape=(1, 1, shape[-1]), name="token")
+        self.heads = L.MultiHeadAttention(2, 3)
+        self.heads.build(shape, shape)
+
+    def call(self, x: Any) -> Any:
+        y = keras.ops.concatenate([keras.ops.broadcast_to(self.token, (keras.ops.shape(x)[0], 1, x.shape[-1])), x], axis=1)
+        return self.heads(y, y, use_causal_mask=True)[:, 1:] + x
+
+
+def test_a_nested_model_of_open_extents_is_read_with_those_that_it_is_called_with() -> None:
+    keras.config.set_floatx("float64")
+    words, weights = keras.Input((None,), dtype="int32", name="words"), keras.Input((None,), name="weights")
+    x = L.Embedding(9, 6)(words) * keras.ops.expand_dims(weights, -1)
+    inner = keras.Model({"words": words, "weights": weights}, Block()(Block()(x)), name="inner")
+    own = {"words": keras.Input((7,), dtype="int32", name="words"), "weights": keras.Input((7,), name="weights")}
+    model = keras.Model(own, L.Dense(2)(L.Flatten()(inner(own))))
+    graph = layer_graph(model)
+    assert [layer.attributes["keras"]["split"] for layer in graph.layers if "Block" in layer.kind] == ["samples"] * 2
+    rng = np.random.default_rng(6)
+    data = {"words": rng.integers(0, 9, (BATCH, 7)), "weights": rng.normal(size=(BATCH, 7))}
+    y = rng.normal(size=(BATCH, 2))
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        with hm.Trainer(model, _plan("batch", model, cluster), cluster, optimizer=keras.optimizers.SGD(0.1), loss="mse") as trainer:
+            losses = [trainer.train_on_batch(data, y) for _ in range(3)]
+            own_weights = trainer.to_keras().get_weights()
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    expected = [float(np.ravel(model.train_on_batch(data, y))[0]) for _ in range(3)]
+    assert np.abs(np.subtract(expected, losses)).max() <= 1e-8 and worst_error(model.get_weights(), own_weights) <= 1e-8

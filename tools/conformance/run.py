@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""Claim: what Keras trains on TensorFlow is trained, with Keras's numbers: layers, losses, optimizers, applications, random graphs.
+"""Claim: what Keras trains on TensorFlow is trained, with Keras's numbers: layers, losses, optimizers, applications, backbones, graphs.
 
 Each class of keras.layers, in a small network, trains five steps on one device, by filters and by samples on three unequal devices, and
 in Keras; the largest relative difference of losses, weights and a test is shown. In float64; in float32 where TensorFlow has no
-kernels of float64. What draws at random is compared between plans alone.
+kernels of float64. What draws at random is compared between plans alone. Backbones are those of keras_hub, where it is installed.
 
 Cases run in processes of their own, which end after some cases, as TensorFlow keeps memory of graphs.
 
@@ -32,16 +32,16 @@ import keras
 import numpy as np
 
 from hetero_mtf.errors import HeteroError
-from tools.conformance import applications, graphs, layers, losses, optimizers
+from tools.conformance import applications, backbones, graphs, layers, losses, optimizers
 from tools.conformance.compare import BATCH, TOLERANCE, Batches, compare, sgd
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 
 SEED = 11
 LIMIT_S = 600  # of a case
-GROUPS = ("layers", "losses", "optimizers", "applications", "graphs")
+GROUPS = ("layers", "losses", "optimizers", "applications", "backbones", "graphs")
 GRAPHS = 500
-CASES_PER_PROCESS = {"applications": 1}  # else 20
+CASES_PER_PROCESS = {"applications": 1, "backbones": 4}  # else 20
 
 
 def layer_row(name: str) -> Row:
@@ -105,6 +105,16 @@ def application_row(name: str) -> Row:
         return model, data, layers.draws(model), f"{len(model.layers)} layers"
 
     return _checked("applications", name, "float64", build, large=True)
+
+
+def backbone_row(name: str) -> Row:
+    """Return the row of a backbone of keras_hub: two steps."""
+
+    def build() -> tuple[Any, Batches, bool, str]:
+        model, data = backbones.case(name, np.random.default_rng(SEED))
+        return model, data, backbones.draws(model), f"{len(list(model._flatten_layers()))} layers"
+
+    return _checked("backbones", name, "float64", build)
 
 
 @contextlib.contextmanager
@@ -214,6 +224,7 @@ CASES: dict[str, tuple[Callable[[], Sequence[str]], Callable[[str], Row]]] = {
     "losses": (lambda: [*losses.LOSSES, *losses.FLAT], loss_row),
     "optimizers": (lambda: list(optimizers.OPTIMIZERS), optimizer_row),
     "applications": (applications.names, application_row),
+    "backbones": (backbones.names, backbone_row),
     "graphs": (lambda: [f"seed {seed}" for seed in range(GRAPHS)], graph_row),
 }
 

@@ -122,7 +122,8 @@ def merged(before: ResultSet | None, fresh: ResultSet, form: TableForm) -> Resul
         return dataclasses.replace(fresh, summary=tuple(form.summarise(fresh.rows)))
     case = functools.partial(_case, keys=form.case)
     new_cases, placed = {case(entry) for entry in fresh.rows}, list[Row]()
-    added = [dataclasses.replace(entry, run=len(before.runs)) for entry in fresh.rows]
+    number = next((i for i, run in enumerate(before.runs) if (run,) == fresh.runs), len(before.runs))  # a bench may publish row by row
+    added = [dataclasses.replace(entry, run=number) for entry in fresh.rows]
     for entry in (_known(entry, form.columns) for entry in before.rows):
         if case(entry) not in new_cases:
             placed.append(entry)
@@ -132,7 +133,7 @@ def merged(before: ResultSet | None, fresh: ResultSet, form: TableForm) -> Resul
     rows = [*placed, *added]
     left, had_rows = {entry.run for entry in rows}, {entry.run for entry in before.rows}
     notes = [note for note in before.notes if note.run in left or note.run not in had_rows]
-    notes += [dataclasses.replace(note, run=len(before.runs)) for note in fresh.notes]
+    notes += [dataclasses.replace(note, run=number) for note in fresh.notes]
     used = sorted(left | {note.run for note in notes})
     rows = [dataclasses.replace(entry, run=used.index(entry.run)) for entry in rows]
     notes = [dataclasses.replace(note, run=used.index(note.run)) for note in notes]

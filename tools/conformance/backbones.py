@@ -47,7 +47,7 @@ CONFIGURATIONS: Mapping[str, Mapping[str, Any]] = {
     "T5Backbone": _ENCODER,
     "XLNetBackbone": _ENCODER,
     "ESMBackbone": _ENCODER,
-    "WhisperBackbone": {**_ENCODER, "max_encoder_sequence_length": LENGTH, "max_decoder_sequence_length": 6},
+    "WhisperBackbone": {**_ENCODER, "max_encoder_sequence_length": LENGTH, "max_decoder_sequence_length": LENGTH},
     "ViTBackbone": {**_PATCHES, "mlp_dim": 32},
     "DeiTBackbone": {**_PATCHES, "intermediate_dim": 32},
     "DINOV2Backbone": {**_PATCHES, "intermediate_dim": 32},

@@ -108,13 +108,14 @@ def application_row(name: str) -> Row:
 
 
 def backbone_row(name: str) -> Row:
-    """Return the row of a backbone of keras_hub: two steps."""
+    """Return the row of a backbone of keras_hub: two steps; in float32 where its own code is not of float64."""
 
     def build() -> tuple[Any, Batches, bool, str]:
         model, data = backbones.case(name, np.random.default_rng(SEED))
         return model, data, backbones.draws(model), f"{len(list(model._flatten_layers()))} layers"
 
-    return _checked("backbones", name, "float64", build)
+    row = _checked("backbones", name, "float64", build)
+    return _checked("backbones", name, "float32", build) if row.texts["result"].startswith(("fails", "refused")) else row
 
 
 @contextlib.contextmanager

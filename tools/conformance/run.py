@@ -17,6 +17,7 @@ import contextlib
 import multiprocessing
 import os
 import pathlib
+import re
 import signal
 import sys
 import time
@@ -179,11 +180,16 @@ def _checked(group: str, name: str, dtype: str, build: Callable[[], tuple[Any, B
     except _NotInKerasError:
         raise
     except Exception as fault:  # whatever TensorFlow and Keras raise
-        return _row(group, name, split, f"fails: {type(fault).__name__}: {' '.join(str(fault).split())[:80]}", dtype)
+        return _row(group, name, split, f"fails: {type(fault).__name__}: {_plain(fault)[:80]}", dtype)
     finally:
         keras.backend.clear_session()
     result = "equal under plans" if drawn else "as Keras"
     return _row(group, name, split, result if error <= TOLERANCE[dtype] else "differs", dtype, error)
+
+
+def _plain(fault: Exception) -> str:
+    """Return a message in one line, without the codes by which Keras colours it."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(fault)).split())
 
 
 def _row(group: str, name: str, split: str, result: str, dtype: str = "", error: float | None = None) -> Row:

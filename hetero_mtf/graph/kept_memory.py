@@ -11,7 +11,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hetero_mtf.graph.live import LiveCall, hidden_state, is_layer, is_seed, keras_module, named_weights
+from hetero_mtf.graph.live import LiveCall, is_layer
+from hetero_mtf.graph.placeholder_call import call_on_placeholders
 from hetero_mtf.graph.present_tensors import present_tensors
 
 _BATCH = 4
@@ -49,26 +50,15 @@ def kept_elements(call: LiveCall) -> int:
 
 
 def _counted(tf: Any, call: LiveCall) -> int:
-    keras, graph = keras_module(), tf.Graph()
-    symbols = call.node.arguments.keras_tensors
+    graph, symbols = tf.Graph(), call.node.arguments.keras_tensors
     with graph.as_default(), present_tensors():
-        inputs = [tf.compat.v1.placeholder(str(symbol.dtype), (_BATCH, *symbol.shape[1:])) for symbol in symbols]
-        weights = named_weights(call.operation)
-        values = [tf.compat.v1.placeholder(str(variable.dtype), tuple(variable.shape)) for variable in weights.values()]
-        seeds = [variable for variable in hidden_state(call.operation) if is_seed(variable)]
-        scope = keras.StatelessScope(collect_losses=True, initialize_variables=False)
-        scope.state_mapping.update({id(variable): tf.constant([1, 0], "int64") for variable in seeds})
-        scope.state_mapping.update({id(variable): value for variable, value in zip(weights.values(), values)})
-        given = {id(symbol): tensor for symbol, tensor in zip(symbols, inputs)}
-        args, kwargs = call.node.arguments.convert(lambda leaf: given.get(id(leaf), leaf))
-        with scope:
-            results = keras.tree.flatten(call.operation(*args, **{**kwargs, "training": True}))
+        run = call_on_placeholders(call, _BATCH, training=True)
         forward = {operation.name for operation in graph.get_operations()}
         if len(forward) > _MANY:  # a gradient would take seconds to build
             read = [tensor for operation in graph.get_operations() for tensor in operation.outputs if _base(tensor) is tensor]
             return _elements(tf, call, [tensor for tensor in read if tensor.dtype.is_floating and tensor.op.type not in _GIVEN])
-        trained = [tensor for tensor in (*inputs, *values) if tensor.dtype.is_floating]
-        tf.gradients([y for y in results if y.dtype.is_floating], trained)
+        trained = [tensor for tensor in (*run.inputs, *run.values.values()) if tensor.dtype.is_floating]
+        tf.gradients([y for y in run.outputs if y.dtype.is_floating], trained)
     kept: dict[str, Any] = {}
     for operation in graph.get_operations():
         if operation.name not in forward:

@@ -13,7 +13,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hetero_mtf.graph.live import LiveCall, hidden_state, is_layer, is_seed, keras_module, layers_in, named_weights
+from hetero_mtf.graph.live import LiveCall, is_layer, layers_in
+from hetero_mtf.graph.placeholder_call import call_on_placeholders
 from hetero_mtf.graph.present_tensors import present_tensors
 
 ELEMENTS, SAMPLES, NEITHER = "elements", "samples", ""
@@ -110,38 +111,23 @@ class _Trace:
 
     def verdict(self) -> str:
         """Return what the call acts on."""
-        keras = keras_module()
         graph = self.tf.Graph()
         with graph.as_default(), self.tf.name_scope("traced"), present_tensors():
-            symbols = self.call.node.arguments.keras_tensors
-            inputs = [self._placeholder((self.batch, *symbol.shape[1:]), symbol.dtype) for symbol in symbols]
-            weights = named_weights(self.call.operation)
-            values = {name: self._placeholder(variable.shape, variable.dtype) for name, variable in weights.items()}
-            seeds = {id(variable): self._placeholder((2,), "int64") for variable in hidden_state(self.call.operation) if is_seed(variable)}
-            scope = keras.StatelessScope(collect_losses=True, initialize_variables=False)
-            scope.state_mapping.update({**seeds, **{id(weights[name]): value for name, value in values.items()}})
-            given = {id(symbol): tensor for symbol, tensor in zip(symbols, inputs)}
-            args, kwargs = self.call.node.arguments.convert(lambda leaf: given.get(id(leaf), leaf))
-            with scope:
-                results = keras.tree.flatten(self.call.operation(*args, **{**kwargs, "training": self.training}))
-            written = any(scope.get_current_value(weights[name]) is not value for name, value in values.items())
+            run = call_on_placeholders(self.call, self.batch, self.training)
         self.operations = len(graph.get_operations())
-        if scope.losses or written:
+        if run.losses or run.written:
             return NEITHER
-        self.channels = inputs[0].shape[-1]
-        self._weights = {value.name for value in values.values()}
-        state = {tensor.name: 1 for tensor in inputs}
+        self.channels = run.inputs[0].shape[-1]
+        self._weights = {value.name for value in run.values.values()}
+        state = {tensor.name: 1 for tensor in run.inputs}
         for operation in graph.get_operations():
             if operation.type != "Placeholder" and not self._follow(operation, state):
                 return NEITHER
-        result = results[max(self.call.output, 0)]
+        result = run.outputs[max(self.call.output, 0)]
         if state.get(result.name) != 1 or result.shape[0] != self.batch:
             return NEITHER
-        same = all(tensor.shape == result.shape for tensor in inputs)
+        same = all(tensor.shape == result.shape for tensor in run.inputs)
         return ELEMENTS if self.elementwise and same else SAMPLES
-
-    def _placeholder(self, shape: Any, dtype: Any) -> Any:
-        return self.tf.compat.v1.placeholder(str(dtype), tuple(shape))
 
     def _follow(self, operation: Any, state: dict[str, int]) -> bool:
         """Add the outputs of an operation to `state`, tensor -> rows of a sample; return whether it is known to keep samples apart."""

@@ -32,9 +32,9 @@ def test_what_the_gradient_reads_is_counted_once_without_the_input() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: L.LSTM(5, return_sequences=True), lambda: L.GRU(5, return_sequences=True)])
-def test_a_loop_keeps_some_tensors_of_its_units_in_each_turn(make: Callable[[], Any]) -> None:
+def test_a_loop_keeps_some_tensors_of_its_units_in_each_iteration(make: Callable[[], Any]) -> None:
     short, long = (kept_elements(_call(make(), (steps, 3))) for steps in (10, 20))
-    assert 4 * 5 * 20 <= long <= 12 * 5 * 20  # gates, states and what is made of them
+    assert 4 * 5 * 20 <= long <= 12 * 5 * 20  # gates, states and what is computed from them
     assert 1.8 * short <= long <= 2.1 * short
 
 

@@ -101,6 +101,11 @@ class LayerContext:
         """Return the mesh axis that a dimension lies on, None if it is whole."""
         return self.axes.get(dimension.name)
 
+    def parts_dimension(self, dimension: Any) -> Any:
+        """Return a dimension with one unit on each processor of the mesh axis that a laid-out dimension lies on."""
+        axis, count = self.axes[dimension.name], len(self.sizes[dimension.name])
+        return self.split_dimension(f"parts:{axis}", count, (1,) * count, axis)
+
     def batch_dimension(self) -> Any:
         """Return the batch dimension in the present layer's layout: unsplit, or split by its samples.
 

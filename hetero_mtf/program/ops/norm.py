@@ -32,9 +32,7 @@ class NormOps(LayerContext):
 
     def _by_own_statistics(self, x: Value, scale: Any, offset: Any, epsilon: float) -> tuple[Any, Any, Any]:
         """Return `x` normalised by the statistics of the whole batch, in any layout of its samples, and these."""
-        axis = self.axis_of(x.batch)
-        if axis is None:
+        if self.axis_of(x.batch) is None:
             return norm.normalize_batch(x.tensor, scale, offset, epsilon)
         samples = self.sizes[x.batch.name]
-        parts = self.split_dimension(f"parts:{axis}", len(samples), (1,) * len(samples), axis)
-        return norm.normalize_split_batch(x.tensor, scale, offset, epsilon, parts, samples)
+        return norm.normalize_split_batch(x.tensor, scale, offset, epsilon, self.parts_dimension(x.batch), samples)

@@ -24,7 +24,7 @@ class SampleNormOps(LayerContext):
     def normalize_sample(self, x: Value, count: int, epsilon: float) -> Value:
         """Return `x` normalised over its last `count` dimensions."""
         if x.sizes is not None:
-            both = sample_norm.layer_statistics(x.tensor, count, self._parts_of(x))
+            both = sample_norm.layer_statistics(x.tensor, count, self.parts_dimension(x.channels))
             return self._normalized(x, "layer_norm", lambda value, own: _by_statistics(value, own, [1] * count, epsilon), count, [both])
 
         def function(value: tf.Tensor) -> tf.Tensor:
@@ -78,11 +78,6 @@ class SampleNormOps(LayerContext):
         unsplit = dimensions[1:] if x.sizes is None else dimensions[1:-1]
         y = compute(name, scaled, [x.tensor, *statistics, *scales], x.tensor.shape, unsplit=unsplit)
         return dataclasses.replace(x, tensor=y, logits=None)
-
-    def _parts_of(self, x: Value) -> Any:
-        """Return the dimension of one unit on each processor of the mesh axis that the channels of `x` lie on."""
-        axis, sizes = self.axis_of(x.channels), x.sizes or ()
-        return self.split_dimension(f"parts:{axis}", len(sizes), (1,) * len(sizes), axis)
 
 
 def _behind(value: tf.Tensor, count: int) -> tf.Tensor:

@@ -1,0 +1,59 @@
+"""A call of a Keras operation on placeholders, in a TensorFlow graph that is only looked at.
+
+TensorFlow has been imported by whoever made the model; nothing here imports it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+from hetero_mtf.graph.live import LiveCall, hidden_state, is_seed, keras_module, named_weights
+
+
+class PlaceholderCall(NamedTuple):
+    """What a call reads and gives.
+
+    Parameters
+    ----------
+    inputs : (inputs,) placeholders of the tensors that it reads.
+    values : name of each weight -> its placeholder.
+    outputs : (outputs,) tensors that it gives, in the flat order.
+    losses : whether it adds to the loss.
+    written : whether it writes a weight.
+    """
+
+    inputs: list[Any]
+    values: dict[str, Any]
+    outputs: list[Any]
+    losses: bool
+    written: bool
+
+
+def call_on_placeholders(call: LiveCall, batch: int, training: bool) -> PlaceholderCall:
+    """Return a call of a layer with a number of samples, added to the current TensorFlow graph.
+
+    Parameters
+    ----------
+    call : of a layer, with tensors that have a batch and whose other extents are known.
+    batch : number of samples.
+    training : whether it trains.
+    """
+    tf, keras = sys.modules["tensorflow"], keras_module()
+
+    def placeholder(shape: Any, dtype: Any) -> Any:
+        return tf.compat.v1.placeholder(str(dtype), tuple(shape))
+
+    symbols = call.node.arguments.keras_tensors
+    inputs = [placeholder((batch, *symbol.shape[1:]), symbol.dtype) for symbol in symbols]
+    weights = named_weights(call.operation)
+    values = {name: placeholder(variable.shape, variable.dtype) for name, variable in weights.items()}
+    seeds = {id(variable): placeholder((2,), "int64") for variable in hidden_state(call.operation) if is_seed(variable)}
+    scope = keras.StatelessScope(collect_losses=True, initialize_variables=False)
+    scope.state_mapping.update({**seeds, **{id(weights[name]): value for name, value in values.items()}})
+    given = {id(symbol): tensor for symbol, tensor in zip(symbols, inputs)}
+    args, kwargs = call.node.arguments.convert(lambda leaf: given.get(id(leaf), leaf))
+    with scope:
+        outputs = keras.tree.flatten(call.operation(*args, **{**kwargs, "training": training}))
+    written = any(scope.get_current_value(weights[name]) is not value for name, value in values.items())
+    return PlaceholderCall(inputs, values, outputs, bool(scope.losses), written)

@@ -12,7 +12,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from hetero_mtf.layers.fallback.reading import draws_at_random
 from tools.conformance.compare import BATCH, Batches
 
 LENGTH, WORDS = 8, 50
@@ -84,11 +83,6 @@ def case(name: str, rng: np.random.Generator) -> tuple[keras.Model, Batches]:
     x = [{key: _drawn(key, symbol, rng) for key, symbol in inputs.items()} for _ in range(2)]
     batches = [next(iter(each.values())) for each in x] if alone else x
     return model, Batches(batches, [rng.normal(size=(BATCH, 2)) for _ in x], lambda: "mse", lambda: keras.optimizers.SGD(0.02))
-
-
-def draws(model: keras.Model) -> bool:
-    """Return whether a network draws at random, at any depth."""
-    return any(draws_at_random(layer) for layer in model._flatten_layers() if isinstance(layer, keras.layers.Layer))
 
 
 def _extents(symbol: Any) -> tuple[int, ...]:

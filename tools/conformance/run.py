@@ -113,7 +113,7 @@ def backbone_row(name: str) -> Row:
 
     def build() -> tuple[Any, Batches, bool, str]:
         model, data = backbones.case(name, np.random.default_rng(SEED))
-        return model, data, backbones.draws(model), f"{len(list(model._flatten_layers()))} layers"
+        return model, data, layers.draws(model), f"{len(list(model._flatten_layers()))} layers"
 
     row = _checked("backbones", name, "float64", build)
     return _checked("backbones", name, "float32", build) if row.texts["result"].startswith(("fails", "refused")) else row

@@ -146,10 +146,13 @@ def _unsplit_loss(loss: Any, activation: str, source: Any, inputs: Sequence[Any]
 
 
 def _with_mask(value: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-    """Return a tensor that carries a mask as Keras's do."""
+    """Return a tensor that carries a mask as Keras's do, and the logits that it was computed from, where Keras's losses look for them."""
+    if mask is None:
+        return value
     carrying = tf.identity(value)
-    if mask is not None:
-        carrying._keras_mask = mask
+    carrying._keras_mask = mask
+    if hasattr(value, "_keras_logits"):
+        carrying._keras_logits = value._keras_logits
     return carrying
 
 

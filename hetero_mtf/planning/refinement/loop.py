@@ -115,9 +115,9 @@ class Refiner:
         solved again. A plan of a strategy that was run on the same devices promises its prediction, multiplied by what that run
         took beside its own; another one promises its prediction less the error of predictions. The next to run is the one with the
         shortest promised step, as long as that is one per cent below the best measured step. At the end the best ones are measured
-        side by side, for more rounds while it is not sure that the best one is faster than one device; if it never is, one device is
-        taken. A plan whose numbers are not those of one device (butterfly mixing, batch norm in microbatches) has no
-        alternatives.
+        side by side, for more rounds while it is not sure that the best one is faster than one device, past the time limit these two
+        alone; if it never is, one device is taken. A plan whose numbers are not those of one device (butterfly mixing, batch norm in
+        microbatches) has no alternatives.
         """
         try:
             self._run(plan)
@@ -225,15 +225,18 @@ class Refiner:
             return self._runs[order[0]]
         rounds: dict[int, list[float]] = {at: [] for at in order}
         alone = next((at for at in order if len(self._runs[at].plan.used) == 1), None)
+        measured = order
         for number in range(1, MOST_ROUNDS + 1):
-            for at in order:
+            for at in measured:
                 rounds[at].append(self.runner.step_s(self._runs[at].plan))
             if number < ROUNDS:
                 continue
-            best = min(order, key=lambda at: statistics.median(rounds[at]))
+            best = min(measured, key=lambda at: statistics.median(rounds[at]))
             sure = alone is None or best == alone or faster_for_sure(rounds[best], rounds[alone])
-            if sure or self._clock() - self._start_s >= self.time_limit_s:
+            is_over = self._clock() - self._start_s >= self.time_limit_s
+            if sure or is_over and self.time_limit_s < TIME_LIMIT_S:
                 break
+            measured = [at for at in order if not is_over or at in (best, alone)]
         for at in order:
             self._runs[at] = dataclasses.replace(self._runs[at], step_s=tuple(rounds[at]))
         self._correct()

@@ -91,8 +91,22 @@ def test_more_rounds_are_measured_where_the_best_is_not_sure() -> None:
     runner = SimulatedRunner(truth, noise=0.3)
     refinement = refiner(truth, runner).refine(plan(truth, strategy="batch"))
     assert ROUNDS <= len(refinement.best.step_s) <= MOST_ROUNDS
-    hurried = refiner(truth, SimulatedRunner(truth, noise=0.3), TIME_LIMIT_S).refine(plan(truth, strategy="batch"))
+    hurried = refiner(truth, SimulatedRunner(truth, noise=0.3), 0.9 * TIME_LIMIT_S).refine(plan(truth, strategy="batch"))
     assert len(hurried.best.step_s) == ROUNDS
+
+
+def test_past_the_usual_limit_the_best_and_one_device_are_still_compared() -> None:
+    truth = profile_of(GRAPH, [2e6, 1e6], 0.45)
+    unsure = 0
+    for seed in range(8):
+        runner = SimulatedRunner(truth, noise=0.15, build_s=TIME_LIMIT_S)
+        runner.generator = np.random.default_rng(seed)
+        refinement = refiner(truth, runner, TIME_LIMIT_S).refine(plan(truth, strategy="batch"))
+        first, alone = refinement.runs
+        unsure += len(first.step_s) > ROUNDS
+        assert len(first.step_s) == len(alone.step_s) <= MOST_ROUNDS
+        assert (refinement.plan.strategy != "single") == (first.median_s < alone.median_s and faster_for_sure(first.step_s, alone.step_s))
+    assert unsure
 
 
 def test_without_time_only_the_given_plan_is_run() -> None:

@@ -116,6 +116,13 @@ def is_seed(variable: Any) -> bool:
     return str(variable.name) == "seed_generator_state"
 
 
+def seed_states(operation: Any) -> list[Any]:
+    """Return the states of the random seeds that a call of an operation may draw by: its own, and at last the one that all share."""
+    with sys.modules["tensorflow.python.eager.context"].eager_mode():  # Keras makes it when it is first used, in no graph of ours
+        shared = sys.modules["keras.src.random.seed_generator"].global_seed_generator().state
+    return [*(variable for variable in hidden_state(operation) if is_seed(variable)), shared]
+
+
 def _is_simple(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str, list, tuple)) or hasattr(value, "__code__")
 

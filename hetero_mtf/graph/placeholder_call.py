@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
-from hetero_mtf.graph.live import LiveCall, hidden_state, is_seed, keras_module, named_weights
+from hetero_mtf.graph.live import LiveCall, keras_module, named_weights, seed_states
+from hetero_mtf.graph.random_draws import recorded_draws
 
 
 class PlaceholderCall(NamedTuple):
@@ -21,6 +22,7 @@ class PlaceholderCall(NamedTuple):
     outputs : (outputs,) tensors that it gives, in the flat order.
     losses : whether it adds to the loss.
     written : whether it writes a weight.
+    draws : (draws,) static shapes of the random tensors that it draws, in order.
     """
 
     inputs: list[Any]
@@ -28,6 +30,7 @@ class PlaceholderCall(NamedTuple):
     outputs: list[Any]
     losses: bool
     written: bool
+    draws: list[Any]
 
 
 def call_on_placeholders(call: LiveCall, batch: int, training: bool) -> PlaceholderCall:
@@ -48,12 +51,13 @@ def call_on_placeholders(call: LiveCall, batch: int, training: bool) -> Placehol
     inputs = [placeholder((batch, *symbol.shape[1:]), symbol.dtype) for symbol in symbols]
     weights = named_weights(call.operation)
     values = {name: placeholder(variable.shape, variable.dtype) for name, variable in weights.items()}
-    seeds = {id(variable): placeholder((2,), "int64") for variable in hidden_state(call.operation) if is_seed(variable)}
+    seeds = {id(state): placeholder((2,), "int64") for state in seed_states(call.operation)}
     scope = keras.StatelessScope(collect_losses=True, initialize_variables=False)
     scope.state_mapping.update({**seeds, **{id(weights[name]): value for name, value in values.items()}})
     given = {id(symbol): tensor for symbol, tensor in zip(symbols, inputs)}
     args, kwargs = call.node.arguments.convert(lambda leaf: given.get(id(leaf), leaf))
-    with scope:
+    draws: list[Any] = []
+    with scope, recorded_draws(draws):
         outputs = keras.tree.flatten(call.operation(*args, **{**kwargs, "training": training}))
     written = any(scope.get_current_value(weights[name]) is not value for name, value in values.items())
-    return PlaceholderCall(inputs, values, outputs, bool(scope.losses), written)
+    return PlaceholderCall(inputs, values, outputs, bool(scope.losses), written, draws)

@@ -1,98 +1,112 @@
 """What a call of the user's own does, read off the TensorFlow operations that it makes: whether it acts on each sample by itself.
 
 The call runs on placeholders, with two batch sizes, in training and in inference. A tensor either has the samples along its first
-dimension, each as one row or as several in a run, or does not depend on the samples. An operation that is not known to keep it so,
-draws at random, writes a variable or adds to the loss ends the reading. TensorFlow has been imported by whoever made the model;
-nothing here imports it.
+dimension, each as one row or as several in a run, or does not depend on the samples. A random draw has either too, element by element.
+An operation that is not known to keep it so, writes a variable or adds to the loss ends the reading. TensorFlow has been imported by
+whoever made the model; nothing here imports it.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from hetero_mtf.graph.live import LiveCall, is_layer, layers_in
-from hetero_mtf.graph.placeholder_call import call_on_placeholders
+from hetero_mtf.graph.operation_rules import BROADCAST, CHECKS, FREE, KEYS, REPEATING, UNARY
+from hetero_mtf.graph.placeholder_call import PlaceholderCall, call_on_placeholders
 from hetero_mtf.graph.present_tensors import present_tensors
+from hetero_mtf.graph.random_draws import DRAWS, rows_of
 
 ELEMENTS, SAMPLES, NEITHER = "elements", "samples", ""
 _BATCHES = (7, 11)  # no extents of layers, mostly
 _MANY = 500  # operations
 
-_UNARY = frozenset(
-    {
-        *(
-            "Identity",
-            "StopGradient",
-            "Cast",
-            "Neg",
-            "Abs",
-            "Sign",
-            "Square",
-            "Sqrt",
-            "Rsqrt",
-            "Exp",
-            "Expm1",
-            "Log",
-            "Log1p",
-            "Sin",
-            "Cos",
-        ),
-        *("Tan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atan", "Erf", "Erfc", "Sigmoid", "Relu", "Relu6", "LeakyRelu", "Elu", "Selu"),
-        *("Softplus", "Softsign", "Reciprocal", "Inv", "Floor", "Ceil", "Round", "Rint", "LogicalNot", "IsNan", "IsFinite", "IsInf"),
-        *("ZerosLike", "OnesLike", "PreventGradient", "Asin", "Acos", "Atanh", "Real", "Imag", "Conj"),
-    }
-)
-_BROADCAST = frozenset(
-    {
-        *("Add", "AddV2", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Pow", "MulNoNan"),
-        *("SquaredDifference", "Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "Atan2"),
-        *("SelectV2", "Xdivy", "Xlogy", "ClipByValue", "Complex"),
-    }
-)
-_FOURIER = {"FFT": 1, "IFFT": 1, "FFT2D": 2, "IFFT2D": 2, "FFT3D": 3, "IFFT3D": 3}  # the last dimensions that they transform
-_REPEATING = frozenset({"BroadcastTo", "Tile"})
-_REDUCTIONS = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any"})
-_WINDOWS = frozenset({"Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D"})
-_FREE = frozenset({"Shape", "Size", "Rank", "NoOp", "Assert"})  # extents, which are numbers here
+
+class Traced(NamedTuple):
+    """What a call acts on each by itself.
+
+    Parameters
+    ----------
+    over : `ELEMENTS`, `SAMPLES`, or `NEITHER` where that is not certain.
+    draws : rows a sample of each random draw in training, and of each in inference; 0 of one that all samples share.
+    """
+
+    over: str
+    draws: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
 
-def traced_split(call: LiveCall) -> str:
-    """Return what a call acts on each by itself: `ELEMENTS`, `SAMPLES`, or `NEITHER` where that is not certain.
+def traced_split(call: LiveCall) -> Traced:
+    """Return what a call acts on each by itself, read off its operations.
 
     Parameters
     ----------
     call : of a Keras operation, with tensors that have a batch.
     """
     tf = sys.modules.get("tensorflow")
-    symbols = call.node.arguments.keras_tensors
-    if tf is None or not is_layer(call.operation) or not all(call.has_batch(symbol) for symbol in symbols):
-        return NEITHER
-    if any(None in symbol.shape[1:] for symbol in symbols):
-        return NEITHER
+    if tf is None or not _is_traceable(call):
+        return Traced(NEITHER)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of code that has run before
-            verdicts = _verdicts(tf, call)
+            return _traced(tf, call)
     except Exception:  # the user's own code may raise anything on placeholders
-        return NEITHER
-    if NEITHER in verdicts:
-        return NEITHER
-    return ELEMENTS if verdicts == {ELEMENTS} else SAMPLES
+        return Traced(NEITHER)
 
 
-def _verdicts(tf: Any, call: LiveCall) -> set[str]:
-    """Return what the call acts on with both batch sizes, in training and in inference; of a call of very many operations, once each."""
+def drawn_rows(call: LiveCall) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return rows a sample of each random draw of a call, as in `Traced`; None where that is not certain.
+
+    Parameters
+    ----------
+    call : of a Keras layer that computes each sample by itself, with tensors that have a batch.
+    """
+    tf = sys.modules.get("tensorflow")
+    if tf is None or not _is_traceable(call):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _alike([_Trace(tf, call, batch, training) for training in (True, False) for batch in _BATCHES])
+    except Exception:  # as above
+        return None
+
+
+def _is_traceable(call: LiveCall) -> bool:
+    symbols = call.node.arguments.keras_tensors
+    return is_layer(call.operation) and all(call.has_batch(symbol) and None not in symbol.shape[1:] for symbol in symbols)
+
+
+def _traced(tf: Any, call: LiveCall) -> Traced:
+    """Return what the call acts on with both batch sizes, in training and in inference; of a call of very many operations, once each.
+
+    A call that draws at random is followed with both sizes: a draw has the samples where its extent grows with their number.
+    """
     first, second = _BATCHES
-    trace = _Trace(tf, call, first, True)
-    verdicts = {trace.verdict()}
-    if NEITHER in verdicts:
-        return verdicts
-    once = trace.operations > _MANY or not _knows_training(call.operation)
+    traces = [_Trace(tf, call, first, True)]
+    if traces[0].verdict == NEITHER:
+        return Traced(NEITHER)
+    once = traces[0].operations > _MANY or not _knows_training(call.operation)
+    once = once and not traces[0].rows
     others = [(second, False)] if once else [(second, True), (first, False), (second, False)]
-    return verdicts | {_Trace(tf, call, batch, training).verdict() for batch, training in others}
+    traces += [_Trace(tf, call, batch, training) for batch, training in others]
+    draws, verdicts = _alike(traces), {trace.verdict for trace in traces}
+    if NEITHER in verdicts or draws is None:
+        return Traced(NEITHER)
+    return Traced(ELEMENTS if verdicts == {ELEMENTS} and draws == ((), ()) else SAMPLES, draws)
+
+
+def _alike(traces: Sequence[_Trace]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the draws in training and in inference, where they are the same with every number of samples."""
+    both = []
+    for training in (True, False):
+        drawn = {trace.rows for trace in traces if trace.training == training}
+        rows = drawn.pop() if drawn else ()
+        if drawn or rows is None or None in rows:
+            return None
+        both.append(tuple(int(count or 0) for count in rows))
+    return both[0], both[1]
 
 
 def _knows_training(layer: Any) -> bool:
@@ -101,30 +115,36 @@ def _knows_training(layer: Any) -> bool:
 
 
 class _Trace:
-    """The operations of a call with a number of samples."""
+    """The operations of a call with a number of samples.
+
+    Parameters
+    ----------
+    tf : TensorFlow.
+    call, batch, training : the call, its number of samples, and whether it trains.
+    """
 
     def __init__(self, tf: Any, call: LiveCall, batch: int, training: bool) -> None:
-        self.tf, self.call, self.batch, self.training = tf, call, batch, training
-        self.channels, self.operations = 0, 0
+        self.tf, self.batch, self.training = tf, batch, training
         self.elementwise = True
-        self._weights: set[str] = set()
-
-    def verdict(self) -> str:
-        """Return what the call acts on."""
-        graph = self.tf.Graph()
-        with graph.as_default(), self.tf.name_scope("traced"), present_tensors():
-            run = call_on_placeholders(self.call, self.batch, self.training)
+        graph = tf.Graph()
+        with graph.as_default(), tf.name_scope("traced"), present_tensors():
+            run = call_on_placeholders(call, batch, training)
         self.operations = len(graph.get_operations())
-        if run.losses or run.written:
-            return NEITHER
+        self.rows: tuple[int | None, ...] | None = tuple(rows_of(run.draws, batch))
         self.channels = run.inputs[0].shape[-1]
         self._weights = {value.name for value in run.values.values()}
+        self._drawn = list(self.rows)
+        self.verdict = self._verdict(graph, run, run.outputs[max(call.output, 0)])
+
+    def _verdict(self, graph: Any, run: PlaceholderCall, result: Any) -> str:
+        """Return what the call acts on."""
+        if run.losses or run.written:
+            return NEITHER
         state = {tensor.name: 1 for tensor in run.inputs}
         for operation in graph.get_operations():
             if operation.type != "Placeholder" and not self._follow(operation, state):
                 return NEITHER
-        result = run.outputs[max(self.call.output, 0)]
-        if state.get(result.name) != 1 or result.shape[0] != self.batch:
+        if state.get(result.name) != 1 or result.shape[0] != self.batch or self._drawn:
             return NEITHER
         same = all(tensor.shape == result.shape for tensor in run.inputs)
         return ELEMENTS if self.elementwise and same else SAMPLES
@@ -135,7 +155,7 @@ class _Trace:
         read = [count > 0 for count in rows]
         if not any(read):
             return self._follow_constant(operation, state)
-        if kind in _FREE:
+        if kind in FREE:
             return True  # extents do not depend on the samples
         if kind == "IdentityN":
             state.update({tensor.name: count for tensor, count in zip(operation.outputs, rows) if count})
@@ -154,8 +174,13 @@ class _Trace:
     def _follow_constant(self, operation: Any, state: dict[str, int]) -> bool:
         """Follow an operation that does not depend on samples; what it repeats for each sample has a row for each."""
         kind = operation.type
-        if kind.startswith(("StatelessRandom", "Random")) or kind in ("PyFunc", "EagerPyFunc"):
-            return False
+        if kind in DRAWS and self._drawn:
+            rows = self._drawn.pop(0)
+            if rows:
+                state[operation.outputs[0].name] = rows
+            return rows is not None
+        if kind.startswith(("Stateless", "Random")) or kind in ("PyFunc", "EagerPyFunc"):
+            return kind in KEYS
         shape = operation.outputs[0].shape if operation.outputs else None
         if kind == "Range" and (shape is None or shape.rank is None or shape[0] in (None, self.batch)):
             return False  # may number the samples
@@ -168,22 +193,18 @@ class _Trace:
         if operation.type == "Const":
             value = self.tf.get_static_value(operation.outputs[0])
             return value is not None and bool((value == value[:1]).all())
-        if operation.type not in _REPEATING:
+        if operation.type not in REPEATING:
             return bool(operation.type == "Fill")
         given = operation.inputs[0].shape
         return given.rank is not None and (given.rank != rank or given[0] == 1)
 
     def _keeps(self, operation: Any, kind: str, read: list[bool]) -> bool:
-        if kind in _UNARY:
+        if kind in UNARY:
             return True
-        if kind in _BROADCAST:
+        if kind in BROADCAST:
             return self._broadcasts(operation, read)
         self.elementwise = False
-        check = _CHECKS.get(kind)
-        if kind in _REDUCTIONS:
-            check = _reduces
-        if kind in _WINDOWS:
-            check = _slides
+        check = CHECKS.get(kind)
         return check is not None and check(self, operation, read)
 
     def _broadcasts(self, operation: Any, read: list[bool]) -> bool:
@@ -207,149 +228,3 @@ class _Trace:
         """Return a tensor's value where it is known while the graph is built, None elsewhere."""
         value = self.tf.get_static_value(tensor)
         return None if value is None else value.tolist()
-
-
-Check = Callable[[_Trace, Any, list[bool]], bool]
-
-
-def _axes(trace: _Trace, tensor: Any, rank: int) -> list[int] | None:
-    value = trace.numbers(tensor)
-    if value is None:
-        return None
-    return [axis % rank for axis in (value if isinstance(value, list) else [value])]
-
-
-def _reduces(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    axes = _axes(trace, operation.inputs[1], len(operation.inputs[0].shape))
-    return read[0] and axes is not None and 0 not in axes
-
-
-def _slides(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    return read[0] and not any(read[1:])
-
-
-def _reshapes(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    return read == [True, False]
-
-
-def _multiplies(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    one, other = operation.inputs
-    if operation.type == "MatMul":
-        return read == [True, False] and not operation.get_attr("transpose_a")
-    if all(read):
-        return len(one.shape) == len(other.shape) >= 3
-    return read[0] and len(one.shape) >= 3 and (len(other.shape) == 2 or (len(other.shape) == len(one.shape) and other.shape[0] == 1))
-
-
-def _permutes(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    order = trace.numbers(operation.inputs[1])
-    return read == [True, False] and order is not None and order[0] == 0
-
-
-def _expands(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    axes = _axes(trace, operation.inputs[1], len(operation.inputs[0].shape) + 1)
-    return read == [True, False] and axes is not None and 0 not in axes
-
-
-def _squeezes(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    axes = operation.get_attr("squeeze_dims")
-    return bool(axes) and all(axis % len(operation.inputs[0].shape) for axis in axes)
-
-
-def _concatenates(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    axes = _axes(trace, operation.inputs[-1], len(operation.inputs[0].shape))
-    return all(read[:-1]) and axes is not None and 0 not in axes
-
-
-def _splits(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    at = {"Split": 0, "SplitV": 2}[operation.type]
-    value = operation.inputs[1 if operation.type == "Split" else 0]
-    axes = _axes(trace, operation.inputs[at], len(value.shape))
-    return axes is not None and 0 not in axes
-
-
-def _packs(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    axis, rank = operation.get_attr("axis"), len(operation.inputs[0].shape) + (operation.type == "Pack")
-    return all(read) and axis % rank != 0
-
-
-def _pads(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    sides = trace.numbers(operation.inputs[1])
-    return read[0] and not any(read[1:]) and sides is not None and sides[0] == [0, 0]
-
-
-def _slices(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    if operation.type == "Slice":
-        begin, size = trace.numbers(operation.inputs[1]), trace.numbers(operation.inputs[2])
-        return begin is not None and size is not None and begin[0] == 0 and size[0] in (-1, trace.batch)
-    masks = {name: operation.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-    strides = trace.numbers(operation.inputs[3])
-    other = masks["new_axis"] | masks["shrink_axis"]
-    if masks["ellipsis"] & 1:
-        return not other & 1 and len(operation.inputs[1].shape) == 1 and operation.inputs[1].shape[0] <= len(operation.inputs[0].shape)
-    unsliced = masks["begin"] & 1 and masks["end"] & 1 and not other & 1
-    return bool(unsliced and strides is not None and strides[0] == 1 and not any(read[1:]))
-
-
-def _gathers(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    axis, rows = trace.numbers(operation.inputs[2]), operation.inputs[0]
-    if operation.get_attr("batch_dims") or axis is None:
-        return False
-    if read[:2] == [False, True]:
-        return bool(axis == 0)
-    return read[:2] == [True, False] and axis % len(rows.shape) != 0
-
-
-def _softmaxes(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    return len(operation.inputs[0].shape) >= 2
-
-
-def _tiles(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    before, after = operation.inputs[0].shape, operation.outputs[0].shape
-    return read == [True, False] and after.rank is not None and after[0] == before[0]
-
-
-def _transforms(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    """Return whether a Fourier transform leaves the first dimension out."""
-    return len(operation.inputs[0].shape) > _FOURIER[operation.type]
-
-
-def _adds_bias(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    return read == [True, False] and len(operation.inputs[0].shape) >= 2
-
-
-def _contracts(trace: _Trace, operation: Any, read: list[bool]) -> bool:
-    terms, _, output = operation.get_attr("equation").decode().replace(" ", "").partition("->")
-    first = output[:1]
-    of_samples = [term for term, samples in zip(terms.split(","), read) if samples]
-    others = [term for term, samples in zip(terms.split(","), read) if not samples]
-    apart = all(term[:1] == first and first not in term[1:] for term in of_samples)
-    return first.isalpha() and apart and not any(first in term for term in others)
-
-
-_CHECKS: Mapping[str, Check] = {
-    "Reshape": _reshapes,
-    "MatMul": _multiplies,
-    "BatchMatMul": _multiplies,
-    "BatchMatMulV2": _multiplies,
-    "Transpose": _permutes,
-    "ExpandDims": _expands,
-    "Squeeze": _squeezes,
-    "ConcatV2": _concatenates,
-    "Split": _splits,
-    "SplitV": _splits,
-    "Pack": _packs,
-    "Unpack": _packs,
-    "Pad": _pads,
-    "PadV2": _pads,
-    "MirrorPad": _pads,
-    "Slice": _slices,
-    "StridedSlice": _slices,
-    "GatherV2": _gathers,
-    "Softmax": _softmaxes,
-    "LogSoftmax": _softmaxes,
-    "BiasAdd": _adds_bias,
-    "Einsum": _contracts,
-    "Tile": _tiles,
-    **dict.fromkeys(_FOURIER, _transforms),
-}

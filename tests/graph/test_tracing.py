@@ -29,13 +29,18 @@ def _layer(function: Callable[[Any, Any], Any], shape: tuple[int, ...] = (), **o
     return Own(**options)
 
 
-class _Drawing(L.Layer):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seeds = keras.random.SeedGenerator(1)
+def _drawing(function: Callable[[Any, Any], Any]) -> Any:
+    """Return a layer of one's own with seeds."""
 
-    def call(self, x: Any) -> Any:
-        return x + keras.random.normal((6, 4), seed=self.seeds)
+    class Drawing(L.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seeds = keras.random.SeedGenerator(1)
+
+        def call(self, x: Any) -> Any:
+            return function(x, self.seeds)
+
+    return Drawing()
 
 
 class _InTraining(L.Layer):
@@ -95,9 +100,32 @@ VERDICTS: dict[str, tuple[Callable[[], Any], str]] = {
     "the batch turned": (lambda: L.Lambda(lambda x: x[::-1]), ""),
     "samples by their numbers": (lambda: L.Lambda(lambda x: x * O.reshape(O.cast(O.arange(O.shape(x)[0]), "float32"), (-1, 1, 1))), ""),
     "samples in one row": (lambda: L.Lambda(lambda x: O.reshape(O.cumsum(O.reshape(x, (-1, 4)), axis=0), (-1, 6, 4))), ""),
-    "a draw": (_Drawing, ""),
+    "the batch by chance": (lambda: _drawing(lambda x, s: keras.random.shuffle(x, seed=s)), ""),
+    "a mean of draws": (lambda: _drawing(lambda x, s: x + O.mean(keras.random.normal(O.shape(x), seed=s), axis=0)), ""),
+    "draws of another kind": (lambda: _drawing(lambda x, s: x * keras.random.gamma(O.shape(x), 1.0, seed=s)), ""),
     "the batch in training": (_InTraining, ""),
 }
+
+
+# what is drawn -> rows a sample of each draw
+DRAWS: dict[str, tuple[Callable[[], Any], list[int]]] = {
+    "for all samples": (lambda: _drawing(lambda x, s: x + keras.random.normal((6, 4), seed=s)), [0]),
+    "as many as a number of samples": (lambda: _drawing(lambda x, s: x + O.sum(keras.random.normal((77,), seed=s))), []),
+    "for each sample": (lambda: _drawing(lambda x, s: x * keras.random.uniform((O.shape(x)[0], 1, 1), seed=s)), [1]),
+    "for each position": (
+        lambda: _drawing(lambda x, s: O.reshape(O.reshape(x, (-1, 4)) + keras.random.normal((6 * O.shape(x)[0], 4), seed=s), (-1, 6, 4))),
+        [6],
+    ),
+    "both": (lambda: _drawing(lambda x, s: keras.random.dropout(x, 0.3, seed=s) + keras.random.truncated_normal((4,), seed=s)), [1, 0]),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_what_a_call_draws_for_each_sample_is_read_off_its_shapes(name: str) -> None:
+    make, rows = DRAWS[name]
+    i = keras.Input((6, 4))
+    option = layer_graph(keras.Model(i, make()(i))).layers[1].attributes["keras"]
+    assert option["split"] == ("samples" if rows else "") and option.get("draws", [[], []]) == [rows, rows]
 
 
 @pytest.mark.parametrize("name", VERDICTS)

@@ -248,6 +248,29 @@ class _SelfAttention(keras.layers.Layer):
         return self.heads(x, x, query_mask=mask)
 
 
+class Encoder(keras.layers.Layer):
+    """A block as people write it: dropout on the heads and behind them, and each sample's whole branch dropped at times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads, self.dropout = L.MultiHeadAttention(2, 3, dropout=0.2), L.Dropout(0.2)
+        self.dense, self.seeds = L.Dense(4, activation="gelu"), keras.random.SeedGenerator(5)
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        y = self.dropout(self.heads(x, x, training=training), training=training)
+        if training:
+            y = y * O.cast(keras.random.uniform((O.shape(x)[0], 1, 1), seed=self.seeds) > 0.3, y.dtype)
+        return self.dense(x + y)
+
+
+class Jitter(keras.layers.Layer):
+    """Noise of each sample, in inference too, and noise that all samples share; seeds of Keras's own."""
+
+    def call(self, x: Any) -> Any:
+        own = keras.random.normal(O.shape(x), 0.0, 0.1, dtype=x.dtype)
+        return x + own + keras.random.truncated_normal((1, *x.shape[1:]), 0.0, 0.1, dtype=x.dtype)
+
+
 def _noisy(make: Build) -> Build:
     return _one(make, (6, 6, 3))
 
@@ -261,4 +284,9 @@ RANDOM: Mapping[str, Build] = {
     "flips": _noisy(lambda: L.RandomFlip()),
     "heads with dropout": _of(lambda x: L.MultiHeadAttention(2, 3, dropout=0.3)(x, x)),
     "recurrent dropout": _of(lambda x: L.LSTM(3, dropout=0.2, recurrent_dropout=0.2)(x)),
+    "dropout both ways": _of(lambda x: L.Bidirectional(L.GRU(3, dropout=0.2, return_sequences=True))(x)),
+    "dropout at each step": _of(lambda x: L.TimeDistributed(L.Dropout(0.3))(x)),
+    "an encoder of one's own": _of(lambda x: Encoder()(x)),
+    "jitter of one's own": _of(lambda x: Jitter()(x)),
 }
+SLICED = ("heads with dropout", "recurrent dropout", "dropout both ways", "an encoder of one's own", "jitter of one's own")

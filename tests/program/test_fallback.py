@@ -14,9 +14,9 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.graph.live_level import traced
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.layers.fallback.kind import is_keras_call
+from hetero_mtf.layers.fallback.kind import OPTION, is_keras_call
 from tests.program import drawing
-from tests.program.fallback_nets import NETS, RANDOM
+from tests.program.fallback_nets import NETS, RANDOM, SLICED
 from tests.program.oracle import expected_placement, worst_error
 
 BATCH = 5
@@ -92,15 +92,22 @@ def test_stages_of_pipelines_compute_what_has_no_description_too(name: str) -> N
 def test_what_draws_at_random_draws_the_same_under_every_plan(name: str) -> None:
     keras.config.set_floatx("float64")
     model, rng = RANDOM[name](), np.random.default_rng(8)
-    plan = drawing.plan(rng, layer_graph(model), (("devices", 3),), BATCH)
     batches = [data(model, rng) for _ in range(3)]
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        drawn = drawing.plan(rng, layer_graph(model), (("devices", 3),), BATCH)
+        plan = hm.Plan.batch(model, (2, 0, 3), cluster, BATCH) if name in SLICED else drawn
         losses, weights, tested, _ = trained(model, hm.Plan.single(model, 0, cluster, BATCH), cluster, batches)
         ours, found, test, _ = trained(model, plan, cluster, batches)
         one_batch = [batches[0]] * 3
         still = trained(model, plan, cluster, one_batch)[0]
     assert np.abs(np.subtract(losses, ours)).max() <= 1e-8 and worst_error(weights, found) <= 1e-8 and abs(tested - test) <= 1e-8
     assert len(set(still)) == 3
+
+
+@pytest.mark.parametrize("name", SLICED)
+def test_what_draws_for_each_sample_is_split_over_samples(name: str) -> None:
+    options = [layer.attributes[OPTION] for layer in layer_graph(RANDOM[name]()).layers if is_keras_call(layer)]
+    assert [option["split"] for option in options if "draws" in option] == ["samples"]
 
 
 def test_most_networks_here_have_a_layer_that_is_taken_as_it_is() -> None:

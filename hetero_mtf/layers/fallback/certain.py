@@ -38,7 +38,7 @@ ELEMENTWISE_LAYERS = frozenset(
     }
 )
 
-# Keras's own layers that compute each sample by itself, unless they draw at random or write state.
+# Keras's own layers that compute each sample by itself, unless they write state.
 SAMPLEWISE_LAYERS = frozenset(
     {
         *ELEMENTWISE_LAYERS,
@@ -91,8 +91,8 @@ def declare(kind: type | None = None, *, samplewise: bool) -> Any:
     Parameters
     ----------
     kind : subclass of keras.layers.Layer; None for a decorator of one.
-    samplewise : whether a sample's output depends on that sample alone, in training too, with nothing drawn at random, nothing
-        written, and nothing added to the loss.
+    samplewise : whether a sample's output depends on that sample alone, in training too, with nothing written and nothing added to
+        the loss. Random numbers that it draws by `keras.random` are drawn for the whole batch, and each sample has its own.
 
     Raises
     ------

@@ -22,7 +22,7 @@ from hetero_mtf.graph.live import (
     named_weights,
 )
 from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.graph.tracing import traced_split
+from hetero_mtf.graph.tracing import NEITHER, Traced, drawn_rows, traced_split
 from hetero_mtf.layers.fallback.certain import (
     DECLARED,
     ELEMENTWISE_LAYERS,
@@ -62,7 +62,7 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
     if dtype not in OUTPUT_DTYPES:
         raise UnsupportedError(f"layer {name} ({kind}) gives {dtype}; cast what it gives to float32 or float64")
     operation = call.operation
-    split = _split(kind, call, batch, sources)
+    split, draws = _split(kind, call, batch, sources)
     split = "samples" if split == "elements" and not own else split  # a number a sample has no channels
     weights = {} if call.output == MASK_OUTPUT else named_weights(operation)
     variables = [(key, tuple(variable.shape), _trains(operation, variable)) for key, variable in weights.items()]
@@ -78,6 +78,8 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
         "flops": _flops(operation, own, sources),
         "kept": 0 if split == "elements" else kept_elements(call),
     }
+    if any(draws):
+        option["draws"] = [list(rows) for rows in draws]
     if split == "elements":
         option["channels"] = own[-1]
         option["alike"] = len({source.output_shape[-1] for source in sources}) == 1 and own[-1] == sources[0].output_shape[-1]
@@ -114,28 +116,40 @@ def _is_keras(operation: Any) -> bool:
     return type(operation).__module__.startswith("keras.")
 
 
-def _split(kind: str, call: LiveCall, batch: bool, sources: Sequence[Layer]) -> str:
-    """Return what a call may be split over: "elements", "samples" or "" for nothing."""
+def _split(kind: str, call: LiveCall, batch: bool, sources: Sequence[Layer]) -> Traced:
+    """Return what a call may be split over: "elements", "samples" or "" for nothing; and what it draws at random there."""
     operation = call.operation
     if not batch or any(OPTION in source.attributes and not source.attributes[OPTION]["batch"] for source in sources):
-        return ""
-    if call.output == MASK_OUTPUT:
-        return "samples" if kind in SAMPLEWISE_LAYERS else ""
-    if not is_layer(operation):
-        if not kind.startswith("keras.ops.") or not operation_is_samplewise(kind, _operands(call)):
-            return ""
-        return "elements" if kind in ELEMENTWISE_OPERATIONS and _constants_are_numbers(call) else "samples"
+        return Traced(NEITHER)
+    if not is_layer(operation) or call.output == MASK_OUTPUT:
+        return Traced(_split_of_operation(kind, call))
     if type(operation) in DECLARED:
-        return "samples" if DECLARED[type(operation)] else ""
+        return _drawing("samples" if DECLARED[type(operation)] else NEITHER, call)
     if _is_own(operation):
         traced = traced_split(call)
         free = not any(variable.regularizer or variable.constraint for variable in operation.weights)
-        return traced if free or traced != "elements" else "samples"
-    if draws_at_random(operation) or adds_losses(operation) or _written(operation, named_weights(operation)):
-        return ""
+        return traced if free or traced.over != "elements" else Traced("samples", traced.draws)
+    if adds_losses(operation) or _written(operation, named_weights(operation)):
+        return Traced(NEITHER)
     if kind in ELEMENTWISE_LAYERS:
-        return "elements"
-    return "samples" if all(_is_samplewise(layer) for layer in layers_in(operation)) else ""
+        return Traced("elements")
+    return _drawing("samples" if all(_is_samplewise(layer) for layer in layers_in(operation)) else NEITHER, call)
+
+
+def _drawing(over: str, call: LiveCall) -> Traced:
+    """Return what a layer may be split over; not over samples, where it draws at random and it is not known what for each of them."""
+    if not over or not draws_at_random(call.operation):
+        return Traced(over)
+    rows = drawn_rows(call)
+    return Traced(NEITHER) if rows is None else Traced(over, rows)
+
+
+def _split_of_operation(kind: str, call: LiveCall) -> str:
+    if call.output == MASK_OUTPUT:
+        return "samples" if kind in SAMPLEWISE_LAYERS else ""
+    if not kind.startswith("keras.ops.") or not operation_is_samplewise(kind, _operands(call)):
+        return ""
+    return "elements" if kind in ELEMENTWISE_OPERATIONS and _constants_are_numbers(call) else "samples"
 
 
 def _is_samplewise(layer: Any) -> bool:

@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError, UnsupportedError
-from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, hidden_state, is_layer, is_seed, named_weights
+from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, hidden_state, is_layer, is_seed, named_weights, seed_states
+from hetero_mtf.graph.random_draws import draws_of_whole_batch
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.fallback.kind import OPTION
 from hetero_mtf.mesh.compat import mtf
@@ -31,8 +32,8 @@ class FallbackOps(GeneralOps):
     def call_keras(self, layer: Layer, inputs: Sequence[Value]) -> Value:
         """Return what Keras's own call gives on the slices that each processor has.
 
-        Random draws depend on the seed, layer, step and microbatch alone, and a call that draws has the whole batch. A call that
-        writes variables has the whole batch too; they are written after the step, and later calls start from what it wrote.
+        Random draws depend on the seed, layer, step and microbatch alone; a call that has a part of the samples draws for all of them. A
+        call that writes variables has the whole batch; they are written after the step, and later calls start from what it wrote.
 
         Parameters
         ----------
@@ -65,6 +66,7 @@ class FallbackOps(GeneralOps):
         ]
         function = _Call(call, option, list(variables), written, bool(logits), bool(option["losses"] and extra), self.training, layer.name)
         function.seed, function.key = self._seed_of(begun), zlib.crc32(repr((self.seed, begun)).encode())
+        function.samples = inputs[0].batch.size
         first = inputs[0]
         read = [value.tensor if first.sizes is None else self._channels_as(value, first) for value in inputs]  # split alike
         tensors = [*read, *variables.values()]
@@ -136,6 +138,7 @@ class _Call:
     layer: str
     seed: Callable[[int], tf.Tensor] = lambda _: tf.zeros([2], tf.int64)
     key: int = 0
+    samples: int = 0  # of the whole batch
 
     def __call__(self, p: Processor, *slices: tf.Tensor) -> list[tf.Tensor]:
         import keras
@@ -146,7 +149,7 @@ class _Call:
         scope = keras.StatelessScope(self._hidden(), collect_losses=True, initialize_variables=False)
         scope.state_mapping.update({id(weights[name]): tf.cast(value, weights[name].dtype) for name, value in values.items()})
         scope_values = dict(scope.state_mapping)
-        with scope, _python_draws(self.key):
+        with scope, _python_draws(self.key), self._whole_draws(p):
             results = [self._mask(tensors)] if self.call.output == MASK_OUTPUT else keras.tree.flatten(self._run(tensors))
         y = results[max(self.call.output, 0)]
         self._check(p, y, scope.losses)
@@ -169,12 +172,17 @@ class _Call:
             )
         return outputs
 
-    def _hidden(self) -> list[tuple[Any, Any]]:
-        from keras.src.random.seed_generator import global_seed_generator
+    def _whole_draws(self, p: Processor) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which what a part of the samples draws is theirs of what the whole batch draws."""
+        begin, own = p.begins[0][0], p.shapes[0][0]
+        if "draws" not in self.option or own == self.samples:
+            return contextlib.nullcontext()
+        rows = self.option["draws"][0 if self.training else 1]
+        return draws_of_whole_batch(rows, begin, own, self.samples, self.layer)
 
-        states = [*hidden_state(self.call.operation), global_seed_generator().state]
-        seeds = [variable for variable in states if is_seed(variable)]
-        others = [variable for variable in states if not is_seed(variable)]
+    def _hidden(self) -> list[tuple[Any, Any]]:
+        seeds = seed_states(self.call.operation)
+        others = [variable for variable in hidden_state(self.call.operation) if not is_seed(variable)]
         with tf.init_scope():
             constants = [np.array(variable) for variable in others]
         return [*((v, self.seed(number)) for number, v in enumerate(seeds)), *zip(others, constants)]

@@ -1,4 +1,4 @@
-"""Tensors that have a value already, as constants of the graph that a program is built in.
+"""What functions of the user's, and of Keras, expect of tensors: those of the present as constants, and comparison by elements.
 
 TensorFlow has been imported by whoever builds a graph; nothing here imports it.
 """
@@ -15,7 +15,10 @@ from hetero_mtf.errors import UnsupportedError
 
 @contextlib.contextmanager
 def present_tensors() -> Iterator[None]:
-    """Let functions of the user's, and of Keras, use eager tensors that they hold; a plain TensorFlow graph refuses these.
+    """Let functions of the user's, and of Keras, use tensors in a plain TensorFlow graph as they do in functions of TensorFlow.
+
+    A plain graph refuses eager tensors that they hold, which become constants here, and compares tensors by identity: `x == y` would be
+    False for all elements.
 
     Raises
     ------
@@ -24,7 +27,8 @@ def present_tensors() -> Iterator[None]:
 
     Notes
     -----
-    Sets how TensorFlow converts eager tensors while the context is open (`tensorflow.python.framework.ops`, 2.16 to 2.21).
+    Sets how TensorFlow converts eager tensors (`tensorflow.python.framework.ops`, 2.16 to 2.21) and compares tensors while the context is
+    open.
     """
     tf = sys.modules["tensorflow"]
     kind: Any = sys.modules["tensorflow.python.framework.ops"]._EagerTensorBase
@@ -42,6 +46,33 @@ def present_tensors() -> Iterator[None]:
 
     kind.__tf_tensor__ = converted
     try:
-        yield
+        with _compared_by_elements(tf):
+            yield
     finally:
         kind.__tf_tensor__ = before
+
+
+@contextlib.contextmanager
+def _compared_by_elements(tf: Any) -> Iterator[None]:
+    """Let `==` and `!=` of tensors of a plain graph compare elements."""
+    kind: Any = tf.Tensor
+    before = {name: getattr(kind, name) for name in ("__eq__", "__ne__")}
+
+    def comparing(own: Any, operation: Any) -> Any:
+        def compared(one: Any, other: Any) -> Any:
+            graph = getattr(one, "graph", None)
+            if other is None or graph is None or graph.building_function:
+                return own(one, other)
+            try:
+                another = tf.convert_to_tensor(other, one.dtype)
+            except (TypeError, ValueError):
+                return own(one, other)
+            return operation(x=one, y=another, incompatible_shape_error=False)
+
+        return compared
+
+    kind.__eq__, kind.__ne__ = comparing(before["__eq__"], tf.raw_ops.Equal), comparing(before["__ne__"], tf.raw_ops.NotEqual)
+    try:
+        yield
+    finally:
+        kind.__eq__, kind.__ne__ = before["__eq__"], before["__ne__"]

@@ -222,6 +222,7 @@ NETS: Mapping[str, Build] = {
     "a concatenation of rows": _steps(lambda x: L.Concatenate(axis=1)([x, x])),
     "functions": _steps(lambda x: O.where(x > 0.1, O.sin(x), O.minimum(x, 0.3)) + O.gelu(x)),
     "reductions": _steps(lambda x: x - O.max(x, axis=-1, keepdims=True) + O.mean(x, axis=(1, 2), keepdims=True)),
+    "comparisons": _of(lambda x: Comparing()(x)),
     "slices": _steps(lambda x: x[:, 1:5:2, ::-1] + x[:, 2:4]),
     "parts": _steps(lambda x: O.concatenate(O.split(x, [1, 3], axis=1)[::-1], axis=1)),
     "shapes": _steps(lambda x: O.transpose(O.reshape(x, (-1, 3, 8)), (0, 2, 1))),
@@ -234,6 +235,14 @@ NETS: Mapping[str, Build] = {
     "a subclassed model": lambda: _built(Subclassed()),
     "a subclassed model that looks at values": lambda: _built(LookingAtValues()),
 }
+
+
+class Comparing(keras.layers.Layer):
+    """Compares tensors by Python's operators: with numbers, with each other, and with themselves, as one finds NaN."""
+
+    def call(self, x: Any) -> Any:
+        y = O.relu(x)
+        return O.cast(y == 0, x.dtype) + O.where(y != x, 0.5 * x, y) + O.where(x != x, O.zeros_like(x), x)
 
 
 class _SelfAttention(keras.layers.Layer):

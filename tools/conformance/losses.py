@@ -18,6 +18,11 @@ def soft_dice(y: Any, p: Any) -> Any:
     return 1.0 - (2.0 * O.sum(y * p) + 1.0) / (O.sum(y) + O.sum(p) + 1.0)
 
 
+def of_ones(y: Any, p: Any) -> Any:
+    """A loss as users write it, that compares by Python's operators."""
+    return O.mean(O.where(y == 1, O.square(p), O.abs(p)), axis=-1)
+
+
 class OfPixels(K.Loss):
     """A loss of one's own, a value for each pixel."""
 
@@ -47,6 +52,7 @@ LOSSES: Mapping[str, tuple[Make, str, str]] = {
     "a sum": (lambda: K.Dice(reduction="sum"), "probabilities", "softmax"),
     "weighted mean": (lambda: K.Hinge(reduction="mean_with_sample_weight"), "signs", "tanh"),
     "a function": (lambda: soft_dice, "bits", "sigmoid"),
+    "a function that compares": (lambda: of_ones, "bits", "sigmoid"),
     "a function of keras": (lambda: K.mean_absolute_error, "numbers", "softplus"),
     "one's own": (lambda: OfPixels(), "numbers", "softplus"),
     "a name": (lambda: "huber", "numbers", "softplus"),

@@ -9,6 +9,7 @@ import sys
 from typing import Any, NamedTuple
 
 from hetero_mtf.graph.live import LiveCall, keras_module, named_weights, seed_states
+from hetero_mtf.graph.present_tensors import compared_by_elements
 from hetero_mtf.graph.random_draws import recorded_draws
 
 
@@ -21,7 +22,7 @@ class PlaceholderCall(NamedTuple):
     values : name of each weight -> its placeholder.
     outputs : (outputs,) tensors that it gives, in the flat order.
     losses : whether it adds to the loss.
-    written : whether it writes a weight.
+    written : names of the weights that it writes.
     draws : (draws,) static shapes of the random tensors that it draws, in order.
     """
 
@@ -29,7 +30,7 @@ class PlaceholderCall(NamedTuple):
     values: dict[str, Any]
     outputs: list[Any]
     losses: bool
-    written: bool
+    written: list[str]
     draws: list[Any]
 
 
@@ -57,7 +58,7 @@ def call_on_placeholders(call: LiveCall, batch: int, training: bool) -> Placehol
     given = {id(symbol): tensor for symbol, tensor in zip(symbols, inputs)}
     args, kwargs = call.node.arguments.convert(lambda leaf: given.get(id(leaf), leaf))
     draws: list[Any] = []
-    with scope, recorded_draws(draws):
+    with scope, recorded_draws(draws), compared_by_elements():
         outputs = keras.tree.flatten(call.operation(*args, **{**kwargs, "training": training}))
-    written = any(scope.get_current_value(weights[name]) is not value for name, value in values.items())
+    written = [name for name, value in values.items() if scope.get_current_value(weights[name]) is not value]
     return PlaceholderCall(inputs, values, outputs, bool(scope.losses), written, draws)

@@ -1,4 +1,4 @@
-"""What functions of the user's, and of Keras, expect of tensors: those of the present as constants, and comparison by elements.
+"""What functions of the user's, and of Keras, expect of tensors in a graph: those of the present as constants, comparison by elements.
 
 TensorFlow has been imported by whoever builds a graph; nothing here imports it.
 """
@@ -15,10 +15,7 @@ from hetero_mtf.errors import UnsupportedError
 
 @contextlib.contextmanager
 def present_tensors() -> Iterator[None]:
-    """Let functions of the user's, and of Keras, use tensors in a plain TensorFlow graph as they do in functions of TensorFlow.
-
-    A plain graph refuses eager tensors that they hold, which become constants here, and compares tensors by identity: `x == y` would be
-    False for all elements.
+    """Let functions of the user's, and of Keras, use eager tensors that they hold; a plain TensorFlow graph refuses these.
 
     Raises
     ------
@@ -27,8 +24,7 @@ def present_tensors() -> Iterator[None]:
 
     Notes
     -----
-    Sets how TensorFlow converts eager tensors (`tensorflow.python.framework.ops`, 2.16 to 2.21) and compares tensors while the context is
-    open.
+    Sets how TensorFlow converts eager tensors while the context is open (`tensorflow.python.framework.ops`, 2.16 to 2.21).
     """
     tf = sys.modules["tensorflow"]
     kind: Any = sys.modules["tensorflow.python.framework.ops"]._EagerTensorBase
@@ -46,15 +42,18 @@ def present_tensors() -> Iterator[None]:
 
     kind.__tf_tensor__ = converted
     try:
-        with _compared_by_elements(tf):
-            yield
+        yield
     finally:
         kind.__tf_tensor__ = before
 
 
 @contextlib.contextmanager
-def _compared_by_elements(tf: Any) -> Iterator[None]:
-    """Let `==` and `!=` of tensors of a plain graph compare elements."""
+def compared_by_elements() -> Iterator[None]:
+    """Let `==` and `!=` of tensors compare elements, in functions of the user's, and of Keras, that a plain TensorFlow graph is built with.
+
+    A plain graph compares tensors by identity, and TensorFlow's own code relies on it there: open it around such functions alone.
+    """
+    tf = sys.modules["tensorflow"]
     kind: Any = tf.Tensor
     before = {name: getattr(kind, name) for name in ("__eq__", "__ne__")}
 

@@ -73,6 +73,24 @@ def drawn_rows(call: LiveCall) -> tuple[tuple[int, ...], tuple[int, ...]] | None
         return None
 
 
+def written_weights(call: LiveCall) -> list[str]:
+    """Return the names of the weights that a call writes in training; none where it cannot be called on placeholders.
+
+    Parameters
+    ----------
+    call : of a Keras layer, with tensors that have a batch.
+    """
+    tf = sys.modules.get("tensorflow")
+    if tf is None or not _is_traceable(call):
+        return []
+    try:
+        with warnings.catch_warnings(), tf.Graph().as_default(), present_tensors():
+            warnings.simplefilter("ignore")
+            return call_on_placeholders(call, _BATCHES[0], training=True).written
+    except Exception:  # as above
+        return []
+
+
 def _is_traceable(call: LiveCall) -> bool:
     symbols = call.node.arguments.keras_tensors
     return is_layer(call.operation) and all(call.has_batch(symbol) and None not in symbol.shape[1:] for symbol in symbols)

@@ -207,6 +207,7 @@ def keras_updates(
     lives: Sequence[Any],
     shapes: Sequence[Shape],
     clip: Callable[[Sequence[Tensor]], Sequence[Tensor]],
+    starts: Sequence[Tensor],
 ) -> list[Update]:
     """Return the operations that update every variable; parameters as for `optimizers.updates`.
 
@@ -215,6 +216,7 @@ def keras_updates(
     lives : (variables,) the variables in the user's model, None where there are none.
     shapes : (variables,) shapes of the variables as Keras has them.
     clip : gradients -> gradients, clipped by the optimizer's options.
+    starts : (variables,) what the updates start from, laid out as the variables.
     """
     names = list(steps.slots)
     sums: list[Tensor | None] = [None] * len(parameters)
@@ -224,10 +226,9 @@ def keras_updates(
         sums = [_scaled(total, 1.0 - scalars["applies"]) for total in totals]
         gradients = [_scaled(total, 1.0 / steps.every) for total in totals]
     operations = []
-    columns = zip(parameters, clip(gradients), slots, sums, constraints, lives, shapes)
-    for parameter, gradient, kept, total, constraint, live, shape in columns:
+    columns = zip(parameters, clip(gradients), slots, sums, constraints, lives, shapes, starts)
+    for parameter, gradient, kept, total, constraint, live, shape, value in columns:
         own = [(name, slot) for name, slot in zip(names, kept) if name != "accumulated"]
-        value = parameter.value
         if steps.needs_full_variable:
             dims = [mtf.Dimension(f"{parameter.name}:full{i}", n) for i, n in enumerate(shape)]
             value, gradient = (mtf.reshape(tensor, mtf.Shape(dims)) for tensor in (value, gradient))

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.graph.present_tensors import compared_by_elements
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.fallback.kind import is_keras_call, weights_of
 from hetero_mtf.mesh.compat import mtf
@@ -39,20 +40,30 @@ def penalties(passes: Passes | StagePasses) -> list[Tensor]:
 
 def _penalty(context: ProgramContext, builder: Builder) -> Tensor | None:
     """Return the sum of the penalties on all trainable variables of a stage, None if there is none."""
+    rewritten = builder.rewritten
     terms = [
         term
         for key, parameter in builder.parameters.items()
         if context.is_trainable(*key)
-        for term in _penalties_on(context.graph.layers[key[0]], key[1], parameter.value)
+        for term in _penalties_on(context.graph.layers[key[0]], key[1], _present(parameter.value, rewritten.get(key)))
     ]
     return functools.reduce(mtf.add, terms) if terms else None
+
+
+def _present(value: Tensor, rewritten: Tensor | None) -> Tensor:
+    """Return what a penalty is on: a variable, or what a call wrote to it, whose gradient is the variable's."""
+    if rewritten is None:
+        return value
+    return mtf.add(mtf.stop_gradient(rewritten), value - mtf.stop_gradient(value))
 
 
 def _penalties_on(layer: Layer, name: str, value: Tensor) -> list[Tensor]:
     """Return the penalties on one variable: sums over all slices, factors as Keras casts them to the dtype (through float32)."""
     if is_keras_call(layer):
         regularizer = getattr(weights_of(layer)[name], "regularizer", None)
-        return [] if regularizer is None else [compute("penalty", regularizer, [value], mtf.Shape([]), unsplit=value.shape.dims)]
+        if regularizer is None:
+            return []
+        return [compute("penalty", compared_by_elements()(regularizer), [value], mtf.Shape([]), unsplit=value.shape.dims)]
     powers = {"l1": tf.abs, "l2": tf.square}
     factors = {option: layer.attributes.get(f"{name}_{option}", 0.0) for option in powers}
     return [_penalty_of(value, factor, powers[option]) for option, factor in factors.items() if factor]
@@ -72,7 +83,7 @@ def _constraint(layer: Layer, name: str) -> Callable[[tf.Tensor], tf.Tensor] | N
     if not is_keras_call(layer):
         return None
     constraint: Callable[[tf.Tensor], tf.Tensor] | None = getattr(weights_of(layer)[name], "constraint", None)
-    return constraint
+    return None if constraint is None else compared_by_elements()(constraint)
 
 
 def learning(passes: Passes, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int) -> list[Any]:
@@ -108,7 +119,9 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     constraints = [_constraint(context.graph.layers[index], name) for index, name in gradient_of]
     lives = [_live(context.graph.layers[index], name) for index, name in gradient_of]
     shapes = [context.shape_of(key) for key in gradient_of]
-    update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, constraints, lives, shapes)
+    rewritten = {key: value for builder in passes.builders for key, value in builder.rewritten.items()}
+    starts = [rewritten.get(key) for key in gradient_of]
+    update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, constraints, lives, shapes, starts)
     for (index, _), update in zip(gradient_of, update_operations):
         passes.sources.assign(update, Source(index, "update"))
     mixed = [mixing.Mix(p, update, context.mixing, phase) for p, update in zip(parameters, update_operations)] if context.mixing else []

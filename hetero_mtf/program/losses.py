@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.present_tensors import compared_by_elements
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
@@ -135,9 +136,11 @@ def _unsplit_loss(loss: Any, activation: str, source: Any, inputs: Sequence[Any]
 
     def value(prediction: tf.Tensor, truth: tf.Tensor, weights: tf.Tensor, weighted: tf.Tensor, *masks: tf.Tensor) -> tf.Tensor:
         def of(**options: tf.Tensor) -> tf.Tensor:
-            return tf.reduce_sum(loss(truth, _with_mask(_activated(activation, prediction), *masks), **options))
+            with compared_by_elements():
+                return tf.reduce_sum(loss(truth, _with_mask(_activated(activation, prediction), *masks), **options))
 
-        own_rank = loss.call(truth, _activated(activation, prediction)).shape.rank
+        with compared_by_elements():
+            own_rank = loss.call(truth, _activated(activation, prediction)).shape.rank
         one_each = tf.reshape(weights, [-1, *(1 for _ in range((own_rank or 1) - 1))])
         return tf.cast(tf.where(weighted > 0.5, of(sample_weight=one_each), of()), prediction.dtype) * part
 
@@ -164,7 +167,8 @@ def _activated(activation: str, value: tf.Tensor) -> tf.Tensor:
 
 def _per_sample(loss: Any, activation: str, truth: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     """Return Keras's loss values [batch, ...] of a slice."""
-    losses = loss.call(truth, _activated(activation, value))
+    with compared_by_elements():
+        losses = loss.call(truth, _activated(activation, value))
     return losses if losses.shape.rank else tf.reshape(losses, [1])
 
 

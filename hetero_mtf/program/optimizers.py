@@ -260,6 +260,7 @@ def updates(
     constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = (),
     lives: Sequence[Any] = (),
     shapes: Sequence[tuple[int, ...]] = (),
+    starts: Sequence[Tensor | None] = (),
 ) -> list[Update]:
     """Return the operations that update every variable.
 
@@ -271,6 +272,7 @@ def updates(
     constraints : (variables,) what a variable, whole on every processor, is projected by after its update; None for nothing.
     lives : (variables,) the variables in the user's model, None where there are none.
     shapes : (variables,) shapes of the variables as Keras has them; empty where their snapshots have these.
+    starts : (variables,) what the updates start from where it is not the snapshot, laid out as it; None where it is.
     """
     operations = []
     projections = constraints or [None] * len(parameters)
@@ -278,8 +280,10 @@ def updates(
         named = lives or [None] * len(parameters)
         clip = functools.partial(_clip, rule.config)
         of_keras = shapes or [tuple(parameter.value.shape.to_integer_list) for parameter in parameters]
-        return keras_updates(rule.steps, parameters, gradients, slots, scalars, projections, named, of_keras, clip)
-    for parameter, gradient, kept, constraint in zip(parameters, _clip(rule.config, gradients), slots, projections):
+        from_values = [p.value if start is None else start for p, start in zip(parameters, starts or [None] * len(parameters))]
+        return keras_updates(rule.steps, parameters, gradients, slots, scalars, projections, named, of_keras, clip, from_values)
+    columns = zip(parameters, _clip(rule.config, gradients), slots, projections, starts or [None] * len(parameters))
+    for parameter, gradient, kept, constraint, start in columns:
 
         def write(
             handles: Sequence[tf.Tensor],
@@ -287,12 +291,16 @@ def updates(
             inputs: Sequence[tf.Tensor],
             constraint: Callable[[tf.Tensor], tf.Tensor] | None = constraint,
         ) -> Sequence[Any]:
-            decayed = rule.decay(handles[0], snapshots[0], scalars)
-            with tf.control_dependencies(decayed):
-                written = rule.write(handles, inputs[0], scalars)
+            gradient, *begin = inputs
+            begun = [tf.raw_ops.AssignVariableOp(resource=handles[0], value=value) for value in begin]
+            with tf.control_dependencies(begun):
+                decayed = rule.decay(handles[0], begin[0] if begin else snapshots[0], scalars)
+            with tf.control_dependencies([*begun, *decayed]):
+                written = rule.write(handles, gradient, scalars)
             return [written if constraint is None else _projected(handles[0], snapshots[0], constraint, written)]
 
-        operations.append(Update([parameter, *kept], [gradient], write, f"{parameter.name}_update"))
+        read = [gradient] if start is None else [gradient, start]
+        operations.append(Update([parameter, *kept], read, write, f"{parameter.name}_update"))
     return operations
 
 

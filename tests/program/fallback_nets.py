@@ -174,6 +174,16 @@ def _built(model: keras.Model) -> keras.Model:
     return model
 
 
+def _spectral(make: Build) -> Any:
+    return L.SpectralNormalization(make(), power_iterations=2)
+
+
+def _spectral_twice() -> keras.Model:
+    i = keras.Input((6, 4))
+    shared = _spectral(lambda: L.Dense(4, kernel_regularizer="l2"))
+    return keras.Model(i, L.Dense(3)(shared(L.Dense(4, activation="tanh")(shared(i)))))
+
+
 # What is compared with Keras: nothing here draws at random.
 NETS: Mapping[str, Build] = {
     "separable, constraint": _one(lambda: L.SeparableConv2D(4, 3, pointwise_constraint="non_neg")),
@@ -222,6 +232,9 @@ NETS: Mapping[str, Build] = {
     "a concatenation of rows": _steps(lambda x: L.Concatenate(axis=1)([x, x])),
     "functions": _steps(lambda x: O.where(x > 0.1, O.sin(x), O.minimum(x, 0.3)) + O.gelu(x)),
     "reductions": _steps(lambda x: x - O.max(x, axis=-1, keepdims=True) + O.mean(x, axis=(1, 2), keepdims=True)),
+    "spectral norm of a convolution": _one(lambda: _spectral(lambda: L.Conv2D(4, 3)), (6, 6, 3)),
+    "spectral norm of a layer called twice": _spectral_twice,
+    "a weight that is halved": _of(lambda x: Halving()(x)),
     "comparisons": _of(lambda x: Comparing()(x)),
     "slices": _steps(lambda x: x[:, 1:5:2, ::-1] + x[:, 2:4]),
     "parts": _steps(lambda x: O.concatenate(O.split(x, [1, 3], axis=1)[::-1], axis=1)),
@@ -243,6 +256,19 @@ class Comparing(keras.layers.Layer):
     def call(self, x: Any) -> Any:
         y = O.relu(x)
         return O.cast(y == 0, x.dtype) + O.where(y != x, 0.5 * x, y) + O.where(x != x, O.zeros_like(x), x)
+
+
+class Halving(keras.layers.Layer):
+    """Halves its trained weight in each call, after it has used it, and uses it again."""
+
+    def build(self, shape: Any) -> None:
+        self.w = self.add_weight(shape=(shape[-1],), initializer="ones")
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        before = x * self.w
+        if training:
+            self.w.assign(0.5 * self.w)
+        return before + x * x * self.w
 
 
 class _SelfAttention(keras.layers.Layer):

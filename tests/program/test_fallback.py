@@ -87,6 +87,23 @@ def test_stages_of_pipelines_compute_what_has_no_description_too(name: str) -> N
     assert np.abs(np.subtract(losses, ours)).max() <= 1e-8 and worst_error(weights, found) <= 1e-8 and abs(tested - test) <= 1e-8
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "rmsprop", "muon"])
+def test_what_a_call_writes_to_trained_weights_is_where_their_update_starts(optimizer: str) -> None:
+    keras.config.set_floatx("float64")
+    model, rng = NETS["spectral norm of a layer called twice"](), np.random.default_rng(4)
+    batches = [data(model, rng) for _ in range(4)]
+    options = {"adamw": {"weight_decay": 0.1}, "rmsprop": {"clipnorm": 0.1}, "muon": {}}[optimizer]
+    kind = {"adamw": keras.optimizers.AdamW, "rmsprop": keras.optimizers.RMSprop, "muon": keras.optimizers.Muon}[optimizer]
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        plan = hm.Plan.filters(model, (2, 1, 1), cluster, BATCH)
+        with hm.Trainer(model, plan, cluster, optimizer=kind(0.01, **options), loss="mse") as trainer:
+            losses = [trainer.train_on_batch(x, y) for x, y in batches]
+            found = trainer.to_keras().get_weights()
+    model.compile(kind(0.01, **options), "mse")
+    expected = [float(np.ravel(model.train_on_batch(x, y))[0]) for x, y in batches]
+    assert np.abs(np.subtract(expected, losses)).max() <= 1e-8 and worst_error(model.get_weights(), found) <= 1e-8
+
+
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", RANDOM)
 def test_what_draws_at_random_draws_the_same_under_every_plan(name: str) -> None:

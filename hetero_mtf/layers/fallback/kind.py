@@ -23,7 +23,8 @@ class KerasCall(LayerKind):
     split : what it may be split over: "elements" (as an activation), "samples", or "" for nothing.
     shape, dtype : of its output, batch left out; a scalar a sample has the shape (1,).
     batch : whether its output has a batch; without, every sample holds all of it.
-    written : names of the variables that its call writes.
+    written : names of the variables that its call writes and no optimizer updates.
+    rewritten : names of those that it writes and the optimizer updates, where there are any.
     losses : whether its call adds to the loss.
     flops : of the forward pass of one sample, estimated.
     kept : elements a sample that its backward pass keeps besides its inputs.

@@ -22,7 +22,7 @@ from hetero_mtf.graph.live import (
     named_weights,
 )
 from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.graph.tracing import NEITHER, Traced, drawn_rows, traced_split
+from hetero_mtf.graph.tracing import NEITHER, Traced, drawn_rows, traced_split, written_weights
 from hetero_mtf.layers.fallback.certain import (
     DECLARED,
     ELEMENTWISE_LAYERS,
@@ -78,6 +78,8 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
         "flops": _flops(operation, own, sources),
         "kept": 0 if split == "elements" else kept_elements(call),
     }
+    if rewritten := _rewritten(call, split, option["variables"]):
+        option["rewritten"] = rewritten
     if any(draws):
         option["draws"] = [list(rows) for rows in draws]
     if split == "elements":
@@ -189,6 +191,18 @@ def _written(operation: Any, weights: dict[str, Any]) -> list[str]:
     """Return the names of the weights that a call may write: those that no optimizer ever updates."""
     own = {id(variable) for layer in layers_in(operation) for variable in layer._non_trainable_variables}
     return [key for key, variable in weights.items() if id(variable) in own]
+
+
+def _rewritten(call: LiveCall, split: str, variables: Sequence[Any]) -> list[str]:
+    """Return the names of the trained weights that a call on the whole batch writes, as spectral normalisation does."""
+    operation = call.operation
+    trained = [name for name, _, trains in variables if trains]
+    if split or not trained or not is_layer(operation) or call.output == MASK_OUTPUT:
+        return []
+    if not _is_own(operation) and "SpectralNormalization" not in map(class_of, layers_in(operation)):
+        return []
+    written = written_weights(call)
+    return [name for name in trained if name in written]
 
 
 def _flops(operation: Any, own: Sequence[int], sources: Sequence[Layer]) -> float:

@@ -55,6 +55,10 @@ class DecoupledEngine(Engine):
         if adding:
             wrong = f"layer {adding[0]} adds to the loss, which pipelines without a flush do not take"
             raise UnsupportedError(f"{wrong}; use schedule 1f1b, or describe the penalty by a regularizer of weights")
+        writing = [layer.name for layer in context.graph.layers if is_keras_call(layer) and layer.attributes[OPTION].get("rewritten")]
+        if writing:
+            wrong = f"layer {writing[0]} writes its trained weights in its call, which pipelines without a flush do not take"
+            raise UnsupportedError(f"{wrong}; use schedule 1f1b")
         self._in_flight = InFlight(len(context.stages), context.stale.rates)
         self._calls: collections.deque[tuple[Call, Entered | None]] = collections.deque()  # with the batch whose loss each gives
         self._number = 0  # of the next session call

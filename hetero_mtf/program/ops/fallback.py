@@ -8,7 +8,7 @@ import functools
 import math
 import random
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError, UnsupportedError
 from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, hidden_state, is_layer, is_seed, named_weights, seed_states
+from hetero_mtf.graph.present_tensors import compared_by_elements
 from hetero_mtf.graph.random_draws import draws_of_whole_batch
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.fallback.kind import OPTION
@@ -33,7 +34,8 @@ class FallbackOps(GeneralOps):
         """Return what Keras's own call gives on the slices that each processor has.
 
         Random draws depend on the seed, layer, step and microbatch alone; a call that has a part of the samples draws for all of them. A
-        call that writes variables has the whole batch; they are written after the step, and later calls start from what it wrote.
+        call that writes variables has the whole batch; they are written after the step, and later calls start from what it wrote. Of a
+        trained variable that is written, the gradient is that of the written value, from which the update starts.
 
         Parameters
         ----------
@@ -57,7 +59,8 @@ class FallbackOps(GeneralOps):
         shape = self._called_shape(inputs[0])
         logits = [(shape, tf.as_dtype(option["dtype"]))] if _last_activation(call) else []
         extra = begun == self.index
-        written = list(option["written"]) if extra else []
+        rewritten = {name: self._state(begun, name) for name in option.get("rewritten", ()) if self.training}
+        written = [*option["written"], *rewritten] if extra else []
         outputs = [
             (shape, tf.as_dtype(option["dtype"])),
             *logits,
@@ -65,11 +68,12 @@ class FallbackOps(GeneralOps):
             *([(mtf.Shape([]), self.dtype)] if option["losses"] and extra else []),
         ]
         function = _Call(call, option, list(variables), written, bool(logits), bool(option["losses"] and extra), self.training, layer.name)
+        function.rewritten = list(rewritten)
         function.seed, function.key = self._seed_of(begun), zlib.crc32(repr((self.seed, begun)).encode())
         function.samples = inputs[0].batch.size
         first = inputs[0]
         read = [value.tensor if first.sizes is None else self._channels_as(value, first) for value in inputs]  # split alike
-        tensors = [*read, *variables.values()]
+        tensors = [*read, *variables.values(), *rewritten.values()]
         split = [] if first.sizes is None else [first.channels.name]
         unsplit = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*split, first.batch.name)}
         results = compute_kept(self._operation_name, function, tensors, outputs, unsplit=unsplit.values())
@@ -77,7 +81,7 @@ class FallbackOps(GeneralOps):
         own_logits = (rest.pop(0), _last_activation(call)) if logits else None
         for name in written:
             new = rest.pop(0)
-            self.set_after_step(name, variables[name], functools.partial(_replaced, new))
+            self.set_after_step(name, rewritten.get(name, variables[name]), functools.partial(_replaced, new))
         if rest:
             self.added_losses.append(rest.pop(0))
         return Value(y, first.sizes, logits=own_logits)
@@ -126,7 +130,10 @@ class FallbackOps(GeneralOps):
 
 @dataclasses.dataclass
 class _Call:
-    """Keras's call as a function of slices: (processor, *inputs, *variables) -> output, logits, written variables, loss."""
+    """Keras's call as a function of slices: (processor, *inputs, *variables, *rewritten) -> output, logits, written variables, loss.
+
+    `rewritten` are the present values of trained variables that the call writes; the variables themselves have their gradients.
+    """
 
     call: LiveCall
     option: Any
@@ -139,32 +146,38 @@ class _Call:
     seed: Callable[[int], tf.Tensor] = lambda _: tf.zeros([2], tf.int64)
     key: int = 0
     samples: int = 0  # of the whole batch
+    rewritten: list[str] = dataclasses.field(default_factory=list)
 
     def __call__(self, p: Processor, *slices: tf.Tensor) -> list[tf.Tensor]:
         import keras
 
-        count = len(slices) - len(self.names)
+        count = len(slices) - len(self.names) - len(self.rewritten)
         tensors, values = slices[:count], dict(zip(self.names, slices[count:]))
+        leaves = {name: values[name] for name in self.rewritten}
+        values |= {name: _by_way_of(start, leaves[name]) for name, start in zip(self.rewritten, slices[len(slices) - len(leaves) :])}
         weights = named_weights(self.call.operation)
-        scope = keras.StatelessScope(self._hidden(), collect_losses=True, initialize_variables=False)
+        scope = _writing_scope()(self._hidden(), collect_losses=True, initialize_variables=False)
+        scope.leaves = {id(weights[name]): tf.cast(leaf, weights[name].dtype) for name, leaf in leaves.items()}
         scope.state_mapping.update({id(weights[name]): tf.cast(value, weights[name].dtype) for name, value in values.items()})
         scope_values = dict(scope.state_mapping)
-        with scope, _python_draws(self.key), self._whole_draws(p):
+        with scope, _python_draws(self.key), self._whole_draws(p), compared_by_elements():
             results = [self._mask(tensors)] if self.call.output == MASK_OUTPUT else keras.tree.flatten(self._run(tensors))
         y = results[max(self.call.output, 0)]
         self._check(p, y, scope.losses)
         for name, weight in weights.items():
             if (
                 name in values
-                and name not in self.written
+                and name not in (*self.written, *self.rewritten)
                 and weight.trainable
                 and scope.get_current_value(weight) is not scope_values[id(weight)]
             ):
-                raise UnsupportedError(f"layer {self.layer} writes its trained {weight.name} in its call; let the optimizer alone write it")
+                raise UnsupportedError(
+                    f"layer {self.layer} writes its trained {weight.name} here, which it did not when it was read; build the model again"
+                )
         outputs = [self._batched(p, y)]
         if self.logits:
             outputs.append(self._batched(p, getattr(y, "_keras_logits", y)))
-        outputs += [tf.cast(scope.get_current_value(weights[name]), values[name].dtype) for name in self.written]
+        outputs += [tf.stop_gradient(tf.cast(scope.get_current_value(weights[name]), values[name].dtype)) for name in self.written]
         if self.losses:
             dtype = slices[-1].dtype if self.names else tf.as_dtype(self.option["dtype"])
             outputs.append(
@@ -236,6 +249,30 @@ class _Call:
         expected = math.prod(p.shapes[0]) if self.option["batch"] else math.prod(p.shapes[0][1:])
         if size is not None and size != expected:
             raise LayoutError(f"Keras gives {tuple(y.shape)} for the slice {p.shapes[0]}; keep the batch the first dimension")
+
+
+def _by_way_of(value: tf.Tensor, leaf: tf.Tensor) -> tf.Tensor:
+    """Return a value whose gradient is that of another tensor of its shape."""
+    return tf.stop_gradient(value) + (leaf - tf.stop_gradient(leaf))
+
+
+@functools.cache
+def _writing_scope() -> Any:
+    """Return a stateless scope of Keras in which the gradient of a variable that is written is that of what was written.
+
+    So it is under a gradient tape, which counts every read of a variable, and no assignment to it.
+    """
+    import keras
+
+    class WritingScope(keras.StatelessScope):  # type: ignore[misc]
+        leaves: Mapping[int, tf.Tensor] = {}
+
+        def add_update(self, update: Any) -> None:
+            variable, value = update
+            leaf = self.leaves.get(id(variable))
+            super().add_update((variable, value if leaf is None else _by_way_of(tf.cast(value, leaf.dtype), leaf)))
+
+    return WritingScope
 
 
 def _replaced(new: Any, _: Any) -> Any:

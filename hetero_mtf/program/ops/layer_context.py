@@ -169,9 +169,17 @@ class LayerContext:
     @property
     def updates(self) -> list[Any]:
         """Operations that training must run besides the optimizer's."""
-        operations = []
+        return [assign(self.parameters[key], value) for key, value in self._written(trained=False).items()]
+
+    @property
+    def rewritten(self) -> dict[tuple[int, str], Any]:
+        """What calls of this step wrote to variables that the optimizer updates, laid out as they are."""
+        return self._written(trained=True)
+
+    def _written(self, trained: bool) -> dict[tuple[int, str], Any]:
+        written = {}
         for key, value in self._new_values.items():
-            parameter = self.parameters[key]
-            shape = parameter.value.shape
-            operations.append(assign(parameter, value if value.shape == shape else mtf.reshape(value, shape)))
-        return operations
+            if any(v.trainable == trained for v in self.graph.layers[key[0]].variables if v.name == key[1]):
+                shape = self.parameters[key].value.shape
+                written[key] = value if value.shape == shape else mtf.reshape(value, shape)
+        return written

@@ -28,7 +28,8 @@ from hetero_mtf.mesh.variables import Parameter, SliceVariables
 from hetero_mtf.planning.layout.records import AXIS, LayerLayout, Stage
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.ops.value import Value
-from hetero_mtf.program.optimizers import UpdateRule, updates
+from hetero_mtf.program.optimizers import UpdateRule
+from hetero_mtf.program.updates import updates
 
 _Work = Callable[["_Network"], list[Any]]
 
@@ -261,6 +262,6 @@ def _step(network: _Network) -> list[Any]:
 
 def _update(network: _Network) -> list[Any]:
     """The optimizer's update of all weights; the numbers do not matter but must not grow."""
-    numbers = {name: 1e-6 if name == "learning_rate" else 0.5 for name in network.rule.scalars(0, 0.0)}
+    numbers = {name: 1e-6 if name.endswith("learning_rate") else 0.5 for name in network.rule.scalars(0, 0.0)}
     scalars = {name: tf.constant(number, network.builder.dtype) for name, number in numbers.items()}
     return list(updates(network.rule, network.trained, network.gradients, network.slots, scalars))

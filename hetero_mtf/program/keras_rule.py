@@ -161,6 +161,7 @@ class KerasSteps:
         slots = self._slots_of(optimizer, 1)
         for each in (variable, *(slot for slot in slots.values() if slot is not None)):
             each._shape = tuple(extents.get(n, n) for n in each.shape)
+            each.__class__ = _read_late(type(each))
         return optimizer, variable, slots
 
     def _of_variables(self, variables: Sequence[Any]) -> Any:
@@ -276,6 +277,24 @@ def _named(variable: Any, live: Any) -> Any:
     if live is not None:
         variable._name, variable._path = live.name, live.path
     return variable
+
+
+class _Reference:
+    """What `value` of a Keras variable is on TensorFlow: a reference, which is read where it is used, after what was written till then."""
+
+    def __init__(self, variable: Any) -> None:
+        self._variable = variable
+        self.dtype, self.shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
+
+    def __tf_tensor__(self, dtype: Any = None, name: Any = None) -> tf.Tensor:
+        return tf.convert_to_tensor(self._variable._deref(), dtype)
+
+
+@functools.cache
+def _read_late(kind: Any) -> Any:
+    """Return a subclass of a kind of Keras variable whose `value` is read where it is used."""
+    members = {"value": property(_Reference), "_deref": lambda self: kind.value.fget(self)}
+    return type(kind.__name__, (kind,), members)
 
 
 @functools.cache

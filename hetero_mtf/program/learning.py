@@ -20,9 +20,9 @@ from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.decoupled.passes import StagePasses
-from hetero_mtf.program.optimizers import updates
 from hetero_mtf.program.passes import Key, Passes
 from hetero_mtf.program.slots import slot_parameter
+from hetero_mtf.program.updates import updates
 
 Tensor = Any
 
@@ -115,9 +115,12 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     trained = {key: p for b in passes.builders for key, p in b.parameters.items() if context.is_trainable(*key)}
     gradient_of = _gradients(passes, terms, trained)
     parameters = [trained[key] for key in gradient_of]
-    slots = [[slot_parameter(context, passes.slots, key, trained[key], slot) for slot in context.rule.slots] for key in gradient_of]
     constraints = [_constraint(context.graph.layers[index], name) for index, name in gradient_of]
     lives = [_live(context.graph.layers[index], name) for index, name in gradient_of]
+    slots = [
+        [slot_parameter(context, passes.slots, key, trained[key], slot) for slot in context.rule.slots_of(live)]
+        for key, live in zip(gradient_of, lives)
+    ]
     shapes = [context.shape_of(key) for key in gradient_of]
     rewritten = {key: value for builder in passes.builders for key, value in builder.rewritten.items()}
     starts = [rewritten.get(key) for key in gradient_of]

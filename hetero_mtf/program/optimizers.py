@@ -7,7 +7,6 @@ update one slice. TensorFlow's fused kernels are used where they compute the sam
 from __future__ import annotations
 
 import abc
-import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,14 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.operations.local import Local, Processor
-from hetero_mtf.mesh.operations.transfer import transfer
-from hetero_mtf.mesh.variables import Parameter, Update
+from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_slots
-from hetero_mtf.program.keras_rule import KerasSteps, keras_updates, slot_dimensions
+from hetero_mtf.program.keras_rule import KerasSteps, slot_dimensions
 
-Tensor = Any
+Rates = float | tuple[float, ...]
 FUSED = ("SGD", "Adam", "AdamW")  # optimizers that TensorFlow has kernels of
 _CAST_OPTIONS = ("momentum", "beta_1", "beta_2", "weight_decay")
 _NOT_FUSED = ("use_ema", "gradient_accumulation_steps")  # options that the kernels do not have
@@ -48,8 +44,18 @@ class UpdateRule(abc.ABC):
     def slots(self) -> tuple[str, ...]:
         """Names of the tensors kept for each variable."""
 
-    def scalars(self, step: int, learning_rate: float) -> dict[str, float]:
-        """Return the scalars of step `step` (from 0), by name."""
+    def slots_of(self, live: Any) -> tuple[str, ...]:
+        """Return the names of what is kept for a variable of the user's model."""
+        return self.slots
+
+    @property
+    def all_slots(self) -> frozenset[str]:
+        """Names of all that is kept for any variable."""
+        return frozenset(self.slots)
+
+    def scalars(self, step: int, learning_rate: Rates) -> dict[str, float]:
+        """Return the scalars of step `step` (from 0), by name; of several optimizers with the learning rate of each, or one for all."""
+        assert not isinstance(learning_rate, tuple)
         return {"learning_rate": learning_rate}
 
     @abc.abstractmethod
@@ -132,7 +138,7 @@ class Adam(UpdateRule):
     def slots(self) -> tuple[str, ...]:
         return optimizer_slots("adam", self.config)
 
-    def scalars(self, step: int, learning_rate: float) -> dict[str, float]:
+    def scalars(self, step: int, learning_rate: Rates) -> dict[str, float]:
         powers = {f"{name}_power": self.cast[name] ** (step + 1) for name in ("beta_1", "beta_2")}
         return {**super().scalars(step, learning_rate), **powers}
 
@@ -181,7 +187,8 @@ class KerasRule(UpdateRule):
     def has_momentum(self) -> bool:
         return False
 
-    def scalars(self, step: int, learning_rate: float) -> dict[str, float]:
+    def scalars(self, step: int, learning_rate: Rates) -> dict[str, float]:
+        assert not isinstance(learning_rate, tuple)
         return self.steps.scalars(step, learning_rate)
 
     def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
@@ -198,6 +205,72 @@ class KerasRule(UpdateRule):
 
     def initial_slots(self, value: np.ndarray, live: Any) -> dict[str, np.ndarray]:
         return self.steps.initial(value, live)
+
+
+class SeveralRules(UpdateRule):
+    """`keras.optimizers.MultiOptimizer`: each variable by the one optimizer that its path maps to.
+
+    Parameters
+    ----------
+    rules : (optimizers,) their rules.
+    number_of : Keras variable -> the number of its optimizer.
+    """
+
+    def __init__(self, rules: Sequence[UpdateRule], number_of: Callable[[Any], int]) -> None:
+        super().__init__({}, {})
+        self.rules, self._number_of = tuple(rules), number_of
+
+    def of(self, live: Any) -> UpdateRule:
+        """Return the rule of a variable in the user's model; where there is none, as in calibration, the one that keeps most."""
+        return self.largest if live is None else self.rules[self._number_of(live)]
+
+    @property
+    def largest(self) -> UpdateRule:
+        """The rule that keeps the most for each variable."""
+        return max(self.rules, key=lambda rule: len(rule.slots))
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return self.largest.slots
+
+    @property
+    def all_slots(self) -> frozenset[str]:
+        return frozenset(slot for rule in self.rules for slot in rule.slots)
+
+    def slots_of(self, live: Any) -> tuple[str, ...]:
+        return self.of(live).slots
+
+    def scalars(self, step: int, learning_rate: Rates) -> dict[str, float]:
+        rates = learning_rate if isinstance(learning_rate, tuple) else (learning_rate,) * len(self.rules)
+        numbers = enumerate(zip(self.rules, rates))
+        return {f"{n}/{name}": value for n, (rule, rate) in numbers for name, value in rule.scalars(step, rate).items()}
+
+    def scalars_of(self, rule: UpdateRule, scalars: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Return the scalars of one of the rules, by the names that it knows."""
+        own = f"{self.rules.index(rule)}/"
+        return {name.removeprefix(own): value for name, value in scalars.items() if name.startswith(own)}
+
+    def _with(self, slot: str) -> UpdateRule:
+        return next(rule for rule in self.rules if slot in rule.slots)
+
+    def slot_shape(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return self._with(name).slot_shape(name, shape)
+
+    def slot_dimensions(self, name: str, parameter: Parameter, shape: tuple[int, ...]) -> Any:
+        return self._with(name).slot_dimensions(name, parameter, shape)
+
+    def initial_slots(self, value: np.ndarray, live: Any) -> dict[str, np.ndarray]:
+        return self.of(live).initial_slots(value, live)
+
+    @property
+    def has_momentum(self) -> bool:
+        return False
+
+    def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
+        raise NotImplementedError  # `updates` asks the rule of each variable
+
+    def expected_change(self, slots: Sequence[tf.Tensor], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        raise NotImplementedError  # it has no momentum that is known as such
 
 
 def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
@@ -222,7 +295,7 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     if isinstance(keras_optimizer, keras.optimizers.LossScaleOptimizer):
         keras_optimizer = keras_optimizer.inner_optimizer  # it scales the loss up and the gradients down
     if isinstance(keras_optimizer, keras.optimizers.MultiOptimizer):
-        raise UnsupportedError("the optimizer MultiOptimizer is several, which is not supported; give one optimizer for all variables")
+        return _several(keras_optimizer, dtype)
     name = type(keras_optimizer).__name__
     config, copied = _copied(keras_optimizer)
     own = getattr(keras.optimizers, name, None) is type(keras_optimizer) and name in FUSED
@@ -237,6 +310,17 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     return rule, copied
 
 
+def _several(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
+    """Return the rule of a MultiOptimizer, and a copy of it."""
+    import keras
+
+    if not isinstance(optimizer._optimizer_map, keras.optimizers.OptimizerMap):
+        raise UnsupportedError("the optimizer MultiOptimizer maps variables by a function; give a keras.optimizers.OptimizerMap")
+    _, copied = _copied(optimizer)
+    rules = [read_optimizer(each, dtype)[0] for each in copied.optimizers]
+    return SeveralRules(rules, lambda live: copied.optimizers.index(copied._optimizer_map(live))), copied
+
+
 def _copied(optimizer: Any) -> tuple[dict[str, Any], Any]:
     """Return a Keras optimizer's configuration and an independent copy made from it."""
     try:
@@ -249,107 +333,3 @@ def _copied(optimizer: Any) -> tuple[dict[str, Any], Any]:
         wrong = f"the optimizer {type(optimizer).__name__} has a learning rate that Keras cannot copy ({said})"
         remedy = "give a number, or a schedule with get_config that is decorated with keras.saving.register_keras_serializable()"
         raise UnsupportedError(f"{wrong}; {remedy}") from fault
-
-
-def updates(
-    rule: UpdateRule,
-    parameters: Sequence[Parameter],
-    gradients: Sequence[Tensor],
-    slots: Sequence[Sequence[Parameter]],
-    scalars: Mapping[str, tf.Tensor],
-    constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = (),
-    lives: Sequence[Any] = (),
-    shapes: Sequence[tuple[int, ...]] = (),
-    starts: Sequence[Tensor | None] = (),
-) -> list[Update]:
-    """Return the operations that update every variable.
-
-    Parameters
-    ----------
-    parameters, gradients : (variables,) the variables' snapshots and their gradients.
-    slots : (variables, slots) the slots' parameters.
-    scalars : those of `rule.scalars`, as () tensors of the variables' dtype.
-    constraints : (variables,) what a variable, whole on every processor, is projected by after its update; None for nothing.
-    lives : (variables,) the variables in the user's model, None where there are none.
-    shapes : (variables,) shapes of the variables as Keras has them; empty where their snapshots have these.
-    starts : (variables,) what the updates start from where it is not the snapshot, laid out as it; None where it is.
-    """
-    operations = []
-    projections = constraints or [None] * len(parameters)
-    if isinstance(rule, KerasRule):
-        named = lives or [None] * len(parameters)
-        clip = functools.partial(_clip, rule.config)
-        of_keras = shapes or [tuple(parameter.value.shape.to_integer_list) for parameter in parameters]
-        from_values = [p.value if start is None else start for p, start in zip(parameters, starts or [None] * len(parameters))]
-        return keras_updates(rule.steps, parameters, gradients, slots, scalars, projections, named, of_keras, clip, from_values)
-    columns = zip(parameters, _clip(rule.config, gradients), slots, projections, starts or [None] * len(parameters))
-    for parameter, gradient, kept, constraint, start in columns:
-
-        def write(
-            handles: Sequence[tf.Tensor],
-            snapshots: Sequence[tf.Tensor],
-            inputs: Sequence[tf.Tensor],
-            constraint: Callable[[tf.Tensor], tf.Tensor] | None = constraint,
-        ) -> Sequence[Any]:
-            gradient, *begin = inputs
-            begun = [tf.raw_ops.AssignVariableOp(resource=handles[0], value=value) for value in begin]
-            with tf.control_dependencies(begun):
-                decayed = rule.decay(handles[0], begin[0] if begin else snapshots[0], scalars)
-            with tf.control_dependencies([*begun, *decayed]):
-                written = rule.write(handles, gradient, scalars)
-            return [written if constraint is None else _projected(handles[0], snapshots[0], constraint, written)]
-
-        read = [gradient] if start is None else [gradient, start]
-        operations.append(Update([parameter, *kept], read, write, f"{parameter.name}_update"))
-    return operations
-
-
-def _projected(handle: tf.Tensor, snapshot: tf.Tensor, constraint: Callable[[tf.Tensor], tf.Tensor], after: tf.Operation) -> tf.Operation:
-    """Return the operation that projects a variable after its update."""
-    with tf.control_dependencies([after]):
-        value = tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=handle, dtype=snapshot.dtype), snapshot.shape)
-        return tf.raw_ops.AssignVariableOp(resource=handle, value=constraint(value))
-
-
-def _clip(config: Mapping[str, Any], gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Return the gradients clipped by the optimizer's options; norms are those of whole tensors."""
-    if config.get("clipnorm"):
-        return [_clip_by_norms(gradient, [_square_sum(gradient)], float(config["clipnorm"])) for gradient in gradients]
-    if config.get("global_clipnorm"):
-        squares = _on_every_mesh([_square_sum(gradient) for gradient in gradients])
-        return [_clip_by_norms(gradient, squares[gradient.mesh], float(config["global_clipnorm"])) for gradient in gradients]
-    if config.get("clipvalue"):
-        bound = float(config["clipvalue"])
-        return [_local("clip_by_value", lambda _, g: tf.clip_by_value(g, -bound, bound), [gradient]) for gradient in gradients]
-    return list(gradients)
-
-
-def _local(name: str, function: Any, inputs: Sequence[Tensor]) -> Tensor:
-    return Local(name, function, inputs, [(inputs[0].shape, inputs[0].dtype)]).outputs[0]
-
-
-def _square_sum(gradient: Tensor) -> Tensor:
-    """Return the sum of squares over all slices, a scalar."""
-    function = lambda _, value: tf.reduce_sum(tf.square(value))  # noqa: E731
-    return Local("square_sum", function, [gradient], [(mtf.Shape([]), gradient.dtype)], summed=gradient.shape.dims).outputs[0]
-
-
-def _on_every_mesh(terms: Sequence[Tensor]) -> dict[Any, list[Tensor]]:
-    """Return the terms of the sum of scalars on each mesh: its own ones, and the sums of the other meshes."""
-    own: dict[Any, list[Tensor]] = {}
-    for term in terms:
-        own.setdefault(term.mesh, []).append(term)
-    if len(own) == 1:
-        return own
-    sums = {mesh: functools.reduce(mtf.add, some) for mesh, some in own.items()}
-    return {mesh: [*some, *(transfer(sums[other], mesh) for other in own if other is not mesh)] for mesh, some in own.items()}
-
-
-def _clip_by_norms(gradient: Tensor, squares: Sequence[Tensor], bound: float) -> Tensor:
-    """Return `gradient` scaled so that the norm whose squared parts are given is at most `bound`."""
-
-    def clip(_: Processor, value: tf.Tensor, *parts: tf.Tensor) -> tf.Tensor:
-        norm = tf.sqrt(tf.add_n(parts))
-        return value * (bound / tf.maximum(norm, bound))
-
-    return _local("clip_by_norm", clip, [gradient, *squares])

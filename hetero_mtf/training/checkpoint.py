@@ -21,6 +21,7 @@ from hetero_mtf.file_kind import CHECKPOINT, file_kind, in_place_of
 from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.json_file import replace_file
+from hetero_mtf.layers.fallback.kind import weights_of
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.training.array_archive import DAMAGED, read_archive, write_archive
 from hetero_mtf.training.finite import is_finite
@@ -239,7 +240,8 @@ def fitting_values(path: str | os.PathLike[str], state: State, graph: LayerGraph
         If steps were taken without one of these slots: starting it at zero now would give other results.
     """
     keys = _variables(graph)
-    wanted = {slot_key(key, slot): slot for key, variable in keys.items() if variable.trainable for slot in rule.slots}
+    trained = {key: _live(graph, key) for key, variable in keys.items() if variable.trainable}
+    wanted = {slot_key(key, slot): slot for key, live in trained.items() for slot in rule.slots_of(live)}
     lacking = sorted({slot for key, slot in wanted.items() if key not in state.values})
     if state.step and lacking:
         without = f"{state.step} steps of {state.optimizer} without {', '.join(lacking)}"
@@ -251,6 +253,13 @@ def fitting_values(path: str | os.PathLike[str], state: State, graph: LayerGraph
                 f"{path} is not a complete checkpoint ({key} is {state.values[key].shape}, expected {expected}); {_REMEDY}"
             )
     return {key: value for key, value in state.values.items() if key in keys or key in wanted}
+
+
+def _live(graph: LayerGraph, key: str) -> Any:
+    """Return a variable in the user's model, None where the model is not in memory."""
+    index, name = key.split("/")
+    layer = graph.layers[int(index)]
+    return None if layer.live is None else weights_of(layer)[name]
 
 
 def _variables(graph: LayerGraph) -> dict[str, Variable]:

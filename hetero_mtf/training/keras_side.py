@@ -17,7 +17,7 @@ from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.layers.fallback.kind import weights_of
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.program.keras_rule import slot_lists
-from hetero_mtf.program.optimizers import UpdateRule
+from hetero_mtf.program.optimizers import Rates, UpdateRule
 from hetero_mtf.training.copying import clone
 
 
@@ -47,11 +47,21 @@ class KerasSide:
         self.has_metrics = any(metric is not None for metric in flat)
         self._metrics = [metric for metric in flat if isinstance(metric, keras.metrics.Metric)]
 
-    def learning_rate(self, step: int) -> float:
-        """Return the learning rate of step `step`, from the optimizer's number or schedule."""
-        optimizer = self.model.optimizer
-        optimizer._iterations.assign(step)
-        return float(np.asarray(optimizer.learning_rate))
+    def learning_rate(self, step: int) -> Rates:
+        """Return the learning rate of step `step`, from the optimizer's number or schedule; of several optimizers that of each."""
+        optimizers = self._optimizers
+        self._set_step(step)
+        rates = tuple(float(np.asarray(optimizer.learning_rate)) for optimizer in optimizers)
+        return rates if hasattr(self.model.optimizer, "optimizers") else rates[0]
+
+    @property
+    def _optimizers(self) -> list[Any]:
+        """The model's optimizer, or those that it gives variables to."""
+        return list(getattr(self.model.optimizer, "optimizers", [self.model.optimizer]))
+
+    def _set_step(self, step: int) -> None:
+        for optimizer in (self.model.optimizer, *self._optimizers):
+            optimizer._iterations.assign(step)
 
     def reset_metrics(self) -> None:
         """Reset all metrics, also those that were updated elsewhere before and that are not yet part of the Keras model."""
@@ -94,7 +104,7 @@ class KerasSide:
         _finalize(self.model)
         for key, slot in self._slots().items():
             slot.assign(values.get(key, np.zeros(slot.shape, slot.dtype)))
-        self.model.optimizer._iterations.assign(step)
+        self._set_step(step)
 
     def read(self) -> dict[str, np.ndarray]:
         """Return the model's values by variable key, and its optimizer's by slot key."""
@@ -105,16 +115,21 @@ class KerasSide:
         optimizer, trained = self.model.optimizer, self.model.trainable_variables
         if not optimizer.built:
             optimizer.build(trained)
-        keys = {id(variable): key for key, variable in self._live.items()}
-        lists = slot_lists(optimizer, len(trained))
-        if optimizer.gradient_accumulation_steps:
-            lists["accumulated"] = optimizer._accumulated_gradients
-        return {
-            slot_key(keys[id(variable)], name): slot
-            for name, slots in lists.items()
-            for variable, slot in zip(trained, slots)
-            if slot is not None
-        }
+        keys, slots = {id(variable): key for key, variable in self._live.items()}, {}
+        for each in self._optimizers:
+            own = each._trainable_variables if each.built else []
+            lists = slot_lists(each, len(own))
+            if each.gradient_accumulation_steps and own:
+                lists["accumulated"] = each._accumulated_gradients
+            slots.update(
+                {
+                    slot_key(keys[id(variable)], name): slot
+                    for name, held in lists.items()
+                    for variable, slot in zip(own, held)
+                    if slot is not None
+                }
+            )
+        return slots
 
 
 def _check_metrics(metrics: Any, outputs: Structure) -> None:

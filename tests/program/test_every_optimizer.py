@@ -51,7 +51,7 @@ def test_every_optimizer_updates_as_in_keras(name: str, tmp_path: Any) -> None:
     assert worst_error(model.get_weights(), weights) <= 1e-8
 
 
-@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name not in ("own", "loss scale")])
+@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name not in ("own", "loss scale", "several", "several, averaged")])
 def test_slots_are_those_that_memory_is_planned_with(name: str) -> None:
     optimizer = OPTIMIZERS[name]()
     rule, _ = read_optimizer(optimizer, "float32")
@@ -69,3 +69,24 @@ def test_the_averages_are_the_weights_at_the_end_of_fit_as_in_keras() -> None:
     model.compile(O.SGD(0.05, use_ema=True, ema_momentum=0.5), "mse")
     model.fit(x, y, epochs=2, batch_size=3, shuffle=False, verbose=0)
     assert worst_error(model.get_weights(), weights) <= 1e-8
+
+
+def test_every_class_of_optimizers_is_here() -> None:
+    base = O.Optimizer
+    own = {name for name, kind in vars(O).items() if isinstance(kind, type) and issubclass(kind, base) and kind is not base}
+    assert own <= {type(make()).__name__ for make in OPTIMIZERS.values()} | {"SGD", "Adam", "AdamW"}
+
+
+def test_callbacks_see_the_slots_of_several_optimizers() -> None:
+    model, (x, y) = _model(), _batches(1)[0]
+    seen = []
+
+    class Looking(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            seen.append([float(np.abs(np.array(slot)).sum()) for each in self.model.optimizer.optimizers for slot in each.variables[2:]])
+
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        plan = hm.Plan.single(model, 0, cluster, 3)
+        with hm.Trainer(model, plan, cluster, optimizer=OPTIMIZERS["several"](), loss="mse") as trainer:
+            trainer.fit(x, y, epochs=2, batch_size=3, verbose=0, callbacks=[Looking()])
+    assert len(seen) == 2 and all(seen[0]) and seen[0] != seen[1]

@@ -33,8 +33,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "nonsense": (lambda: "nonsense", "the optimizer 'nonsense' is unknown to Keras; give a name or object of keras.optimizers"),
     "a number": (lambda: 3, "the optimizer 3 is unknown to Keras"),
     "several": (
-        lambda: O.MultiOptimizer(O.OptimizerMap(O.SGD())),
-        "the optimizer MultiOptimizer is several, which is not supported; give one optimizer",
+        lambda: O.MultiOptimizer(lambda _: O.SGD()),
+        "the optimizer MultiOptimizer maps variables by a function; give a keras.optimizers.OptimizerMap",
     ),
     "a schedule that cannot be copied": (
         lambda: O.SGD(_Halving()),

@@ -36,6 +36,11 @@ def _excluding() -> Any:
     return optimizer
 
 
+def _several(**options: Any) -> Any:
+    decaying = O.SGD(O.schedules.ExponentialDecay(0.05, 2, 0.5), momentum=0.9)
+    return O.MultiOptimizer(O.OptimizerMap(O.Lion(0.01), {".*kernel": O.Adam(0.01, global_clipnorm=0.1, **options), ".*bias": decaying}))
+
+
 OPTIMIZERS: Mapping[str, Make] = {
     "adadelta": lambda: O.Adadelta(0.5),
     "adafactor": lambda: O.Adafactor(0.05),
@@ -59,5 +64,8 @@ OPTIMIZERS: Mapping[str, Make] = {
     "clipped by value": lambda: O.Nadam(0.01, clipvalue=0.01),
     "excluding": _excluding,
     "schedule": lambda: O.Adamax(O.schedules.ExponentialDecay(0.05, 2, 0.5)),
+    "schedule free": lambda: O.ScheduleFreeAdamW(0.01, weight_decay=0.01, warmup_steps=2),
+    "several": _several,
+    "several, averaged": lambda: _several(use_ema=True, ema_momentum=0.8),
     "own": Signs,
 }

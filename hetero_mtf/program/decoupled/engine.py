@@ -22,6 +22,7 @@ from hetero_mtf.program.decoupled.call import Call
 from hetero_mtf.program.decoupled.in_flight import Entered, InFlight
 from hetero_mtf.program.decoupled.tick import Tick, build_tick
 from hetero_mtf.program.engine import Engine, Finished, Targets
+from hetero_mtf.program.optimizers import SeveralRules
 from hetero_mtf.runtime.step_trace import StepTrace, traced
 
 
@@ -44,6 +45,8 @@ class DecoupledEngine(Engine):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         context = self._context
+        if isinstance(context.rule, SeveralRules):
+            raise UnsupportedError("pipelines without a flush do not take several optimizers (MultiOptimizer); use schedule 1f1b")
         if context.rule.config.get("global_clipnorm") and len(context.stages) > 1:
             raise UnsupportedError(
                 f"the optimizer has global_clipnorm, and stages of schedule {self.plan.schedule} have gradients of different batches; "

@@ -161,7 +161,8 @@ class KerasSteps:
         slots = self._slots_of(optimizer, 1)
         for each in (variable, *(slot for slot in slots.values() if slot is not None)):
             each._shape = tuple(extents.get(n, n) for n in each.shape)
-            each.__class__ = _read_late(type(each))
+            kind: Any = type(each)
+            each.__class__ = _read_late(kind)
         return optimizer, variable, slots
 
     def _of_variables(self, variables: Sequence[Any]) -> Any:

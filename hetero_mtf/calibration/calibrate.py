@@ -89,7 +89,7 @@ def calibrate(
     check_live(cluster)
     graph = layer_graph(model)
     rule, optimizer_text = _read_optimizer(optimizer, graph.dtype)
-    target = MeasurementTarget(cluster.record, graph, batch_size, optimizer_text, _versions())
+    target = MeasurementTarget(cluster.record, graph, batch_size, optimizer_text, versions())
     bench = _bench(cluster, target, rule, budget_s, earlier)
     with (progress or functools.partial(progress_bar, verbose=verbose))("calibrating", bench.steps) as advance:
         curves, unchanged = bench.measure_devices(advance)
@@ -258,7 +258,8 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.timezone.utc)
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of the programs that a step's time depends on, by name."""
     return {
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in ("tensorflow", "keras", "mesh-tensorflow")},

@@ -62,11 +62,11 @@ def batch_source(
     if isinstance(x, BatchSource):
         _refuse("a BatchSource", y=y, sample_weight=sample_weight, class_weight=class_weight, steps_per_epoch=steps_per_epoch)
         return x
-    packed = form is not None and not _is_array(x) and form.holds_arrays(x, y, labels)
-    if y is None and not _is_array(x) and not packed:
+    packed = form is not None and not is_array(x) and form.holds_arrays(x, y, labels)
+    if y is None and not is_array(x) and not packed:
         _refuse("a stream of batches", sample_weight=sample_weight)
         return StreamSource(x, steps_per_epoch, class_weight=class_weight, dtype=dtype, labels=labels, form=form, finite=finite)
-    if not _is_array(x) and not packed and (is_tensor_dataset(x) or not isinstance(x, (list, tuple))):
+    if not is_array(x) and not packed and (is_tensor_dataset(x) or not isinstance(x, (list, tuple))):
         _refuse(f"a {type(x).__name__}", y=y)
     if y is None and labels:
         raise DataError(f"x is {'a dict' if packed else 'an array'} and y is missing; pass the labels as y")
@@ -90,7 +90,8 @@ def opened_source(x: Any, y: Any = None, **options: Any) -> Iterator[BatchSource
             source.close()
 
 
-def _is_array(x: Any) -> bool:
+def is_array(x: Any) -> bool:
+    """Return whether data are one array, of NumPy, Keras, TensorFlow or pandas."""
     return hasattr(x, "shape") and hasattr(x, "dtype") or hasattr(x, "to_numpy")
 
 

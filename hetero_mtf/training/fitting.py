@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,89 @@ class Fit:
 
     Parameters
     ----------
-    validation_data, epochs, callbacks, keep_going : as there.
+    validation : what is validated on, and when.
+    epochs, initial_epoch, callbacks, keep_going : as there.
     verbose : 0, 1 or 2, as there.
     """
 
-    validation_data: Any
+    validation: Validation
     epochs: int
+    initial_epoch: int
     callbacks: tuple[Any, ...]
     verbose: int
     keep_going: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Validation:
+    """What a network is validated on while it trains.
+
+    Parameters
+    ----------
+    data : as `validation_data` of `Trainer.fit`; None for nothing.
+    every : after how many epochs, or the numbers of the epochs, from 1.
+    batch_size, steps : samples a batch of arrays, and batches at most; None for the plan's, and all.
+    """
+
+    data: Any = None
+    every: int | Collection[int] = 1
+    batch_size: int | None = None
+    steps: int | None = None
+
+    def is_due(self, epoch: int) -> bool:
+        """Return whether the network is validated after an epoch, counted from 0."""
+        if self.data is None:
+            return False
+        return (epoch + 1) % self.every == 0 if isinstance(self.every, int) else epoch + 1 in self.every
+
+
+def check_validation(validation: Validation) -> None:
+    """Raise if an option of validation is out of range.
+
+    Raises
+    ------
+    DataError
+        If it is.
+    """
+    every, numbers = validation.every, {"validation_batch_size": validation.batch_size, "validation_steps": validation.steps}
+    if isinstance(every, bool) or not (every >= 1 if isinstance(every, int) else isinstance(every, Collection)):
+        raise DataError(f"validation_freq is {every!r}; give a number of epochs from 1, or the numbers of the epochs")
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise DataError(f"{name} is {number!r}; give a number from 1")
+
+
+def split_off(x: Any, y: Any, sample_weight: Any, part: float) -> tuple[tuple[Any, Any, Any], tuple[Any, ...]]:
+    """Return samples to train on, and the last part of them to validate on, as Keras does with `validation_split`.
+
+    Parameters
+    ----------
+    x, y, sample_weight : arrays, several packed as the model's inputs and outputs; weights may be None.
+    part : of the samples, between 0 and 1.
+
+    Raises
+    ------
+    DataError
+        If it is out of range, leaves nothing on either side, or these are no arrays.
+    """
+    import keras
+
+    leaves = keras.tree.flatten(x)
+    if isinstance(part, bool) or not 0 < part < 1:
+        raise DataError(f"validation_split is {part!r}; give a part between 0 and 1")
+    if y is None or not all(hasattr(leaf, "shape") or isinstance(leaf, (list, tuple)) for leaf in leaves):
+        raise DataError("validation_split is for arrays; give validation_data beside a stream of batches")
+    count = len(leaves[0])
+    at = math.floor(count * (1.0 - part))
+    if not 0 < at < count:
+        raise DataError(f"validation_split is {part!r}, which leaves nothing on one side of {count} samples; give more, or another part")
+
+    def of(where: slice, value: Any) -> Any:
+        return None if value is None else keras.tree.map_structure(lambda leaf: None if leaf is None else leaf[where], value)
+
+    train, test = slice(at), slice(at, None)
+    kept = (of(test, x), of(test, y), of(test, sample_weight))
+    return (of(train, x), of(train, y), of(train, sample_weight)), kept if sample_weight is not None else kept[:2]
 
 
 def shown_verbosity(verbose: str | int) -> int:
@@ -77,14 +152,16 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
         listeners.on_train_begin()
     if model._initial_epoch:
         source.restore({**source.state(), "epoch": model._initial_epoch, "batch": 0, "sample": 0})
+    elif fit.initial_epoch > source.epoch:
+        source.restore({**source.state(), "epoch": fit.initial_epoch, "batch": 0, "sample": 0})
     logs: dict[str, float] = {}
     while source.epoch < fit.epochs and not model.stop_training:
         epoch = source.epoch
         listeners.on_epoch_begin(epoch)
         mirror.take_back()
         logs, fault = _run_epoch(trainer, keras_side, source, listeners, fit.keep_going)
-        if fit.validation_data is not None:
-            logs.update({f"val_{name}": value for name, value in _validate(trainer, fit.validation_data, listeners).items()})
+        if fit.validation.is_due(epoch):
+            logs.update({f"val_{name}": value for name, value in _validate(trainer, fit.validation, listeners).items()})
         with mirror.shown():
             listeners.on_epoch_end(epoch, logs)
         if fault is not None and not model.stop_training:
@@ -158,13 +235,14 @@ def _run_epoch(
     return logs, fault
 
 
-def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners: Any = None) -> dict[str, float]:
+def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners: Any = None, steps: int | None = None) -> dict[str, float]:
     """Return the mean loss and the metrics over the batches of a source, by name.
 
     Parameters
     ----------
     keras_side : its Keras side.
     listeners : keras.callbacks.CallbackList that is called at the test and its batches, or None.
+    steps : batches at most; None for all.
     """
     import keras
 
@@ -173,7 +251,7 @@ def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners
     means = Means()
     logs: dict[str, float] = {}
     listeners.on_test_begin()
-    for number, batch in enumerate(source):
+    for number, batch in enumerate(itertools.islice(source, steps)):
         listeners.on_test_batch_begin(number)
         tested = trainer._test(batch)
         logs = {**means.add(tested.losses, tested.size), **tested.metrics}
@@ -182,13 +260,14 @@ def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners
     return logs
 
 
-def _validate(trainer: Any, validation_data: Any, listeners: Any) -> dict[str, float]:
-    if not isinstance(validation_data, tuple):
-        return dict(trainer._evaluate(validation_data, listeners=listeners))
-    if len(validation_data) not in (2, 3):
-        raise DataError(f"validation_data has {len(validation_data)} parts; give (x, y) or (x, y, sample_weight)")
-    x, y, *weight = validation_data
-    return dict(trainer._evaluate(x, y, listeners, sample_weight=weight[0] if weight else None))
+def _validate(trainer: Any, validation: Validation, listeners: Any) -> dict[str, float]:
+    data, limits = validation.data, {"batch_size": validation.batch_size, "steps": validation.steps}
+    if not isinstance(data, tuple):
+        return dict(trainer._evaluate(data, listeners=listeners, **limits))
+    if len(data) not in (2, 3):
+        raise DataError(f"validation_data has {len(data)} parts; give (x, y) or (x, y, sample_weight)")
+    x, y, *weight = data
+    return dict(trainer._evaluate(x, y, listeners, sample_weight=weight[0] if weight else None, **limits))
 
 
 class Means:

@@ -75,16 +75,3 @@ def refine(
     rule, _ = read_optimizer(optimizer, graph.dtype)
     runner = EngineRunner(model, graph, cluster, objective, rule, np.random.default_rng(seed))
     return Refiner(profile, runner, time_limit_s).refine(plan)
-
-
-def checked_profile(profile: Profile | None) -> Profile:
-    """Return the profile from which a plan is made.
-
-    Raises
-    ------
-    PlanError
-        If there is none.
-    """
-    if profile is None:
-        raise PlanError("there is neither a plan nor a profile to make one from; give one of them, a profile by hm.calibrate")
-    return profile

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -20,38 +20,39 @@ from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
-from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.batch_arrays import BatchArrays
-from hetero_mtf.program.decoupled.engine import engine_of
-from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import read_objective, with_masks
 from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.report.progress import check_verbose
+from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
-from hetero_mtf.training.checkpoint import State, check_name, check_state, fitting_values, load_state, save_state
 from hetero_mtf.training.copying import clone
-from hetero_mtf.training.finite import check_replacement
-from hetero_mtf.training.fitting import Fit, run_epochs, run_test, shown_verbosity
-from hetero_mtf.training.keras_side import KerasSide, read_weights, with_initial_slots, write_weights
-from hetero_mtf.training.refine import checked_profile, refine
+from hetero_mtf.training.first_use import settings_of
+from hetero_mtf.training.fitting import Fit, Validation, check_validation, run_epochs, run_test, shown_verbosity, split_off
+from hetero_mtf.training.keeping import Kept
+from hetero_mtf.training.keras_side import KerasSide, write_weights
+from hetero_mtf.training.plan_choice import Task
+from hetero_mtf.training.refine import refine
 from hetero_mtf.training.trained import Trained, trained
 
 
-class Trainer:
+class Trainer(Kept):
     """Trains a Keras model under a plan.
 
     Parameters
     ----------
     model : keras.Model, functional or sequential; it is not changed, its weights are the start.
-    plan : a plan for a network of this structure, which is trained by as it is; None for the one with the best measured step.
-    cluster : the cluster the plan is for; leaving the trainer leaves the cluster open.
-    optimizer : a Keras optimizer, or its name; its settings are copied.
-    loss : keras.losses.Loss, or its name; for several outputs one for all, or a list or dict of losses, None for an output without.
+    plan : a plan for a network of this structure, which is trained by as it is; None for the one with the best measured step, which is
+        chosen on first use: the devices are measured, and what was measured is kept in the user's cache folder.
+    cluster : the cluster the plan is for; leaving the trainer leaves the cluster open. None for the devices of this process.
+    optimizer : a Keras optimizer, or its name; its settings are copied. None for the one that the model was compiled with, else "sgd".
+    loss : keras.losses.Loss, or its name; for several outputs one for all, or a list or dict of losses, None for an output without. None
+        for what the model was compiled with, with its loss weights.
     loss_weights : factor of each output's loss, as for `keras.Model.compile`; None for 1 each.
-    metrics : Keras metrics, as for `keras.Model.compile`.
+    metrics : Keras metrics, as for `keras.Model.compile`; None for those that the model was compiled with.
     seed : seed of dropout and shuffling, a whole number from 0.
-    profile : Profile of the network and cluster to make a plan from by `refine`, where none is given.
+    profile : Profile of the network and cluster to make a plan from by `refine` now, where none is given.
     refine_s : seconds after which no further plan is tried then.
 
     Attributes
@@ -65,6 +66,7 @@ class Trainer:
 
     Examples
     --------
+    >>> trainer = hm.Trainer(compiled_model, cluster=cluster)  # doctest: +SKIP
     >>> with hm.Trainer(model, plan, cluster, optimizer="adam", loss="mse") as trainer:  # doctest: +SKIP
     ...     history = trainer.fit(x, y, epochs=5)
     ...     trained = trainer.to_keras()
@@ -73,18 +75,20 @@ class Trainer:
     def __init__(
         self,
         model: Any,
-        plan: Plan | None,
-        cluster: Any,
+        plan: Plan | None = None,
+        cluster: Any = None,
         *,
-        optimizer: Any = "sgd",
-        loss: Any,
+        optimizer: Any = None,
+        loss: Any = None,
         loss_weights: Any = None,
-        metrics: Any = (),
+        metrics: Any = None,
         seed: int = 0,
         profile: Profile | None = None,
         refine_s: float = TIME_LIMIT_S,
     ) -> None:
-        self._graph, self._model, self._cluster = layer_graph(model), model, cluster
+        optimizer, loss, loss_weights, metrics = settings_of(model, optimizer, loss, loss_weights, metrics)
+        self._graph, self._model = layer_graph(model), model
+        self._cluster, self._owns_cluster = cluster or Cluster.local(), cluster is None
         wiring = read_wiring(model)
         self._objective = with_masks(read_objective(loss, loss_weights, wiring.output_structure), self._graph)
         ranks = tuple(len(self._graph.layers[index].output_shape) + 1 for index in self._graph.inputs)
@@ -95,21 +99,19 @@ class Trainer:
         self._step, self._seed = 0, batches.checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
         self._source: BatchSource | None = None
-        self.refinement: Refinement | None = None
-        if plan is None:
-            settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}
-            self.refinement = refine(None, checked_profile(profile), model, cluster, **settings, time_limit_s=refine_s)
+        settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}
+        self._refine_s = refine_s
+        self._task = lambda batch_size: Task(model, self._graph, self._cluster, batch_size, settings)
+        if plan is None and profile is not None:
+            self.refinement = refine(None, profile, model, self._cluster, **settings, time_limit_s=refine_s)
             plan = self.refinement.plan
-        self._engine = self._make_engine(plan, with_initial_slots(self._graph, self._rule, read_weights(model, self._graph)), self._seed)
+        if plan is not None:
+            self._begin(plan)
 
     def __repr__(self) -> str:
         network = f"{len(self._graph.layers)} layers (digest {self._graph.digest})"
-        return f"<Trainer: {network}, {self._optimizer_name}, step {self._step}, {self.plan!r}>"
-
-    @property
-    def plan(self) -> Plan:
-        """The plan in force."""
-        return self._engine.plan
+        plan = "no plan yet" if self._held is None else repr(self.plan)
+        return f"<Trainer: {network}, {self._optimizer_name}, step {self._step}, {plan}>"
 
     @property
     def step(self) -> int:
@@ -128,7 +130,8 @@ class Trainer:
         ----------
         x, y : (batch, ...) samples and targets, several packed as the model's inputs and outputs.
         """
-        self._engine.build(self._feed(check_batch(x, y, None, form=self._form)))
+        feed = self._feed(check_batch(x, y, None, form=self._form))
+        self._engine.build(feed)
 
     def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
         """Take one step and return this batch's mean loss before it, all outputs' and regularization included.
@@ -195,11 +198,21 @@ class Trainer:
         -------
         (samples, ...) array, or several packed as the model's outputs.
         """
+        x = self._sized(x, None, batch_size, labels=False)
         with opened_source(x, batch_size=self._batch_size(batch_size), shuffle=False, labels=False, form=self._form) as source:
             outputs = [self._engine.predict(batches.samples(self._graph, batch.x)) for batch in source]
         return self._form.outputs.pack([np.concatenate(pieces) for pieces in zip(*outputs)])
 
-    def evaluate(self, x: Any, y: Any = None, *, sample_weight: Any = None, batch_size: int | None = None) -> dict[str, float]:
+    def evaluate(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        batch_size: int | None = None,
+        steps: int | None = None,
+        return_dict: bool = True,
+    ) -> Any:
         """Return the mean loss and the metrics over all samples, by name.
 
         The losses and metrics of several outputs have Keras's names. All losses are means over samples, as in Keras run eagerly;
@@ -209,8 +222,11 @@ class Trainer:
         ----------
         x, y, sample_weight : arrays, several packed as the model's inputs and outputs, or a stream of batches as x.
         batch_size : samples a batch; None takes the plan's.
+        steps : batches at most; None for all.
+        return_dict : whether to return a dict; else, as Keras by default, the values in their order, or the loss alone.
         """
-        return self._evaluate(x, y, sample_weight=sample_weight, batch_size=batch_size)
+        logs = self._evaluate(x, y, sample_weight=sample_weight, batch_size=batch_size, steps=steps)
+        return logs if return_dict else list(logs.values()) if len(logs) > 1 else logs["loss"]
 
     def fit(
         self,
@@ -218,7 +234,12 @@ class Trainer:
         y: Any = None,
         *,
         validation_data: Any = None,
+        validation_split: float = 0.0,
+        validation_freq: int | Collection[int] = 1,
+        validation_batch_size: int | None = None,
+        validation_steps: int | None = None,
         epochs: int = 1,
+        initial_epoch: int = 0,
         batch_size: int | None = None,
         sample_weight: Any = None,
         class_weight: Mapping[int, float] | None = None,
@@ -237,7 +258,11 @@ class Trainer:
         x, y : arrays, several packed as the model's inputs and outputs, or a generator, keras.utils.PyDataset, tf.data.Dataset or
             BatchSource of batches as x; a BatchSource stays open.
         validation_data : (x, y) or (x, y, sample_weight), or a stream that can be read every epoch.
-        epochs, batch_size : epochs in all, and samples a batch of arrays; None takes the plan's.
+        validation_split : part of arrays, the last of them, to validate on where there is no validation_data; 0 for none.
+        validation_freq : after how many epochs to validate, or the numbers of these epochs, from 1.
+        validation_batch_size, validation_steps : samples a batch of arrays, and batches at most; None for the plan's, and all.
+        epochs, initial_epoch, batch_size : the last epoch and the one to begin with, from 0, and samples a batch of arrays; None takes the
+            plan's, or 32 where there is none yet.
         sample_weight : (samples,) weights; for several outputs one for all, or packed as these.
         class_weight : class number -> weight, for one output.
         shuffle : whether arrays are shuffled each epoch, by the trainer's seed.
@@ -269,101 +294,39 @@ class Trainer:
             raise DataError(f"epochs is {epochs}; train for at least 1")
         check_verbose(verbose)
         weights = {"sample_weight": sample_weight, "class_weight": class_weight}
+        validation = Validation(validation_data, validation_freq, validation_batch_size, validation_steps)
+        check_validation(validation)
+        if validation_split and validation_data is None:
+            (x, y, weights["sample_weight"]), kept = split_off(x, y, sample_weight, validation_split)
+            validation = dataclasses.replace(validation, data=kept)
+        x = self._sized(x, y, batch_size, verbose=verbose)
         drawn = {"batch_size": self._batch_size(batch_size), "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
         with opened_source(x, y, form=self._form, finite=True, **weights, **drawn) as source:
-            return self._fit(source, Fit(validation_data, epochs, tuple(callbacks), shown_verbosity(verbose), keep_going))
+            return self._fit(source, Fit(validation, epochs, initial_epoch, tuple(callbacks or ()), shown_verbosity(verbose), keep_going))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""
         return self._engine.placement()
 
-    def save(self, path: str | os.PathLike[str], only_finite: bool = False) -> None:
-        """Write all state to a file that loads under any plan for this network.
-
-        The optimizer's settings are not part of it: give them again to restore it, also a learning rate that a callback had set.
-
-        Parameters
-        ----------
-        path : path of the file to write or replace.
-        only_finite : whether to refuse weights and slots that are NaN or infinite also where no finite state would be replaced.
-
-        Raises
-        ------
-        CheckpointError
-            If it cannot be written, or has the name of a Keras file, which it is not: `to_keras().save(path)` writes one. An older file
-            stays as it was.
-        NotFiniteError
-            If weights or slots are NaN or infinite and the file holds a state that is finite, which stays.
-        """
-        check_name(path)
-        position = self._source.state() if self._source is not None else self._position
-        values = self._engine.read()
-        check_replacement(path, self._graph, values, self._step, only_finite)
-        save_state(path, State(self._graph.digest, self._optimizer_name, values, self._step, self._seed, position))
-
-    def restore(self, path: str | os.PathLike[str], state: State | None = None) -> None:
-        """Take over the state in a file written by `save`, under whatever plan is in force here.
-
-        Slots that this trainer's optimizer does not keep, such as the momentum of SGD where it has none here, are left out.
-
-        Parameters
-        ----------
-        path : path of the file.
-        state : the state in it, where `load_state` has read it already; None reads it.
-
-        Raises
-        ------
-        CheckpointError
-            If it cannot be read, is of another network or optimizer, or lacks slots that the optimizer needs to go on; nothing
-            is changed then.
-        """
-        state = state or load_state(path)
-        check_state(path, state, self._graph, self._optimizer_name)
-        values = with_initial_slots(self._graph, self._rule, fitting_values(path, state, self._graph, self._rule))
-        self._replace_engine(self.plan, values, state.seed)
-        self._step, self._position = state.step, state.position
-
-    def replan(self, plan: Plan) -> None:
-        """Go on under another plan, with all weights, slots and counters as they are.
-
-        Parameters
-        ----------
-        plan : a plan for this network and cluster.
-
-        Raises
-        ------
-        PlanError
-            If the plan is for another network or cluster, or cannot be honoured; the old plan stays in force then.
-        """
-        self._replace_engine(plan, self._engine.read(), self._seed)
-
     def to_keras(self) -> Any:
         """Return a Keras model equal in structure, with the trained weights."""
         trained = clone(self._model)
-        write_weights(trained, self._graph, self._engine.read())
+        if self._held is not None:
+            write_weights(trained, self._graph, self._engine.read())
         return trained
 
     def close(self) -> None:
         """Free the trainer's variables on the cluster; closing twice is harmless."""
-        self._engine.close()
+        if self._held is not None:
+            self._held.close()
+        if self._owns_cluster:
+            self._cluster.close()
 
     def __enter__(self) -> Trainer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-    def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> Engine:
-        return engine_of(self._graph, plan, self._cluster, self._objective, self._rule, seed, values)
-
-    def _replace_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> None:
-        self._engine.check_open()
-        engine = self._make_engine(plan, values, seed)
-        self._engine.close()
-        self._engine, self._seed = engine, seed
-
-    def _batch_size(self, given: int | None) -> int:
-        return self.plan.batch_size if given is None else given
 
     def _fit(self, source: BatchSource, fit: Fit) -> Any:
         """Train on batches from where a checkpoint was made, if one was restored; meanwhile `save` has the position."""
@@ -376,13 +339,17 @@ class Trainer:
         finally:
             self._source = None
 
-    def _evaluate(self, x: Any, y: Any = None, listeners: Any = None, *, batch_size: int | None = None, **options: Any) -> dict[str, float]:
+    def _evaluate(
+        self, x: Any, y: Any = None, listeners: Any = None, *, batch_size: int | None = None, steps: int | None = None, **options: Any
+    ) -> dict[str, float]:
+        x = self._sized(x, y, batch_size)
         options["batch_size"] = self._batch_size(batch_size)
         with opened_source(x, y, shuffle=False, form=self._form, **options) as source:
-            return run_test(self, self._keras, source, listeners)
+            return run_test(self, self._keras, source, listeners, steps)
 
     def _train(self, batch: Batch, want_output: bool) -> list[Trained]:
-        finished = self._engine.advance(self._feed(batch), self._step, self._scalars(), want_output)
+        feed = self._feed(batch)
+        finished = self._engine.advance(feed, self._step, self._scalars(), want_output)
         self._step += 1
         return [trained(self._objective, self._keras, *each) for each in finished]
 
@@ -390,9 +357,11 @@ class Trainer:
         return [trained(self._objective, self._keras, *each) for each in self._engine.drain(want_output)]
 
     def _test(self, batch: Batch) -> Trained:
-        return trained(self._objective, self._keras, feed := self._feed(batch), self._engine.test(feed, self._keras.has_metrics))
+        feed = self._feed(batch)
+        return trained(self._objective, self._keras, feed, self._engine.test(feed, self._keras.has_metrics))
 
     def _feed(self, batch: Batch) -> BatchArrays:
+        self.prepare(batch.size)
         return batches.feed(self._graph, self._objective, batch)
 
     def _scalars(self) -> dict[str, float]:

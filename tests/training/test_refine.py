@@ -72,11 +72,6 @@ def test_training_without_a_plan_has_the_numbers_of_the_same_plan_typed(pair: An
         assert trainer.placement() == placement
 
 
-def test_neither_plan_nor_profile_is_refused(pair: Any, model: Any) -> None:
-    with pytest.raises(PlanError, match=r"neither a plan nor a profile.*hm\.calibrate"):
-        hm.Trainer(model, None, pair, loss=cross_entropy())
-
-
 def test_a_profile_of_another_network_is_refused(pair: Any, profile: hm.Profile) -> None:
     with pytest.raises(ProfileError, match=r"digest.*calibrate"):
         hm.refine(None, profile, net(units=4), pair, loss=cross_entropy())

@@ -51,6 +51,17 @@ def profile_warnings(
     return [sentence for sentence in sentences if sentence]
 
 
+def outdated(profile: Profile, now: datetime.datetime, versions: Mapping[str, str]) -> str:
+    """Return a sentence that says why a profile should be measured again, whatever the devices; "" if it should not.
+
+    Parameters
+    ----------
+    now : the time, with its zone.
+    versions : the present versions of programs.
+    """
+    return _age(profile, now) or _other_programs(profile, versions)
+
+
 def check_profile(profile: Profile, graph: LayerGraph, cluster: ClusterRecord, name: str = "the profile") -> None:
     """Refuse a profile that was measured for another network or on other devices, compared by their traits.
 

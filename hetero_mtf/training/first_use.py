@@ -1,0 +1,188 @@
+"""What a trainer is given by default: the settings of a compiled model, the devices here, and a plan that is made on first use."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hetero_mtf.data.factory import is_array
+from hetero_mtf.data.form import Form
+from hetero_mtf.data.source import BatchSource
+from hetero_mtf.errors import DataError, PlanError, UnsupportedError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.graph.structure import leaves_of
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.refinement.loop import Refinement
+from hetero_mtf.program.decoupled.engine import engine_of
+from hetero_mtf.program.engine import Engine
+from hetero_mtf.program.objective import Objective
+from hetero_mtf.program.optimizers import UpdateRule
+from hetero_mtf.training.keras_side import read_weights, with_initial_slots
+from hetero_mtf.training.plan_choice import Task, choose_plan
+
+BATCH_SIZE = 32  # of arrays, where none is given, as in Keras
+
+
+class Settings(NamedTuple):
+    """What a model is trained by, as for `keras.Model.compile`."""
+
+    optimizer: Any
+    loss: Any
+    loss_weights: Any
+    metrics: Any
+
+
+def settings_of(model: Any, optimizer: Any, loss: Any, loss_weights: Any, metrics: Any) -> Settings:
+    """Return what is given, and for the rest what the model was compiled with.
+
+    Parameters
+    ----------
+    model : keras.Model.
+    optimizer, loss, loss_weights, metrics : None where they are not given.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no loss, or the model was compiled with weighted metrics and no metrics are given.
+    """
+    compiled = bool(getattr(model, "compiled", False))
+    if compiled and loss is None:
+        loss = getattr(model, "loss", None)
+        loss_weights = (
+            getattr(model._compile_loss, "_user_loss_weights", None) if loss_weights is None and loss is not None else loss_weights
+        )
+    if loss is None:
+        raise UnsupportedError("there is no loss to train by; compile the model with one, or give loss")
+    if compiled and optimizer is None:
+        optimizer = model.optimizer
+    if compiled and metrics is None:
+        kept = getattr(model, "_compile_metrics", None)
+        if getattr(kept, "_user_weighted_metrics", None):
+            raise UnsupportedError("the model was compiled with weighted_metrics, which are not supported; give metrics")
+        metrics = getattr(kept, "_user_metrics", None)
+    return Settings("sgd" if optimizer is None else optimizer, loss, loss_weights, () if metrics is None else metrics)
+
+
+def first_size(x: Any, batch_size: int | None, are_arrays: bool) -> tuple[Any, int]:
+    """Return data of the same samples, and the samples of their first batch.
+
+    Parameters
+    ----------
+    x : arrays, or a stream of batches, of which the first is looked at.
+    batch_size : samples a batch of arrays; None for those of the stream, or 32 of arrays.
+    are_arrays : whether it is arrays.
+
+    Raises
+    ------
+    DataError
+        If a stream is empty, or gives no arrays.
+    """
+    if batch_size is not None:
+        return x, batch_size
+    if isinstance(x, BatchSource):
+        size = getattr(x, "batch_size", None)
+        if size is None:
+            raise DataError("there is no plan yet, and the source of batches does not tell their size; give batch_size")
+        return x, int(size)
+    if are_arrays:
+        return x, BATCH_SIZE
+    if hasattr(x, "__next__"):
+        first = next(x, None)
+        return _followed(first, x), _samples(first)
+    item = x[0] if hasattr(x, "__getitem__") and hasattr(x, "__len__") else next(iter(x), None)
+    return x, _samples(item)
+
+
+def _followed(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield from itertools.chain([first], rest)
+
+
+def _samples(item: Any) -> int:
+    leaves = leaves_of(item[0] if isinstance(item, (list, tuple)) else item)
+    shape: Any = getattr(leaves[0], "shape", None) if item is not None and leaves else None
+    if not shape:
+        raise DataError("the stream gives no batch of arrays; make it give (x, y) with the samples along the first dimension")
+    return int(shape[0])
+
+
+class PlannedOnUse:
+    """A trainer's plan and engine: of a given plan, or of one that is chosen when the first batch is there."""
+
+    _held: Engine | None = None
+    _graph: LayerGraph
+    _form: Form
+    _model: Any
+    _cluster: Any
+    _objective: Objective
+    _rule: UpdateRule
+    _seed: int
+    _task: Callable[[int], Task]
+    _refine_s: float
+    refinement: Refinement | None = None
+
+    @property
+    def _engine(self) -> Engine:
+        if self._held is None:
+            raise PlanError("there is no plan yet, it is made on first use; call fit or train_on_batch, or prepare(batch_size), first")
+        return self._held
+
+    @_engine.setter
+    def _engine(self, engine: Engine) -> None:
+        self._held = engine
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self._engine.plan
+
+    def prepare(self, batch_size: int, verbose: str | int = "auto") -> Plan:
+        """Return the plan in force; where there is none yet, measure, plan and refine now rather than with the first batch.
+
+        Parameters
+        ----------
+        batch_size : samples a batch.
+        verbose : 0 for no progress, and no line that says what was chosen.
+
+        Raises
+        ------
+        DataError
+            If the batch size is no whole number, or below 1.
+        HeteroError
+            If the network cannot be planned for, or a worker dies.
+        """
+        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+            raise DataError(f"the batch size is {batch_size!r}; give a whole number of samples, at least 1")
+        if self._held is None:
+            choice = choose_plan(self._task(batch_size), self._refine_s, verbose)
+            self.refinement = choice.refinement
+            self._begin(choice.plan)
+        return self.plan
+
+    def _begin(self, plan: Plan) -> None:
+        values = with_initial_slots(self._graph, self._rule, read_weights(self._model, self._graph))
+        self._engine = self._make_engine(plan, values, self._seed)
+
+    def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> Engine:
+        return engine_of(self._graph, plan, self._cluster, self._objective, self._rule, seed, values)
+
+    def _replace_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> None:
+        self._engine.check_open()
+        engine = self._make_engine(plan, values, seed)
+        self._engine.close()
+        self._engine, self._seed = engine, seed
+
+    def _batch_size(self, given: int | None) -> int:
+        if given is not None:
+            return given
+        return BATCH_SIZE if self._held is None else self.plan.batch_size
+
+    def _sized(self, x: Any, y: Any, batch_size: int | None, labels: bool = True, verbose: str | int = 0) -> Any:
+        """Return the data, after a plan was made for their batches where there is none."""
+        if self._held is not None:
+            return x
+        x, size = first_size(x, batch_size, is_array(x) or self._form.holds_arrays(x, y, labels))
+        self.prepare(size, verbose)
+        return x

@@ -1,0 +1,83 @@
+"""A trainer's state in files, and under another plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from hetero_mtf.data.source import BatchSource
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.training.checkpoint import State, check_name, check_state, fitting_values, load_state, save_state
+from hetero_mtf.training.finite import check_replacement
+from hetero_mtf.training.first_use import PlannedOnUse
+from hetero_mtf.training.keras_side import with_initial_slots
+
+
+class Kept(PlannedOnUse):
+    """What of a trainer is saved, restored, and kept when its plan changes."""
+
+    _optimizer_name: str
+    _step: int
+    _position: Mapping[str, Any] | None
+    _source: BatchSource | None
+
+    def save(self, path: str | os.PathLike[str], only_finite: bool = False) -> None:
+        """Write all state to a file that loads under any plan for this network.
+
+        The optimizer's settings are not part of it: give them again to restore it, also a learning rate that a callback had set.
+
+        Parameters
+        ----------
+        path : path of the file to write or replace.
+        only_finite : whether to refuse weights and slots that are NaN or infinite also where no finite state would be replaced.
+
+        Raises
+        ------
+        CheckpointError
+            If it cannot be written, or has the name of a Keras file, which it is not: `to_keras().save(path)` writes one. An older file
+            stays as it was.
+        NotFiniteError
+            If weights or slots are NaN or infinite and the file holds a state that is finite, which stays.
+        """
+        check_name(path)
+        position = self._source.state() if self._source is not None else self._position
+        values = self._engine.read()
+        check_replacement(path, self._graph, values, self._step, only_finite)
+        save_state(path, State(self._graph.digest, self._optimizer_name, values, self._step, self._seed, position))
+
+    def restore(self, path: str | os.PathLike[str], state: State | None = None) -> None:
+        """Take over the state in a file written by `save`, under whatever plan is in force here.
+
+        Slots that this trainer's optimizer does not keep, such as the momentum of SGD where it has none here, are left out.
+
+        Parameters
+        ----------
+        path : path of the file.
+        state : the state in it, where `load_state` has read it already; None reads it.
+
+        Raises
+        ------
+        CheckpointError
+            If it cannot be read, is of another network or optimizer, or lacks slots that the optimizer needs to go on; nothing
+            is changed then.
+        """
+        state = state or load_state(path)
+        check_state(path, state, self._graph, self._optimizer_name)
+        values = with_initial_slots(self._graph, self._rule, fitting_values(path, state, self._graph, self._rule))
+        self._replace_engine(self.plan, values, state.seed)
+        self._step, self._position = state.step, state.position
+
+    def replan(self, plan: Plan) -> None:
+        """Go on under another plan, with all weights, slots and counters as they are.
+
+        Parameters
+        ----------
+        plan : a plan for this network and cluster.
+
+        Raises
+        ------
+        PlanError
+            If the plan is for another network or cluster, or cannot be honoured; the old plan stays in force then.
+        """
+        self._replace_engine(plan, self._engine.read(), self._seed)

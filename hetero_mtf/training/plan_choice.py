@@ -1,0 +1,177 @@
+"""The plan of a trainer that was given none: measured, planned and refined on first use, and kept in the user's cache folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import sys
+from typing import Any
+
+from hetero_mtf.calibration.calibrate import calibrate, versions
+from hetero_mtf.errors import HeteroError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.profile.validity import check_profile, outdated
+from hetero_mtf.planning.refinement.loop import Refinement
+from hetero_mtf.program.engine import check_cluster, check_plan
+from hetero_mtf.training.refine import refine
+from hetero_mtf.units import seconds_text
+
+CACHE = "HETERO_MTF_CACHE"
+"""Environment variable of the folder in which profiles and plans are kept."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is to be trained.
+
+    Parameters
+    ----------
+    model, graph : the Keras model and its LayerGraph.
+    cluster : live cluster.
+    batch_size : samples a batch.
+    settings : optimizer, loss and loss_weights, as for `refine`.
+    """
+
+    model: Any
+    graph: LayerGraph
+    cluster: Any
+    batch_size: int
+    settings: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """A plan that was chosen.
+
+    Parameters
+    ----------
+    plan : the plan.
+    refinement : by which it was chosen; None where there is nothing to choose from, or it was chosen before.
+    """
+
+    plan: Plan
+    refinement: Refinement | None = None
+
+
+def cache_folder() -> pathlib.Path:
+    """Return the folder in which profiles and plans are kept: `HETERO_MTF_CACHE`, or hetero_mtf in the user's folder of caches."""
+    own = os.environ.get(CACHE)
+    if own:
+        return pathlib.Path(own)
+    if sys.platform == "darwin":
+        return pathlib.Path.home() / "Library" / "Caches" / "hetero_mtf"
+    caches = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
+    return pathlib.Path(caches or pathlib.Path.home() / ".cache") / "hetero_mtf"
+
+
+def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Choice:
+    """Return the plan with the best measured step for a network on a cluster, and say in one line what it is.
+
+    On the first use of a network, devices, batch size and optimizer they are measured (about 45 s, or longer for many distinct layers),
+    and the plan is refined. Both are kept; later uses take them as long as the profile is valid: of these devices, of these versions of
+    TensorFlow and Keras, and not older than 30 days. A profile that is not is measured again, as far as it has changed.
+
+    Parameters
+    ----------
+    task : what is to be trained.
+    refine_s : seconds after which no further plan is tried.
+    verbose : 0 for no progress and no line.
+
+    Raises
+    ------
+    HeteroError
+        If something asked for is not supported, or a worker dies.
+    """
+    if len(task.cluster.devices) == 1:
+        return Choice(Plan.single(task.model, 0, task.cluster, task.batch_size))
+    folder = cache_folder()
+    name = _name(task)
+    profile_file, plan_file = folder / f"{name}.profile.json", folder / f"{name}.plan.json"
+    earlier = _kept_profile(profile_file, task)
+    if earlier is not None and not outdated(earlier, datetime.datetime.now(datetime.timezone.utc), versions()):
+        plan = _kept_plan(plan_file, task)
+        if plan is not None:
+            _say(f"{_text(plan)}; measured {earlier.measured_at[:10]}, kept in {folder}", verbose)
+            return Choice(plan)
+        profile = earlier
+    else:
+        optimizer = task.settings["optimizer"]
+        profile = calibrate(task.cluster, task.model, task.batch_size, optimizer=optimizer, earlier=earlier, verbose=verbose)
+    refinement = refine(None, profile, task.model, task.cluster, **task.settings, time_limit_s=refine_s)
+    where = _keep(refinement, profile_file, plan_file)
+    _say(f"{_text(refinement.plan)}, measured {seconds_text(refinement.best.median_s)}{_gain(refinement)}; {where}", verbose)
+    return Choice(refinement.plan, refinement)
+
+
+def _name(task: Task) -> str:
+    """Return a name for files: of the network, the devices, the batch size and what is trained by."""
+    loss = task.settings["loss"]
+    described = [
+        [list(device.traits) for device in task.cluster.devices],
+        type(task.settings["optimizer"]).__name__ if not isinstance(task.settings["optimizer"], str) else task.settings["optimizer"],
+        loss if isinstance(loss, str) else type(loss).__name__,
+    ]
+    digest = hashlib.sha256(json.dumps(described).encode()).hexdigest()[:12]
+    return f"{task.graph.digest}-{digest}-{task.batch_size}"
+
+
+def _kept_profile(path: pathlib.Path, task: Task) -> Profile | None:
+    """Return a profile that was kept; None where there is none, or none for this task: it is only a saving of time."""
+    if not path.is_file():
+        return None
+    try:
+        profile = Profile.load(path)
+        check_profile(profile, task.graph, task.cluster.record)
+    except HeteroError:
+        return None
+    return profile if profile.batch_size == task.batch_size else None
+
+
+def _kept_plan(path: pathlib.Path, task: Task) -> Plan | None:
+    if not path.is_file():
+        return None
+    try:
+        plan = Plan.load(path)
+        check_plan(plan, task.graph)
+        check_cluster(plan, task.cluster)
+    except HeteroError:
+        return None
+    return plan if plan.batch_size == task.batch_size else None
+
+
+def _keep(refinement: Refinement, profile_file: pathlib.Path, plan_file: pathlib.Path) -> str:
+    """Keep a profile and plan, and return where; a folder that cannot be written is no fault."""
+    try:
+        profile_file.parent.mkdir(parents=True, exist_ok=True)
+        refinement.profile.save(profile_file)
+        refinement.plan.save(plan_file)
+    except (OSError, HeteroError) as fault:
+        return f"not kept ({' '.join(str(fault).split())})"
+    return f"kept in {profile_file.parent}"
+
+
+def _text(plan: Plan) -> str:
+    used, of = len(plan.used), len(plan.devices)
+    predicted = (
+        "" if plan.predicted is None else f", {seconds_text(plan.predicted.step_s)} predicted for a step of {plan.batch_size} samples"
+    )
+    devices = f"device {plan.devices[plan.used[0]]} alone" if used == 1 else f"{used} of {of} devices"
+    return f"strategy {plan.strategy} on {devices}{predicted}"
+
+
+def _gain(refinement: Refinement) -> str:
+    alone = [run.median_s for run in refinement.runs if len(run.plan.used) == 1]
+    if not alone or len(refinement.plan.used) == 1:
+        return ""
+    return f", {min(alone) / refinement.best.median_s:.2f} times as fast as the best device alone"
+
+
+def _say(text: str, verbose: str | int) -> None:
+    if verbose != 0:
+        print(f"hetero_mtf: {text}", file=sys.stderr)

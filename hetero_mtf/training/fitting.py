@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.data.source import BatchSource
-from hetero_mtf.errors import DataError, NotFiniteError, UnsupportedError
+from hetero_mtf.errors import DataError, NotFiniteError
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.training.finite import loss_fault
 from hetero_mtf.training.keras_side import KerasSide, with_averages
@@ -140,10 +140,7 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
     ------
     NotFiniteError
         If the loss of a step was NaN or infinite, and no callback stopped training at the end of the epoch that this step ended.
-    UnsupportedError
-        If a callback is to save weights between batches.
     """
-    _check_callbacks(fit.callbacks)
     listeners = _listeners(keras_side, source, fit)
     mirror = _Mirror(trainer, keras_side, bool(fit.callbacks))
     model = keras_side.model
@@ -159,9 +156,11 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
         epoch = source.epoch
         listeners.on_epoch_begin(epoch)
         mirror.take_back()
-        logs, fault = _run_epoch(trainer, keras_side, source, listeners, fit.keep_going)
+        batches_end = _BatchesEnd(listeners, mirror) if _saves_between_batches(fit.callbacks) else listeners
+        logs, fault = _run_epoch(trainer, keras_side, source, batches_end, fit.keep_going)
         if fit.validation.is_due(epoch):
-            logs.update({f"val_{name}": value for name, value in _validate(trainer, fit.validation, listeners).items()})
+            tested = _validate(trainer, fit.validation, _Tests(listeners, mirror))
+            logs.update({f"val_{name}": value for name, value in tested.items()})
         with mirror.shown():
             listeners.on_epoch_end(epoch, logs)
         if fault is not None and not model.stop_training:
@@ -188,15 +187,9 @@ def _listeners(keras_side: KerasSide, source: BatchSource, fit: Fit) -> Any:
     )
 
 
-def _check_callbacks(callbacks: Sequence[Any]) -> None:
-    """Raise if a callback would save weights between batches, where the model it sees has those of the epoch's beginning."""
-    for callback in callbacks:
-        every = getattr(callback, "save_freq", None)
-        if isinstance(every, int):
-            raise UnsupportedError(
-                f"the callback {type(callback).__name__} has save_freq={every}, and between batches its model does not have the "
-                "present weights; use save_freq='epoch'"
-            )
+def _saves_between_batches(callbacks: Sequence[Any]) -> bool:
+    """Return whether a callback saves what its model has between batches, which costs reading all weights after each."""
+    return any(isinstance(getattr(callback, "save_freq", None), int) for callback in callbacks)
 
 
 def _run_epoch(
@@ -268,6 +261,32 @@ def _validate(trainer: Any, validation: Validation, listeners: Any) -> dict[str,
         raise DataError(f"validation_data has {len(data)} parts; give (x, y) or (x, y, sample_weight)")
     x, y, *weight = data
     return dict(trainer._evaluate(x, y, listeners, sample_weight=weight[0] if weight else None, **limits))
+
+
+class _Shown:
+    """Listeners, some of whose methods see the present weights in their model, and may change them."""
+
+    def __init__(self, listeners: Any, mirror: _Mirror) -> None:
+        self._listeners, self._mirror = listeners, mirror
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._listeners, name)
+
+
+class _BatchesEnd(_Shown):
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        with self._mirror.shown():
+            self._listeners.on_train_batch_end(batch, logs)
+
+
+class _Tests(_Shown):
+    def on_test_begin(self, logs: Any = None) -> None:
+        with self._mirror.shown():
+            self._listeners.on_test_begin(logs)
+
+    def on_test_end(self, logs: Any = None) -> None:
+        with self._mirror.shown():
+            self._listeners.on_test_end(logs)
 
 
 class Means:

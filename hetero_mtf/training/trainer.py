@@ -268,8 +268,9 @@ class Trainer(Kept):
         shuffle : whether arrays are shuffled each epoch, by the trainer's seed.
         steps_per_epoch : batches an epoch of an endless stream.
         callbacks : Keras callbacks; they see a copy of the model, which has the present weights, optimizer slots and iterations
-            whenever an epoch or the training begins or ends. What they change in it then is trained on with, and training begins at
-            the epoch that they set as Keras's BackupAndRestore does. Between batches it has the weights of the epoch's beginning.
+            whenever an epoch, a test or the training begins or ends. What they change in it then is trained on with, and training begins
+            at the epoch that they set as Keras's BackupAndRestore does. Between batches it has the weights of the epoch's beginning,
+            unless one of them has a save_freq of some batches: then all weights are read after each.
         verbose : 0 for nothing, 1 for a bar, 2 for a line an epoch, as for `keras.Model.fit`; "auto" is 1 on a terminal or in a notebook,
             and 2 elsewhere, as in a log file.
         keep_going : whether to warn, rather than to raise, where a loss is NaN or infinite.
@@ -285,8 +286,6 @@ class Trainer(Kept):
         NotFiniteError
             If the loss of a step is NaN or infinite: that step ends the epoch, and unless a callback stops training then, this is
             raised. It names the step and the first layer, in the order of the graph, whose weights are not finite after it.
-        UnsupportedError
-            If a callback is to save weights between batches.
         WorkerError
             If a worker dies.
         """

@@ -14,7 +14,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.data.array_source import ArraySource
-from hetero_mtf.errors import DataError, HeteroError, NotFiniteError, UnsupportedError
+from hetero_mtf.errors import DataError, HeteroError, NotFiniteError
 from hetero_mtf.training.fitting import shown_verbosity
 from tests.cases import first_fast
 from tests.training.setting import cluster, cross_entropy, data, net
@@ -93,13 +93,6 @@ def test_a_metric_that_counted_elsewhere_before_starts_anew(cluster: Any) -> Non
             metric.update_state([0], [[0.0, 0.0, 1.0]])  # between two uses too
             found.append((trainer.fit(x, y, shuffle=False).history["right"], trainer.evaluate(x, y)["right"]))
     assert found[0] == found[1]
-
-
-def test_a_callback_that_saves_weights_between_batches_is_refused(cluster: Any) -> None:
-    callback = keras.callbacks.ModelCheckpoint("never.weights.h5", save_weights_only=True, save_freq=3)
-    with _trainer(net(), cluster) as trainer:
-        with pytest.raises(UnsupportedError, match="ModelCheckpoint has save_freq=3, .*; use save_freq='epoch'"):
-            trainer.fit(*data(8), callbacks=[callback])
 
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {

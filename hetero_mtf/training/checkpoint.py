@@ -95,9 +95,11 @@ def check_name(path: str | os.PathLike[str]) -> None:
     CheckpointError
         If it is; the call that writes such a file is named.
     """
-    if os.fspath(path).endswith((".keras", ".h5")):
+    name = os.fspath(path)
+    if name.endswith((".keras", ".h5")):
+        exported = name if name.endswith((".keras", ".weights.h5")) else f"{name.removesuffix('.h5')}.keras"
         wrong = f"{path} has the name of a Keras file, and a trainer's state is none"
-        raise CheckpointError(f"{wrong}; call trainer.to_keras().save({os.fspath(path)!r}), or save the state as state.npz")
+        raise CheckpointError(f"{wrong}; call trainer.export({exported!r}), or save the state as state.npz")
 
 
 def load_state(path: str | os.PathLike[str]) -> State:

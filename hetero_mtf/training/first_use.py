@@ -162,8 +162,10 @@ class PlannedOnUse:
         return self.plan
 
     def _begin(self, plan: Plan) -> None:
-        values = with_initial_slots(self._graph, self._rule, read_weights(self._model, self._graph))
-        self._engine = self._make_engine(plan, values, self._seed)
+        self._engine = self._make_engine(plan, self._first_values(), self._seed)
+
+    def _first_values(self) -> dict[str, np.ndarray]:
+        return with_initial_slots(self._graph, self._rule, read_weights(self._model, self._graph))
 
     def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> Engine:
         return engine_of(self._graph, plan, self._cluster, self._objective, self._rule, seed, values)

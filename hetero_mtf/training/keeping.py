@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hetero_mtf.data.source import BatchSource
+from hetero_mtf.errors import CheckpointError
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.checkpoint import State, check_name, check_state, fitting_values, load_state, save_state
 from hetero_mtf.training.finite import check_replacement
 from hetero_mtf.training.first_use import PlannedOnUse
-from hetero_mtf.training.keras_side import with_initial_slots
+from hetero_mtf.training.keras_side import KerasSide, with_initial_slots
 
 
 class Kept(PlannedOnUse):
     """What of a trainer is saved, restored, and kept when its plan changes."""
 
+    _keras: KerasSide
     _optimizer_name: str
     _step: int
     _position: Mapping[str, Any] | None
@@ -35,8 +37,8 @@ class Kept(PlannedOnUse):
         Raises
         ------
         CheckpointError
-            If it cannot be written, or has the name of a Keras file, which it is not: `to_keras().save(path)` writes one. An older file
-            stays as it was.
+            If it cannot be written, or has the name of a Keras file, which it is not: `export` writes one. An older file stays as
+            it was.
         NotFiniteError
             If weights or slots are NaN or infinite and the file holds a state that is finite, which stays.
         """
@@ -45,6 +47,37 @@ class Kept(PlannedOnUse):
         values = self._engine.read()
         check_replacement(path, self._graph, values, self._step, only_finite)
         save_state(path, State(self._graph.digest, self._optimizer_name, values, self._step, self._seed, position))
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the trained network in a form of Keras, by the ending of the path; what is read from it predicts the same.
+
+        Parameters
+        ----------
+        path : `*.keras` for the whole model, compiled, with the state of its optimizer; `*.weights.h5` for its weights; `*.onnx` for ONNX,
+            as far as Keras and the packages installed offer it; a name without an ending for the folder of a SavedModel.
+
+        Raises
+        ------
+        CheckpointError
+            If it has another ending, or Keras cannot write it.
+        """
+        name = os.fspath(path)
+        ending = next((end for end in (".keras", ".weights.h5", ".onnx") if name.endswith(end)), os.path.splitext(name)[1])
+        model = self._keras.model
+        writers: dict[str, Callable[[], Any]] = {
+            ".keras": lambda: model.save(name),
+            ".weights.h5": lambda: model.save_weights(name),
+            ".onnx": lambda: model.export(name, format="onnx", verbose=False),
+            "": lambda: model.export(name, verbose=False),
+        }
+        if ending not in writers:
+            raise CheckpointError(f"{name} ends in {ending}; give a name in .keras, .weights.h5 or .onnx, or a folder for a SavedModel")
+        held = self._held is not None
+        self._keras.write(self._engine.read() if held else self._first_values(), self._step)
+        try:
+            writers[ending]()
+        except (OSError, ValueError, ImportError, RuntimeError, NotImplementedError) as fault:
+            raise CheckpointError(f"{name} cannot be written ({' '.join(str(fault).split())[:200]}); check the path") from fault
 
     def restore(self, path: str | os.PathLike[str], state: State | None = None) -> None:
         """Take over the state in a file written by `save`, under whatever plan is in force here.

@@ -16,6 +16,7 @@ import numpy as np
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import DataError, NotFiniteError
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
+from hetero_mtf.training import batches
 from hetero_mtf.training.finite import loss_fault
 from hetero_mtf.training.keras_side import KerasSide, with_averages
 
@@ -172,6 +173,21 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
     return model.history
 
 
+def testing_listeners(trainer: Any, keras_side: KerasSide, callbacks: Sequence[Any], verbose: str | int, steps: int | None) -> Any:
+    """Return callbacks of a test or prediction as one, which see the present weights when it begins and ends.
+
+    Parameters
+    ----------
+    callbacks, verbose : as for `Trainer.evaluate`.
+    steps : number of batches, None where it is not known.
+    """
+    import keras
+
+    shown = shown_verbosity(verbose)
+    listed = keras.callbacks.CallbackList(list(callbacks), add_progbar=bool(shown), model=keras_side.model, verbose=shown, steps=steps)
+    return _Tests(listed, _Mirror(trainer, keras_side, bool(callbacks)))
+
+
 def _listeners(keras_side: KerasSide, source: BatchSource, fit: Fit) -> Any:
     """Return the callbacks as one, with those that Keras adds."""
     import keras
@@ -253,6 +269,23 @@ def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners
     return logs
 
 
+def run_predictions(trainer: Any, source: BatchSource, listeners: Any, steps: int | None) -> list[list[np.ndarray]]:
+    """Return the outputs of each batch.
+
+    Parameters
+    ----------
+    source, listeners, steps : as for `run_test`.
+    """
+    outputs: list[list[np.ndarray]] = []
+    listeners.on_predict_begin()
+    for number, batch in enumerate(itertools.islice(source, steps)):
+        listeners.on_predict_batch_begin(number)
+        outputs.append(trainer._engine.predict(batches.samples(trainer._graph, batch.x)))
+        listeners.on_predict_batch_end(number, {"outputs": trainer._form.outputs.pack(outputs[-1])})
+    listeners.on_predict_end()
+    return outputs
+
+
 def _validate(trainer: Any, validation: Validation, listeners: Any) -> dict[str, float]:
     data, limits = validation.data, {"batch_size": validation.batch_size, "steps": validation.steps}
     if not isinstance(data, tuple):
@@ -287,6 +320,14 @@ class _Tests(_Shown):
     def on_test_end(self, logs: Any = None) -> None:
         with self._mirror.shown():
             self._listeners.on_test_end(logs)
+
+    def on_predict_begin(self, logs: Any = None) -> None:
+        with self._mirror.shown():
+            self._listeners.on_predict_begin(logs)
+
+    def on_predict_end(self, logs: Any = None) -> None:
+        with self._mirror.shown():
+            self._listeners.on_predict_end(logs)
 
 
 class Means:

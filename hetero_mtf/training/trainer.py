@@ -29,7 +29,17 @@ from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
 from hetero_mtf.training.copying import clone
 from hetero_mtf.training.first_use import settings_of
-from hetero_mtf.training.fitting import Fit, Validation, check_validation, run_epochs, run_test, shown_verbosity, split_off
+from hetero_mtf.training.fitting import (
+    Fit,
+    Validation,
+    check_validation,
+    run_epochs,
+    run_predictions,
+    run_test,
+    shown_verbosity,
+    split_off,
+    testing_listeners,
+)
 from hetero_mtf.training.keeping import Kept
 from hetero_mtf.training.keras_side import KerasSide, write_weights
 from hetero_mtf.training.plan_choice import Task
@@ -186,21 +196,31 @@ class Trainer(Kept):
         """
         return self._test(check_batch(x, y, sample_weight, form=self._form)).losses["loss"]
 
-    def predict(self, x: Any, batch_size: int | None = None) -> Any:
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: str | int = 0,
+        steps: int | None = None,
+        callbacks: Sequence[Any] | None = None,
+    ) -> Any:
         """Return the network's outputs.
 
         Parameters
         ----------
         x : (samples, ...) array, several packed as the model's inputs, or a stream of batches.
         batch_size : samples a batch; None takes the plan's.
+        verbose, steps, callbacks : as for `evaluate`.
 
         Returns
         -------
         (samples, ...) array, or several packed as the model's outputs.
         """
+        check_verbose(verbose)
         x = self._sized(x, None, batch_size, labels=False)
         with opened_source(x, batch_size=self._batch_size(batch_size), shuffle=False, labels=False, form=self._form) as source:
-            outputs = [self._engine.predict(batches.samples(self._graph, batch.x)) for batch in source]
+            listeners = testing_listeners(self, self._keras, callbacks or (), verbose, steps or source.batches_per_epoch)
+            outputs = run_predictions(self, source, listeners, steps)
         return self._form.outputs.pack([np.concatenate(pieces) for pieces in zip(*outputs)])
 
     def evaluate(
@@ -210,7 +230,9 @@ class Trainer(Kept):
         *,
         sample_weight: Any = None,
         batch_size: int | None = None,
+        verbose: str | int = 0,
         steps: int | None = None,
+        callbacks: Sequence[Any] | None = None,
         return_dict: bool = True,
     ) -> Any:
         """Return the mean loss and the metrics over all samples, by name.
@@ -222,10 +244,14 @@ class Trainer(Kept):
         ----------
         x, y, sample_weight : arrays, several packed as the model's inputs and outputs, or a stream of batches as x.
         batch_size : samples a batch; None takes the plan's.
+        verbose : 0 for nothing, or as for `fit`.
         steps : batches at most; None for all.
+        callbacks : Keras callbacks, which see the present weights when the test begins and ends.
         return_dict : whether to return a dict; else, as Keras by default, the values in their order, or the loss alone.
         """
-        logs = self._evaluate(x, y, sample_weight=sample_weight, batch_size=batch_size, steps=steps)
+        check_verbose(verbose)
+        shown = {"callbacks": callbacks or (), "verbose": verbose}
+        logs = self._evaluate(x, y, sample_weight=sample_weight, batch_size=batch_size, steps=steps, shown=shown)
         return logs if return_dict else list(logs.values()) if len(logs) > 1 else logs["loss"]
 
     def fit(
@@ -339,11 +365,13 @@ class Trainer(Kept):
             self._source = None
 
     def _evaluate(
-        self, x: Any, y: Any = None, listeners: Any = None, *, batch_size: int | None = None, steps: int | None = None, **options: Any
+        self, x: Any, y: Any = None, listeners: Any = None, *, batch_size: Any = None, steps: Any = None, shown: Any = None, **options: Any
     ) -> dict[str, float]:
         x = self._sized(x, y, batch_size)
         options["batch_size"] = self._batch_size(batch_size)
         with opened_source(x, y, shuffle=False, form=self._form, **options) as source:
+            if shown is not None:
+                listeners = testing_listeners(self, self._keras, steps=steps or source.batches_per_epoch, **shown)
             return run_test(self, self._keras, source, listeners, steps)
 
     def _train(self, batch: Batch, want_output: bool) -> list[Trained]:

@@ -198,7 +198,7 @@ def test_dropout_goes_on_with_the_seed_of_the_checkpoint(cluster: Any, tmp_path:
     model, (x, y) = net(rate=0.5), data(8)
     with _trainer(model, cluster, seed=11) as trainer:
         trainer.save(tmp_path / "state")
-        with pytest.raises(CheckpointError, match=r"call trainer.to_keras\(\).save\('.*a.keras'\)"):
+        with pytest.raises(CheckpointError, match=r"call trainer.export\('.*a.keras'\)"):
             trainer.save(tmp_path / "a.keras")
         expected = [trainer.train_on_batch(x, y) for _ in range(3)]
     with _trainer(model, cluster, seed=12) as trainer:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import copyreg
 import importlib
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hetero_mtf.graph.live import is_layer, layers_in, named_weights
@@ -18,7 +19,7 @@ _DROPPED = (TRACED,)
 
 
 def clone(model: Any) -> Any:
-    """Return a copy of a Keras model in which the same layers are shared, with weights of its own.
+    """Return a copy of a Keras model in which the same layers are shared, with weights of its own, and not compiled.
 
     A layer is copied again from its configuration; one that has none that makes it again is copied as it is in memory, or, without
     weights, is part of both models.
@@ -40,7 +41,7 @@ def clone(model: Any) -> Any:
             copies[id(layer)] = _copied(layer)
         return copies[id(layer)]
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _not_compiled(model):
         warnings.simplefilter("ignore")  # about lambdas
         twin = keras.models.clone_model(model, clone_function=cloned)
         if len(twin.weights) == len(model.weights):
@@ -48,6 +49,16 @@ def clone(model: Any) -> Any:
         return keras.models.clone_model(
             model, recursive=True
         )  # a layer is in two of the models; this loses the frozen state of a nested model
+
+
+@contextlib.contextmanager
+def _not_compiled(model: Any) -> Iterator[None]:
+    """Let a model pass for one that is not compiled: Keras compiles a copy from a text, in which functions of one's own have no place."""
+    compiled, model.compiled = model.compiled, False
+    try:
+        yield
+    finally:
+        model.compiled = compiled
 
 
 def _copied(layer: Any) -> Any:

@@ -112,6 +112,7 @@ class PlannedOnUse:
     """A trainer's plan and engine: of a given plan, or of one that is chosen when the first batch is there."""
 
     _held: Engine | None = None
+    _first_slots: dict[str, np.ndarray]
     _graph: LayerGraph
     _form: Form
     _model: Any
@@ -165,7 +166,7 @@ class PlannedOnUse:
         self._engine = self._make_engine(plan, self._first_values(), self._seed)
 
     def _first_values(self) -> dict[str, np.ndarray]:
-        return with_initial_slots(self._graph, self._rule, read_weights(self._model, self._graph))
+        return with_initial_slots(self._graph, self._rule, {**read_weights(self._model, self._graph), **self._first_slots})
 
     def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> Engine:
         return engine_of(self._graph, plan, self._cluster, self._objective, self._rule, seed, values)

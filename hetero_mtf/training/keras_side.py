@@ -115,21 +115,45 @@ class KerasSide:
         optimizer, trained = self.model.optimizer, self.model.trainable_variables
         if not optimizer.built:
             optimizer.build(trained)
-        keys, slots = {id(variable): key for key, variable in self._live.items()}, {}
-        for each in self._optimizers:
-            own = each._trainable_variables if each.built else []
-            lists = slot_lists(each, len(own))
-            if each.gradient_accumulation_steps and own:
-                lists["accumulated"] = each._accumulated_gradients
-            slots.update(
-                {
-                    slot_key(keys[id(variable)], name): slot
-                    for name, held in lists.items()
-                    for variable, slot in zip(own, held)
-                    if slot is not None
-                }
-            )
-        return slots
+        return _slots_of(self._optimizers, self._live)
+
+
+def trained_state(model: Any, graph: LayerGraph, optimizer: Any) -> tuple[dict[str, np.ndarray], int]:
+    """Return the slots that a Keras optimizer keeps of a model by slot key, and its steps: none of one that has taken none.
+
+    Parameters
+    ----------
+    model : keras.Model that `graph` was read from.
+    optimizer : keras.optimizers.Optimizer, or its name.
+    """
+    if optimizer is None or optimizer is not getattr(model, "optimizer", None):
+        return {}, 0
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
+    optimizers = list(getattr(optimizer, "optimizers", [optimizer]))
+    live = _variables(model, graph)
+    trained = {id(variable) for each in optimizers if each.built for variable in each._trainable_variables}
+    steps = int(np.asarray(optimizer._iterations)) if optimizer.built else 0
+    if not steps or trained != {id(variable) for variable in model.trainable_variables}:
+        return {}, 0
+    return {key: np.array(slot) for key, slot in _slots_of(optimizers, live).items()}, steps
+
+
+def _slots_of(optimizers: Sequence[Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the Keras variables of the slots of built optimizers by slot key.
+
+    Parameters
+    ----------
+    live : variable key -> Keras variable.
+    """
+    keys, slots = {id(variable): key for key, variable in live.items()}, {}
+    for each in optimizers:
+        own = each._trainable_variables if each.built else []
+        lists = slot_lists(each, len(own))
+        if each.gradient_accumulation_steps and own:
+            lists["accumulated"] = each._accumulated_gradients
+        held = ((variable, name, slot) for name, of in lists.items() for variable, slot in zip(own, of))
+        slots.update({slot_key(keys[id(variable)], name): slot for variable, name, slot in held if slot is not None})
+    return slots
 
 
 def _check_metrics(metrics: Any, outputs: Structure) -> None:

@@ -41,7 +41,7 @@ from hetero_mtf.training.fitting import (
     testing_listeners,
 )
 from hetero_mtf.training.keeping import Kept
-from hetero_mtf.training.keras_side import KerasSide, write_weights
+from hetero_mtf.training.keras_side import KerasSide, trained_state, write_weights
 from hetero_mtf.training.plan_choice import Task
 from hetero_mtf.training.refine import refine
 from hetero_mtf.training.trained import Trained, trained
@@ -56,9 +56,10 @@ class Trainer(Kept):
     plan : a plan for a network of this structure, which is trained by as it is; None for the one with the best measured step, which is
         chosen on first use: the devices are measured, and what was measured is kept in the user's cache folder.
     cluster : the cluster the plan is for; leaving the trainer leaves the cluster open. None for the devices of this process.
-    optimizer : a Keras optimizer, or its name; its settings are copied. None for the one that the model was compiled with, else "sgd".
-    loss : keras.losses.Loss, or its name; for several outputs one for all, or a list or dict of losses, None for an output without. None
-        for what the model was compiled with, with its loss weights.
+    optimizer : a Keras optimizer, or its name; its settings are copied. None for the one that the model was compiled with, else "sgd";
+        where it has trained the model already, training goes on with its steps and slots.
+    loss : keras.losses.Loss, or its name; for several outputs one for all, or a list or dict of losses, None for an output without.
+        None for what the model was compiled with, with its loss weights.
     loss_weights : factor of each output's loss, as for `keras.Model.compile`; None for 1 each.
     metrics : Keras metrics, as for `keras.Model.compile`; None for those that the model was compiled with.
     seed : seed of dropout and shuffling, a whole number from 0.
@@ -106,7 +107,8 @@ class Trainer(Kept):
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype)
         self._optimizer_name = type(rates).__name__
         self._keras = KerasSide(model, self._graph, rates, loss, loss_weights, metrics, wiring.output_structure)
-        self._step, self._seed = 0, batches.checked_seed(seed)
+        self._first_slots, self._step = trained_state(model, self._graph, optimizer)
+        self._seed = batches.checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
         self._source: BatchSource | None = None
         settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}

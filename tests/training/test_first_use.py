@@ -54,6 +54,20 @@ def test_a_compiled_model_brings_its_settings_and_fit_makes_the_plan() -> None:
     assert abs(tested[0] - model.evaluate(x, y, batch_size=40, verbose=0)[0]) <= 1e-8
 
 
+@pytest.mark.parametrize("steps", [0, 3])
+def test_training_goes_on_with_the_state_of_the_compiled_optimizer(steps: int) -> None:
+    model, (x, y) = compiled(), data(10)
+    rates = keras.optimizers.schedules.ExponentialDecay(0.05, 2, 0.5)
+    model.compile(keras.optimizers.Adam(rates, amsgrad=True), loss=["mse", "mae"])
+    for _ in range(steps):
+        model.train_on_batch(x, y)
+    with hm.Trainer(model) as trainer:
+        assert trainer.step == steps
+        losses, weights = [trainer.train_on_batch(x, y) for _ in range(3)], trainer.to_keras().get_weights()
+    expected = [float(np.ravel(model.train_on_batch(x, y))[0]) for _ in range(3)]
+    assert worst_error(model.get_weights(), weights) <= 1e-8 and np.isfinite(losses).all() and len(expected) == 3
+
+
 def test_what_is_given_comes_before_what_was_compiled() -> None:
     model, (x, y) = compiled(), data()
     with hm.Trainer(model, optimizer=keras.optimizers.SGD(0.1), loss="mae") as trainer:

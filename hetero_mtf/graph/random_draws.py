@@ -94,14 +94,14 @@ def _rows(shape: Any, batch: int) -> int | None:
 
 
 @contextlib.contextmanager
-def draws_of_whole_batch(rows: Sequence[int], begin: int, samples: int, whole: int, layer: str) -> Iterator[None]:
+def draws_of_full_batch(rows: Sequence[int], begin: int, samples: int, total: int, layer: str) -> Iterator[None]:
     """Draw for all samples what a slice of them draws, and give the slice its own: so draws are equal in every layout of the batch.
 
     Parameters
     ----------
     rows : (draws,) rows a sample of each draw, in order; 0 of one that all samples share.
     begin, samples : the slice.
-    whole : samples of the whole batch.
+    total : samples of the whole batch.
     layer : name of the layer, for errors.
 
     Raises
@@ -122,7 +122,7 @@ def draws_of_whole_batch(rows: Sequence[int], begin: int, samples: int, whole: i
                 f"layer {layer} draws other random numbers than when the model was read; "
                 "let their shapes depend on the shapes of its inputs alone, or use hm.layers.declare(..., samplewise=False)"
             )
-        return own([whole * count, *(int(n) for n in extents[1:])])[begin * count : (begin + samples) * count]
+        return own([total * count, *(int(n) for n in extents[1:])])[begin * count : (begin + samples) * count]
 
     with drawn_by(draw):
         yield

@@ -16,6 +16,7 @@ import numpy as np
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import DataError, NotFiniteError
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
+from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.training import batches
 from hetero_mtf.training.finite import loss_fault
 from hetero_mtf.training.keras_side import KerasSide, with_averages
@@ -63,14 +64,41 @@ class Validation:
         return (epoch + 1) % self.every == 0 if isinstance(self.every, int) else epoch + 1 in self.every
 
 
-def check_validation(validation: Validation) -> None:
-    """Raise if an option of validation is out of range.
+def check_fit(epochs: int, verbose: str | int) -> None:
+    """Raise if there is no epoch to train for, or the verbosity is none.
 
     Raises
     ------
     DataError
-        If it is.
+        If there is not.
     """
+    if epochs < 1:
+        raise DataError(f"epochs is {epochs}; train for at least 1")
+    check_verbose(verbose)
+
+
+def split_validation(x: Any, y: Any, sample_weight: Any, validation: Validation, part: float) -> tuple[tuple[Any, Any, Any], Validation]:
+    """Return what to train on, and on what to validate: given data, or a part of the samples.
+
+    Parameters
+    ----------
+    x, y, sample_weight : as for `Trainer.fit`.
+    validation : what is asked for.
+    part : `validation_split` there; 0 for none.
+
+    Raises
+    ------
+    DataError
+        If an option is out of range, or the data cannot be split.
+    """
+    _check_validation(validation)
+    if not part or validation.data is not None:
+        return (x, y, sample_weight), validation
+    trained, kept = _split_off(x, y, sample_weight, part)
+    return trained, dataclasses.replace(validation, data=kept)
+
+
+def _check_validation(validation: Validation) -> None:
     every, numbers = validation.every, {"validation_batch_size": validation.batch_size, "validation_steps": validation.steps}
     if isinstance(every, bool) or not (every >= 1 if isinstance(every, int) else isinstance(every, Collection)):
         raise DataError(f"validation_freq is {every!r}; give a number of epochs from 1, or the numbers of the epochs")
@@ -79,19 +107,8 @@ def check_validation(validation: Validation) -> None:
             raise DataError(f"{name} is {number!r}; give a number from 1")
 
 
-def split_off(x: Any, y: Any, sample_weight: Any, part: float) -> tuple[tuple[Any, Any, Any], tuple[Any, ...]]:
-    """Return samples to train on, and the last part of them to validate on, as Keras does with `validation_split`.
-
-    Parameters
-    ----------
-    x, y, sample_weight : arrays, several packed as the model's inputs and outputs; weights may be None.
-    part : of the samples, between 0 and 1.
-
-    Raises
-    ------
-    DataError
-        If it is out of range, leaves nothing on either side, or these are no arrays.
-    """
+def _split_off(x: Any, y: Any, sample_weight: Any, part: float) -> tuple[tuple[Any, Any, Any], tuple[Any, ...]]:
+    """Return samples to train on, and the last part of them to validate on, as Keras does with `validation_split`."""
     import keras
 
     leaves = keras.tree.flatten(x)

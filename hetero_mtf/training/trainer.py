@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
@@ -14,7 +13,6 @@ from hetero_mtf.data.batch import Batch, check_batch
 from hetero_mtf.data.factory import opened_source
 from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource
-from hetero_mtf.errors import DataError
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
@@ -32,12 +30,12 @@ from hetero_mtf.training.first_use import settings_of
 from hetero_mtf.training.fitting import (
     Fit,
     Validation,
-    check_validation,
+    check_fit,
     run_epochs,
     run_predictions,
     run_test,
     shown_verbosity,
-    split_off,
+    split_validation,
     testing_listeners,
 )
 from hetero_mtf.training.keeping import Kept
@@ -99,7 +97,8 @@ class Trainer(Kept):
     ) -> None:
         optimizer, loss, loss_weights, metrics = settings_of(model, optimizer, loss, loss_weights, metrics)
         self._graph, self._model = layer_graph(model), model
-        self._cluster, self._owns_cluster = cluster or Cluster.local(), cluster is None
+        self._owns_cluster = cluster is None and plan is None
+        self._cluster = Cluster.local() if self._owns_cluster else cluster
         wiring = read_wiring(model)
         self._objective = with_masks(read_objective(loss, loss_weights, wiring.output_structure), self._graph)
         ranks = tuple(len(self._graph.layers[index].output_shape) + 1 for index in self._graph.inputs)
@@ -277,55 +276,40 @@ class Trainer(Kept):
         verbose: str | int = "auto",
         keep_going: bool = False,
     ) -> Any:
-        """Train for some epochs and return Keras's History.
-
-        After `restore`, training goes on where the checkpoint was made, up to epoch `epochs`.
+        """Train and return Keras's History; after `restore`, training goes on where the checkpoint was made, up to epoch `epochs`.
 
         Parameters
         ----------
         x, y : arrays, several packed as the model's inputs and outputs, or a generator, keras.utils.PyDataset, tf.data.Dataset or
             BatchSource of batches as x; a BatchSource stays open.
         validation_data : (x, y) or (x, y, sample_weight), or a stream that can be read every epoch.
-        validation_split : part of arrays, the last of them, to validate on where there is no validation_data; 0 for none.
-        validation_freq : after how many epochs to validate, or the numbers of these epochs, from 1.
+        validation_split, validation_freq : part of arrays, the last of them, to validate on where there is no validation_data, 0 for none;
+            after how many epochs to validate, or the numbers of these epochs, from 1.
         validation_batch_size, validation_steps : samples a batch of arrays, and batches at most; None for the plan's, and all.
         epochs, initial_epoch, batch_size : the last epoch and the one to begin with, from 0, and samples a batch of arrays; None takes the
             plan's, or 32 where there is none yet.
-        sample_weight : (samples,) weights; for several outputs one for all, or packed as these.
-        class_weight : class number -> weight, for one output.
-        shuffle : whether arrays are shuffled each epoch, by the trainer's seed.
-        steps_per_epoch : batches an epoch of an endless stream.
-        callbacks : Keras callbacks; they see a copy of the model, which has the present weights, optimizer slots and iterations
-            whenever an epoch, a test or the training begins or ends. What they change in it then is trained on with, and training begins
-            at the epoch that they set as Keras's BackupAndRestore does. Between batches it has the weights of the epoch's beginning,
-            unless one of them has a save_freq of some batches: then all weights are read after each.
+        sample_weight, class_weight : (samples,) weights, for several outputs one for all, or packed as these; class number -> weight.
+        shuffle, steps_per_epoch : whether arrays are shuffled, by the trainer's seed; batches an epoch of an endless stream.
+        callbacks : Keras callbacks; they see a copy of the model, which has the present weights, slots and iterations whenever an epoch, a
+            test or the training begins or ends. What they change then is trained on with, and training begins at the epoch that they set.
+            Between batches it has the weights of the epoch's beginning, unless one has a save_freq of batches: these read them each time.
         verbose : 0 for nothing, 1 for a bar, 2 for a line an epoch, as for `keras.Model.fit`; "auto" is 1 on a terminal or in a notebook,
             and 2 elsewhere, as in a log file.
         keep_going : whether to warn, rather than to raise, where a loss is NaN or infinite.
 
-        Returns
-        -------
-        keras.callbacks.History.
-
         Raises
         ------
         DataError
-            If the data do not fit the network, its loss or each other, have NaN or infinity, or an option does not go with their form.
+            If the data do not fit the network or each other, have NaN or infinity, or an option does not go with their form.
         NotFiniteError
-            If the loss of a step is NaN or infinite: that step ends the epoch, and unless a callback stops training then, this is
-            raised. It names the step and the first layer, in the order of the graph, whose weights are not finite after it.
+            If the loss of a step is NaN or infinite, which ends the epoch, and no callback stops training then; it names step and layer.
         WorkerError
             If a worker dies.
         """
-        if epochs < 1:
-            raise DataError(f"epochs is {epochs}; train for at least 1")
-        check_verbose(verbose)
+        check_fit(epochs, verbose)
         weights = {"sample_weight": sample_weight, "class_weight": class_weight}
         validation = Validation(validation_data, validation_freq, validation_batch_size, validation_steps)
-        check_validation(validation)
-        if validation_split and validation_data is None:
-            (x, y, weights["sample_weight"]), kept = split_off(x, y, sample_weight, validation_split)
-            validation = dataclasses.replace(validation, data=kept)
+        (x, y, weights["sample_weight"]), validation = split_validation(x, y, sample_weight, validation, validation_split)
         x = self._sized(x, y, batch_size, verbose=verbose)
         drawn = {"batch_size": self._batch_size(batch_size), "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
         with opened_source(x, y, form=self._form, finite=True, **weights, **drawn) as source:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from hetero_mtf.errors import LayoutError, UnsupportedError
 from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, hidden_state, is_layer, is_seed, named_weights, seed_states
 from hetero_mtf.graph.present_tensors import compared_by_elements
-from hetero_mtf.graph.random_draws import draws_of_whole_batch
+from hetero_mtf.graph.random_draws import draws_of_full_batch
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.fallback.kind import OPTION
 from hetero_mtf.mesh.compat import mtf
@@ -154,13 +154,13 @@ class _Call:
         count = len(slices) - len(self.names) - len(self.rewritten)
         tensors, values = slices[:count], dict(zip(self.names, slices[count:]))
         leaves = {name: values[name] for name in self.rewritten}
-        values |= {name: _by_way_of(start, leaves[name]) for name, start in zip(self.rewritten, slices[len(slices) - len(leaves) :])}
+        values |= {name: _with_gradient_of(start, leaves[name]) for name, start in zip(self.rewritten, slices[len(slices) - len(leaves) :])}
         weights = named_weights(self.call.operation)
         scope = _writing_scope()(self._hidden(), collect_losses=True, initialize_variables=False)
         scope.leaves = {id(weights[name]): tf.cast(leaf, weights[name].dtype) for name, leaf in leaves.items()}
         scope.state_mapping.update({id(weights[name]): tf.cast(value, weights[name].dtype) for name, value in values.items()})
         scope_values = dict(scope.state_mapping)
-        with scope, _python_draws(self.key), self._whole_draws(p), compared_by_elements():
+        with scope, _python_draws(self.key), self._full_draws(p), compared_by_elements():
             results = [self._mask(tensors)] if self.call.output == MASK_OUTPUT else keras.tree.flatten(self._run(tensors))
         y = results[max(self.call.output, 0)]
         self._check(p, y, scope.losses)
@@ -185,13 +185,13 @@ class _Call:
             )
         return outputs
 
-    def _whole_draws(self, p: Processor) -> contextlib.AbstractContextManager[None]:
+    def _full_draws(self, p: Processor) -> contextlib.AbstractContextManager[None]:
         """Return a context in which what a part of the samples draws is theirs of what the whole batch draws."""
         begin, own = p.begins[0][0], p.shapes[0][0]
         if "draws" not in self.option or own == self.samples:
             return contextlib.nullcontext()
         rows = self.option["draws"][0 if self.training else 1]
-        return draws_of_whole_batch(rows, begin, own, self.samples, self.layer)
+        return draws_of_full_batch(rows, begin, own, self.samples, self.layer)
 
     def _hidden(self) -> list[tuple[Any, Any]]:
         seeds = seed_states(self.call.operation)
@@ -251,7 +251,7 @@ class _Call:
             raise LayoutError(f"Keras gives {tuple(y.shape)} for the slice {p.shapes[0]}; keep the batch the first dimension")
 
 
-def _by_way_of(value: tf.Tensor, leaf: tf.Tensor) -> tf.Tensor:
+def _with_gradient_of(value: tf.Tensor, leaf: tf.Tensor) -> tf.Tensor:
     """Return a value whose gradient is that of another tensor of its shape."""
     return tf.stop_gradient(value) + (leaf - tf.stop_gradient(leaf))
 
@@ -270,7 +270,7 @@ def _writing_scope() -> Any:
         def add_update(self, update: Any) -> None:
             variable, value = update
             leaf = self.leaves.get(id(variable))
-            super().add_update((variable, value if leaf is None else _by_way_of(tf.cast(value, leaf.dtype), leaf)))
+            super().add_update((variable, value if leaf is None else _with_gradient_of(tf.cast(value, leaf.dtype), leaf)))
 
     return WritingScope
 

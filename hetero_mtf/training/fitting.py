@@ -201,7 +201,8 @@ def testing_listeners(trainer: Any, keras_side: KerasSide, callbacks: Sequence[A
     import keras
 
     shown = shown_verbosity(verbose)
-    listed = keras.callbacks.CallbackList(list(callbacks), add_progbar=bool(shown), model=keras_side.model, verbose=shown, steps=steps)
+    params = {"verbose": shown, "epochs": 1, "steps": steps}
+    listed = keras.callbacks.CallbackList(list(callbacks), add_progbar=bool(shown), model=keras_side.model, **params)
     return _Tests(listed, _Mirror(trainer, keras_side, bool(callbacks)))
 
 

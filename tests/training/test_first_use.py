@@ -171,6 +171,25 @@ def test_validation_options_are_those_of_keras() -> None:
         assert np.abs(np.subtract(history.history[name], expected.history[name])).max() <= 1e-8
 
 
+@pytest.mark.parametrize("verbose", [0, 1, 2, "auto"])
+def test_tests_and_predictions_take_verbosity_steps_and_callbacks(verbose: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    model, (x, y) = compiled(), data()
+    told: list[str] = []
+
+    class Telling(keras.callbacks.Callback):
+        def on_test_end(self, logs: Any = None) -> None:
+            told.append(f"tested {sorted(logs or {})}")
+
+        def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
+            told.append(f"predicted {batch} {len(logs['outputs'])}")
+
+    with hm.Trainer(model) as trainer:
+        trainer.evaluate(x, y, batch_size=10, verbose=verbose, callbacks=[Telling()])
+        a, b = trainer.predict(x, batch_size=10, verbose=verbose, steps=2, callbacks=[Telling()])
+    assert bool(capsys.readouterr().out) == (verbose != 0) and (len(a), len(b)) == (20, 20)
+    assert told[0].startswith("tested ['a_loss', 'b_loss', 'loss']") and told[1:] == ["predicted 0 2", "predicted 1 2"]
+
+
 @pytest.mark.parametrize(
     "options, words",
     [

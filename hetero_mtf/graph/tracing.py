@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from hetero_mtf.graph.live import LiveCall, is_layer, layers_in
 from hetero_mtf.graph.operation_rules import BROADCAST, CHECKS, FREE, KEYS, REPEATING, UNARY
@@ -19,6 +19,7 @@ from hetero_mtf.graph.placeholder_call import PlaceholderCall, call_on_placehold
 from hetero_mtf.graph.present_tensors import present_tensors
 from hetero_mtf.graph.random_draws import DRAWS, rows_of
 
+Result = TypeVar("Result")
 ELEMENTS, SAMPLES, NEITHER = "elements", "samples", ""
 _BATCHES = (7, 11)  # no extents of layers, mostly
 _MANY = 500  # operations
@@ -44,15 +45,7 @@ def traced_split(call: LiveCall) -> Traced:
     ----------
     call : of a Keras operation, with tensors that have a batch.
     """
-    tf = sys.modules.get("tensorflow")
-    if tf is None or not _is_traceable(call):
-        return Traced(NEITHER)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of code that has run before
-            return _traced(tf, call)
-    except Exception:  # the user's own code may raise anything on placeholders
-        return Traced(NEITHER)
+    return _read(call, _traced, Traced(NEITHER))
 
 
 def drawn_rows(call: LiveCall) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -62,15 +55,8 @@ def drawn_rows(call: LiveCall) -> tuple[tuple[int, ...], tuple[int, ...]] | None
     ----------
     call : of a Keras layer that computes each sample by itself, with tensors that have a batch.
     """
-    tf = sys.modules.get("tensorflow")
-    if tf is None or not _is_traceable(call):
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return _alike([_Trace(tf, call, batch, training) for training in (True, False) for batch in _BATCHES])
-    except Exception:  # as above
-        return None
+    modes = [(batch, training) for training in (True, False) for batch in _BATCHES]
+    return _read(call, lambda tf, own: _alike([_Trace(tf, own, *mode) for mode in modes]), None)
 
 
 def written_weights(call: LiveCall) -> list[str]:
@@ -80,15 +66,25 @@ def written_weights(call: LiveCall) -> list[str]:
     ----------
     call : of a Keras layer, with tensors that have a batch.
     """
+    return _read(call, _written, [])
+
+
+def _written(tf: Any, call: LiveCall) -> list[str]:
+    with tf.Graph().as_default(), present_tensors():
+        return call_on_placeholders(call, _BATCHES[0], training=True).written
+
+
+def _read(call: LiveCall, reading: Callable[[Any, LiveCall], Result], otherwise: Result) -> Result:
+    """Return what is read off a call with TensorFlow, or something else where it cannot be called on placeholders."""
     tf = sys.modules.get("tensorflow")
     if tf is None or not _is_traceable(call):
-        return []
+        return otherwise
     try:
-        with warnings.catch_warnings(), tf.Graph().as_default(), present_tensors():
-            warnings.simplefilter("ignore")
-            return call_on_placeholders(call, _BATCHES[0], training=True).written
-    except Exception:  # as above
-        return []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of code that has run before
+            return reading(tf, call)
+    except Exception:  # the user's own code may raise anything on placeholders
+        return otherwise
 
 
 def _is_traceable(call: LiveCall) -> bool:
@@ -121,7 +117,7 @@ def _alike(traces: Sequence[_Trace]) -> tuple[tuple[int, ...], tuple[int, ...]] 
     for training in (True, False):
         drawn = {trace.rows for trace in traces if trace.training == training}
         rows = drawn.pop() if drawn else ()
-        if drawn or rows is None or None in rows:
+        if drawn or None in rows:
             return None
         both.append(tuple(int(count or 0) for count in rows))
     return both[0], both[1]
@@ -148,7 +144,7 @@ class _Trace:
         with graph.as_default(), tf.name_scope("traced"), present_tensors():
             run = call_on_placeholders(call, batch, training)
         self.operations = len(graph.get_operations())
-        self.rows: tuple[int | None, ...] | None = tuple(rows_of(run.draws, batch))
+        self.rows: tuple[int | None, ...] = tuple(rows_of(run.draws, batch))
         self.channels = run.inputs[0].shape[-1]
         self._weights = {value.name for value in run.values.values()}
         self._drawn = list(self.rows)

@@ -165,10 +165,9 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
     model.stop_training, model._initial_epoch = False, None
     with mirror.shown():
         listeners.on_train_begin()
-    if model._initial_epoch:
-        source.restore({**source.state(), "epoch": model._initial_epoch, "batch": 0, "sample": 0})
-    elif fit.initial_epoch > source.epoch:
-        source.restore({**source.state(), "epoch": fit.initial_epoch, "batch": 0, "sample": 0})
+    first = model._initial_epoch or (fit.initial_epoch if fit.initial_epoch > source.epoch else 0)
+    if first:
+        source.restore({**source.state(), "epoch": first, "batch": 0, "sample": 0})
     logs: dict[str, float] = {}
     while source.epoch < fit.epochs and not model.stop_training:
         epoch = source.epoch

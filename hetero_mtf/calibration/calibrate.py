@@ -24,6 +24,7 @@ from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, d
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
 from hetero_mtf.devices.records import Device, Link
 from hetero_mtf.errors import ProfileError
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
@@ -88,7 +89,7 @@ def calibrate(
     _check(batch_size, budget_s, verbose)
     check_live(cluster)
     graph = layer_graph(model)
-    rule, optimizer_text = _read_optimizer(optimizer, graph.dtype)
+    rule, optimizer_text = _read_optimizer(optimizer, graph)
     target = MeasurementTarget(cluster.record, graph, batch_size, optimizer_text, versions())
     bench = _bench(cluster, target, rule, budget_s, earlier)
     with (progress or functools.partial(progress_bar, verbose=verbose))("calibrating", bench.steps) as advance:
@@ -113,11 +114,11 @@ def _warn_of_spread(target: MeasurementTarget, curves: Sequence[Curve]) -> None:
         warnings.warn(CalibrationWarning(spread_warning), stacklevel=3)
 
 
-def _read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, str]:
+def _read_optimizer(optimizer: Any, graph: LayerGraph) -> tuple[UpdateRule, str]:
     """Return the update rule of an optimizer, SGD with momentum for None, and its name."""
     import keras
 
-    rule, settings = read_optimizer(keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, dtype)
+    rule, settings = read_optimizer(keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype, graph.has_one_variable_dtype)
     return rule, _optimizer_text(settings)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from hetero_mtf.units import value_text
 
-DTYPES = ("float32", "float64")
+DTYPES = ("float32", "float64")  # of networks
+FLOATS = ("bfloat16", "float16", *DTYPES)  # of layers, by their policies
 _LISTED = (list, tuple)
 _LARGEST = 2**62  # of an extent
 _DEEPEST = 20  # lists and objects in each other
@@ -63,6 +64,9 @@ def _layer_faults(layer: Any, index: int) -> _PathFaults:
             yield ".flops", f"is {value_text(value)}, must be a number of zero or more"
         elif name == "shared_with" and value is not None and not _within(value, 0, index - 1):
             yield ".shared_with", f"is {value_text(value)}, must be an earlier layer or null"
+    for name in ("compute_dtype", "variable_dtype"):
+        if layer.get(name) is not None and layer[name] not in FLOATS:
+            yield f".{name}", f"is {value_text(layer[name])}, must be one of {', '.join(FLOATS)}, or left out"
 
 
 def _variables_faults(variables: Any) -> _PathFaults:

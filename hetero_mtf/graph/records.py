@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import hashlib
@@ -13,6 +14,14 @@ from typing import Any
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.graph.description import description_faults
 from hetero_mtf.units import list_text
+
+ITEM_BYTES = {
+    **{name: 1 for name in ("bool", "int8", "uint8")},
+    **{name: 2 for name in ("int16", "uint16", "bfloat16", "float16")},
+    **{name: 4 for name in ("int32", "uint32", "float32")},
+    **{name: 8 for name in ("int64", "uint64", "float64")},
+}
+"""Bytes of one element, by dtype."""
 
 FAULTS_UP_TO = 200  # named; of more, how many
 
@@ -52,6 +61,7 @@ class Layer:
     variables : its weights in Keras's order.
     flops : floating-point operations of the forward pass of one sample.
     shared_with : index of the earlier layer whose variables this one uses, where one Keras layer is called more than once.
+    compute_dtype, variable_dtype : dtypes that it computes in and keeps its variables in, by its dtype policy; None for the network's.
     live : the call of the Keras operation itself (`graph.live.LiveCall`), of a layer read from a model in memory; part of no
         document, digest or comparison.
     """
@@ -64,6 +74,8 @@ class Layer:
     variables: tuple[Variable, ...] = ()
     flops: float = 0.0
     shared_with: int | None = None
+    compute_dtype: str | None = None
+    variable_dtype: str | None = None
     live: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
@@ -72,9 +84,27 @@ class Layer:
         return self.output_shape[-1]
 
     def dtype(self, network: str) -> str:
-        """Return the dtype of its output, which is the network's unless the layer says otherwise."""
+        """Return the dtype of its output: that of its options or its policy, else the network's.
+
+        Parameters
+        ----------
+        network : dtype of the network.
+        """
         option = self.attributes.get("keras", self.attributes)
-        return str(option.get("dtype", network)) if self.kind == "InputLayer" or option is not self.attributes else network
+        own = option.get("dtype") if self.kind == "InputLayer" or option is not self.attributes else self.compute_dtype
+        return str(own or network)
+
+    def output_item_bytes(self, network: str) -> int:
+        """Return the bytes of one element of its output; parameters as for `dtype`."""
+        return ITEM_BYTES[self.dtype(network)]
+
+    def variable_item_bytes(self, network: str) -> int:
+        """Return the bytes of one element of its variables, and of their slots; parameters as for `dtype`."""
+        return ITEM_BYTES[self.variable_dtype or network]
+
+    def message_item_bytes(self, network: str) -> int:
+        """Return the bytes of one element of its gradients as they are sent: in what it computes in; parameters as for `dtype`."""
+        return ITEM_BYTES[self.compute_dtype or network]
 
     def structure(self) -> dict[str, Any]:
         """Return what decides this layer's arithmetic: everything but its name, and but estimates that TensorFlow's version decides."""
@@ -90,6 +120,9 @@ class Layer:
         """Return a JSON-able document, without the Keras operation."""
         document = dataclasses.asdict(dataclasses.replace(self, live=None))
         document.pop("live")
+        for name in ("compute_dtype", "variable_dtype"):
+            if document[name] is None:
+                document.pop(name)
         return document
 
 
@@ -100,7 +133,7 @@ class LayerGraph:
     Parameters
     ----------
     layers : the layers, each reading only earlier ones; those that read none are the inputs, in the model's order.
-    dtype : "float32" or "float64", of variables and activations alike.
+    dtype : "float32" or "float64", of losses, and of variables and activations where a layer's policy says nothing else.
     outputs : (outputs,) indices of the layers whose values the model returns, in its order; empty for the last layer.
     """
 
@@ -129,8 +162,20 @@ class LayerGraph:
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of one element."""
-        return {"float32": 4, "float64": 8}[self.dtype]
+        """Bytes of one element of the network's dtype."""
+        return ITEM_BYTES[self.dtype]
+
+    @property
+    def has_one_variable_dtype(self) -> bool:
+        """Whether all variables have the network's dtype."""
+        return all(layer.variable_dtype in (None, self.dtype) for layer in self.layers if layer.variables)
+
+    @property
+    def dtype_text(self) -> str:
+        """The dtype for people, with those that layers compute in: "float32" or "float32, bfloat16 in 12 of 14 layers"."""
+        inner = [layer for layer in self.layers if layer.inputs]
+        computed = collections.Counter(layer.compute_dtype for layer in inner if layer.compute_dtype not in (None, self.dtype))
+        return ", ".join([self.dtype, *(f"{name} in {count} of {len(inner)} layers" for name, count in sorted(computed.items()))])
 
     @property
     def digest(self) -> str:
@@ -193,4 +238,6 @@ def _layer(entry: Mapping[str, Any]) -> Layer:
         variables=variables,
         flops=float(entry["flops"]),
         shared_with=None if entry["shared_with"] is None else int(entry["shared_with"]),
+        compute_dtype=entry.get("compute_dtype"),
+        variable_dtype=entry.get("variable_dtype"),
     )

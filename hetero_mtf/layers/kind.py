@@ -12,12 +12,13 @@ from hetero_mtf.graph.records import Layer, Variable
 
 Shape = tuple[int, ...]
 
-# Options of every Keras layer that do not change what it computes here: initial weights are taken
-# from the model itself, names are for people, dtype and trainable are read with the model, and with one
-# dtype for all layers there is nothing to cast.
+# Options of every Keras layer that do not change what it computes here, or are read with the model: initial weights are taken
+# from the model itself, names are for people; for dtype and autocast see `layers.precision`.
 FREE_OPTIONS = frozenset({"name", "trainable", "dtype", "autocast", "quantization_config"})
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "bool")  # dtypes that inputs may have besides the network's
+
+COMPUTE, FULL, ITS_OWN = "compute", "full", "its own"  # precisions of kinds
 
 REPLICATED = frozenset({"replicated"})
 CHANNELWISE = frozenset({"replicated", "split"})
@@ -43,6 +44,9 @@ class LayerKind(abc.ABC):
     reads_integers : whether its inputs may be of another dtype than the network.
     needs_flat : whether a flattened input must be whole, since its dimensions are treated differently.
     ignored_variables : names of variables of the Keras layer that do not enter what it computes.
+    precision : what a layer of half precision computes in: COMPUTE, its compute dtype; FULL, at least float32, as Keras's normalisations
+        do, what it gives is cast; ITS_OWN, what Keras's own call chooses.
+    rounds_inputs : whether inputs of more precision are cast to the compute dtype first.
     backward : what the backward pass needs, see `needs`.
     """
 
@@ -56,6 +60,8 @@ class LayerKind(abc.ABC):
     reads_integers: ClassVar[bool] = False
     needs_flat: ClassVar[bool] = False
     ignored_variables: ClassVar[frozenset[str]] = frozenset()
+    precision: ClassVar[str] = COMPUTE
+    rounds_inputs: ClassVar[bool] = True
     backward: ClassVar[frozenset[str]] = frozenset({"input"})
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError, UnsupportedOptionError, refuse
-from hetero_mtf.graph.description import DTYPES
-from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, is_layer
+from hetero_mtf.graph.description import FLOATS
+from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall
 from hetero_mtf.graph.reader import Node, Wiring, read_configuration, read_wiring
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers.catalogue import KINDS
 from hetero_mtf.layers.fallback.kind import OPTION, SPLIT, is_keras_call
 from hetero_mtf.layers.fallback.reading import keras_call
 from hetero_mtf.layers.kind import INTEGERS, LayerKind
+from hetero_mtf.layers.precision import network_dtype, reads_as_described, with_policy
 
 _Reader = Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer]
 """What reads a layer from its node, its attributes and the layers before it."""
@@ -75,7 +76,7 @@ def configured_graph(config: Mapping[str, Any]) -> LayerGraph:
 def _graph(wiring: Wiring, read: _Reader) -> LayerGraph:
     """Return the network of a wiring, each layer read by `read`; all faults are raised at once."""
     faults = [text for name, text in wiring.faults if not _is_unknown(name, wiring)]
-    dtype = _common_dtype([*wiring.nodes, *wiring.nested_inputs], faults)
+    dtype = network_dtype([*wiring.nodes, *wiring.nested_inputs], faults)
     layers: list[Layer | None] = []
     for index, node in enumerate(wiring.nodes):
         own_faults: list[str] = []
@@ -107,7 +108,7 @@ def _read(
     attributes = _attributes(node, faults)
     if attributes is not None and not faults and None not in sources:
         try:
-            layer = read(node, attributes, layers)  # type: ignore[arg-type] # it reads its sources, which are known, and no other
+            layer = with_policy(read(node, attributes, layers), node, dtype)  # type: ignore[arg-type] # it reads known sources alone
             return layer if node.live is None else dataclasses.replace(layer, live=node.call or LiveCall(node.live, None))
         except UnsupportedError as fault:
             faults.append(str(fault))
@@ -130,7 +131,7 @@ def _read_live(
 ) -> Layer | None:
     """Return a layer of a model in memory by its description; by Keras's own call where it has none that goes with its options."""
     assert node.call is not None
-    described = _described(node, dtype)
+    described = _described(node)
     if described is not None:
         own_faults: list[str] = []
         attributes = _attributes(described, own_faults)
@@ -138,7 +139,7 @@ def _read_live(
             try:
                 layer = read(described, attributes, layers)  # type: ignore[arg-type]
                 if _agree(layer.output_shape, node.call.symbol.shape[1:]):
-                    return dataclasses.replace(layer, live=node.call)
+                    return dataclasses.replace(with_policy(layer, node, dtype), live=node.call)
             except UnsupportedError:
                 pass
     sources: list[Layer] = [layers[index] for index in node.inputs]  # type: ignore[misc]
@@ -148,7 +149,7 @@ def _read_live(
         faults.append(f"layer {node.name} ({node.kind}) is called in two ways; make a layer for each call")
         return None
     try:
-        return keras_call(node.name, node.kind, node.call, node.inputs, sources, first)
+        return with_policy(keras_call(node.name, node.kind, node.call, node.inputs, sources, first), node, dtype)
     except UnsupportedError as fault:
         faults.append(str(fault))
         return None
@@ -159,13 +160,12 @@ def _agree(shape: Sequence[int], known: Sequence[int | None]) -> bool:
     return len(shape) == len(known) and all(n in (None, extent) for extent, n in zip(shape, known))
 
 
-def _described(node: Node, dtype: str) -> Node | None:
+def _described(node: Node) -> Node | None:
     """Return a node under the kind that describes it, None where there is none for what it reads."""
     assert node.call is not None
     symbols = [*node.call.node.arguments.keras_tensors, node.call.symbol]
     any_dtype = node.kind in KINDS and KINDS[node.kind].reads_integers
-    of_dtype = all(str(symbol.dtype) == dtype for symbol in (symbols[-1:] if any_dtype else symbols))
-    plain = of_dtype and all(len(symbol.shape) > 1 and node.call.has_batch(symbol) for symbol in symbols)
+    plain = reads_as_described(node, symbols, any_dtype) and all(len(symbol.shape) > 1 and node.call.has_batch(symbol) for symbol in symbols)
     if node.special or not plain:
         return None
     if node.kind in _AS_LAYERS and len(node.inputs) == 2 and len({len(symbol.shape) for symbol in symbols}) == 1:
@@ -202,36 +202,14 @@ def _configured_layer(node: Node, attributes: Mapping[str, Any], layers: Sequenc
 def _nested_input_faults(nested_input: Node, source: Layer, dtype: str) -> Iterator[str]:
     """Yield a fault unless a nested model takes what it is called with as it is; Keras would cast, or add or drop a last dimension of 1."""
     wanted, of_source = nested_input.config.get("dtype"), source.dtype(dtype)
-    if wanted in INTEGERS and wanted != of_source:
+    rounds = wanted in FLOATS and of_source in FLOATS and FLOATS.index(wanted) < FLOATS.index(of_source)  # Keras would cast to fewer bits
+    if rounds or (wanted in INTEGERS and wanted != of_source):
         wrong = f"input {nested_input.name} of a nested model has the dtype {wanted} and is given {of_source} by layer {source.name}"
         yield f"{wrong}; give both one dtype"
     expected, given = tuple(nested_input.config["batch_shape"][1:]), source.output_shape
     if len(expected) != len(given) or any(extent not in (None, size) for extent, size in zip(expected, given)):
         wrong = f"input {nested_input.name} of a nested model has the shape {expected} and is given {given} by layer {source.name}"
         yield f"{wrong}; reshape it with a layer"
-
-
-def _common_dtype(nodes: Sequence[Node], faults: list[str]) -> str:
-    """Return the dtype that all layers and inputs have, and add a fault for each that has another."""
-    dtypes = {node.name: _dtype(node) for node in nodes if node.kind != "InputLayer" and (node.call is None or is_layer(node.live))}
-    dtypes = {name: dtype for name, dtype in dtypes.items() if dtype not in INTEGERS}  # of layers that give numbers or truth values
-    faults += [
-        f"layer {name} has the dtype policy {dtype}; only float32 and float64 are supported"
-        for name, dtype in dtypes.items()
-        if dtype not in DTYPES
-    ]
-    supported = {name: dtype for name, dtype in dtypes.items() if dtype in DTYPES}
-    common = next(iter(supported.values()), "float32")
-    for name, layer_dtype in supported.items():
-        if layer_dtype != common:
-            faults.append(f"layer {name} has the dtype {layer_dtype} and an earlier layer {common}; use one dtype for the whole model")
-    for node in nodes:
-        given = node.config.get("dtype") or common
-        if given in INTEGERS and (node.call is not None or node.inputs):
-            continue
-        if supported and node.kind == "InputLayer" and given != common:
-            faults.append(f"input {node.name} has the dtype {given} and the layers {common}; give keras.Input the layers' dtype")
-    return common
 
 
 def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Layer:
@@ -257,13 +235,6 @@ def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequ
         raise UnsupportedError(f"layer {name} ({kind}) would have the output shape {output}; its input {shapes[0]} is too small")
     variables = described.variables(attributes, shapes)
     return Layer(name, kind, attributes, tuple(inputs), output, variables, described.flops(attributes, shapes, output))
-
-
-def _dtype(node: Node) -> str:
-    if node.live is not None and hasattr(node.live, "dtype_policy"):
-        return str(node.live.dtype_policy.name)
-    policy = node.config.get("dtype", "float32")
-    return str(policy["config"].get("name") if isinstance(policy, Mapping) else policy)
 
 
 def _read_layer(node: Node, attributes: Mapping[str, Any], layers: Sequence[Layer]) -> Layer:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.layers import kind_of
+from hetero_mtf.layers.kind import ITS_OWN
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.mesh.sources import Source
@@ -19,6 +20,7 @@ from hetero_mtf.program.ops.attention import AttentionOps
 from hetero_mtf.program.ops.fallback import FallbackOps
 from hetero_mtf.program.ops.heads import HeadOps
 from hetero_mtf.program.ops.kernel import KernelOps
+from hetero_mtf.program.ops.layer_context import cast
 from hetero_mtf.program.ops.merge import MergeOps
 from hetero_mtf.program.ops.norm import NormOps
 from hetero_mtf.program.ops.sample_norm import SampleNormOps
@@ -141,9 +143,25 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         """
         self.index = index
         try:
-            return kind_of(self.layer).build(self, self.layer, inputs)
+            return self._as_given(kind_of(self.layer).build(self, self.layer, [self._as_read(x) for x in inputs]))
         except LayoutError as fault:
             raise LayoutError(f"layer {self.layer.name} with layout {self.layout.layout} {list(self.layout.sizes)}: {fault}") from fault
+
+    def _as_read(self, x: Value) -> Value:
+        """Return an input in what the present layer computes in; where its policy says so, rounded to the policy's dtype."""
+        kind = kind_of(self.layer)
+        if kind.precision == ITS_OWN or not x.tensor.dtype.is_floating:
+            return x
+        rounded = cast(x.tensor, tf.as_dtype(self.layer.compute_dtype or self.graph.dtype)) if kind.rounds_inputs else x.tensor
+        computed = cast(rounded, self.dtype)
+        return x if computed is x.tensor else dataclasses.replace(x, tensor=computed, logits=None)
+
+    def _as_given(self, y: Value) -> Value:
+        """Return the present layer's output in its output's dtype."""
+        own = tf.as_dtype(self.layer.dtype(self.graph.dtype))
+        if not (y.tensor.dtype.is_floating and own.is_floating) or y.tensor.dtype == own:
+            return y
+        return dataclasses.replace(y, tensor=cast(y.tensor, own), logits=None)
 
     # Resharding of inputs into the layout that a layer requires.
 

@@ -277,7 +277,7 @@ class Engine:
         """Write the values of variables that were created since the last call."""
         fresh = [name for name in self._variables.names() if name not in self._written]
         shapes = {name: self._variables.layout(name)[0].to_integer_list for name in fresh if name not in self._pending}
-        zeros = {name: np.zeros(shape, self.graph.dtype) for name, shape in shapes.items()}
+        zeros = {name: np.zeros(shape, self._variables.layout(name)[2].as_numpy_dtype) for name, shape in shapes.items()}
         values = {name: self._pending[name] for name in fresh if name in self._pending}
         self._guarded(lambda: self._access.write(self._opened(), {**values, **zeros}))
         self._written.update(fresh)

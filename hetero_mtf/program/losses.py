@@ -102,6 +102,8 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
     scale : () factor, such as one over the batch size; for a loss that is not samplewise, whether there are weights.
     share : part of the batch that this is, of a microbatch.
     """
+    if output.tensor.dtype.is_floating and output.tensor.dtype != weight.dtype:
+        output = Value(mtf.cast(output.tensor, weight.dtype), mask=output.mask)  # as Keras, which then no longer has the logits
     source, activation = output.logits if output.logits and output.logits[1] in ("softmax", "sigmoid") else (output.tensor, "linear")
     batch, *features = source.shape.dims
     mesh = source.mesh

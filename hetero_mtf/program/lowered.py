@@ -66,4 +66,4 @@ def total(parts: Sequence[tf.Tensor], weights: Sequence[float], terms: Sequence[
     """
     with tf.device(parts[0].device):
         weighted = [part if weight == 1.0 else part * tf.constant(weight, part.dtype) for part, weight in zip(parts, weights)]
-        return functools.reduce(tf.add, [*weighted, *terms])
+        return functools.reduce(tf.add, [*weighted, *(tf.cast(term, parts[0].dtype) for term in terms)])

@@ -273,13 +273,14 @@ class SeveralRules(UpdateRule):
         raise NotImplementedError  # it has no momentum that is known as such
 
 
-def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
+def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[UpdateRule, Any]:
     """Return the update rule of a Keras optimizer, and a copy of the optimizer for its learning rates.
 
     Parameters
     ----------
     optimizer : keras.optimizers.Optimizer, or a name such as "adam".
     dtype : dtype of the variables.
+    fused : whether TensorFlow's kernels may be used, which round otherwise than Keras where a variable has half precision.
 
     Raises
     ------
@@ -295,14 +296,14 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     if isinstance(keras_optimizer, keras.optimizers.LossScaleOptimizer):
         keras_optimizer = keras_optimizer.inner_optimizer  # it scales the loss up and the gradients down
     if isinstance(keras_optimizer, keras.optimizers.MultiOptimizer):
-        return _several(keras_optimizer, dtype)
+        return _several(keras_optimizer, dtype, fused)
     name = type(keras_optimizer).__name__
     config, copied = _copied(keras_optimizer)
     own = getattr(keras.optimizers, name, None) is type(keras_optimizer) and name in FUSED
     excluded = getattr(keras_optimizer, "_exclude_from_weight_decay", None) or getattr(
         keras_optimizer, "_exclude_from_weight_decay_pattern", None
     )
-    if not own or excluded or any(config.get(option) for option in _NOT_FUSED):
+    if not own or excluded or not fused or any(config.get(option) for option in _NOT_FUSED):
         return KerasRule(config, {}, KerasSteps(keras_optimizer)), copied
     numbers = {key: value for key, value in config.items() if key in _CAST_OPTIONS and value is not None}
     cast = {key: float(np.asarray(keras.ops.cast(value, dtype))) for key, value in numbers.items()}
@@ -310,14 +311,14 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     return rule, copied
 
 
-def _several(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
+def _several(optimizer: Any, dtype: str, fused: bool) -> tuple[UpdateRule, Any]:
     """Return the rule of a MultiOptimizer, and a copy of it."""
     import keras
 
     if not isinstance(optimizer._optimizer_map, keras.optimizers.OptimizerMap):
         raise UnsupportedError("the optimizer MultiOptimizer maps variables by a function; give a keras.optimizers.OptimizerMap")
     _, copied = _copied(optimizer)
-    rules = [read_optimizer(each, dtype)[0] for each in copied.optimizers]
+    rules = [read_optimizer(each, dtype, fused)[0] for each in copied.optimizers]
     return SeveralRules(rules, lambda live: copied.optimizers.index(copied._optimizer_map(live))), copied
 
 

@@ -72,6 +72,6 @@ def refine(
     check_plan(plan, graph)
     check_cluster(plan, cluster)
     objective = timed_objective(read_objective(loss, loss_weights, read_wiring(model).output_structure))
-    rule, _ = read_optimizer(optimizer, graph.dtype)
+    rule, _ = read_optimizer(optimizer, graph.dtype, graph.has_one_variable_dtype)
     runner = EngineRunner(model, graph, cluster, objective, rule, np.random.default_rng(seed))
     return Refiner(profile, runner, time_limit_s).refine(plan)

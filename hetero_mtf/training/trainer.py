@@ -103,7 +103,7 @@ class Trainer(Kept):
         self._objective = with_masks(read_objective(loss, loss_weights, wiring.output_structure), self._graph)
         ranks = tuple(len(self._graph.layers[index].output_shape) + 1 for index in self._graph.inputs)
         self._form = Form(wiring.input_structure, wiring.output_structure, tuple(part is not None for part in self._objective), ranks)
-        self._rule, rates = read_optimizer(optimizer, self._graph.dtype)
+        self._rule, rates = read_optimizer(optimizer, self._graph.dtype, self._graph.has_one_variable_dtype)
         self._optimizer_name = type(rates).__name__
         self._keras = KerasSide(model, self._graph, rates, loss, loss_weights, metrics, wiring.output_structure)
         self._first_slots, self._step = trained_state(model, self._graph, optimizer)

@@ -7,7 +7,7 @@ from typing import Any
 
 from hetero_mtf.graph.live import named_weights
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
-from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent
+from hetero_mtf.layers.kind import CHANNELWISE, ITS_OWN, REPLICATED, LayerKind, Shape, extent
 from hetero_mtf.units import list_text
 
 _NAMED = 6  # layers named in a sentence
@@ -31,6 +31,7 @@ class KerasCall(LayerKind):
     """
 
     keras_class = "keras.Operation"
+    precision = ITS_OWN
     merges = True
 
     def __init__(self, full_batch: bool = False) -> None:

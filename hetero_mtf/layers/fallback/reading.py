@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.description import DTYPES
+from hetero_mtf.graph.description import FLOATS
 from hetero_mtf.graph.kept_memory import kept_elements
 from hetero_mtf.graph.live import (
     MASK_OUTPUT,
@@ -34,7 +34,7 @@ from hetero_mtf.layers.fallback.certain import (
 )
 from hetero_mtf.layers.fallback.kind import OPTION, KerasCall
 
-OUTPUT_DTYPES = (*DTYPES, "int8", "int16", "int32", "int64", "uint8", "bool")
+OUTPUT_DTYPES = (*FLOATS, "int8", "int16", "int32", "int64", "uint8", "bool")
 _DRAWS = ("dropout", "recurrent_dropout", "rate", "stddev")  # options by which a layer draws, or not
 
 

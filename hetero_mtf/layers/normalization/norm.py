@@ -7,13 +7,14 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.layers.kind import LayerKind, Shape, extent, penalty_factors
+from hetero_mtf.layers.kind import FULL, LayerKind, Shape, extent, penalty_factors
 
 
 class BatchNormalization(LayerKind):
     """`keras.layers.BatchNormalization` over the channels, with Keras 3's biased variance in the moving average too."""
 
     keras_class = "BatchNormalization"
+    precision = FULL
     kept = ("momentum", "epsilon", "center", "scale", "gamma_regularizer", "beta_regularizer")
     fixed = {
         "gamma_constraint": (None,),

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.layers.kind import LayerKind, Shape, extent, penalty_factors
+from hetero_mtf.layers.kind import FULL, LayerKind, Shape, extent, penalty_factors
 
 
 class SampleNorm(LayerKind):
@@ -18,6 +18,7 @@ class SampleNorm(LayerKind):
     """
 
     needs_flat = True
+    precision = FULL
     kept: ClassVar[tuple[str, ...]] = ("axis", "epsilon", "center", "scale", "gamma_regularizer", "beta_regularizer")
     fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"gamma_constraint": (None,), "beta_constraint": (None,)}
     free = frozenset({"gamma_initializer", "beta_initializer"})
@@ -52,6 +53,7 @@ class LayerNormalization(SampleNorm):
     """`keras.layers.LayerNormalization` over the last dimension, or the last several."""
 
     keras_class = "LayerNormalization"
+    rounds_inputs: ClassVar[bool] = False
     fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {**SampleNorm.fixed, "rms_scaling": (False,)}
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
@@ -72,6 +74,7 @@ class RMSNormalization(LayerNormalization):
     """`keras.layers.RMSNormalization` over the last dimension, or the last several; its variable is called scale."""
 
     keras_class = "RMSNormalization"
+    rounds_inputs = True
     kept = ("axis", "epsilon")
     fixed = {}
     free = frozenset()
@@ -90,6 +93,7 @@ class UnitNormalization(LayerNormalization):
     """`keras.layers.UnitNormalization` of the channels."""
 
     keras_class = "UnitNormalization"
+    rounds_inputs = True
     kept = ("axis",)
     fixed = {}
     free = frozenset()
@@ -115,6 +119,7 @@ class GroupNormalization(SampleNorm):
     """`keras.layers.GroupNormalization` of groups of channels, each over all positions; a group may lie on several devices."""
 
     keras_class = "GroupNormalization"
+    rounds_inputs = False
     kept = ("groups", *SampleNorm.kept)
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:

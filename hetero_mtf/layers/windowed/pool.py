@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.layers.kind import LayerKind, Shape, extent
+from hetero_mtf.layers.kind import FULL, LayerKind, Shape, extent
 from hetero_mtf.layers.windowed.window import window_shape
 
 
@@ -72,6 +72,7 @@ class GlobalAveragePooling2D(GlobalPooling):
     """`keras.layers.GlobalAveragePooling2D`: the mean over all positions."""
 
     keras_class = "GlobalAveragePooling2D"
+    precision = FULL
     backward = frozenset()
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:

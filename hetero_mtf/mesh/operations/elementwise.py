@@ -110,7 +110,7 @@ def drop(x: Tensor, rate: float, seed: tf.Tensor, shared: Sequence[Any] = ()) ->
     drawn_shape = [1 if dimension in shared else dimension.size for dimension in dimensions]
 
     def mask(p: Processor, value: tf.Tensor) -> tf.Tensor:
-        drawn = tf.random.stateless_uniform(drawn_shape, seed, dtype=value.dtype)
+        drawn = tf.random.stateless_uniform(drawn_shape, seed, dtype=value.dtype if value.dtype.size > 2 else tf.float32)
         begins = [0 if dimension in shared else begin for dimension, begin in zip(dimensions, p.begins[0])]
         extents = [1 if dimension in shared else extent for dimension, extent in zip(dimensions, p.shapes[0])]
         own = tf.slice(drawn, begins, extents)

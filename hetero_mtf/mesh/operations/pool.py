@@ -14,6 +14,8 @@ from hetero_mtf.mesh.operations.local import Local, Processor
 
 Tensor = Any
 
+_WITHOUT_KERNELS = (tf.float64, tf.float16)  # TensorFlow has none to pool volumes in these
+
 
 def pool(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
     """Return the maxima or means of windows of `x`.
@@ -30,12 +32,12 @@ def pool(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], pa
 
     Notes
     -----
-    TensorFlow has no 3-D kernels for float64: there height and width are pooled first, depth after.
+    TensorFlow has no 3-D kernels for float64 and float16: there height and width are pooled first, depth after.
     """
     batch, *space, channels = x.shape.dims
     extents = [-(-n.size // s) if padding == "SAME" else -(-(n.size - k + 1) // s) for n, k, s in zip(space, window, strides)]
     output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels])
-    if len(space) == 3 and x.dtype == tf.float64:
+    if len(space) == 3 and x.dtype in _WITHOUT_KERNELS:
         return compute(f"{mode}_pool", _in_two(mode, window, strides, padding, extents), [x], output, unsplit=space)
     if len(space) == 1:
         return compute(f"{mode}_pool", _of_steps(mode, window, strides, padding), [x], output, unsplit=space)

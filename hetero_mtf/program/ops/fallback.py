@@ -64,11 +64,11 @@ class FallbackOps(GeneralOps):
         outputs = [
             (shape, tf.as_dtype(option["dtype"])),
             *logits,
-            *((variables[name].shape, self.dtype) for name in written),
+            *((variables[name].shape, variables[name].dtype) for name in written),
             *([(mtf.Shape([]), self.dtype)] if option["losses"] and extra else []),
         ]
         function = _Call(call, option, list(variables), written, bool(logits), bool(option["losses"] and extra), self.training, layer.name)
-        function.rewritten = list(rewritten)
+        function.rewritten, function.loss_dtype = list(rewritten), self.dtype
         function.seed, function.key = self._seed_of(begun), zlib.crc32(repr((self.seed, begun)).encode())
         function.samples = inputs[0].batch.size
         first = inputs[0]
@@ -146,6 +146,7 @@ class _Call:
     seed: Callable[[int], tf.Tensor] = lambda _: tf.zeros([2], tf.int64)
     key: int = 0
     samples: int = 0  # of the whole batch
+    loss_dtype: tf.DType = tf.float32
     rewritten: list[str] = dataclasses.field(default_factory=list)
 
     def __call__(self, p: Processor, *slices: tf.Tensor) -> list[tf.Tensor]:
@@ -179,10 +180,8 @@ class _Call:
             outputs.append(self._batched(p, getattr(y, "_keras_logits", y)))
         outputs += [tf.stop_gradient(tf.cast(scope.get_current_value(weights[name]), values[name].dtype)) for name in self.written]
         if self.losses:
-            dtype = slices[-1].dtype if self.names else tf.as_dtype(self.option["dtype"])
-            outputs.append(
-                tf.add_n([tf.cast(tf.reduce_sum(loss), dtype) for loss in scope.losses]) if scope.losses else tf.zeros([], dtype)
-            )
+            added = [tf.cast(tf.reduce_sum(loss), self.loss_dtype) for loss in scope.losses]
+            outputs.append(tf.add_n(added) if added else tf.zeros([], self.loss_dtype))
         return outputs
 
     def _full_draws(self, p: Processor) -> contextlib.AbstractContextManager[None]:
@@ -234,6 +233,8 @@ class _Call:
         shape = tuple(symbol.shape)
         if not self.call.has_batch(symbol):
             return tf.reshape(tensor[0], shape)
+        if tensor.dtype.is_floating and tensor.dtype != tf.as_dtype(symbol.dtype):
+            tensor = tf.cast(tensor, symbol.dtype)  # as at the input of a nested model
         return tensor if len(shape) == tensor.shape.rank else tf.reshape(tensor, [-1, *shape[1:]])
 
     def _batched(self, p: Processor, y: tf.Tensor) -> tf.Tensor:

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.graph.variable_keys import variable_key
+from hetero_mtf.layers import kind_of
+from hetero_mtf.layers.kind import FULL, ITS_OWN
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.mixing import average
 from hetero_mtf.mesh.sources import Sources
@@ -60,7 +62,6 @@ class LayerContext:
     ) -> None:
         self.graph, self.mesh, self.variables = graph, mesh, variables
         self.training, self.seed, self.step = training, seed, step
-        self.dtype = tf.as_dtype(graph.dtype)
         self.sizes: dict[str, tuple[int, ...]] = {}
         self.axes: dict[str, str] = {}
         self.parameters: dict[tuple[int, str], Parameter] = {}
@@ -80,6 +81,14 @@ class LayerContext:
     def layers(self) -> tuple[int, ...]:
         """Indices of the stage's layers, in order."""
         return tuple(self._layouts)
+
+    @property
+    def dtype(self) -> tf.DType:
+        """What the present layer computes in; where Keras's own call chooses that, the network's dtype."""
+        kind, own = kind_of(self.layer), self.layer.compute_dtype or self.graph.dtype
+        if kind.precision == ITS_OWN:
+            return tf.as_dtype(self.graph.dtype)
+        return tf.float32 if kind.precision == FULL and tf.as_dtype(own).size < tf.float32.size else tf.as_dtype(own)
 
     @property
     def layer(self) -> Layer:
@@ -138,17 +147,19 @@ class LayerContext:
         return next(v.shape for v in self.layer.variables if v.name == name)
 
     def parameter(self, name: str, dimensions: Sequence[Any]) -> Any:
-        """Return the snapshot of the present layer's variable `name`, laid out by its dimensions.
+        """Return the snapshot of the present layer's variable `name`, laid out by its dimensions, in what the layer computes in.
 
         A layer that is called more than once has one snapshot; later calls reshape it to their own dimensions.
         """
         key, shape = (self.graph.owner(self.index), name), mtf.Shape(list(dimensions))
         if key not in self.parameters:
-            self.parameters[key] = Parameter(self.mesh, self.variables, variable_key(*key), shape, self.dtype)
+            dtype = tf.as_dtype(self.graph.layers[key[0]].variable_dtype or self.graph.dtype)
+            self.parameters[key] = Parameter(self.mesh, self.variables, variable_key(*key), shape, dtype)
         value = self.read_weight(key, self.parameters[key])
         if self._averaged:
             value = average(value, self._averaged, self.batch_dimension())
-        return value if value.shape == shape else mtf.reshape(value, shape)
+        value = value if value.shape == shape else mtf.reshape(value, shape)
+        return value if kind_of(self.layer).precision == ITS_OWN else cast(value, self.dtype)
 
     def set_after_step(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:
         """Give the present layer's variable `name` the value `new(old)` after the step; later calls and microbatches start from it.
@@ -180,6 +191,11 @@ class LayerContext:
         written = {}
         for key, value in self._new_values.items():
             if any(v.trainable == trained for v in self.graph.layers[key[0]].variables if v.name == key[1]):
-                shape = self.parameters[key].value.shape
-                written[key] = value if value.shape == shape else mtf.reshape(value, shape)
+                present = self.parameters[key].value
+                written[key] = cast(value if value.shape == present.shape else mtf.reshape(value, present.shape), present.dtype)
         return written
+
+
+def cast(tensor: Any, dtype: tf.DType) -> Any:
+    """Return an mtf.Tensor in another dtype; its gradient is cast back."""
+    return tensor if tensor.dtype == dtype else mtf.cast(tensor, dtype)

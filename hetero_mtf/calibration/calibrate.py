@@ -118,7 +118,9 @@ def _read_optimizer(optimizer: Any, graph: LayerGraph) -> tuple[UpdateRule, str]
     """Return the update rule of an optimizer, SGD with momentum for None, and its name."""
     import keras
 
-    rule, settings = read_optimizer(keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype, graph.has_one_variable_dtype)
+    rule, settings = read_optimizer(
+        keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype, graph.has_one_variable_dtype
+    )
     return rule, _optimizer_text(settings)
 
 

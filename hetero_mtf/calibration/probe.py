@@ -263,5 +263,5 @@ def _step(network: _Network) -> list[Any]:
 def _update(network: _Network) -> list[Any]:
     """The optimizer's update of all weights; the numbers do not matter but must not grow."""
     numbers = {name: 1e-6 if name.endswith("learning_rate") else 0.5 for name in network.rule.scalars(0, 0.0)}
-    scalars = {name: tf.constant(number, network.builder.dtype) for name, number in numbers.items()}
+    scalars = {name: tf.constant(number, tf.as_dtype(network.builder.graph.dtype)) for name, number in numbers.items()}
     return list(updates(network.rule, network.trained, network.gradients, network.slots, scalars))

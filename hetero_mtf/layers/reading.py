@@ -165,7 +165,9 @@ def _described(node: Node) -> Node | None:
     assert node.call is not None
     symbols = [*node.call.node.arguments.keras_tensors, node.call.symbol]
     any_dtype = node.kind in KINDS and KINDS[node.kind].reads_integers
-    plain = reads_as_described(node, symbols, any_dtype) and all(len(symbol.shape) > 1 and node.call.has_batch(symbol) for symbol in symbols)
+    plain = reads_as_described(node, symbols, any_dtype) and all(
+        len(symbol.shape) > 1 and node.call.has_batch(symbol) for symbol in symbols
+    )
     if node.special or not plain:
         return None
     if node.kind in _AS_LAYERS and len(node.inputs) == 2 and len({len(symbol.shape) for symbol in symbols}) == 1:

@@ -135,6 +135,17 @@ class Update(mtf.Operation):  # type: ignore[misc]
         self.parameters = list(parameters)
         self.write = write
         self.active: tf.Tensor | None = None  # () bool, whether the step writes; None for always
+        self.is_guarded = False
+
+    def skip_where(self, count: Tensor) -> None:
+        """Let it write nothing in steps in which a number is not 0.
+
+        Parameters
+        ----------
+        count : () mtf.Tensor of the same mesh, the same on all its processors.
+        """
+        self._inputs.append(count)
+        self.is_guarded = True
 
     @property
     def has_gradient(self) -> bool:
@@ -158,14 +169,18 @@ def _lower_update(operation: Update, lowering: Lowering) -> None:
 
 
 def _written(operation: Update, handles: Sequence[Any], snapshots: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]) -> Sequence[Any]:
-    if operation.active is None:
+    active = operation.active
+    if operation.is_guarded:
+        *inputs, count = inputs
+        active = tf.equal(count, 0) if active is None else tf.logical_and(active, tf.equal(count, 0))
+    if active is None:
         return operation.write(handles, snapshots, inputs)
 
     def write() -> tf.Tensor:
         with tf.control_dependencies(operation.write(handles, snapshots, inputs)):
             return tf.constant(True)
 
-    return [tf.cond(operation.active, write, lambda: tf.constant(False)).op]
+    return [tf.cond(active, write, lambda: tf.constant(False)).op]
 
 
 def assign(parameter: Parameter, value: Tensor) -> Update:

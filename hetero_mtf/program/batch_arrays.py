@@ -46,8 +46,10 @@ class Result(NamedTuple):
     loss : weighted sum of the outputs' losses, regularization included.
     parts : the loss of each output that has one, unweighted.
     outputs : (outputs,) predictions and behind them the masks of those that carry one; None where they were not asked for.
+    finite : whether a training step updated anything: not where losses are scaled and a gradient was NaN or infinite.
     """
 
     loss: float
     parts: tuple[float, ...]
     outputs: tuple[np.ndarray, ...] | None
+    finite: bool = True

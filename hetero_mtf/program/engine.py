@@ -110,7 +110,8 @@ class Engine:
         want_outputs : whether the predictions are fetched.
         """
         program, feeds = self._training(batch, step, scalars)
-        return self._result(program, feeds, want_outputs, {"train": program.train})
+        finite = {} if program.finite is None else {"finite": program.finite}
+        return self._result(program, feeds, want_outputs, {"train": program.train, **finite})
 
     def advance(self, batch: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool) -> list[Finished]:
         """Take one step with a batch, and return the batches whose losses it gave: this one, or under some schedules earlier ones.
@@ -304,7 +305,8 @@ class Engine:
     def _result(self, program: Program, feeds: Mapping[Any, Any], want_outputs: bool, besides: Mapping[str, Any]) -> Result:
         fetches = {"loss": program.loss, "parts": program.parts, **({"outputs": program.outputs} if want_outputs else {}), **besides}
         fetched = self._run(fetches, feeds)
-        return Result(float(fetched["loss"]), tuple(map(float, fetched["parts"])), fetched.get("outputs"))
+        parts = tuple(map(float, fetched["parts"]))
+        return Result(float(fetched["loss"]), parts, fetched.get("outputs"), bool(fetched.get("finite", True)))
 
     def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:
         return self._guarded(lambda: self._opened().run(fetches, feeds))

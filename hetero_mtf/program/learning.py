@@ -20,6 +20,7 @@ from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.decoupled.passes import StagePasses
+from hetero_mtf.program.loss_scale import not_finite, seed_of_loss, skip_where_not_finite, unscaled
 from hetero_mtf.program.passes import Key, Passes
 from hetero_mtf.program.slots import slot_parameter
 from hetero_mtf.program.updates import updates
@@ -113,7 +114,11 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     """
     context = passes.context
     trained = {key: p for b in passes.builders for key, p in b.parameters.items() if context.is_trainable(*key)}
-    gradient_of = _gradients(passes, terms, trained)
+    scale = None if isinstance(passes, StagePasses) else passes.loss_scale
+    gradient_of = _gradients(passes, terms, trained, scale)
+    if scale is not None and not isinstance(passes, StagePasses):
+        passes.not_finite = not_finite(list(gradient_of.values()))
+        gradient_of = {key: unscaled(gradient, scale) for key, gradient in gradient_of.items()}
     parameters = [trained[key] for key in gradient_of]
     constraints = [_constraint(context.graph.layers[index], name) for index, name in gradient_of]
     lives = [_live(context.graph.layers[index], name) for index, name in gradient_of]
@@ -125,19 +130,23 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     rewritten = {key: value for builder in passes.builders for key, value in builder.rewritten.items()}
     starts = [rewritten.get(key) for key in gradient_of]
     update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, constraints, lives, shapes, starts)
+    if scale is not None and not isinstance(passes, StagePasses):
+        skip_where_not_finite(update_operations, passes.not_finite)
     for (index, _), update in zip(gradient_of, update_operations):
         passes.sources.assign(update, Source(index, "update"))
     mixed = [mixing.Mix(p, update, context.mixing, phase) for p, update in zip(parameters, update_operations)] if context.mixing else []
     return [*update_operations, *mixed]
 
 
-def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
+def _gradients(
+    passes: Passes | StagePasses, terms: Sequence[Tensor], trained: Mapping[Key, Parameter], scale: tf.Tensor | None
+) -> dict[Key, Tensor]:
     """Return the gradients of the whole loss, in butterfly mixing of each processor's own mean loss.
 
     As in Keras, a variable that no loss depends on has none: it is not updated, not even by weight decay.
     """
-    ones = [mtf.Constant(term.mesh, 1.0, term.shape, term.dtype).outputs[0] for term in terms]
-    added = gradients(terms, ones, [p.value for p in trained.values()], tuple(passes.graph.operations))
+    seeds = [seed_of_loss(term, 1.0, scale) for term in terms]
+    added = gradients(terms, seeds, [p.value for p in trained.values()], tuple(passes.graph.operations))
     gradient_of = {}
     for key, extra in zip(trained, added):
         both = [term for term in (_data_gradient(passes, key), extra) if term is not None]

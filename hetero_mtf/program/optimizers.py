@@ -18,6 +18,7 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_slots
 from hetero_mtf.program.keras_rule import KerasSteps, slot_dimensions
+from hetero_mtf.program.loss_scale import SCALAR, LossScaling
 
 Rates = float | tuple[float, ...]
 FUSED = ("SGD", "Adam", "AdamW")  # optimizers that TensorFlow has kernels of
@@ -33,7 +34,13 @@ class UpdateRule(abc.ABC):
     config : the Keras optimizer's configuration.
     cast : option name -> its value as Keras casts it to the variables' dtype. (Keras takes a Python
         number through float32 where it casts, so 0.9 becomes 0.89999998 in float64 too.)
+
+    Attributes
+    ----------
+    loss_scaling : options of dynamic loss scaling, None without.
     """
+
+    loss_scaling: LossScaling | None = None
 
     def __init__(self, config: Mapping[str, Any], cast: Mapping[str, float]) -> None:
         self.config = config
@@ -100,6 +107,18 @@ class UpdateRule(abc.ABC):
         if not self.config.get("weight_decay"):
             return []
         return [tf.raw_ops.AssignSubVariableOp(resource=handle, value=value * (scalars["learning_rate"] * self.cast["weight_decay"]))]
+
+
+def step_scalars(rule: UpdateRule, step: int, learning_rate: Rates, loss_scale: float | None = None) -> dict[str, float]:
+    """Return all scalars that a step is fed: the rule's, and the loss scale where losses are scaled.
+
+    Parameters
+    ----------
+    step, learning_rate : as for `UpdateRule.scalars`.
+    loss_scale : None for the first step's.
+    """
+    scaling = rule.loss_scaling
+    return {**rule.scalars(step, learning_rate), **({SCALAR: loss_scale or scaling.initial} if scaling else {})}
 
 
 class SGD(UpdateRule):
@@ -294,7 +313,10 @@ def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[Upda
     except (ValueError, TypeError) as fault:
         raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras; give a name or object of keras.optimizers") from fault
     if isinstance(keras_optimizer, keras.optimizers.LossScaleOptimizer):
-        keras_optimizer = keras_optimizer.inner_optimizer  # it scales the loss up and the gradients down
+        rule, copied = read_optimizer(keras_optimizer.inner_optimizer, dtype, fused)
+        scaling = LossScaling(float(keras_optimizer.initial_scale), int(keras_optimizer.dynamic_growth_steps))
+        rule.loss_scaling = scaling
+        return rule, keras.optimizers.LossScaleOptimizer(copied, scaling.initial, scaling.growth_steps)
     if isinstance(keras_optimizer, keras.optimizers.MultiOptimizer):
         return _several(keras_optimizer, dtype, fused)
     name = type(keras_optimizer).__name__

@@ -24,6 +24,7 @@ from hetero_mtf.program import losses
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.inputs import ProgramInputs
+from hetero_mtf.program.loss_scale import seed_of_loss
 from hetero_mtf.program.ops.value import Value
 
 Tensor = Any
@@ -64,6 +65,7 @@ class Passes:
     training : whether batch statistics and dropout are in force.
     step : () int32 tf.Tensor, number of the step.
     recomputed : the (stage, microbatch) whose backward passes recompute activations.
+    loss_scale : () factor of all losses in the backward passes; None for none.
 
     Attributes
     ----------
@@ -73,6 +75,7 @@ class Passes:
     task_order : the tasks, with the place in the graph where each begins.
     gradients : (layer index, variable name) -> gradient of the whole loss without penalties, of variables that it depends on.
     slots : snapshots of the optimizer's slots, by key and name of the slot.
+    not_finite : where losses are scaled, for each mesh the number of gradients that are not finite.
     """
 
     def __init__(
@@ -82,8 +85,10 @@ class Passes:
         training: bool,
         step: tf.Tensor,
         recomputed: frozenset[tuple[int, int]] = frozenset(),
+        loss_scale: tf.Tensor | None = None,
     ) -> None:
-        self.context, self.parts, self._to_recompute = context, parts, recomputed
+        self.context, self.parts, self._to_recompute, self.loss_scale = context, parts, recomputed, loss_scale
+        self.not_finite: dict[Any, Tensor] = {}
         self.graph = mtf.Graph()
         self.sources = Sources(self.graph)
         self.builders = [self._builder(number, training, step) for number in range(len(context.stages))]
@@ -213,10 +218,10 @@ class Passes:
             part = self.context.objective[number]
             assert part is not None
             ys.append(loss)
-            grad_ys.append(mtf.Constant(loss.mesh, part.weight, loss.shape, loss.dtype).outputs[0])
+            grad_ys.append(seed_of_loss(loss, part.weight, self.loss_scale))
         for loss in forward.added:
             ys.append(loss)
-            grad_ys.append(mtf.Constant(loss.mesh, 1.0, loss.shape, loss.dtype).outputs[0])
+            grad_ys.append(seed_of_loss(loss, 1.0, self.loss_scale))
         for tensor, same in present.items():
             for gradient in self._sent_back.pop(tensor, ()):
                 ys.append(same)

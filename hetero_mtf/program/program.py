@@ -14,7 +14,9 @@ from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.inputs import LossInputs, placeholder, placeholders
 from hetero_mtf.program.learning import learning, penalties
+from hetero_mtf.program.loss_scale import SCALAR
 from hetero_mtf.program.lowered import first_slice, lowered, total
+from hetero_mtf.program.optimizers import step_scalars
 from hetero_mtf.program.order import recomputed_passes, task_order
 from hetero_mtf.program.passes import Passes
 
@@ -34,6 +36,7 @@ class Program:
     outputs : (outputs,) predictions (batch, ...), and behind them the masks of the outputs that carry one.
     train : operation that updates all variables; None unless it trains.
     nodes : number of nodes that the program added to the TensorFlow graph.
+    finite : () bool, whether all gradients are finite; None where losses are not scaled.
     """
 
     x: tuple[tf.Tensor, ...]
@@ -45,6 +48,7 @@ class Program:
     outputs: tuple[tf.Tensor, ...]
     train: tf.Operation | None
     nodes: int
+    finite: tf.Tensor | None = None
 
 
 def build_program(context: ProgramContext, mode: str, batch: int, targets: Sequence[Target | None], phase: int = 0) -> Program:
@@ -65,25 +69,29 @@ def build_program(context: ProgramContext, mode: str, batch: int, targets: Seque
         inputs, step = placeholders(context, batch, targets), placeholder(tf.int32, ())
         sizes = microbatch_sizes(batch, context.execution.microbatches) if training else (batch,)
         order = task_order(context, len(sizes), training)
-        passes = Passes(context, inputs.microbatches(sizes), training, step, recomputed_passes(context, order))
+        scalars = (
+            {name: placeholder(tf.as_dtype(context.graph.dtype), ()) for name in step_scalars(context.rule, 0, 0.0)} if training else {}
+        )
+        passes = Passes(context, inputs.microbatches(sizes), training, step, recomputed_passes(context, order), scalars.get(SCALAR))
         for task in order:
             passes.run(task)
         for stage in range(len(context.stages)):
             passes.begin("update", stage)
         terms = penalties(passes) if mode != "predict" else []
-        scalars = {name: placeholder(tf.as_dtype(context.graph.dtype), ()) for name in context.rule.scalars(0, 0.0)} if training else {}
         step_operations = learning(passes, terms, scalars, phase) if training else []
+        counts = [*passes.not_finite.values()][:1]
         several = len(context.stages) > 1 or len(passes.parts) > 1 or context.execution.recompute
         predictions = [tensor for pieces in passes.outputs for tensor in pieces]
         added = passes.added_losses if mode != "predict" else []
-        lowering = lowered(passes, [*passes.losses, *added, *terms, *step_operations], predictions, ordered=training and several)
+        lowering = lowered(passes, [*passes.losses, *added, *terms, *counts, *step_operations], predictions, ordered=training and several)
         outputs = tuple(_joined(lowering, pieces) for pieces in passes.outputs)
         parts = tuple(first_slice(lowering, part) for part in passes.losses)
         weights = [part.weight for part, loss_input in zip(context.objective, inputs.loss_inputs) if part and loss_input]
         loss = total(parts, weights, [first_slice(lowering, term) for term in (*added, *terms)]) if parts else None
         train = tf.group(*(write for operation in step_operations for write in lowering.operations[operation])) if training else None
+        finite = tf.equal(first_slice(lowering, counts[0]), 0) if counts else None
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
-    return Program(inputs.x, inputs.loss_inputs, step, scalars, loss, parts, outputs, train, nodes)
+    return Program(inputs.x, inputs.loss_inputs, step, scalars, loss, parts, outputs, train, nodes, finite)
 
 
 def _joined(lowering: Lowering, pieces: Sequence[Any]) -> tf.Tensor:

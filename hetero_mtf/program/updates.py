@@ -61,11 +61,12 @@ def updates(
             constraint: Callable[[tf.Tensor], tf.Tensor] | None = constraint,
         ) -> Sequence[Any]:
             gradient, *begin = inputs
+            own = {name: tf.cast(value, snapshots[0].dtype) for name, value in scalars.items()}
             begun = [tf.raw_ops.AssignVariableOp(resource=handles[0], value=value) for value in begin]
             with tf.control_dependencies(begun):
-                decayed = rule.decay(handles[0], begin[0] if begin else snapshots[0], scalars)
+                decayed = rule.decay(handles[0], begin[0] if begin else snapshots[0], own)
             with tf.control_dependencies([*begun, *decayed]):
-                written = rule.write(handles, gradient, scalars)
+                written = rule.write(handles, gradient, own)
             return [written if constraint is None else _projected(handles[0], snapshots[0], constraint, written)]
 
         read = [gradient] if start is None else [gradient, start]

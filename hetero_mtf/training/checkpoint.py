@@ -22,6 +22,7 @@ from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.json_file import replace_file
 from hetero_mtf.layers.fallback.kind import weights_of
+from hetero_mtf.program.loss_scale import LossScale
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.training.array_archive import DAMAGED, read_archive, write_archive
 from hetero_mtf.training.finite import is_finite
@@ -46,6 +47,7 @@ class State:
     step : steps taken.
     seed : seed of shuffling and dropout.
     position : position of the batch source, None between calls of `fit`.
+    loss_scale : state of the loss scale, None where losses are not scaled.
     """
 
     digest: str
@@ -54,6 +56,7 @@ class State:
     step: int
     seed: int
     position: Mapping[str, Any] | None = None
+    loss_scale: LossScale | None = None
 
 
 def save_state(path: str | os.PathLike[str], state: State) -> None:
@@ -73,8 +76,9 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
         "seed": state.seed,
         "position": state.position,
         "finite": is_finite(state.values),
+        **({"loss_scale": dataclasses.asdict(state.loss_scale)} if state.loss_scale is not None else {}),
     }
-    values = {name: np.asarray(value) for name, value in state.values.items()}
+    values = {name: _storable(np.asarray(value)) for name, value in state.values.items()}
     meta = json.loads(json.dumps(meta))  # as it will be read
     try:
         with replace_file(path) as file:
@@ -121,7 +125,8 @@ def load_state(path: str | os.PathLike[str]) -> State:
         faults = _meta_faults(meta)
         if faults:
             raise CheckpointError(f"{source} is not a complete checkpoint ({'; '.join(faults)}); {_REMEDY}")
-        return State(meta["digest"], meta["optimizer"], arrays, meta["step"], meta["seed"], meta["position"])
+        scale = LossScale(**meta["loss_scale"]) if "loss_scale" in meta else None
+        return State(meta["digest"], meta["optimizer"], arrays, meta["step"], meta["seed"], meta["position"], scale)
     except CheckpointError:
         raise
     except OSError as fault:
@@ -133,6 +138,11 @@ def load_state(path: str | os.PathLike[str]) -> State:
             ) from fault
         said = value_text(" ".join(str(fault).split())) if str(fault) else ""
         raise CheckpointError(f"{source} is not a complete checkpoint ({type(fault).__name__} {said}); {_REMEDY}") from fault
+
+
+def _storable(value: np.ndarray) -> np.ndarray:
+    """Return an array that NumPy's files can hold: bfloat16, which is no type of NumPy's own, as float32, exactly."""
+    return value.astype(np.float32) if value.dtype.name == "bfloat16" else value
 
 
 def checksum(meta: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> str:
@@ -165,7 +175,19 @@ def _meta_faults(meta: Mapping[str, Any]) -> list[str]:
     for name, (value, most) in counts.items():
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
             faults.append(f"{name} is {value_text(value)}, not a whole number from 0" + (f" to {most}" if most < math.inf else ""))
+    if "loss_scale" in meta:
+        faults += _loss_scale_faults(meta["loss_scale"])
     return faults
+
+
+def _loss_scale_faults(scale: Any) -> list[str]:
+    names = [field.name for field in dataclasses.fields(LossScale)]
+    if not isinstance(scale, dict) or sorted(scale) != sorted(names):
+        return [f"loss_scale is {value_text(scale)}, not an object of {', '.join(names)}"]
+    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf for value in scale.values())
+    if not numbers or not scale["scale"] or not all(isinstance(scale[name], int) for name in names[1:]):
+        return [f"loss_scale is {value_text(scale)}, not a scale above 0 and two counts"]
+    return []
 
 
 def check_state(path: str | os.PathLike[str], state: State, graph: LayerGraph, optimizer: str) -> None:

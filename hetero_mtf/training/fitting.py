@@ -378,7 +378,7 @@ class _Mirror:
     def shown(self) -> Iterator[None]:
         """Put the present weights, slots and number of steps into the model that callbacks see, and take back what they change."""
         if self._watched:
-            self._keras_side.write(self._trainer._engine.read(), self._trainer.step)
+            self._keras_side.write(self._trainer._engine.read(), self._trainer.step, self._trainer.loss_scale)
             self._shown = self._keras_side.read()
         yield
         self.take_back()
@@ -388,6 +388,9 @@ class _Mirror:
         if not self._watched:
             return
         self._trainer._step = self._keras_side.step
+        before, present = self._trainer.loss_scale, self._keras_side.loss_scale
+        if before is not None and present is not None:
+            self._trainer._loss_scale = dataclasses.replace(present, skipped=before.skipped)
         now = self._keras_side.read()
         if any(not np.array_equal(now[key], self._shown[key], equal_nan=True) for key in now):
             self._shown = now

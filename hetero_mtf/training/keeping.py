@@ -9,6 +9,7 @@ from typing import Any
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import CheckpointError
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.program.loss_scale import LossScale
 from hetero_mtf.training.checkpoint import State, check_name, check_state, fitting_values, load_state, save_state
 from hetero_mtf.training.finite import check_replacement
 from hetero_mtf.training.first_use import PlannedOnUse
@@ -23,6 +24,7 @@ class Kept(PlannedOnUse):
     _step: int
     _position: Mapping[str, Any] | None
     _source: BatchSource | None
+    _loss_scale: LossScale | None
 
     def save(self, path: str | os.PathLike[str], only_finite: bool = False) -> None:
         """Write all state to a file that loads under any plan for this network.
@@ -46,7 +48,7 @@ class Kept(PlannedOnUse):
         position = self._source.state() if self._source is not None else self._position
         values = self._engine.read()
         check_replacement(path, self._graph, values, self._step, only_finite)
-        save_state(path, State(self._graph.digest, self._optimizer_name, values, self._step, self._seed, position))
+        save_state(path, State(self._graph.digest, self._optimizer_name, values, self._step, self._seed, position, self._loss_scale))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the trained network in a form of Keras, by the ending of the path; what is read from it predicts the same.
@@ -73,7 +75,7 @@ class Kept(PlannedOnUse):
         if ending not in writers:
             raise CheckpointError(f"{name} ends in {ending}; give a name in .keras, .weights.h5 or .onnx, or a folder for a SavedModel")
         held = self._held is not None
-        self._keras.write(self._engine.read() if held else self._first_values(), self._step)
+        self._keras.write(self._engine.read() if held else self._first_values(), self._step, self._loss_scale)
         try:
             writers[ending]()
         except (OSError, ValueError, ImportError, RuntimeError, NotImplementedError) as fault:
@@ -100,6 +102,7 @@ class Kept(PlannedOnUse):
         values = with_initial_slots(self._graph, self._rule, fitting_values(path, state, self._graph, self._rule))
         self._replace_engine(self.plan, values, state.seed)
         self._step, self._position = state.step, state.position
+        self._loss_scale = (state.loss_scale or self._loss_scale) if self._loss_scale is not None else None
 
     def replan(self, plan: Plan) -> None:
         """Go on under another plan, with all weights, slots and counters as they are.

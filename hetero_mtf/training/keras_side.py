@@ -17,6 +17,7 @@ from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.layers.fallback.kind import weights_of
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.program.keras_rule import slot_lists
+from hetero_mtf.program.loss_scale import LossScale
 from hetero_mtf.program.optimizers import Rates, UpdateRule
 from hetero_mtf.training.copying import clone
 
@@ -42,7 +43,8 @@ class KerasSide:
         self._graph, self._outputs = graph, outputs
         self.model = clone(model)
         self._live = _variables(self.model, graph)
-        self.model.compile(optimizer=optimizer, loss=loss, loss_weights=loss_weights, metrics=metrics or None)
+        settings = {"loss": loss, "loss_weights": loss_weights, "metrics": metrics or None}
+        self.model.compile(optimizer=optimizer, **settings, auto_scale_loss=False)  # the optimizer scales it already, where it is to
         flat = leaves_of(metrics)
         self.has_metrics = any(metric is not None for metric in flat)
         self._metrics = [metric for metric in flat if isinstance(metric, keras.metrics.Metric)]
@@ -52,12 +54,12 @@ class KerasSide:
         optimizers = self._optimizers
         self._set_step(step)
         rates = tuple(float(np.asarray(optimizer.learning_rate)) for optimizer in optimizers)
-        return rates if hasattr(self.model.optimizer, "optimizers") else rates[0]
+        return rates if len(optimizers) > 1 else rates[0]
 
     @property
     def _optimizers(self) -> list[Any]:
         """The model's optimizer, or those that it gives variables to."""
-        return list(getattr(self.model.optimizer, "optimizers", [self.model.optimizer]))
+        return _single(self.model.optimizer)
 
     def _set_step(self, step: int) -> None:
         for optimizer in (self.model.optimizer, *self._optimizers):
@@ -90,21 +92,30 @@ class KerasSide:
     @property
     def step(self) -> int:
         """Number of steps that the model's optimizer has taken."""
-        return int(np.asarray(self.model.optimizer._iterations))
+        return int(np.asarray(self.model.optimizer.iterations))
 
-    def write(self, values: Mapping[str, np.ndarray], step: int) -> None:
+    @property
+    def loss_scale(self) -> LossScale | None:
+        """The state of the loss scale that the model's optimizer has, of which it does not count the steps that updated nothing."""
+        return _loss_scale_of(self.model.optimizer)
+
+    def write(self, values: Mapping[str, np.ndarray], step: int, loss_scale: LossScale | None = None) -> None:
         """Put whole values into the model and its optimizer.
 
         Parameters
         ----------
         values : variable or slot key -> whole array; a slot that is missing is zero.
         step : number of steps taken.
+        loss_scale : where losses are scaled.
         """
         _assign(self._live, values)
         _finalize(self.model)
         for key, slot in self._slots().items():
             slot.assign(values.get(key, np.zeros(slot.shape, slot.dtype)))
         self._set_step(step)
+        if loss_scale is not None:
+            self.model.optimizer.dynamic_scale.assign(loss_scale.scale)
+            self.model.optimizer.step_counter.assign(loss_scale.finite_steps)
 
     def read(self) -> dict[str, np.ndarray]:
         """Return the model's values by variable key, and its optimizer's by slot key."""
@@ -128,14 +139,36 @@ def trained_state(model: Any, graph: LayerGraph, optimizer: Any) -> tuple[dict[s
     """
     if optimizer is None or optimizer is not getattr(model, "optimizer", None):
         return {}, 0
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
-    optimizers = list(getattr(optimizer, "optimizers", [optimizer]))
+    optimizers = _single(optimizer)
     live = _variables(model, graph)
     trained = {id(variable) for each in optimizers if each.built for variable in each._trainable_variables}
-    steps = int(np.asarray(optimizer._iterations)) if optimizer.built else 0
+    steps = int(np.asarray(optimizer.iterations)) if optimizer.built else 0
     if not steps or trained != {id(variable) for variable in model.trainable_variables}:
         return {}, 0
     return {key: np.array(slot) for key, slot in _slots_of(optimizers, live).items()}, steps
+
+
+def first_loss_scale(rule: UpdateRule, optimizer: Any) -> LossScale | None:
+    """Return the loss scale that training begins with: that of an optimizer that has taken steps, else its initial one; None without.
+
+    Parameters
+    ----------
+    rule : update rule of the optimizer.
+    optimizer : keras.optimizers.Optimizer, or its name.
+    """
+    return None if rule.loss_scaling is None else _loss_scale_of(optimizer) or LossScale(rule.loss_scaling.initial)
+
+
+def _loss_scale_of(optimizer: Any) -> LossScale | None:
+    if not hasattr(optimizer, "inner_optimizer") or not optimizer.built:
+        return None
+    return LossScale(float(np.asarray(optimizer.dynamic_scale)), int(np.asarray(optimizer.step_counter)))
+
+
+def _single(optimizer: Any) -> list[Any]:
+    """Return an optimizer, or those that it gives variables to; of one that scales the loss, the inner one."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    return list(getattr(inner, "optimizers", [inner]))
 
 
 def _slots_of(optimizers: Sequence[Any], live: Mapping[str, Any]) -> dict[str, Any]:

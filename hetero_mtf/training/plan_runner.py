@@ -17,7 +17,7 @@ from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.losses import WITH_CLASS_NUMBERS
 from hetero_mtf.program.objective import Objective
-from hetero_mtf.program.optimizers import UpdateRule
+from hetero_mtf.program.optimizers import UpdateRule, step_scalars
 from hetero_mtf.training import batches
 from hetero_mtf.training.keras_side import read_weights
 
@@ -52,7 +52,7 @@ class EngineRunner:
         self._values = read_weights(model, graph)
         self._graph, self._cluster, self._objective, self._rule = graph, cluster, objective, rule
         self._generator, self._clock = generator, clock
-        self._scalars = rule.scalars(0, RATE)
+        self._scalars = step_scalars(rule, 0, RATE)
         self._engines: dict[int, Engine] = {}
         self._steps: dict[int, int] = {}  # of a round
         self._batches: dict[int, BatchArrays] = {}  # by batch size

@@ -19,8 +19,9 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.program.batch_arrays import BatchArrays
+from hetero_mtf.program.loss_scale import LossScale, scaled_optimizer
 from hetero_mtf.program.objective import read_objective, with_masks
-from hetero_mtf.program.optimizers import read_optimizer
+from hetero_mtf.program.optimizers import read_optimizer, step_scalars
 from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.runtime.step_trace import StepTrace
@@ -39,7 +40,7 @@ from hetero_mtf.training.fitting import (
     testing_listeners,
 )
 from hetero_mtf.training.keeping import Kept
-from hetero_mtf.training.keras_side import KerasSide, trained_state, write_weights
+from hetero_mtf.training.keras_side import KerasSide, first_loss_scale, trained_state, write_weights
 from hetero_mtf.training.plan_choice import Task
 from hetero_mtf.training.refine import refine
 from hetero_mtf.training.trained import Trained, trained
@@ -96,6 +97,7 @@ class Trainer(Kept):
         refine_s: float = TIME_LIMIT_S,
     ) -> None:
         optimizer, loss, loss_weights, metrics = settings_of(model, optimizer, loss, loss_weights, metrics)
+        optimizer = scaled_optimizer(optimizer, model)
         self._graph, self._model = layer_graph(model), model
         self._owns_cluster = cluster is None and plan is None
         self._cluster = Cluster.local() if self._owns_cluster else cluster
@@ -104,9 +106,10 @@ class Trainer(Kept):
         ranks = tuple(len(self._graph.layers[index].output_shape) + 1 for index in self._graph.inputs)
         self._form = Form(wiring.input_structure, wiring.output_structure, tuple(part is not None for part in self._objective), ranks)
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype, self._graph.has_one_variable_dtype)
-        self._optimizer_name = type(rates).__name__
+        self._optimizer_name = type(getattr(rates, "inner_optimizer", rates)).__name__
         self._keras = KerasSide(model, self._graph, rates, loss, loss_weights, metrics, wiring.output_structure)
         self._first_slots, self._step = trained_state(model, self._graph, optimizer)
+        self._loss_scale = first_loss_scale(self._rule, optimizer)
         self._seed = batches.checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
         self._source: BatchSource | None = None
@@ -126,8 +129,13 @@ class Trainer(Kept):
 
     @property
     def step(self) -> int:
-        """Number of steps taken."""
+        """Number of steps taken; those that updated nothing, as a gradient overflowed in float16, do not count."""
         return self._step
+
+    @property
+    def loss_scale(self) -> LossScale | None:
+        """The loss scale of the next step, and how many steps updated nothing; None where losses are not scaled."""
+        return self._loss_scale
 
     @property
     def nodes(self) -> int:
@@ -184,7 +192,7 @@ class Trainer(Kept):
         x, y, sample_weight : as for `train_on_batch`.
         """
         feed = self._feed(check_batch(x, y, sample_weight, form=self._form))
-        trace = self._engine.trace(feed, self._step, self._scalars())
+        trace = self._engine.trace(feed, self._batches, self._scalars())
         self._step += 1
         return trace
 
@@ -362,8 +370,11 @@ class Trainer(Kept):
 
     def _train(self, batch: Batch, want_output: bool) -> list[Trained]:
         feed = self._feed(batch)
-        finished = self._engine.advance(feed, self._step, self._scalars(), want_output)
-        self._step += 1
+        finished = self._engine.advance(feed, self._batches, self._scalars(), want_output)
+        finite = all(step_result.finite for _, step_result in finished)
+        self._step += finite
+        if self._loss_scale is not None and self._rule.loss_scaling is not None:
+            self._loss_scale = self._loss_scale.after(finite, self._rule.loss_scaling)
         return [trained(self._objective, self._keras, *each) for each in finished]
 
     def _drain(self, want_output: bool) -> list[Trained]:
@@ -379,4 +390,10 @@ class Trainer(Kept):
 
     def _scalars(self) -> dict[str, float]:
         """Return the optimizer's numbers for the next step."""
-        return self._rule.scalars(self._step, self._keras.learning_rate(self._step))
+        scale = None if self._loss_scale is None else self._loss_scale.scale
+        return step_scalars(self._rule, self._step, self._keras.learning_rate(self._step), scale)
+
+    @property
+    def _batches(self) -> int:
+        """Number of the next batch, by which numbers are drawn at random: those that updated nothing count."""
+        return self._step + (0 if self._loss_scale is None else self._loss_scale.skipped)

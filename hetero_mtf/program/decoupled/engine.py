@@ -47,6 +47,9 @@ class DecoupledEngine(Engine):
         context = self._context
         if isinstance(context.rule, SeveralRules):
             raise UnsupportedError("pipelines without a flush do not take several optimizers (MultiOptimizer); use schedule 1f1b")
+        if context.rule.loss_scaling is not None:
+            wrong = "pipelines without a flush do not scale losses, as mixed_float16 and LossScaleOptimizer do"
+            raise UnsupportedError(f"{wrong}; use schedule 1f1b, or mixed_bfloat16")
         if context.rule.config.get("global_clipnorm") and len(context.stages) > 1:
             raise UnsupportedError(
                 f"the optimizer has global_clipnorm, and stages of schedule {self.plan.schedule} have gradients of different batches; "

@@ -102,10 +102,6 @@ class Layer:
         """Return the bytes of one element of its variables, and of their slots; parameters as for `dtype`."""
         return ITEM_BYTES[self.variable_dtype or network]
 
-    def message_item_bytes(self, network: str) -> int:
-        """Return the bytes of one element of its gradients as they are sent: in what it computes in; parameters as for `dtype`."""
-        return ITEM_BYTES[self.compute_dtype or network]
-
     def structure(self) -> dict[str, Any]:
         """Return what decides this layer's arithmetic: everything but its name, and but estimates that TensorFlow's version decides."""
         document = self.to_json()

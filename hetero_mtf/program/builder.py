@@ -13,6 +13,7 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.kind import ITS_OWN
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations.precision import cast
 from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.mesh.sources import Source
 from hetero_mtf.program.ops.activation import ActivationOps
@@ -20,7 +21,6 @@ from hetero_mtf.program.ops.attention import AttentionOps
 from hetero_mtf.program.ops.fallback import FallbackOps
 from hetero_mtf.program.ops.heads import HeadOps
 from hetero_mtf.program.ops.kernel import KernelOps
-from hetero_mtf.program.ops.layer_context import cast
 from hetero_mtf.program.ops.merge import MergeOps
 from hetero_mtf.program.ops.norm import NormOps
 from hetero_mtf.program.ops.sample_norm import SampleNormOps

@@ -11,10 +11,12 @@ import tensorflow as tf
 from hetero_mtf.graph.present_tensors import compared_by_elements
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.fallback.kind import is_keras_call, weights_of
+from hetero_mtf.layers.precision import sums_in
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations import mixing
 from hetero_mtf.mesh.operations.compute import compute
+from hetero_mtf.mesh.operations.precision import sum_in
 from hetero_mtf.mesh.sources import Source
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.builder import Builder
@@ -158,7 +160,10 @@ def _gradients(
 def _data_gradient(passes: Passes | StagePasses, key: Key) -> Tensor | None:
     """Return the gradient of a variable without penalties."""
     gradient = passes.gradients.get(key)
-    if gradient is None or not passes.context.mixing:
-        return gradient
+    if gradient is None:
+        return None
+    if not passes.context.mixing:
+        sent = sums_in(passes.context.graph.layers[key[0]])
+        return gradient if sent is None else sum_in(gradient, tf.as_dtype(sent))
     own = passes.builders[0].batch_sizes
     return mixing.OwnPart(gradient, [sum(own) / n if n else 0.0 for n in own]).outputs[0]

@@ -19,8 +19,8 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.operations.finite import NotFinite
 from hetero_mtf.mesh.operations.local import Local
+from hetero_mtf.mesh.operations.precision import NotFinite
 from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.mesh.variables import Update
 

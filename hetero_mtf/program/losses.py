@@ -14,6 +14,7 @@ from hetero_mtf.graph.present_tensors import compared_by_elements
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
+from hetero_mtf.mesh.operations.precision import cast
 from hetero_mtf.program.ops.value import Value
 
 # Keras's losses of which a sample's value depends on that sample alone. Hinge losses look at all labels, to see whether they are binary.
@@ -103,7 +104,7 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
     share : part of the batch that this is, of a microbatch.
     """
     if output.tensor.dtype.is_floating and output.tensor.dtype != weight.dtype:
-        output = Value(mtf.cast(output.tensor, weight.dtype), mask=output.mask)  # as Keras, which then no longer has the logits
+        output = Value(cast(output.tensor, weight.dtype), mask=output.mask)  # as Keras, which then no longer has the logits
     source, activation = output.logits if output.logits and output.logits[1] in ("softmax", "sigmoid") else (output.tensor, "linear")
     batch, *features = source.shape.dims
     mesh = source.mesh

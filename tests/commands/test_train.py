@@ -77,15 +77,16 @@ def test_a_plan_in_the_place_of_a_checkpoint_is_named_as_one(cli, subject, plan)
 def test_all_that_is_not_supported_in_a_model_is_listed(cli, folder, tmp_path):
     (tmp_path / "odd.py").write_text(
         "import keras\n"
+        "POLICY = 'int8_from_float32'\n"
         "def net():\n"
         "    i = keras.Input((8, 8, 1))\n"
-        "    x = keras.layers.Dense(2, name='unit', dtype='float16')(keras.layers.Dense(2, name='noise', dtype='bfloat16')(i))\n"
+        "    x = keras.layers.Dense(2, name='unit', dtype=POLICY)(keras.layers.Dense(2, name='noise', dtype=POLICY)(i))\n"
         "    return keras.Model(i, keras.layers.Dense(10)(keras.layers.Flatten()(x)))\n"
     )
     said = cli("train", "--model", f"{tmp_path / 'odd.py'}:net", "--data", f"npz:{folder / 'data.npz'}")
     first, *others = said.err.splitlines()
     assert said.code == 1 and first.startswith("hetero-mtf: the model needs 2 things")
-    assert len(others) == 2 and "noise has the dtype policy bfloat16" in others[0] and "only float32 and float64" in others[1]
+    assert len(others) == 2 and "noise has the dtype policy int8_from_float32" in others[0] and "only bfloat16, float16" in others[1]
 
 
 def test_masks_are_trained_and_evaluated_with_a_loss_that_is_said_and_can_be_set(cli, folder, tmp_path):

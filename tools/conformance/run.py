@@ -3,7 +3,7 @@
 
 Each class of keras.layers, in a small network, trains five steps on one device, by filters and by samples on three unequal devices, and
 in Keras; the largest relative difference of losses, weights and a test is shown. In float64; in float32 where TensorFlow has no
-kernels of float64. What draws at random is compared between plans alone. Backbones are those of keras_hub, where it is installed.
+kernels of float64; then in mixed precision. What draws at random is compared between plans alone. Backbones are those of keras_hub, where it is installed.
 
 Cases run in processes of their own, which end after some cases, as TensorFlow keeps memory of graphs.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import multiprocessing
 import os
 import pathlib
@@ -34,13 +35,13 @@ import numpy as np
 
 from hetero_mtf.errors import HeteroError
 from tools.conformance import applications, backbones, graphs, layers, losses, optimizers
-from tools.conformance.compare import BATCH, TOLERANCE, Batches, compare, sgd
+from tools.conformance.compare import BATCH, POLICIES, TOLERANCE, Batches, compare, sgd
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 
 SEED = 11
 LIMIT_S = 600  # of a case
-GROUPS = ("layers", "losses", "optimizers", "applications", "backbones", "graphs")
+GROUPS = ("layers", *POLICIES, "losses", "optimizers", "applications", "backbones", "graphs")
 GRAPHS = 500
 CASES_PER_PROCESS = {"applications": 1, "backbones": 4}  # else 20
 
@@ -51,7 +52,7 @@ def layer_row(name: str) -> Row:
     if reason:
         return _row("layers", name, "-", f"left out: {reason}")
     row = None
-    for dtype in TOLERANCE:
+    for dtype in ("float64", "float32"):
         try:
             row = _checked("layers", name, dtype, lambda: _layer(name))
         except _NotInKerasError as fault:
@@ -60,6 +61,17 @@ def layer_row(name: str) -> Row:
             return row
     assert row is not None
     return row
+
+
+def policy_row(policy: str, name: str) -> Row:
+    """Return the row of a class of layers in a network of a mixed policy."""
+    reason = layers.excluded(name)
+    if reason:
+        return _row(policy, name, "-", f"left out: {reason}")
+    try:
+        return _checked(policy, name, policy, lambda: _layer(name))
+    except _NotInKerasError as fault:
+        return _row(policy, name, "-", f"left out: Keras raises {fault}")
 
 
 def loss_row(name: str) -> Row:
@@ -166,7 +178,8 @@ def _layer(name: str) -> tuple[Any, Batches, bool, str]:
 
 
 def _checked(group: str, name: str, dtype: str, build: Callable[[], tuple[Any, Batches, bool, str]], large: bool = False) -> Row:
-    keras.config.set_floatx(dtype)
+    keras.config.set_floatx("float32" if dtype in POLICIES else dtype)
+    keras.config.set_dtype_policy(dtype)
     keras.utils.set_random_seed(zlib.crc32(name.encode()) & 0xFFFF)
     split = "-"
     try:
@@ -230,6 +243,7 @@ TABLES = {
 }
 CASES: dict[str, tuple[Callable[[], Sequence[str]], Callable[[str], Row]]] = {
     "layers": (lambda: list(layers.classes()), layer_row),
+    **{policy: (lambda: list(layers.classes()), functools.partial(policy_row, policy)) for policy in POLICIES},
     "losses": (lambda: [*losses.LOSSES, *losses.FLAT], loss_row),
     "optimizers": (lambda: list(optimizers.OPTIMIZERS), optimizer_row),
     "applications": (applications.names, application_row),

@@ -89,7 +89,7 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
     held = tuple(Variable(*entry) for entry in variables)
     flops = KerasCall().flops(attributes, (), tuple(option["shape"]))
     shown = f"keras.layers.{kind}" if kind.isidentifier() else kind
-    return Layer(name, shown, attributes, tuple(inputs), tuple(option["shape"]), held, flops, first if held else None, call)
+    return Layer(name, shown, attributes, tuple(inputs), tuple(option["shape"]), held, flops, first if held else None, live=call)
 
 
 def draws_at_random(operation: Any) -> bool:

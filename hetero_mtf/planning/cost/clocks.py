@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -229,7 +228,7 @@ class Clocks:
 
     def _weight_bytes(self, axis: str) -> np.ndarray:
         """Return the bytes of the weights that train on each processor, in the layers that split their batch along an axis."""
-        held, weights = np.zeros(len(self.now)), self.costs.memory.gradient_bytes
+        held, weights = np.zeros(len(self.now)), self.costs.memory.message_bytes
         for entry in self.stage.layouts:
             if entry.samples and entry.batch_axis == axis and weights[entry.layer]:
                 part = self._parts_of(entry.sizes, entry.axis) / sum(entry.sizes) if entry.sizes else 1.0
@@ -238,8 +237,7 @@ class Clocks:
 
     def _bytes(self, layer: int) -> float:
         """Return the bytes of a layer's output, all parts together."""
-        graph = self.costs.graph
-        return self.costs.profile.batch_size * math.prod(graph.layers[layer].output_shape) * graph.item_bytes
+        return self.costs.memory.output_bytes[layer]
 
     def _groups(self, axis: str) -> _DeviceMembership:
         """Return the processors in groups that differ in their place on one axis only; none where the axis has one place."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from hetero_mtf.planning.cost.clocks import Clocks
 from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
 from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
 
@@ -51,8 +50,8 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce", memor
 def launch_s(costs: Costs) -> float:
     """Return the launch overhead: seconds to call a step and to send its batch to the devices, the same for every plan."""
     profile, graph = costs.profile, costs.graph
-    elements = sum(math.prod(graph.layers[index].output_shape) for index in graph.inputs)
-    launch_s = profile.launch_s + profile.feed_s_per_byte * profile.batch_size * elements * graph.item_bytes
+    sample_bytes = sum(output_bytes(graph, index) for index in graph.inputs)
+    launch_s = profile.launch_s + profile.feed_s_per_byte * profile.batch_size * sample_bytes
     return profile.corrections.launch * launch_s
 
 

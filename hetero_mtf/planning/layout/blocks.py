@@ -40,7 +40,7 @@ def crossing_bytes(graph: LayerGraph) -> tuple[int, ...]:
 
 def output_bytes(graph: LayerGraph, layer: int) -> int:
     """Return the bytes of one sample of a layer's output."""
-    return math.prod(graph.layers[layer].output_shape) * graph.item_bytes
+    return math.prod(graph.layers[layer].output_shape) * graph.layers[layer].output_item_bytes(graph.dtype)
 
 
 def leading_inputs(graph: LayerGraph) -> int:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from hetero_mtf.layers.precision import gradient_bytes
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import takes_statistics
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
@@ -321,7 +322,7 @@ class LayoutCost:
 
     def _trained_bytes(self, layers: Iterable[int]) -> float:
         owners = [self.graph.layers[i] for i in layers if self.graph.owner(i) == i]
-        return sum(v.size for layer in owners for v in layer.variables if v.trainable) * self.graph.item_bytes
+        return sum(gradient_bytes(layer, self.graph.dtype) for layer in owners)
 
 
 def spread(values: np.ndarray, axes: Sequence[int], rank: int) -> np.ndarray:

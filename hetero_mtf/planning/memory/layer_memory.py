@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from hetero_mtf.graph.records import ITEM_BYTES
 from hetero_mtf.layers import kind_of
+from hetero_mtf.layers.precision import casts_weights, gradient_bytes, widens
 from hetero_mtf.planning.layout.arrangement import trains_before
+from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_name, optimizer_options, optimizer_slots
@@ -26,7 +28,7 @@ class NetworkMemory:
     Attributes
     ----------
     weight_bytes : (layers,) bytes of a layer's weights and optimizer slots; 0 for a call that shares another's.
-    gradient_bytes : (layers,) bytes of the gradients of its weights, likewise.
+    gradient_bytes, message_bytes : (layers,) bytes of the gradients of its weights, likewise, as they are held and as they are sent.
     kernel_bytes : (layers,) bytes of its largest convolution kernel.
     output_bytes : (layers,) bytes of a layer's output.
     score_bytes : (layers,) bytes of what a layer computes for every pair of positions, see `LayerKind.scores`; mostly 0.
@@ -48,11 +50,17 @@ class NetworkMemory:
         self.needs = [kind_of(layer).needs(layer) for layer in graph.layers]
         copies = 1 + _slots(profile.optimizer)
         own = [layer.variables if layer.shared_with is None else () for layer in graph.layers]
-        self.weight_bytes = [graph.item_bytes * sum(v.size * (copies if v.trainable else 1) for v in held) for held in own]
-        self.gradient_bytes = [graph.item_bytes * sum(v.size for v in held if v.trainable) for held in own]
-        self.kernel_bytes = [graph.item_bytes * max((v.size for v in held if is_kernel(v.shape)), default=0) for held in own]
-        self.output_bytes = [profile.batch_size * graph.item_bytes * math.prod(layer.output_shape) for layer in graph.layers]
-        self.score_bytes = [profile.batch_size * graph.item_bytes * kind_of(layer).scores(layer) for layer in graph.layers]
+        held_as = [layer.variable_item_bytes(graph.dtype) for layer in graph.layers]
+        computed_as = [ITEM_BYTES[layer.compute_dtype or graph.dtype] for layer in graph.layers]
+        self.weight_bytes = [n * sum(v.size * (copies if v.trainable else 1) for v in held) for n, held in zip(held_as, own)]
+        for index, layer in enumerate(graph.layers):
+            if casts_weights(layer):
+                self.weight_bytes[index] += computed_as[index] * sum(v.size for v in own[index])
+        self.gradient_bytes = [n * sum(v.size for v in held if v.trainable) for n, held in zip(held_as, own)]
+        self.message_bytes = [gradient_bytes(layer, graph.dtype) if held else 0 for layer, held in zip(graph.layers, own)]
+        self.kernel_bytes = [n * max((v.size for v in held if is_kernel(v.shape)), default=0) for n, held in zip(computed_as, own)]
+        self.output_bytes = [profile.batch_size * output_bytes(graph, index) for index in range(len(graph.layers))]
+        self.score_bytes = [profile.batch_size * n * kind_of(layer).scores(layer) for n, layer in zip(computed_as, graph.layers)]
         self.keeps_input = [False] * len(graph.layers)
         for index in reversed(range(len(graph.layers))):
             self.keeps_input[index] = self._keeps_input(index)
@@ -103,7 +111,8 @@ class LayerMemory:
             held = held + self.weights(entry, self.memory.gradient_bytes)
         layer = self.memory.graph.layers[index]
         inner = kind_of(layer).inner(layer) if "inner" in self.memory.needs[index] and self.memory.trains[index] else 0.0
-        tensors = self._is_kept(entry) + inner
+        widened = 2.0 if widens(layer) and self.memory.trains[index] and "input" in self.memory.needs[index] else 0.0
+        tensors = self._is_kept(entry) + inner + widened
         if tensors:
             held = held + tensors * self.moved_bytes(index, output_of(entry))
         if self.memory.trains[index]:

@@ -15,11 +15,11 @@ passes, where the backward pass reads those of the forward pass.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from hetero_mtf.planning.cost.stage_cost import StageCost, stage_cost
 from hetero_mtf.planning.cost.step_cost import launch_s
+from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
 from hetero_mtf.planning.memory.layer_memory import NetworkMemory
 from hetero_mtf.planning.memory.stage_memory import stage_bytes
@@ -148,8 +148,7 @@ def _boundary_bytes(profile: Profile, stage: Stage) -> int:
     graph, inside = profile.graph, set(stage.layers)
     sent = {layer for layer in inside if any(reader not in inside for reader in graph.readers[layer])}
     arrived = {source for layer in inside for source in graph.layers[layer].inputs if source not in inside}
-    exchanged = sum(math.prod(graph.layers[layer].output_shape) for layer in sent | arrived)
-    return exchanged * profile.batch_size * graph.item_bytes
+    return profile.batch_size * sum(output_bytes(graph, layer) for layer in sent | arrived)
 
 
 def _tick_line(ticks: Sequence[LateStage], tick_s: float, stages: Sequence[Stage]) -> Simulation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hetero_mtf.layers.precision import gradient_bytes
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
@@ -91,7 +92,7 @@ def summed_gradient_bytes(costs: Costs, stage: Stage) -> int:
     """Return the bytes of gradients that devices add up in one step: of the weights in layers that split the batch."""
     graph = costs.graph
     layers = [graph.layers[e.layer] for e in stage.layouts if e.samples and graph.owner(e.layer) == e.layer]
-    return sum(variable.size for layer in layers for variable in layer.variables if variable.trainable) * graph.item_bytes
+    return sum(gradient_bytes(layer, graph.dtype) for layer in layers)
 
 
 def _braced(text: str) -> str:

@@ -13,6 +13,7 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.kind import FULL, ITS_OWN
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.mixing import average
+from hetero_mtf.mesh.operations.precision import cast
 from hetero_mtf.mesh.sources import Sources
 from hetero_mtf.mesh.variables import Parameter, SliceVariables, assign
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
@@ -159,7 +160,7 @@ class LayerContext:
         if self._averaged:
             value = average(value, self._averaged, self.batch_dimension())
         value = value if value.shape == shape else mtf.reshape(value, shape)
-        return value if kind_of(self.layer).precision == ITS_OWN else cast(value, self.dtype)
+        return value if kind_of(self.layer).precision == ITS_OWN else cast(value, self.dtype, pending_gradient=True)
 
     def set_after_step(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:
         """Give the present layer's variable `name` the value `new(old)` after the step; later calls and microbatches start from it.
@@ -194,8 +195,3 @@ class LayerContext:
                 present = self.parameters[key].value
                 written[key] = cast(value if value.shape == present.shape else mtf.reshape(value, present.shape), present.dtype)
         return written
-
-
-def cast(tensor: Any, dtype: tf.DType) -> Any:
-    """Return an mtf.Tensor in another dtype; its gradient is cast back."""
-    return tensor if tensor.dtype == dtype else mtf.cast(tensor, dtype)

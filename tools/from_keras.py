@@ -21,7 +21,8 @@ _HEADING = """# From a script for Keras
 
 A script for Keras trains on several devices with two or three changed lines beside the import. Below are scripts as people write them for
 Keras, with the lines that change; tests run both versions of each, on one device under Keras and on three unequal slices here, in float64,
-and compare histories, weights, predictions and files (to 1e-8).
+and compare histories, weights, predictions and files (to 1e-8; in mixed precision to 0.03, as far as Keras is from itself with
+reordered samples).
 
 `hm.Cluster.local()` stands for the GPUs and the CPU of this machine; others are `hm.Cluster.emulate([1.0, 0.5])`, `from_slurm()`,
 `from_tf_config()` and `hosts([...])` ([several hosts](hosts.md)). `evaluate` returns a dict unless `return_dict=False` is given.

@@ -139,10 +139,11 @@ def trained_state(model: Any, graph: LayerGraph, optimizer: Any) -> tuple[dict[s
     """
     if optimizer is None or optimizer is not getattr(model, "optimizer", None):
         return {}, 0
-    optimizers: list[Any] = _single(optimizer)
+    given: Any = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
+    optimizers = list(getattr(given, "optimizers", [given]))
     live = _variables(model, graph)
     trained = {id(variable) for each in optimizers if each.built for variable in each._trainable_variables}
-    steps = int(np.asarray(optimizers[0]._iterations if len(optimizers) == 1 else optimizer._iterations)) if optimizer.built else 0
+    steps = int(np.asarray(given._iterations)) if given.built else 0
     if not steps or trained != {id(variable) for variable in model.trainable_variables}:
         return {}, 0
     return {key: np.array(slot) for key, slot in _slots_of(optimizers, live).items()}, steps

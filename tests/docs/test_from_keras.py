@@ -18,6 +18,9 @@ from hetero_mtf.training import first_use, plan_choice
 from tests.program.oracle import worst_error
 from tools import from_keras
 
+# Keras's own weights of this script differ by 0.021 and 0.028 where the samples of each batch change places, as sums are rounded in
+# another order and ReLUs flip; histories by 0.001.
+TOLERANCE = {"mixed_precision": 0.03}
 UNEQUAL = "cluster = hm.Cluster.local(['cpu:0'] * 3)"
 
 
@@ -27,10 +30,14 @@ def run(source: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> d
     monkeypatch.chdir(folder)
     path = folder / "script.py"
     path.write_text(source.replace(from_keras.CLUSTER, UNEQUAL))
-    keras.config.set_floatx("float64")
+    keras.config.set_floatx("float32" if "set_dtype_policy" in source else "float64")
     keras.utils.set_random_seed(1)
     keras.backend.clear_session()
-    return runpy.run_path(str(path))
+    keras.config.set_dtype_policy(keras.config.floatx())
+    try:
+        return runpy.run_path(str(path))
+    finally:
+        keras.config.set_dtype_policy(keras.config.floatx())
 
 
 def unequal(task: plan_choice.Task, *_: Any) -> plan_choice.Choice:
@@ -47,20 +54,21 @@ def test_both_versions_give_the_same(name: str, tmp_path: pathlib.Path, monkeypa
     monkeypatch.setattr(first_use, "choose_plan", unequal)
     theirs = run(from_keras.keras_script(name), tmp_path / "keras", monkeypatch)
     ours = run(from_keras.changed_script(name), tmp_path / "here", monkeypatch)
+    tolerance = TOLERANCE.get(name, 1e-8)
     with ours["model"], ours["cluster"]:
-        assert worst_error(weights(theirs["model"]), weights(ours["model"])) <= 1e-8
+        assert worst_error(weights(theirs["model"]), weights(ours["model"])) <= tolerance
         expected, found = theirs["history"].history, ours["history"].history
         assert expected.keys() == found.keys()
         for key, values in expected.items():
-            assert np.abs(np.subtract(values, found[key])).max() <= 1e-8, key
+            assert np.abs(np.subtract(values, found[key])).max() <= tolerance, key
         for key, value in theirs.get("scores", {}).items():
-            assert abs(value - ours["scores"][key]) <= 1e-8
+            assert abs(value - ours["scores"][key]) <= tolerance
         assert np.array_equal(theirs.get("masks", 0), ours.get("masks", 0))
     files = [{path.name for path in (tmp_path / side).iterdir()} for side in ("keras", "here")]
     assert files[0] == files[1]
     for file in (file for file in files[0] if file.endswith(".keras")):
         one, other = (keras.models.load_model(tmp_path / side / file) for side in ("keras", "here"))
-        assert worst_error(one.get_weights(), other.get_weights()) <= 1e-8
+        assert worst_error(one.get_weights(), other.get_weights()) <= tolerance
 
 
 @pytest.mark.parametrize("name", from_keras.names())

@@ -43,7 +43,9 @@ OPTIONS = {
 @pytest.mark.parametrize("odd, word", OPTIONS.values(), ids=OPTIONS)
 def test_a_precision_that_is_not_supported_is_refused_by_name(odd: Build, word: str) -> None:
     model = _on(lambda: L.Conv2D(4, 1, name="plain"), odd)()
-    with pytest.raises(UnsupportedError, match=f"^layer odd has the dtype policy {word}; only bfloat16, float16, float32 and float64, and "):
+    with pytest.raises(
+        UnsupportedError, match=f"^layer odd has the dtype policy {word}; only bfloat16, float16, float32 and float64, and "
+    ):
         layer_graph(model)
 
 
@@ -84,7 +86,10 @@ def _nested_mask() -> keras.Model:
 
 MODELS = {
     "mask of a nested model": (_nested_mask, "^the nested model inner hands a mask on, .*; call its layers in the outer model"),
-    "nested input of another dtype": (_nested_input_of_another_dtype, "input inner/odd of a nested model has the dtype bfloat16 and is given float32 by layer"),
+    "nested input of another dtype": (
+        _nested_input_of_another_dtype,
+        "input inner/odd of a nested model has the dtype bfloat16 and is given float32 by layer",
+    ),
     "nested input of another rank": (
         _nested_input_of_another_rank,
         r"input inner/odd of a nested model has the shape \(4,\) and is given \(4, 1\) by layer .*; reshape it with a layer",

@@ -3,7 +3,8 @@
 
 Each class of keras.layers, in a small network, trains five steps on one device, by filters and by samples on three unequal devices, and
 in Keras; the largest relative difference of losses, weights and a test is shown. In float64; in float32 where TensorFlow has no
-kernels of float64; then in mixed precision. What draws at random is compared between plans alone. Backbones are those of keras_hub, where it is installed.
+kernels of float64; then in the mixed policies. What draws at random is compared between plans alone. Backbones are those of keras_hub,
+where it is installed.
 
 Cases run in processes of their own, which end after some cases, as TensorFlow keeps memory of graphs.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import functools
+import math
 import multiprocessing
 import os
 import pathlib
@@ -35,7 +37,7 @@ import numpy as np
 
 from hetero_mtf.errors import HeteroError
 from tools.conformance import applications, backbones, graphs, layers, losses, optimizers
-from tools.conformance.compare import BATCH, POLICIES, TOLERANCE, Batches, compare, sgd
+from tools.conformance.compare import BATCH, POLICIES, TOLERANCE, Batches, NotInKerasError, compare, sgd
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 
@@ -55,7 +57,7 @@ def layer_row(name: str) -> Row:
     for dtype in ("float64", "float32"):
         try:
             row = _checked("layers", name, dtype, lambda: _layer(name))
-        except _NotInKerasError as fault:
+        except NotInKerasError as fault:
             row = row or _row("layers", name, "-", f"left out: Keras raises {fault}")
         if not row.texts["result"].startswith(("fails", "left out")):
             return row
@@ -70,7 +72,7 @@ def policy_row(policy: str, name: str) -> Row:
         return _row(policy, name, "-", f"left out: {reason}")
     try:
         return _checked(policy, name, policy, lambda: _layer(name))
-    except _NotInKerasError as fault:
+    except NotInKerasError as fault:
         return _row(policy, name, "-", f"left out: Keras raises {fault}")
 
 
@@ -159,10 +161,6 @@ def graph_row(name: str) -> Row:
     return _checked("graphs", name, "float64", build)
 
 
-class _NotInKerasError(Exception):
-    """Keras itself cannot build or train the case."""
-
-
 def _layer(name: str) -> tuple[Any, Batches, bool, str]:
     try:
         model = layers.network(name)
@@ -170,9 +168,9 @@ def _layer(name: str) -> tuple[Any, Batches, bool, str]:
         model(data.x[0], training=True)
         model(data.x[0], training=False)
     except Exception as fault:  # whatever Keras raises
-        raise _NotInKerasError(" ".join(str(fault).split())[:80]) from fault
+        raise NotInKerasError(" ".join(str(fault).split())[:80]) from fault
     if not layers.is_read(model, name):
-        raise _NotInKerasError("nothing, but leaves the layer out of the model")
+        raise NotInKerasError("nothing, but leaves the layer out of the model")
     own = " (Keras's call)" if layers.taken_as_it_is(model, name) else ""
     return model, data, layers.draws(model), layers.placed(model, name) + own
 
@@ -190,8 +188,10 @@ def _checked(group: str, name: str, dtype: str, build: Callable[[], tuple[Any, B
         return _row(group, name, split, f"not finished in {LIMIT_S} s", dtype)
     except HeteroError as fault:
         return _row(group, name, split, f"refused: {' '.join(str(fault).split())[:120]}", dtype)
-    except _NotInKerasError:
-        raise
+    except NotInKerasError as fault:
+        if group == "layers" or group in POLICIES:
+            raise
+        return _row(group, name, split, f"fails in Keras: {fault}", dtype)
     except Exception as fault:  # whatever TensorFlow and Keras raise
         return _row(group, name, split, f"fails: {type(fault).__name__}: {_plain(fault)[:80]}", dtype)
     finally:
@@ -207,9 +207,9 @@ def _plain(fault: Exception) -> str:
 
 def _row(group: str, name: str, split: str, result: str, dtype: str = "", error: float | None = None) -> Row:
     cells: dict[str, Any] = {"name": name, "split": split, "dtype": dtype, "result": result}
-    if error is not None:
+    if error is not None and math.isfinite(error):
         cells["error"] = error
-    return table_row(cells, {"error": TOLERANCE[dtype]} if error is not None else None)
+    return table_row(cells, {"error": TOLERANCE[dtype]} if "error" in cells else None)
 
 
 def summarise(table: Sequence[Row]) -> list[str]:

@@ -66,9 +66,12 @@ def test_both_versions_give_the_same(name: str, tmp_path: pathlib.Path, monkeypa
         assert np.array_equal(theirs.get("masks", 0), ours.get("masks", 0))
     files = [{path.name for path in (tmp_path / side).iterdir()} for side in ("keras", "here")]
     assert files[0] == files[1]
+    if name in TOLERANCE:  # as the script: Keras's own file has lost that the loss is scaled, and does not load under another policy
+        keras.config.set_dtype_policy("mixed_float16")
     for file in (file for file in files[0] if file.endswith(".keras")):
         one, other = (keras.models.load_model(tmp_path / side / file) for side in ("keras", "here"))
         assert worst_error(one.get_weights(), other.get_weights()) <= tolerance
+    keras.config.set_dtype_policy(keras.config.floatx())
 
 
 @pytest.mark.parametrize("name", from_keras.names())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from hetero_mtf.graph.description import FLOATS
 from hetero_mtf.graph.live import keras_module
 
 PROJECTION, ATTENTION, OUTPUT = "hetero_mtf>HeadProjection", "hetero_mtf>HeadAttention", "hetero_mtf>HeadOutput"
@@ -37,7 +38,7 @@ def attended(node: Any) -> tuple[Any, Any, Any] | None:
         named <= {"query", "value", "key", "use_causal_mask", "training"}
         and all(len(tensor.shape) == 3 and None not in tensor.shape[1:] for tensor in tensors)
         and all(getattr(tensor, "_keras_mask", None) is None for tensor in tensors)
-        and all(str(tensor.dtype) == layer.dtype_policy.name for tensor in tensors)
+        and all(str(tensor.dtype) in FLOATS for tensor in tensors)
         and not any(getattr(layer, name, None) for name in _UNUSUAL)
         and tuple(getattr(layer, "_attention_axes", (1,))) == (1,)
         and len(node.outputs) == 1

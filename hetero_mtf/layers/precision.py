@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 from hetero_mtf.graph.description import DTYPES, FLOATS
 from hetero_mtf.graph.live import is_layer
 from hetero_mtf.graph.reader import Node
-from hetero_mtf.graph.records import ITEM_BYTES, Layer
-from hetero_mtf.layers.catalogue import KINDS
+from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.fallback.kind import is_keras_call
-from hetero_mtf.layers.kind import COMPUTE, FULL, INTEGERS
+from hetero_mtf.layers.kind import INTEGERS
 
-HALF = ("bfloat16", "float16")
 _MIXED = "mixed_"  # begins the name of a policy with float32 variables
 
 
@@ -92,42 +90,6 @@ def with_policy(layer: Layer, node: Node, network: str) -> Layer:
     variable = _other(policy.variable, network) if layer.variables else None
     compute = None if is_keras_call(layer) else _other(policy.compute, network)  # of the former it says what it gives
     return dataclasses.replace(layer, compute_dtype=compute, variable_dtype=variable)
-
-
-def sums_in(layer: Layer) -> str | None:
-    """Return the dtype in which the gradients of a layer's variables are sent and added, None for their own.
-
-    It is the one that the layer computes in, where that has fewer bits: so the parts to be added were rounded.
-
-    Parameters
-    ----------
-    layer : any but one that is computed by Keras's own call, whose gradients have their variables' dtype.
-    """
-    kind = KINDS.get(layer.kind)
-    own = layer.compute_dtype if kind is not None and kind.precision == COMPUTE else None
-    return own if own in HALF and layer.variable_dtype not in HALF else None
-
-
-def gradient_bytes(layer: Layer, network: str) -> int:
-    """Return the bytes of the gradients of a layer's variables as they are sent.
-
-    Parameters
-    ----------
-    network : dtype of the network.
-    """
-    item_bytes = ITEM_BYTES[sums_in(layer) or layer.variable_dtype or network]
-    return item_bytes * sum(variable.size for variable in layer.variables if variable.trainable)
-
-
-def widens(layer: Layer) -> bool:
-    """Return whether a layer's passes compute with a copy of its input of more bits than it has."""
-    kind = KINDS.get(layer.kind)
-    return kind is not None and kind.precision == FULL and layer.compute_dtype in HALF
-
-
-def casts_weights(layer: Layer) -> bool:
-    """Return whether a layer's passes compute with a copy of its weights of fewer bits than they have."""
-    return sums_in(layer) is not None
 
 
 def _other(dtype: str, network: str) -> str | None:

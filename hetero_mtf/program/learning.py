@@ -11,7 +11,7 @@ import tensorflow as tf
 from hetero_mtf.graph.present_tensors import compared_by_elements
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.fallback.kind import is_keras_call, weights_of
-from hetero_mtf.layers.precision import sums_in
+from hetero_mtf.layers.half_precision import sums_in
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations import mixing

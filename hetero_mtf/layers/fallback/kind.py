@@ -32,6 +32,7 @@ class KerasCall(LayerKind):
 
     keras_class = "keras.Operation"
     precision = ITS_OWN
+    needs_flat = True  # its own shapes are those of Keras
     merges = True
 
     def __init__(self, full_batch: bool = False) -> None:

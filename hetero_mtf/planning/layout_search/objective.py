@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hetero_mtf.layers.precision import gradient_bytes
+from hetero_mtf.layers.half_precision import gradient_bytes
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import takes_statistics
 from hetero_mtf.planning.layout.records import LayerLayout, Stage

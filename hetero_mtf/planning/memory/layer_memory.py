@@ -8,7 +8,7 @@ import numpy as np
 
 from hetero_mtf.graph.records import ITEM_BYTES
 from hetero_mtf.layers import kind_of
-from hetero_mtf.layers.precision import casts_weights, gradient_bytes, widens
+from hetero_mtf.layers.half_precision import casts_weights, gradient_bytes, widens
 from hetero_mtf.planning.layout.arrangement import trains_before
 from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import LayerLayout, Stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hetero_mtf.layers.precision import gradient_bytes
+from hetero_mtf.layers.half_precision import gradient_bytes
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage

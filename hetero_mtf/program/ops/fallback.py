@@ -241,7 +241,8 @@ class _Call:
         batch, shape = p.shapes[0][0], [1] if not self.option["shape"] else p.shapes[0][1:]
         if not self.option["batch"]:
             y = tf.broadcast_to(tf.reshape(y, [1, *shape]), [batch, *shape])
-        return tf.reshape(y, p.shapes[0])
+        declared = tf.as_dtype(self.option["dtype"])  # a layer that does not cast its inputs may give theirs
+        return tf.reshape(tf.cast(y, declared) if y.dtype.is_floating and declared.is_floating else y, p.shapes[0])
 
     def _check(self, p: Processor, y: tf.Tensor, losses: Sequence[tf.Tensor]) -> None:
         if losses and not self.option["losses"]:

@@ -159,8 +159,9 @@ class LayerContext:
         value = self.read_weight(key, self.parameters[key])
         if self._averaged:
             value = average(value, self._averaged, self.batch_dimension())
-        value = value if value.shape == shape else mtf.reshape(value, shape)
-        return value if kind_of(self.layer).precision == ITS_OWN else cast(value, self.dtype, pending_gradient=True)
+        if kind_of(self.layer).precision != ITS_OWN:
+            value = cast(value, self.dtype, pending_gradient=True)
+        return value if value.shape == shape else mtf.reshape(value, shape)
 
     def set_after_step(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:
         """Give the present layer's variable `name` the value `new(old)` after the step; later calls and microbatches start from it.

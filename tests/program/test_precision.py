@@ -1,0 +1,193 @@
+"""Mixed precision: a plan gives what one device in the same policy gives, up to the rounding of that policy.
+
+Losses and weights after three steps differ by at most 8 units in the last place of what layers give, as each sum that is split is rounded
+once more for each part, and 16 where weights are rounded too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.layers import layer_graph
+from tools.conformance.compare import FLOOR, TOLERANCE, apart
+
+L = keras.layers
+POLICIES = {
+    "mixed_bfloat16": TOLERANCE["mixed_bfloat16"],
+    "mixed_float16": TOLERANCE["mixed_float16"],
+    "bfloat16": 2 * TOLERANCE["mixed_bfloat16"],  # its weights are rounded too
+    "float16": 2 * TOLERANCE["mixed_float16"],
+}
+BATCH = 12
+
+
+def images(last: str | None = "float32") -> keras.Model:
+    """Return a residual network with norms, pools, a branch that Keras computes, and a dense head."""
+    i = keras.Input((8, 8, 3))
+    x = L.ReLU()(L.BatchNormalization()(L.Conv2D(6, 3, padding="same", use_bias=False)(i)))
+    y = L.DepthwiseConv2D(3, padding="same", activation="relu")(x)
+    x = L.Add()([x, L.Conv2D(6, 1, kernel_regularizer="l2" if "mixed" in keras.config.dtype_policy().name else None)(y)])
+    x = L.Concatenate()([L.AveragePooling2D(2)(x), L.MaxPooling2D(2)(x)])
+    x = L.Lambda(lambda value: keras.ops.tanh(value))(L.LayerNormalization()(x))
+    x = L.Dense(10, activation="gelu")(L.Flatten()(x))
+    return keras.Model(i, L.Dense(4, activation="softmax", dtype=last)(x))
+
+
+def words() -> keras.Model:
+    """Return a small transformer."""
+    i = keras.Input((6,), dtype="int32")
+    x = L.Embedding(11, 8)(i)
+    x = L.LayerNormalization()(L.Add()([x, L.MultiHeadAttention(2, 4)(x, x)]))
+    x = L.Dropout(0.0)(L.Dense(8, activation="gelu")(x))
+    return keras.Model(i, L.Dense(4, activation="softmax", dtype="float32")(L.GlobalAveragePooling1D()(x)))
+
+
+def volumes() -> keras.Model:
+    """Return a network of 3-D layers, whose pools TensorFlow has no kernel of float16 for."""
+    i = keras.Input((6, 6, 6, 1))
+    x = L.Conv3D(6, 3, padding="same", activation="relu")(i)
+    x = L.AveragePooling3D(2)(x) if keras.config.dtype_policy().compute_dtype != "float16" else L.Conv3D(6, 2, 2)(x)
+    return keras.Model(i, L.Dense(4, activation="softmax", dtype="float32")(L.GlobalAveragePooling3D()(x)))
+
+
+NETWORKS: dict[str, Callable[[], keras.Model]] = {"images": images, "words": words, "volumes": volumes}
+
+
+def batches(model: keras.Model, count: int = 3) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(3)
+    shape = (BATCH, *model.input_shape[1:])
+    integers = str(model.inputs[0].dtype) == "int32"
+    return [(rng.integers(0, 11, shape) if integers else rng.normal(size=shape), rng.integers(0, 4, BATCH)) for _ in range(count)]
+
+
+def plans(model: keras.Model, cluster: Any) -> dict[str, hm.Plan]:
+    return {
+        "single": hm.Plan.single(model, 0, cluster, BATCH),
+        "filters": hm.Plan.filters(model, (3, 1, 2), cluster, BATCH),
+        "batch": hm.Plan.batch(model, (3, 1, 2), cluster, BATCH),
+    }
+
+
+def run(model: keras.Model, plan: hm.Plan, cluster: Any, optimizer: Any) -> list[np.ndarray]:
+    with hm.Trainer(model, plan, cluster, optimizer=optimizer, loss="sparse_categorical_crossentropy", seed=2) as trainer:
+        losses = [trainer.train_on_batch(x, y) for x, y in batches(model)]
+        return [np.array(losses), *(np.asarray(w, np.float64) for w in trainer.to_keras().get_weights())]
+
+
+def of_keras(model: keras.Model, optimizer: Any) -> list[np.ndarray]:
+    model.compile(optimizer, "sparse_categorical_crossentropy")
+    losses = []
+    for x, y in batches(model):
+        losses.append(float(model.train_on_batch(x, y)))
+        model.reset_metrics()  # of the mean loss
+    return [np.array(losses), *(np.asarray(w, np.float64) for w in model.get_weights())]
+
+
+def made(network: Callable[[], keras.Model], policy: str) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    keras.config.set_dtype_policy(policy)
+    model = network()
+    keras.config.set_dtype_policy("float32")
+    return model
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_plans_give_what_keras_gives_in_the_same_policy(policy: str, network: str) -> None:
+    model = made(NETWORKS[network], policy)
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        runs = {name: run(model, plan, cluster, keras.optimizers.SGD(0.05)) for name, plan in plans(model, cluster).items()}
+    tolerance, floor, alone = POLICIES[policy], FLOOR["mixed_float16"], runs["single"]
+    assert {name for name, values in runs.items() if not apart(alone, values, floor) <= tolerance} == set()
+    expected = of_keras(model, keras.optimizers.SGD(0.05))
+    if "bfloat16" in policy:  # Keras adds up gradients of biases in bfloat16 itself, one row after another
+        named = [np.empty(0), *(w for w in model.weights)]
+        alone, expected = ([value for value, of in zip(values, named) if getattr(of, "name", "") != "bias"] for values in (alone, expected))
+    assert apart(expected, alone, floor) <= tolerance
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
+def test_weights_and_slots_stay_float32_in_mixed_precision(optimizer: str) -> None:
+    model = made(images, "mixed_bfloat16")
+    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
+        plan = hm.Plan.batch(model, (2, 1), cluster, BATCH)
+        with hm.Trainer(model, plan, cluster, optimizer=optimizer, loss="sparse_categorical_crossentropy") as trainer:
+            for x, y in batches(model):
+                trainer.train_on_batch(x, y)
+            values = trainer._engine.read()
+            trained = trainer.to_keras().get_weights()
+    assert {value.dtype.name for value in values.values()} == {"float32"}
+    kernel = np.asarray(trained[0])
+    coarse = (kernel.view(np.uint32) & 0xFFFF) == 0  # what bfloat16 can hold
+    assert coarse.mean() < 0.05
+
+
+def test_a_pipeline_adds_up_the_gradients_of_its_microbatches_in_float32() -> None:
+    model = made(words, "mixed_bfloat16")
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        alone = run(model, hm.Plan.single(model, 0, cluster, BATCH), cluster, keras.optimizers.SGD(0.05))
+        staged = hm.Plan.pipeline(model, [1, 5], [[0, 1], [2]], [[2, 1], [1]], cluster, BATCH, microbatches=3, split="batch")
+        assert apart(alone, run(model, staged, cluster, keras.optimizers.SGD(0.05)), FLOOR["mixed_bfloat16"]) <= POLICIES["mixed_bfloat16"]
+
+
+def test_layers_of_several_policies_train_together() -> None:
+    keras.utils.set_random_seed(1)
+    i = keras.Input((5,))
+    x = L.Dense(8, activation="tanh", dtype="float64")(i)
+    x = L.Dense(8, activation="tanh", dtype="mixed_bfloat16")(x)
+    x = L.Dense(8, activation="tanh", dtype="bfloat16")(L.UnitNormalization(dtype="float32")(x))
+    model = keras.Model(i, L.Dense(4, activation="softmax")(L.Dense(8, dtype="mixed_float16")(x)))
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        runs = [run(model, plan, cluster, keras.optimizers.SGD(0.05)) for plan in plans(model, cluster).values()]
+    expected = of_keras(model, keras.optimizers.SGD(0.05))
+    assert max(apart(expected, values, FLOOR["mixed_bfloat16"]) for values in runs) <= POLICIES["bfloat16"]
+
+
+def test_an_output_in_half_precision_loses_its_logits_as_in_keras() -> None:
+    model = made(lambda: images(None), "mixed_bfloat16")
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        values = run(model, hm.Plan.single(model, 0, cluster, BATCH), cluster, keras.optimizers.SGD(0.05))
+        with hm.Trainer(model, hm.Plan.single(model, 0, cluster, 4), cluster, loss="sparse_categorical_crossentropy") as trainer:
+            assert trainer.predict(batches(model)[0][0]).dtype.name == "bfloat16"
+    assert apart(of_keras(model, keras.optimizers.SGD(0.05)), values, FLOOR["mixed_bfloat16"]) <= POLICIES["mixed_bfloat16"]
+
+
+@pytest.mark.parametrize("policy", ["bfloat16", "float16", "mixed_float16"])
+def test_checkpoints_of_any_policy_go_on_under_another_plan(policy: str, tmp_path: Any) -> None:
+    model = made(words, policy)
+    (x, y), (x2, y2), _ = batches(model)
+    with hm.Cluster.local(["cpu:0"] * 3) as cluster:
+        plan = hm.Plan.batch(model, (3, 1, 2), cluster, BATCH)
+        options: dict[str, Any] = {"optimizer": "adam", "loss": "sparse_categorical_crossentropy"}
+        with hm.Trainer(model, plan, cluster, **options) as trainer:
+            trainer.train_on_batch(x, y)
+            trainer.save(tmp_path / "state.npz")
+            expected = trainer.train_on_batch(x2, y2)
+            trainer_step, scale = trainer.step, trainer.loss_scale
+        with hm.Trainer(model, plan, cluster, **options) as other:
+            other.restore(tmp_path / "state.npz")
+            assert other.train_on_batch(x2, y2) == expected and other.step == trainer_step and other.loss_scale == scale
+            other.replan(hm.Plan.single(model, 1, cluster, BATCH))
+            other.train_on_batch(x, y)
+
+
+def test_what_is_sent_is_in_the_dtype_that_layers_compute_in() -> None:
+    """The sums of gradients between processors are of bfloat16, those of norms of float32."""
+    import tensorflow as tf
+
+    model = made(images, "mixed_bfloat16")
+    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
+        plan = hm.Plan.batch(model, (2, 1), cluster, BATCH)
+        with hm.Trainer(model, plan, cluster, loss="sparse_categorical_crossentropy") as trainer:
+            trainer.train_on_batch(*batches(model)[0])
+            operations = trainer._engine._tf_graph.get_operations()
+    sent = [op.inputs[0].dtype for op in operations if op.type == "Cast" and "sum_in" in op.name and op.outputs[0].dtype == tf.float32]
+    kernels = sum(layer.kind in ("Conv2D", "DepthwiseConv2D") for layer in layer_graph(model).layers)
+    assert len(sent) >= kernels and set(sent) == {tf.bfloat16}

@@ -1,7 +1,7 @@
 """Mixed precision: a plan gives what one device in the same policy gives, up to the rounding of that policy.
 
 Losses and weights after three steps differ by at most 8 units in the last place of what layers give, as each sum that is split is rounded
-once more for each part, and 16 where weights are rounded too.
+once more for each part, and 16 in float16 and where weights are rounded too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tools.conformance.compare import FLOOR, TOLERANCE, apart
 L = keras.layers
 POLICIES = {
     "mixed_bfloat16": TOLERANCE["mixed_bfloat16"],
-    "mixed_float16": TOLERANCE["mixed_float16"],
+    "mixed_float16": 2 * TOLERANCE["mixed_float16"],  # Keras itself differs by 0.005 where the samples of batches change places
     "bfloat16": 2 * TOLERANCE["mixed_bfloat16"],  # its weights are rounded too
     "float16": 2 * TOLERANCE["mixed_float16"],
 }

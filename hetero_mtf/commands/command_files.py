@@ -26,7 +26,11 @@ def train_files(request: TrainRequest) -> CommandFiles:
     inputs = [*model_files(request.model), *data_files(request.data, request.volumes), *checkpoint_files("--resume", request.resume)]
     inputs += [*command_file("--plan", request.plan), *command_file("--profile", request.profile), *(split if split_is_read else ())]
     outputs = [*command_file("--save", request.save), *command_file("--output", request.output)]
-    if is_volumes(request.data):
+    if request.volumes.all_folds:
+        from hetero_mtf.commands.mri.fold_files import FoldFiles
+
+        outputs = FoldFiles.of(request).written(request.volumes.folds or 0)
+    elif is_volumes(request.data):
         outputs += [*_record(request.save), *_record(request.output)]
     if request.plan is None and request.profile is None:
         profile, plan = (beside(request.run_file, kind) for kind in ("profile", "plan"))

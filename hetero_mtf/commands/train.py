@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,11 +94,16 @@ def command(**options: Any) -> None:
     planned = PlanRequest(
         request.plan, request.profile, request.strategy, batch_size, request.budget, request.run_file, request.allow_stale
     )
+    train = _train
+    if request.volumes.all_folds:
+        from hetero_mtf.commands.mri.folds import planned_before, train_folds
+
+        planned, train = planned_before(request, planned), functools.partial(train_folds, train=_train)
     with StopRequest() as stop, shared.open_cluster(request.cluster) as live:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
         prepared = prepare(planned, live, workload.model, workload.graph, choice)
         prepared = _refined(request, workload, prepared, live)
-        metrics, measured = _train(dataclasses.replace(request, seed=seed), workload, prepared, live, stop)
+        metrics, measured = train(dataclasses.replace(request, seed=seed), workload, prepared, live, stop)
         comparison = None
         if request.compare:
             from hetero_mtf.commands.workload.comparison import compare
@@ -140,9 +146,18 @@ def _refined(request: TrainRequest, workload: Workload, prepared: Prepared, live
 
 
 def _train(
-    request: TrainRequest, workload: Workload, prepared: Prepared, live: Any, stop: StopRequest
+    request: TrainRequest,
+    workload: Workload,
+    prepared: Prepared,
+    live: Any,
+    stop: StopRequest,
+    tested: Callable[[Trainer], None] = lambda trainer: None,
+    shows_plan: bool = True,
 ) -> tuple[dict[str, float], Measured | None]:
-    """Train with the run's seed, save, and return the test metrics and, if they are wanted, the measured times."""
+    """Train with the run's seed, save, and return the test metrics and, if they are wanted, the measured times.
+
+    `tested` is called with the trained network once it is tested; all folds but the first leave the plan out of what they print.
+    """
     from hetero_mtf.commands.output.plan_report import plan_report
     from hetero_mtf.commands.output.plan_summary import plan_summary
     from hetero_mtf.commands.process.interruption import naming
@@ -155,7 +170,7 @@ def _train(
     settings: dict[str, Any] = {"optimizer": optimizer, "loss": workload.loss, "metrics": workload.metrics, "seed": request.seed}
     with Trainer(workload.model, plan, live, **settings) as trainer:
         plan_text = plan_report(plan) if request.verbose else f"{plan_summary(plan, workload.graph)}\nThe full plan: {shown_by}"
-        click.echo(f"{plan_text}\n\n{workload.loss_text}")
+        click.echo(f"{plan_text}\n\n{workload.loss_text}" if shows_plan else workload.loss_text)
         if request.resume is not None:
             trainer.restore(request.resume)
             click.echo(f"going on after step {trainer.step} of {request.resume}")
@@ -163,7 +178,8 @@ def _train(
         epochs = _fit(request, data, trainer, stop)
         with naming(epochs.saved), data.testing(plan.batch_size) as source:
             metrics = trainer.evaluate(source)
-        click.echo(workload.metrics_text(metrics))
+            click.echo(workload.metrics_text(metrics))
+            tested(trainer)
         if request.output is not None:
             save_model(request.output, trainer.to_keras())
         measured = _measured(trainer, plan, epochs.step_s, workload) if request.measured_file is not None else None

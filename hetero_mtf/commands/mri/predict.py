@@ -12,7 +12,7 @@ import click
 import nibabel
 
 from hetero_mtf.commands.mri.predictions import UNKNOWN, Predictions, predicted
-from hetero_mtf.commands.mri.volumes import opened_cache, stored_network, table_of
+from hetero_mtf.commands.mri.volumes import centre_column, opened_cache, stored_network, table_of
 from hetero_mtf.commands.options.requests import PredictRequest
 from hetero_mtf.commands.options.volumes import BATCH_SIZE
 from hetero_mtf.commands.workload.objective import last_activation
@@ -153,7 +153,8 @@ def _description(name: str) -> bytes:
 
 def _cohort(table: str, cache: VolumeCache, stored: Stored, request: PredictRequest, notes: tuple[str, ...]) -> Cohort:
     options, workers = request.volumes, request.volumes.workers or WORKERS
-    taken = CohortOptions(options.label or stored.data.label, False, stored.data.classes, options.skip_bad, workers)
+    label, column = options.label or stored.data.label, centre_column(table, stored, options)
+    taken = CohortOptions(label, False, stored.data.classes, options.skip_bad, workers, column)
     with progress("reading scans", len(read_table(table).rows)) as advance:
         cohort = open_cohort(table, cache, taken, advance=advance)
     for line in (*notes, *cohort.lines(), *(f"scans: {line}" for line in stored.data.preprocessing.lines())):

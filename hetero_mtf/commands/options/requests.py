@@ -79,6 +79,8 @@ class TrainRequest:
         if self.save is not None and self.save.endswith((".keras", ".h5")):
             raise click.UsageError(f"--save is {self.save!r} and writes no Keras file; write --save state.npz, and the model with --output")
         self.volumes.check_data(self.data)
+        if self.volumes.all_folds and self.resume is not None:
+            raise click.UsageError("--resume goes with one fold: with --fold all the same command again goes on where it was interrupted")
 
     @property
     def run_file(self) -> str:

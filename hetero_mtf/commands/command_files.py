@@ -8,7 +8,7 @@ import pathlib
 from hetero_mtf.commands.options.requests import EvaluateRequest, PredictRequest, TrainRequest
 from hetero_mtf.commands.options.volumes import VolumeOptions, is_volumes
 from hetero_mtf.commands.process.files import CommandFile, CommandFiles, command_file, identity
-from hetero_mtf.commands.process.run_files import beside, beside_plan
+from hetero_mtf.commands.process.run_files import beside, beside_plan, curves_beside
 
 MAPS = "*_gradcam-*"  # names of maps
 RECORD = "the description of the data"  # what is stored beside a checkpoint of a network for volumes
@@ -70,7 +70,8 @@ def evaluate_files(request: EvaluateRequest) -> CommandFiles:
     request : the options of the command.
     """
     trained = trained_files(request.model, request.checkpoint, request.plan)
-    return CommandFiles((*trained, *data_files(request.data, request.volumes)), command_file("--json", request.json))
+    outputs = (*command_file("--json", request.json), *command_file("--plot", request.plot), *command_file("--html", request.html))
+    return CommandFiles((*trained, *data_files(request.data, request.volumes)), outputs)
 
 
 def predict_files(request: PredictRequest) -> CommandFiles:
@@ -84,7 +85,8 @@ def predict_files(request: PredictRequest) -> CommandFiles:
     samples = command_file("--input", place) if place else data_files(request.data or "", request.volumes)
     maps = [] if request.grad_cam is None else _map_files(pathlib.Path(request.grad_cam), pathlib.Path(request.target))
     inputs = (*trained_files(request.model, request.checkpoint, request.plan), *samples)
-    return CommandFiles(inputs, (*command_file("--output", request.target), *maps))
+    curves = () if request.data is None else command_file("the picture of the curves", curves_beside(request.target))
+    return CommandFiles(inputs, (*command_file("--output", request.target), *curves, *maps))
 
 
 def _map_files(folder: pathlib.Path, target: pathlib.Path) -> list[CommandFile]:

@@ -99,6 +99,10 @@ def command(**options: Any) -> None:
         from hetero_mtf.commands.mri.folds import planned_before, train_folds
 
         planned, train = planned_before(request, planned), functools.partial(train_folds, train=_train)
+    elif is_volumes(request.data):
+        from hetero_mtf.commands.mri.score_report import print_scores
+
+        train = functools.partial(_train, tested=functools.partial(print_scores, workload))
     with StopRequest() as stop, shared.open_cluster(request.cluster) as live:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
         prepared = prepare(planned, live, workload.model, workload.graph, choice)

@@ -9,6 +9,7 @@ import click
 from hetero_mtf.commands.mri.fold_files import FoldFiles
 from hetero_mtf.commands.mri.fold_predictions import FoldPredictions
 from hetero_mtf.commands.mri.fold_record import FoldRecord
+from hetero_mtf.commands.mri.score_report import score_report
 from hetero_mtf.json_file import write_json
 from hetero_mtf.report.scoring.folds import FoldScores
 
@@ -28,7 +29,7 @@ def save_scores(files: FoldFiles, part: FoldPredictions, fold: int) -> None:
         If they cannot be written.
     """
     document = {"kind": "scores", "version": 1, "checkpoint": files.state(fold), "part": "test", "fold": fold}
-    write_json(files.fold_scores(fold), {**document, **part.predictions.scores().document()})
+    write_json(files.fold_scores(fold), {**document, **score_report(part.predictions, f"fold {fold}").document()})
 
 
 def report_folds(files: FoldFiles, record: FoldRecord, parts: Sequence[FoldPredictions], together: FoldPredictions) -> None:
@@ -46,12 +47,16 @@ def report_folds(files: FoldFiles, record: FoldRecord, parts: Sequence[FoldPredi
     HeteroError
         If something cannot be written.
     """
-    scores = FoldScores(tuple(part.predictions.scores() for part in parts), together.predictions.scores())
-    click.echo(scores.table().text())
-    for line in scores.notes():
+    report = score_report(
+        together.predictions, f"{len(parts)} folds: out-of-fold predictions of {together.predictions.participants.path.name}"
+    )
+    folds = FoldScores(tuple(part.predictions.scores() for part in parts), report.scores)
+    click.echo(folds.table().text())
+    for line in folds.notes():
         click.echo(line)
-    click.echo(f"\nOut of fold: {scores.pooled.table().text()}\n\n{scores.pooled.confusion_table().text()}\n")
+    click.echo(f"\nPooled, each scan predicted by the network that was not trained on its participant:\n\n{report.text()}\n")
     together.save(files.predictions)
-    record.save(files.record, scores.document())
+    record.save(files.record, {**folds.document(), "pooled": {"samples": report.scores.samples, **report.document()}})
     for path in (files.predictions, files.record):
         click.echo(f"saved {path}")
+    report.draw(files.plot, files.page, "train", folds)

@@ -124,6 +124,8 @@ class EvaluateRequest:
     part: str = "test"
     positive: str | None = None
     json: str | None = None
+    plot: str | None = None
+    html: str | None = None
     loss: str | None = None
     metrics: tuple[str, ...] = ()
     volumes: VolumeOptions = VolumeOptions()
@@ -136,7 +138,7 @@ class EvaluateRequest:
             return
         if self.model is None:
             raise click.UsageError(_NO_MODEL)
-        for name in ("positive", "json"):
+        for name in ("positive", "json", "plot", "html"):
             if getattr(self, name) is not None:
                 raise click.UsageError(f"--{name} goes with --data nifti:TABLE only")
         if self.part == "validation":

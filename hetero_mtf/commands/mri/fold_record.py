@@ -14,7 +14,7 @@ import numpy as np
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.workload.workload import Workload
 from hetero_mtf.data.volumes.folded import FoldedVolumes
-from hetero_mtf.errors import DataError
+from hetero_mtf.errors import DataError, HeteroError
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.json_records import Fault, listed, read_fields
 from hetero_mtf.units import list_text
@@ -118,12 +118,15 @@ def load_record(path: str | os.PathLike[str]) -> FoldRecord | None:
 
     Raises
     ------
-    HeteroError
+    DataError
         If it is damaged, or another file.
     """
     if not pathlib.Path(path).exists():
         return None
-    document = read_json(path, kind=KIND, version=VERSION)
+    try:
+        document = read_json(path, kind=KIND, version=VERSION)
+    except HeteroError as fault:
+        raise DataError(f"{str(fault).rpartition(';')[0]}; remove it to train all folds again") from fault
     faults = list[Fault]()
     fields = read_fields(FoldRecord, document, "", faults, _RESULTS)
     if faults:

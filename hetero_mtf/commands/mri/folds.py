@@ -112,6 +112,9 @@ def _begin(request: TrainRequest, workload: Workload, prepared: Prepared, files:
     settings, record = settings_of(request, workload, prepared.plan.batch_size), load_record(files.record)
     if record is not None and (record.begun or record.finished):
         record.check(settings, files.record)
+        for fold in record.finished:
+            if files.fold_predictions(fold).exists():
+                _loaded(data, files, fold)  # refuses a table that was changed before the other folds are trained
         ended = ", ".join(map(str, record.finished)) or "none"
         click.echo(f"going on with {files.record}: finished folds {ended} of {record.folds}; to begin again, remove it")
         if record.plan_digest != prepared.plan.digest:
@@ -170,7 +173,7 @@ def _loaded(data: FoldedVolumes, files: FoldFiles, fold: int) -> FoldPredictions
 @contextlib.contextmanager
 def _naming(fold: int, request: TrainRequest) -> Iterator[None]:
     """Let an interruption of a fold say how to go on with all of them."""
-    begins = f"goes on with fold {fold}" if request.save is not None else f"begins fold {fold} again, as there is no --save FILE"
+    begins = f"goes on with fold {fold}" if request.save is not None else f"begins fold {fold} again"
     try:
         yield
     except Interrupted as stop:

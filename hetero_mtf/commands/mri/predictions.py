@@ -74,7 +74,9 @@ class Predictions:
         return scores(self.probabilities, self.participants.y, self.participants.classes, positive)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write tab-separated values: who, where the table has sites, the probability of each class, what is predicted, what is true if known, the part.
+        """Write tab-separated values: who, where, the probability of each class, what is predicted, what is true if known, the part.
+
+        Where a scan was taken is left out if the table has no column of sites.
 
         Parameters
         ----------

@@ -20,7 +20,7 @@ from hetero_mtf.scratch_file import sole_writer
 if TYPE_CHECKING:
     from hetero_mtf.commands.output.epochs import Epochs
     from hetero_mtf.commands.process.interruption import StopRequest
-    from hetero_mtf.commands.workload.preparation import Prepared
+    from hetero_mtf.commands.workload.preparation import PlanRequest, Prepared
     from hetero_mtf.commands.workload.workload import Workload
     from hetero_mtf.data.labelled import LabelledData
     from hetero_mtf.planning.plan.plan import Plan
@@ -94,15 +94,7 @@ def command(**options: Any) -> None:
     planned = PlanRequest(
         request.plan, request.profile, request.strategy, batch_size, request.budget, request.run_file, request.allow_stale
     )
-    train = _train
-    if request.volumes.all_folds:
-        from hetero_mtf.commands.mri.folds import planned_before, train_folds
-
-        planned, train = planned_before(request, planned), functools.partial(train_folds, train=_train)
-    elif is_volumes(request.data):
-        from hetero_mtf.commands.mri.score_report import print_scores
-
-        train = functools.partial(_train, tested=functools.partial(print_scores, workload))
+    planned, train = _training(request, workload, planned)
     with StopRequest() as stop, shared.open_cluster(request.cluster) as live:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
         prepared = prepare(planned, live, workload.model, workload.graph, choice)
@@ -134,6 +126,19 @@ def _workload(request: TrainRequest) -> Workload:
     before = None if request.resume is None else load_stored(request.resume)
     network = load_network(request.model, request.model_arguments, request.dtype, request.data, request.seed)
     return workload_to_train(network, request.origin, request.data, request.volumes, before)
+
+
+def _training(request: TrainRequest, workload: Workload, planned: PlanRequest) -> tuple[PlanRequest, Callable[..., Any]]:
+    """Return where the plan comes from, and what trains by it: one network, or one for each fold."""
+    if request.volumes.all_folds:
+        from hetero_mtf.commands.mri.folds import planned_before, train_folds
+
+        return planned_before(request, planned), functools.partial(train_folds, train=_train)
+    if is_volumes(request.data):
+        from hetero_mtf.commands.mri.score_report import print_scores
+
+        return planned, functools.partial(_train, tested=functools.partial(print_scores, workload))
+    return planned, _train
 
 
 def _refined(request: TrainRequest, workload: Workload, prepared: Prepared, live: Any) -> Prepared:

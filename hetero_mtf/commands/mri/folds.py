@@ -118,7 +118,7 @@ def _begin(request: TrainRequest, workload: Workload, prepared: Prepared, files:
         ended = ", ".join(map(str, record.finished)) or "none"
         click.echo(f"going on with {files.record}: finished folds {ended} of {record.folds}; to begin again, remove it")
         if record.plan_digest != prepared.plan.digest:
-            click.echo("the other folds are trained by another plan than those, which changes numbers by rounding only")
+            click.echo("the other folds are trained by another plan: if both are synchronous, numbers differ by rounding only")
         return record
     plan_file = prepared.plan_file or request.plan or ""
     new = FoldRecord(len(data.splits), settings, str(pathlib.Path(plan_file).absolute()) if plan_file else "", prepared.plan.digest)

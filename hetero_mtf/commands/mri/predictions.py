@@ -59,11 +59,12 @@ class Predictions:
         people = dataclasses.replace(self.participants, scans=tuple(self.participants.scans[at] for at in chosen))
         return Predictions(people, self.probabilities[chosen], tuple(self.parts[at] for at in chosen))
 
-    def scores(self, positive: str | None = None) -> Scores:
-        """Return the scores of all predictions.
+    def scores(self, chosen: list[int] | None = None, positive: str | None = None) -> Scores:
+        """Return the scores of some predictions.
 
         Parameters
         ----------
+        chosen : indices of scans with a known class; None: all.
         positive : of two classes the one that sensitivity is of; None as `hetero_mtf.report.scores.scores`.
 
         Raises
@@ -71,7 +72,8 @@ class Predictions:
         DataError
             If one has no known class, or there are none.
         """
-        return scores(self.probabilities, self.participants.y, self.participants.classes, positive)
+        some = self if chosen is None else self.some(chosen)
+        return scores(some.probabilities, some.participants.y, some.participants.classes, positive)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write tab-separated values: who, where, the probability of each class, what is predicted, what is true if known, the part.

@@ -182,7 +182,7 @@ def examine_table(
     """
     table = read_table(path)
     _check_columns(table, label, labelled)
-    centre_column = _centre_column(table, centre)
+    centre_column = _centre_column(table, centre, label)
     faults = [*table.faults, *(fault for row in table.rows for fault in _row_faults(row, label, labelled, classes))]
     scans = tuple(_scan(row, table.path.parent, label, centre_column) for row in table.rows if row.cells[PARTICIPANT] and row.cells[PATH])
     class_names = class_order(scan.label for scan in scans if scan.label) if classes is None else tuple(classes)
@@ -228,13 +228,13 @@ def _session_column(table: TsvTable) -> str:
     return next(iter([*filled, *there]), SESSIONS[0])
 
 
-def _centre_column(table: TsvTable, wanted: str | None) -> str | None:
-    """Return the name of the column that sites are read from, None where there is none."""
+def _centre_column(table: TsvTable, wanted: str | None, label: str) -> str | None:
+    """Return the name of the column that sites are read from, None where there is none, or they are what is to be predicted."""
     if wanted is not None and wanted not in table.columns:
         raise DataError(
             f"{table.path} lacks the column {wanted!r}: it has {_listed(table)}; name the column of sites with --site (centre=...)"
         )
-    return wanted if wanted is not None else next((name for name in CENTRES if name in table.columns), None)
+    return wanted if wanted is not None else next((name for name in CENTRES if name in table.columns and name != label), None)
 
 
 def _listed(table: TsvTable) -> str:

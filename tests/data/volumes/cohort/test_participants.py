@@ -144,6 +144,8 @@ def test_sites_are_read_where_the_table_has_them(tmp_path: pathlib.Path, name: s
     ]
     people = read_participants(write_table(tmp_path, *rows, header=("participant_id", "diagnosis", name, "path")))
     assert people.centre_column == name and [scan.centre for scan in people.scans] == ["A", None, None, "B"]
+    predicted = write_table(tmp_path, *[(who, place, path) for who, place, path in FOUR], header=("participant_id", "site", "path"))
+    assert read_participants(predicted, "site").centre_column is None  # what is to be predicted
     without = read_participants(write_table(tmp_path, *FOUR))
     assert without.centre_column is None and {scan.centre for scan in without.scans} == {None}
 

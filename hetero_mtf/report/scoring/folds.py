@@ -73,7 +73,8 @@ class FoldScores:
     def notes(self) -> tuple[str, ...]:
         """Return why scores are not defined, one a line."""
         where = [(f"fold {number}", fold) for number, fold in enumerate(self.folds, 1)]
-        return tuple(text for name, scores in (*where, ("pooled", self.pooled)) for text in undefined_notes(name, scores.scores))
+        pairs = [(name, pair) for name, scores in (*where, ("pooled", self.pooled)) for pair in undefined(scores.scores)]
+        return tuple(f"{name}: {names} not defined: {reason}" for name, (names, reason) in pairs)
 
     def document(self) -> dict[str, Any]:
         """Return what a JSON file of them holds."""
@@ -87,19 +88,23 @@ class FoldScores:
         }
 
 
-def undefined_notes(where: str, scores: Sequence[Score]) -> tuple[str, ...]:
-    """Return why scores are not defined, those with one reason together.
+def undefined(scores: Sequence[Score]) -> tuple[tuple[str, str], ...]:
+    """Return which scores are not defined, those with one reason together, and the reason.
 
     Parameters
     ----------
-    where : what they are of, such as "fold 2".
     scores : defined ones are left out.
+
+    Examples
+    --------
+    >>> undefined([Score("a", None, None, "no sample"), Score("b", 0.5, None, "1 of 2"), Score("c", None, None, "no sample")])
+    (('a, c', 'no sample'),)
     """
     names = dict[str, list[str]]()
     for score in scores:
         if score.value is None:
             names.setdefault(score.basis, []).append(score.name)
-    return tuple(f"{where}: {', '.join(of)} not defined: {reason}" for reason, of in names.items())
+    return tuple((", ".join(of), reason) for reason, of in names.items())
 
 
 def _text(value: float | None) -> str:

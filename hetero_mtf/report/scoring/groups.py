@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetero_mtf.report.scores import Score, Scores, scores
-from hetero_mtf.report.scoring.folds import undefined_notes
+from hetero_mtf.report.scoring.folds import undefined
 from hetero_mtf.report.table import NOTHING, Table
 
 UNKNOWN = "n/a"
@@ -62,10 +62,17 @@ class GroupScores:
         if len(self.groups) == 1:
             only = self.groups[0]
             return (f"{self.column}: all {only.scores.samples} scans are of {only.name}, and its scores are those above",)
-        unknown = [line for group in self.groups for line in undefined_notes(f"{self.column} {group.name}", self._shown(group))]
         few = [f"{group.name} ({group.scores.samples})" for group in self.groups if group.scores.samples < FEW]
         small = [f"{self.column}: fewer than {FEW} scans, so that scores scatter widely: {', '.join(few)}"] if few else []
-        return (*small, *unknown)
+        return (*small, *self._undefined())
+
+    def _undefined(self) -> tuple[str, ...]:
+        """Return why scores are not defined, a line for all groups with the same reason, as there may be many sites."""
+        groups = dict[tuple[str, str], list[str]]()
+        for group in self.groups:
+            for names, reason in undefined(self._shown(group)):
+                groups.setdefault((names, reason), []).append(group.name)
+        return tuple(f"{self.column} {', '.join(of)}: {names} not defined: {reason}" for (names, reason), of in groups.items())
 
     def _shown(self, group: Group) -> tuple[Score, ...]:
         return tuple(score for score in group.scores.scores if _is_shown(score.name, group.scores))

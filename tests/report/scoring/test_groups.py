@@ -40,6 +40,13 @@ def test_small_groups_are_shown_with_their_counts_and_what_they_cannot_tell() ->
     assert "site B: ROC AUC (AD), average precision (AD) not defined: every sample is of class 'AD'" in text and "nan" not in text
 
 
+def test_groups_with_one_reason_share_a_line() -> None:
+    p, true = drawn(60)
+    by = group_scores("site", [f"{n // 2:02}" for n in range(60)], ["x"] * 60, (p, np.arange(60) // 2 % 2), CLASSES)
+    (line,) = [line for line in by.lines() if "every sample is of class 'AD'" in line]
+    assert line.startswith("site 00, 02, 04, ") and line.count(", ") == 15 and len(by.lines()) < 10
+
+
 def test_one_group_is_a_sentence() -> None:
     p, true = drawn(12)
     by = group_scores("session_id", ["ses-1"] * 12, ["x"] * 12, (p, true), CLASSES)

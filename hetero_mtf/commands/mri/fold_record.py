@@ -37,7 +37,7 @@ class FoldRecord:
     ----------
     folds : how many there are.
     settings : name -> what the training was asked for, as text; another run with the same ones computes the same.
-    plan : the file of the plan that all folds are trained by, "" for none.
+    plan : the file of the plan that all folds are trained by, from the record's folder on, "" for none.
     plan_digest : of that plan.
     begun : the folds whose training has begun and not ended.
     finished : the folds that are trained, predicted and scored.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -48,10 +49,11 @@ def planned_before(request: TrainRequest, asked: PlanRequest) -> PlanRequest:
         return asked
     from hetero_mtf.planning.plan.plan import Plan
 
-    if not pathlib.Path(record.plan).is_file() or Plan.load(record.plan).digest != record.plan_digest:
-        click.echo(f"the plan of the finished folds is no longer in {record.plan}, and a plan is made again")
+    plan = FoldFiles.of(request).record.parent / record.plan
+    if not plan.is_file() or Plan.load(plan).digest != record.plan_digest:
+        click.echo(f"the plan of the finished folds is no longer in {plan}, and a plan is made again")
         return asked
-    return dataclasses.replace(asked, plan_file=record.plan, profile_file=None)
+    return dataclasses.replace(asked, plan_file=str(plan), profile_file=None)
 
 
 def train_folds(
@@ -121,7 +123,8 @@ def _begin(request: TrainRequest, workload: Workload, prepared: Prepared, files:
             click.echo("the other folds are trained by another plan: if both are synchronous, numbers differ by rounding only")
         return record
     plan_file = prepared.plan_file or request.plan or ""
-    new = FoldRecord(len(data.splits), settings, str(pathlib.Path(plan_file).absolute()) if plan_file else "", prepared.plan.digest)
+    plan = os.path.relpath(plan_file, files.record.parent) if plan_file else ""
+    new = FoldRecord(len(data.splits), settings, plan, prepared.plan.digest)
     new.save(files.record)
     return new
 

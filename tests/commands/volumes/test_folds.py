@@ -104,6 +104,7 @@ def test_the_scores_are_those_of_scikit_learn_on_the_written_predictions(whole):
     assert results["pooled"]["groups"]["site"]["n/a"]["samples"] == 6 and "Scores by site" in said and "Scores by session" in said
     assert (folder / "s-folds.png").read_bytes().startswith(b"\x89PNG") and "data:image/png" in (folder / "s-folds.html").read_text()
     assert document["finished"] == [1, 2, 3] and document["begun"] == []
+    assert (folder / document["plan"]).is_file() and not os.path.isabs(document["plan"])
 
 
 def test_a_fold_of_all_is_the_fold_trained_alone(cli, whole, options, sited, tmp_path):
@@ -232,6 +233,7 @@ def test_all_folds_are_trained_on_workers_by_one_plan_that_is_measured_once(cli,
         warnings.simplefilter("ignore")  # a short budget is doubted
         said = cli(*command)
     assert said.code == 0 and said.out.count("measuring the devices first") == 1 and "Scores of 3 folds" in said.out, said
+    assert json.loads((tmp_path / "s-folds.json").read_text())["plan"] == "s-plan.json"
     (tmp_path / "s-fold3-predictions.csv").unlink()
     resumed = cli(*command)
     assert resumed.code == 0 and "measuring the devices" not in resumed.out and "Scores of 3 folds" in resumed.out, resumed

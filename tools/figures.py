@@ -49,14 +49,18 @@ COMMANDS = (
 )
 _SCANS = ("--data", "nifti:cohort/participants.tsv")
 _NETWORK = ("--model", "hetero_mtf.models.resattnet3d:resattnet18", "--model-arg", "size=48", "--model-arg", "width=8")
-_CHOICES = ("--spacing", "4", "--mask", "otsu", "--flip", "--shift", "2", "--split", "split.json", "--batch-size", "4")
-_LEARNING = ("--optimizer", "adam", "--learning-rate", "0.002", "--decay", "cosine", "--epochs", "10", "--save", "state.npz")
+_PREPARED = ("--spacing", "4", "--mask", "otsu", "--flip", "--shift", "2")
+_CHOICES = (*_PREPARED, "--split", "split.json", "--batch-size", "4")
+_ADAM = ("--optimizer", "adam", "--learning-rate", "0.002", "--decay", "cosine")
+_LEARNING = (*_ADAM, "--epochs", "10", "--save", "state.npz")
+_FOLDS = (*_ADAM, "--epochs", "5", "--folds", "3", "--fold", "all", "--save", "cv.npz")
 _MAPS = ("-o", "predictions.tsv", "--grad-cam", "maps", "--participant", "sub-001")
 MRI_COMMANDS = (
     Command("make-cohort", ("tools/make_cohort.py", "cohort", "--subjects", "60")),
     Command("train-mri", ("train", "--cluster", CLUSTER, *_SCANS, *_NETWORK, *_CHOICES, *_LEARNING)),
     Command("evaluate-mri", ("evaluate", *_SCANS, "--checkpoint", "state.npz")),
     Command("predict-mri", ("predict", *_SCANS, "--checkpoint", "state.npz", *_MAPS)),
+    Command("train-folds-mri", ("train", "--cluster", CLUSTER, "--plan", "state-plan.json", *_SCANS, *_NETWORK, *_PREPARED, *_FOLDS)),
 )
 
 

@@ -8,7 +8,7 @@ import pathlib
 from hetero_mtf.commands.options.requests import EvaluateRequest, PredictRequest, TrainRequest
 from hetero_mtf.commands.options.volumes import VolumeOptions, is_volumes
 from hetero_mtf.commands.process.files import CommandFile, CommandFiles, command_file, identity
-from hetero_mtf.commands.process.run_files import beside, beside_plan
+from hetero_mtf.commands.process.run_files import beside, beside_plan, curves_beside
 
 MAPS = "*_gradcam-*"  # names of maps
 RECORD = "the description of the data"  # what is stored beside a checkpoint of a network for volumes
@@ -26,7 +26,11 @@ def train_files(request: TrainRequest) -> CommandFiles:
     inputs = [*model_files(request.model), *data_files(request.data, request.volumes), *checkpoint_files("--resume", request.resume)]
     inputs += [*command_file("--plan", request.plan), *command_file("--profile", request.profile), *(split if split_is_read else ())]
     outputs = [*command_file("--save", request.save), *command_file("--output", request.output)]
-    if is_volumes(request.data):
+    if request.volumes.all_folds:
+        from hetero_mtf.commands.mri.fold_files import FoldFiles
+
+        outputs = FoldFiles.of(request).written(request.volumes.folds or 0)
+    elif is_volumes(request.data):
         outputs += [*_record(request.save), *_record(request.output)]
     if request.plan is None and request.profile is None:
         profile, plan = (beside(request.run_file, kind) for kind in ("profile", "plan"))
@@ -66,7 +70,8 @@ def evaluate_files(request: EvaluateRequest) -> CommandFiles:
     request : the options of the command.
     """
     trained = trained_files(request.model, request.checkpoint, request.plan)
-    return CommandFiles((*trained, *data_files(request.data, request.volumes)), command_file("--json", request.json))
+    outputs = (*command_file("--json", request.json), *command_file("--plot", request.plot), *command_file("--html", request.html))
+    return CommandFiles((*trained, *data_files(request.data, request.volumes)), outputs)
 
 
 def predict_files(request: PredictRequest) -> CommandFiles:
@@ -80,7 +85,8 @@ def predict_files(request: PredictRequest) -> CommandFiles:
     samples = command_file("--input", place) if place else data_files(request.data or "", request.volumes)
     maps = [] if request.grad_cam is None else _map_files(pathlib.Path(request.grad_cam), pathlib.Path(request.target))
     inputs = (*trained_files(request.model, request.checkpoint, request.plan), *samples)
-    return CommandFiles(inputs, (*command_file("--output", request.target), *maps))
+    curves = () if request.data is None else command_file("the picture of the curves", curves_beside(request.target))
+    return CommandFiles(inputs, (*command_file("--output", request.target), *curves, *maps))
 
 
 def _map_files(folder: pathlib.Path, target: pathlib.Path) -> list[CommandFile]:

@@ -11,6 +11,7 @@ from hetero_mtf.commands.options.requests import EvaluateRequest
 from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, reading_options
 
 if TYPE_CHECKING:
+    from hetero_mtf.commands.mri.score_report import ScoreReport
     from hetero_mtf.commands.workload.workload import Workload
     from hetero_mtf.report.scores import Scores
     from hetero_mtf.training.checkpoint import State
@@ -29,13 +30,16 @@ PARTS = ("train", "validation", "test")
 @shared.objective_options
 @click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one named as worse]")
 @click.option("--json", metavar="FILE", help="Volumes: where to write the scores.")
+@click.option("--plot", metavar="FILE.png", help="Volumes: where to draw the calibration, ROC and precision-recall curves.")
+@click.option("--html", metavar="FILE", help="Volumes: where to write a page of all scores with the curves.")
 @reading_options
 def command(**options: Any) -> None:
     """Print the test metrics of a trained model.
 
-    Of volumes (--data nifti:TABLE): accuracy, balanced accuracy, sensitivity, specificity and the area under the ROC curve, each with
-    its confidence interval, over the test part of the split that is stored with the checkpoint. So are the model, the classes and
-    the preprocessing, so --model need not be given.
+    Of volumes (--data nifti:TABLE): accuracy, balanced accuracy, sensitivity, specificity, precision, F1 and the areas under the ROC and
+    precision-recall curves, with confidence intervals, over the test part of the split that is stored with the checkpoint; by session
+    and by site too, where the table has them. The model, the classes and the preprocessing are stored as well, so --model need not be
+    given.
     """
     request = EvaluateRequest(volumes=VolumeOptions.taken(options), **options)
     from hetero_mtf.commands.command_files import evaluate_files
@@ -84,25 +88,20 @@ def evaluate_volumes(request: EvaluateRequest) -> Scores:
     workload = trained_workload(request.origin, request.data, request.volumes, request.checkpoint, state)
     for line in workload.data.lines:
         click.echo(line)
-    scores = _scores(request, workload, state)
-    click.echo(f"\n{scores.table().text()}\n\n{scores.confusion_table().text()}")
+    report = _report(request, workload, state)
+    click.echo(f"\n{report.text()}")
     if request.json is not None:
-        write_json(
-            request.json, {"kind": "scores", "version": 1, "checkpoint": request.checkpoint, "part": request.part, **scores.document()}
-        )
+        of = {"kind": "scores", "version": 1, "checkpoint": request.checkpoint, "part": request.part}
+        write_json(request.json, {**of, **report.document()})
         click.echo(f"saved {request.json}")
-    return scores
+    report.draw(request.plot, request.html, "evaluate")
+    return report.scores
 
 
-def _scores(request: EvaluateRequest, workload: Workload, state: State) -> Scores:
-    from hetero_mtf.commands.mri.predictions import predicted
+def _report(request: EvaluateRequest, workload: Workload, state: State) -> ScoreReport:
+    from hetero_mtf.commands.mri.score_report import part_report
     from hetero_mtf.commands.workload.restored import restored
-    from hetero_mtf.data.volumes.volume_data import VolumeData
 
-    data = workload.data
-    assert isinstance(data, VolumeData)
-    chosen = data.part(request.part)
     size = request.batch_size or (default_batch_size(request.data) if request.plan is None else None)
     with restored(request, workload.model, state, size, workload.loss) as trainer:
-        predictions = predicted(trainer, workload.graph, chosen, data.cache, data.workers, (request.part,) * len(chosen.scans))
-    return predictions.scores(positive=request.positive)
+        return part_report(trainer, workload, request.part, request.positive)

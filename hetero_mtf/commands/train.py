@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +20,7 @@ from hetero_mtf.scratch_file import sole_writer
 if TYPE_CHECKING:
     from hetero_mtf.commands.output.epochs import Epochs
     from hetero_mtf.commands.process.interruption import StopRequest
-    from hetero_mtf.commands.workload.preparation import Prepared
+    from hetero_mtf.commands.workload.preparation import PlanRequest, Prepared
     from hetero_mtf.commands.workload.workload import Workload
     from hetero_mtf.data.labelled import LabelledData
     from hetero_mtf.planning.plan.plan import Plan
@@ -93,11 +94,12 @@ def command(**options: Any) -> None:
     planned = PlanRequest(
         request.plan, request.profile, request.strategy, batch_size, request.budget, request.run_file, request.allow_stale
     )
+    planned, train = _training(request, workload, planned)
     with StopRequest() as stop, shared.open_cluster(request.cluster) as live:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
         prepared = prepare(planned, live, workload.model, workload.graph, choice)
         prepared = _refined(request, workload, prepared, live)
-        metrics, measured = _train(dataclasses.replace(request, seed=seed), workload, prepared, live, stop)
+        metrics, measured = train(dataclasses.replace(request, seed=seed), workload, prepared, live, stop)
         comparison = None
         if request.compare:
             from hetero_mtf.commands.workload.comparison import compare
@@ -126,6 +128,19 @@ def _workload(request: TrainRequest) -> Workload:
     return workload_to_train(network, request.origin, request.data, request.volumes, before)
 
 
+def _training(request: TrainRequest, workload: Workload, planned: PlanRequest) -> tuple[PlanRequest, Callable[..., Any]]:
+    """Return where the plan comes from, and what trains by it: one network, or one for each fold."""
+    if request.volumes.all_folds:
+        from hetero_mtf.commands.mri.folds import planned_before, train_folds
+
+        return planned_before(request, planned), functools.partial(train_folds, train=_train)
+    if is_volumes(request.data):
+        from hetero_mtf.commands.mri.score_report import print_scores
+
+        return planned, functools.partial(_train, tested=functools.partial(print_scores, workload))
+    return planned, _train
+
+
 def _refined(request: TrainRequest, workload: Workload, prepared: Prepared, live: Any) -> Prepared:
     """Return the plan with the best measured step where none was given, and the training is long enough to try some."""
     from hetero_mtf.commands.workload.refining import refine_limit_s, refined
@@ -140,9 +155,18 @@ def _refined(request: TrainRequest, workload: Workload, prepared: Prepared, live
 
 
 def _train(
-    request: TrainRequest, workload: Workload, prepared: Prepared, live: Any, stop: StopRequest
+    request: TrainRequest,
+    workload: Workload,
+    prepared: Prepared,
+    live: Any,
+    stop: StopRequest,
+    tested: Callable[[Trainer], None] = lambda trainer: None,
+    shows_plan: bool = True,
 ) -> tuple[dict[str, float], Measured | None]:
-    """Train with the run's seed, save, and return the test metrics and, if they are wanted, the measured times."""
+    """Train with the run's seed, save, and return the test metrics and, if they are wanted, the measured times.
+
+    `tested` is called with the trained network once it is tested; all folds but the first leave the plan out of what they print.
+    """
     from hetero_mtf.commands.output.plan_report import plan_report
     from hetero_mtf.commands.output.plan_summary import plan_summary
     from hetero_mtf.commands.process.interruption import naming
@@ -155,7 +179,7 @@ def _train(
     settings: dict[str, Any] = {"optimizer": optimizer, "loss": workload.loss, "metrics": workload.metrics, "seed": request.seed}
     with Trainer(workload.model, plan, live, **settings) as trainer:
         plan_text = plan_report(plan) if request.verbose else f"{plan_summary(plan, workload.graph)}\nThe full plan: {shown_by}"
-        click.echo(f"{plan_text}\n\n{workload.loss_text}")
+        click.echo(f"{plan_text}\n\n{workload.loss_text}" if shows_plan else workload.loss_text)
         if request.resume is not None:
             trainer.restore(request.resume)
             click.echo(f"going on after step {trainer.step} of {request.resume}")
@@ -163,7 +187,8 @@ def _train(
         epochs = _fit(request, data, trainer, stop)
         with naming(epochs.saved), data.testing(plan.batch_size) as source:
             metrics = trainer.evaluate(source)
-        click.echo(workload.metrics_text(metrics))
+            click.echo(workload.metrics_text(metrics))
+            tested(trainer)
         if request.output is not None:
             save_model(request.output, trainer.to_keras())
         measured = _measured(trainer, plan, epochs.step_s, workload) if request.measured_file is not None else None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import os
 from collections.abc import Iterator, Sequence
 
 from hetero_mtf.json_file import replace_file
 from hetero_mtf.report.colours import REPLICATED, STATES, declarations, device_colour, rules
-from hetero_mtf.report.section import Bar, Bars, Section
+from hetero_mtf.report.section import Bar, Bars, Image, Section
 from hetero_mtf.report.table import Table
 from hetero_mtf.report.time_line.picture import time_line_svg
 
@@ -58,6 +59,7 @@ figure { margin: 0 0 1.1rem; }
 ul:last-child { margin-bottom: 0; }
 .bar span { font-size: .76rem; line-height: 1.55rem; text-align: center; overflow: hidden; white-space: nowrap; }
 .bar span + span { border-left: 1px solid var(--card); }
+img { display: block; width: 100%; height: auto; background: #fff; border-radius: 6px; }
 svg.line { display: block; width: 100%; min-width: 44rem; height: auto; font: 11.5px/1 system-ui, sans-serif; }
 svg.line text { fill: var(--text); } svg.line .tick { fill: var(--soft); stroke: none; font-size: 10.5px; }
 svg.line path.tick { stroke: var(--line); } svg.line .task { stroke: var(--card); stroke-width: .7; }
@@ -73,7 +75,7 @@ svg.line text.in { text-anchor: middle; pointer-events: none; }
 )
 
 
-def page(title: str, sections: Sequence[Section], told: str = ABOUT_PLAN) -> str:
+def page(title: str, sections: Sequence[Section], told: str = ABOUT_PLAN, writer: str = "explain") -> str:
     """Return the page; it loads nothing from anywhere.
 
     Parameters
@@ -81,6 +83,7 @@ def page(title: str, sections: Sequence[Section], told: str = ABOUT_PLAN) -> str
     title : its heading.
     sections : what it says, as `sections_text` does.
     told : what the page is about.
+    writer : the command that writes it.
     """
     body = "\n".join(_section(section, f"section-{number}") for number, section in enumerate(sections))
     return f"""<!DOCTYPE html>
@@ -96,19 +99,21 @@ def page(title: str, sections: Sequence[Section], told: str = ABOUT_PLAN) -> str
 <main>
 {body}
 </main>
-<footer><p>Written by hetero-mtf explain.</p></footer>
+<footer><p>Written by hetero-mtf {_text(writer)}.</p></footer>
 </body>
 </html>
 """
 
 
-def write_page(path: str | os.PathLike[str], title: str, sections: Sequence[Section], told: str = ABOUT_PLAN) -> None:
+def write_page(
+    path: str | os.PathLike[str], title: str, sections: Sequence[Section], told: str = ABOUT_PLAN, writer: str = "explain"
+) -> None:
     """Write the page to a file in one piece.
 
     Parameters
     ----------
     path : path of the file to write or replace.
-    title, sections, told : as for `page`.
+    title, sections, told, writer : as for `page`.
 
     Raises
     ------
@@ -116,7 +121,7 @@ def write_page(path: str | os.PathLike[str], title: str, sections: Sequence[Sect
         If it cannot be written.
     """
     with replace_file(path) as file:
-        file.write(page(title, sections, told).encode())
+        file.write(page(title, sections, told, writer).encode())
 
 
 def _section(section: Section, name: str) -> str:
@@ -133,11 +138,17 @@ def _section(section: Section, name: str) -> str:
         parts.append(_figure(section.bars, section.title))
     if section.line is not None:
         parts.append(time_line_svg(section.line, section.title))
+    if section.image is not None:
+        parts.append(_image(section.image))
     if section.table is not None and section.table.rows:
         table = _table(section.table, section.title)
         folded = section.bars is not None and len(section.table.rows) >= _FOLDED_FROM
         parts.append(f"<details><summary>the same as a table</summary>{table}</details>" if folded else table)
     return "\n".join([*parts, "</section>"])
+
+
+def _image(image: Image) -> str:
+    return f'<img alt="{_text(image.text)}" src="data:image/png;base64,{base64.b64encode(image.png).decode()}">'
 
 
 def _table(table: Table, caption: str) -> str:

@@ -1,4 +1,4 @@
-"""Scores of a classifier on samples it was not trained on, each with its confidence interval."""
+"""Scores of a classifier on samples it was not trained on, with confidence intervals where one is known."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from hetero_mtf.errors import DataError
 from hetero_mtf.report.intervals import CONFIDENCE, Interval, mean_of_proportions, wilson
 from hetero_mtf.report.roc import Floats, Ints, area, mean_area
+from hetero_mtf.report.scoring.retrieval import average_precision, f1, precision
 from hetero_mtf.report.table import NOTHING, Table
 
 HEALTHY = frozenset({"nc", "cn", "hc", "nl", "hv", "control", "controls", "healthy", "normal", "negative", "no", "false", "0"})
@@ -26,7 +27,7 @@ class Score:
     ----------
     name : such as "accuracy" or "sensitivity (AD)".
     value : 0 to 1; None where it is not defined.
-    interval : lower and upper limit; None where the value is.
+    interval : lower and upper limit; None where the value is, and for F1 and the average precision.
     basis : what it is of, such as "38 of 40", or why it is not defined.
     """
 
@@ -36,10 +37,10 @@ class Score:
     basis: str
 
     def text(self) -> str:
-        """Return such as "0.950 (0.835 to 0.986)", or "not defined: ..."."""
-        if self.value is None or self.interval is None:
+        """Return such as "0.950 (0.835 to 0.986)", "0.950", or "not defined: ..."."""
+        if self.value is None:
             return f"not defined: {self.basis}"
-        return f"{self.value:.3f} ({self.interval[0]:.3f} to {self.interval[1]:.3f})"
+        return f"{self.value:.3f}" if self.interval is None else f"{self.value:.3f} ({self.interval[0]:.3f} to {self.interval[1]:.3f})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,12 +92,13 @@ class Scores:
 def scores(
     probabilities: ArrayLike, true: ArrayLike, classes: Sequence[str], positive: str | None = None, confidence: float = CONFIDENCE
 ) -> Scores:
-    """Return accuracy, balanced accuracy, sensitivity, specificity and the area under the ROC curve (AUC), with confidence intervals.
+    """Return accuracy, balanced accuracy, sensitivity, specificity, precision, F1 and the areas under the ROC and precision-recall curves.
 
     Wilson's intervals for proportions, Newcombe's for the mean of them, DeLong's for areas (`hetero_mtf.report.intervals`, `.roc`).
-    They hold for other samples of the same kind, not for training again. Of two classes, sensitivity is the part of the positive class
-    that is predicted as such and specificity that of the other; of more, every class has both against the others, and the AUC is the
-    mean over classes. The class of the largest probability is the predicted one, of equals the first.
+    They hold for other samples of the same kind, not for training again; F1 and the area under the precision-recall curve (average
+    precision) have none. Of two classes, sensitivity is the part of the positive class
+    that is predicted as such and specificity that of the other; of more, every class has both against the others, and F1 and areas are
+    the mean over classes (macro) and of each. The class of the largest probability is the predicted one, of equals the first.
 
     Parameters
     ----------
@@ -116,16 +118,22 @@ def scores(
     p, y = _checked(np.asarray(probabilities, dtype=float), np.asarray(true), names)
     if not 0.0 < confidence < 1.0:
         raise DataError(f"a confidence of {confidence:g} is not one; give one between 0 and 1, such as 0.95")
+    guess = p.argmax(axis=1)
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
-    np.add.at(confusion, (y, p.argmax(axis=1)), 1)
+    np.add.at(confusion, (y, guess), 1)
     entries = [_proportion("accuracy", int(np.trace(confusion)), len(y), confidence), _balanced(confusion, names, confidence)]
     if len(names) == 2:
         positive = _positive(names, positive)
         at = names.index(positive)
-        entries += [*_of_class(confusion, at, names, confidence), _area(p, y, at, names, confidence)]
+        entries += [*_of_class(confusion, at, names, confidence), _precision(confusion, guess, y, at, names, confidence)]
+        entries += [_f1(confusion, guess, y, at, names), _area(p, y, at, names, confidence), _average_precision(p, y, at, names)]
     else:
-        entries += [score for c in range(len(names)) for score in _of_class(confusion, c, names, confidence)]
-        entries += [_mean_area(p, y, names, confidence), *(_area(p, y, c, names, confidence) for c in range(len(names)))]
+        every = range(len(names))
+        entries += [score for c in every for score in _of_class(confusion, c, names, confidence)]
+        entries += [_precision(confusion, guess, y, c, names, confidence) for c in every]
+        entries += _with_mean("F1", [_f1(confusion, guess, y, c, names) for c in every])
+        entries += [_mean_area(p, y, names, confidence), *(_area(p, y, c, names, confidence) for c in every)]
+        entries += _with_mean("average precision", [_average_precision(p, y, c, names) for c in every])
     counts = tuple(tuple(int(n) for n in row) for row in confusion)
     return Scores(names, positive if len(names) == 2 else None, counts, tuple(entries), confidence)
 
@@ -178,6 +186,38 @@ def _of_class(confusion: Ints, c: int, names: tuple[str, ...], confidence: float
     ]
 
 
+def _precision(confusion: Ints, guess: Ints, y: Ints, c: int, names: tuple[str, ...], confidence: float) -> Score:
+    name, value = f"precision ({names[c]})", precision(guess, y, c)
+    right, of = int(confusion[c, c]), int(confusion[:, c].sum())
+    if value is None:
+        return Score(name, None, None, f"no sample is predicted to be of class {names[c]!r}")
+    return Score(name, value, wilson(right, of, confidence), f"{right} of {of}")
+
+
+def _f1(confusion: Ints, guess: Ints, y: Ints, c: int, names: tuple[str, ...]) -> Score:
+    name, value = f"F1 ({names[c]})", f1(guess, y, c)
+    right, missed, wrong = int(confusion[c, c]), int(confusion[c].sum() - confusion[c, c]), int(confusion[:, c].sum() - confusion[c, c])
+    if value is None:
+        return Score(name, None, None, f"no sample is, or is predicted to be, of class {names[c]!r}")
+    return Score(name, value, None, f"{right} right, {missed} missed, {wrong} wrong")
+
+
+def _average_precision(p: Floats, y: Ints, c: int, names: tuple[str, ...]) -> Score:
+    name, value, own = f"average precision ({names[c]})", average_precision(p, y, c), int((y == c).sum())
+    if value is None:
+        return Score(name, None, None, f"no sample of class {names[c]!r}" if not own else f"every sample is of class {names[c]!r}")
+    return Score(name, value, None, f"{own} against {len(y) - own}")
+
+
+def _with_mean(name: str, scores: list[Score]) -> list[Score]:
+    """Return the mean of a score over all classes, which is defined where all are, and the scores."""
+    values = [score.value for score in scores if score.value is not None]
+    absent = next((score.basis for score in scores if score.value is None), "")
+    if absent:
+        return [Score(name, None, None, absent), *scores]
+    return [Score(name, float(np.mean(values)), None, f"mean over {len(scores)} classes"), *scores]
+
+
 def _area(p: Floats, y: Ints, c: int, names: tuple[str, ...], confidence: float) -> Score:
     name, own = f"ROC AUC ({names[c]})", int((y == c).sum())
     if own in (0, len(y)):
@@ -200,7 +240,7 @@ def _absent(counts: Ints, names: tuple[str, ...]) -> str:
 
 
 def _row(score: Score) -> tuple[str, ...]:
-    if score.value is None or score.interval is None:
+    if score.value is None:
         return (score.name, NOTHING, NOTHING, f"not defined: {score.basis}")
-    low, high = score.interval
-    return (score.name, f"{score.value:.3f}", f"{low:.3f} to {high:.3f}", score.basis)
+    limits = NOTHING if score.interval is None else f"{score.interval[0]:.3f} to {score.interval[1]:.3f}"
+    return (score.name, f"{score.value:.3f}", limits, score.basis)

@@ -44,6 +44,20 @@ class Bars:
 
 
 @dataclasses.dataclass(frozen=True)
+class Image:
+    """A picture that lies inside the page.
+
+    Parameters
+    ----------
+    png : its file.
+    text : what it shows, for those who do not see it.
+    """
+
+    png: bytes
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Section:
     """A title, figures, sentences, a table, and a picture of the numbers in the table.
 
@@ -56,6 +70,7 @@ class Section:
     figures : (name, value) of what matters most.
     line : a time line; None for none.
     leads : whether its sentences are what to read first.
+    image : a picture; None for none. A terminal does not show it.
     """
 
     title: str
@@ -65,6 +80,7 @@ class Section:
     figures: tuple[tuple[str, str], ...] = ()
     line: TimeLine | None = None
     leads: bool = False
+    image: Image | None = None
 
 
 def sections_text(sections: Sequence[Section], columns: int | None = None) -> str:

@@ -183,7 +183,22 @@ def test_the_table_its_scans_and_masks_and_the_cache_are_inputs_of_all_commands_
     trained = [*data, "--checkpoint", "state.npz"]
     assert "--save would replace" in refused(volumes, "train", "--model", "net3d.py:net", *data, "--save", path)
     assert "--output would replace" in refused(volumes, "predict", *trained, "-o", path)
-    assert "--json would replace" in refused(volumes, "evaluate", *trained, "--json", path)
+    for option in ("--json", "--plot", "--html"):
+        assert f"{option} would replace" in refused(volumes, "evaluate", *trained, option, path)
+    folds = ["train", "--model", "net3d.py:net", *data, "--folds", "2", "--fold", "all"]
+    assert "--measured would replace" in refused(volumes, *folds, "--measured", path)
+
+
+def test_files_of_all_folds_and_pictures_beside_predictions_are_outputs(volumes, refused):
+    os.link("cohort/0.nii.gz", "s-fold2.npz")
+    os.link("cohort/1.nii.gz", "t-folds.csv")
+    os.link("cohort/3.nii.gz", "p-curves.png")
+    folds = ["train", "--model", "net3d.py:net", "--data", "nifti:cohort/participants.tsv", "--folds", "2", "--fold", "all"]
+    assert "--save would replace a scan or mask of --data" in refused(volumes, *folds, "--save", "s.npz")
+    assert "the predictions of all folds would replace a scan" in " ".join(refused(volumes, *folds, "--save", "t.npz").split())
+    assert "name the same file" in refused(volumes, *folds, "--save", "u.npz", "--measured", "u-fold1-scores.json")
+    predict = ["predict", "--data", "nifti:cohort/participants.tsv", "--checkpoint", "state.npz"]
+    assert "the picture of the curves would replace a scan" in " ".join(refused(volumes, *predict, "-o", "p.tsv").split())
 
 
 @pytest.mark.parametrize("path", ["state.npz", "state-data.json", "net3d.py", "plan.json"])

@@ -28,7 +28,10 @@ def test_scores_of_two_classes_are_those_of_scikit_learn(positive: str) -> None:
         "balanced accuracy": metrics.balanced_accuracy_score(true, guess),
         f"sensitivity ({positive})": metrics.recall_score(true, guess, pos_label=at),
         f"specificity ({positive})": metrics.recall_score(true, guess, pos_label=1 - at),
+        f"precision ({positive})": metrics.precision_score(true, guess, pos_label=at),
+        f"F1 ({positive})": metrics.f1_score(true, guess, pos_label=at),
         f"ROC AUC ({positive})": metrics.roc_auc_score(true == at, p[:, at]),
+        f"average precision ({positive})": metrics.average_precision_score(true == at, p[:, at]),
     }
     assert {score.name: score.value for score in found.scores} == pytest.approx(expected)
     np.testing.assert_array_equal(found.confusion, metrics.confusion_matrix(true, guess))
@@ -42,7 +45,12 @@ def test_scores_of_more_classes_are_those_of_scikit_learn() -> None:
     assert found.positive is None
     assert found["balanced accuracy"].value == pytest.approx(metrics.balanced_accuracy_score(true, guess))
     assert found["ROC AUC"].value == pytest.approx(metrics.roc_auc_score(true, p, multi_class="ovr", average="macro"))
+    assert found["F1"].value == pytest.approx(metrics.f1_score(true, guess, average="macro"))
+    assert found["average precision"].value == pytest.approx(metrics.average_precision_score(np.eye(3)[true], p, average="macro"))
     for c, name in enumerate(names):
+        assert found[f"precision ({name})"].value == pytest.approx(metrics.precision_score(true == c, guess == c))
+        assert found[f"F1 ({name})"].value == pytest.approx(metrics.f1_score(true, guess, average=None)[c])
+        assert found[f"average precision ({name})"].value == pytest.approx(metrics.average_precision_score(true == c, p[:, c]))
         assert found[f"sensitivity ({name})"].value == pytest.approx(metrics.recall_score(true == c, guess == c))
         assert found[f"specificity ({name})"].value == pytest.approx(metrics.recall_score(true != c, guess != c))
         assert found[f"ROC AUC ({name})"].value == pytest.approx(metrics.roc_auc_score(true == c, p[:, c]))
@@ -57,10 +65,19 @@ def test_every_score_has_the_interval_of_its_counts_and_says_them() -> None:
     assert found["balanced accuracy"].interval == mean_of_proportions([(8, 10), (17, 20)])
     assert found["ROC AUC (AD)"].basis == "10 against 20"
     assert found["accuracy"].text() == "0.833 (0.664 to 0.927)"
+    assert found["precision (AD)"] == Score("precision (AD)", 8 / 11, wilson(8, 11), "8 of 11")
+    assert found["F1 (AD)"] == Score("F1 (AD)", 16 / 21, None, "8 right, 2 missed, 3 wrong") and found["F1 (AD)"].text() == "0.762"
+    without = {score.name for score in found.scores if score.interval is None}
+    assert without == {"F1 (AD)", "average precision (AD)"}
     wide = scores(np.eye(2)[guess], [0] * 10 + [1] * 20, ("AD", "NC"), "AD", 0.99)
     for score in found.scores:
         other = wide[score.name]
-        assert score.interval and other.interval and other.interval[0] < score.interval[0] <= score.interval[1] < other.interval[1]
+        assert (
+            score.name in without
+            or score.interval
+            and other.interval
+            and other.interval[0] < score.interval[0] <= score.interval[1] < other.interval[1]
+        )
 
 
 @pytest.mark.parametrize(
@@ -89,9 +106,33 @@ def test_what_one_class_alone_cannot_tell_is_not_defined_and_says_so() -> None:
         "balanced accuracy": "not defined: no sample of class 'NC'",
         "specificity (AD)": "not defined: no sample of another class than 'AD'",
         "ROC AUC (AD)": "not defined: every sample is of class 'AD'",
+        "average precision (AD)": "not defined: every sample is of class 'AD'",
     }
     assert found["accuracy"].value == pytest.approx(2 / 3)
     assert "not defined: no sample of class 'NC'" in found.table().text()
+
+
+def test_where_no_positive_is_predicted_precision_is_not_defined_and_f1_is_zero() -> None:
+    found = scores(np.eye(2)[[1, 1, 1]], [0, 1, 1], ("AD", "NC"))
+    assert found["precision (AD)"].text() == "not defined: no sample is predicted to be of class 'AD'"
+    assert found["F1 (AD)"].value == 0.0 and found["F1 (AD)"].basis == "0 right, 1 missed, 0 wrong"
+    none = scores(np.eye(2)[[1, 1]], [1, 1], ("AD", "NC"))
+    assert none["F1 (AD)"].text() == "not defined: no sample is, or is predicted to be, of class 'AD'"
+
+
+@pytest.mark.parametrize(("classes", "true"), [(2, 0), (2, 1), (3, 1)])
+def test_one_sample_alone_has_an_accuracy_and_no_score_is_nan(classes: int, true: int) -> None:
+    found = scores(np.full((1, classes), 1 / classes), [true], [f"class {c}" for c in range(classes)])
+    assert found["accuracy"].value == float(true == 0)
+    json.dumps(found.document(), allow_nan=False)
+    assert all(score.text().startswith("not defined: ") for score in found.scores if score.value is None)
+    assert {"balanced accuracy"} < {score.name for score in found.scores if score.value is None}
+
+
+def test_a_class_that_neither_is_nor_is_predicted_leaves_the_mean_f1_not_defined() -> None:
+    found = scores(np.eye(3)[[0, 0, 1]], [0, 1, 1], ("a", "b", "c"))
+    assert found["F1"].text() == found["F1 (c)"].text() == "not defined: no sample is, or is predicted to be, of class 'c'"
+    assert found["F1 (a)"].value == pytest.approx(2 / 3) and found["average precision"].text() == "not defined: no sample of class 'c'"
 
 
 def test_classes_that_do_not_occur_leave_the_areas_of_the_others_defined() -> None:

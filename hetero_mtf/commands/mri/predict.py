@@ -12,9 +12,11 @@ import click
 import nibabel
 
 from hetero_mtf.commands.mri.predictions import UNKNOWN, Predictions, predicted
-from hetero_mtf.commands.mri.volumes import opened_cache, stored_network, table_of
+from hetero_mtf.commands.mri.score_report import score_report
+from hetero_mtf.commands.mri.volumes import centre_column, opened_cache, stored_network, table_of
 from hetero_mtf.commands.options.requests import PredictRequest
 from hetero_mtf.commands.options.volumes import BATCH_SIZE
+from hetero_mtf.commands.process.run_files import curves_beside
 from hetero_mtf.commands.workload.objective import last_activation
 from hetero_mtf.commands.workload.restored import read_state, restored
 from hetero_mtf.commands.workload.stored import Stored, load_stored
@@ -153,7 +155,8 @@ def _description(name: str) -> bytes:
 
 def _cohort(table: str, cache: VolumeCache, stored: Stored, request: PredictRequest, notes: tuple[str, ...]) -> Cohort:
     options, workers = request.volumes, request.volumes.workers or WORKERS
-    taken = CohortOptions(options.label or stored.data.label, False, stored.data.classes, options.skip_bad, workers)
+    label, column = options.label or stored.data.label, centre_column(table, stored, options)
+    taken = CohortOptions(label, False, stored.data.classes, options.skip_bad, workers, column)
     with progress("reading scans", len(read_table(table).rows)) as advance:
         cohort = open_cohort(table, cache, taken, advance=advance)
     for line in (*notes, *cohort.lines(), *(f"scans: {line}" for line in stored.data.preprocessing.lines())):
@@ -177,8 +180,9 @@ def _report(predictions: Predictions, stored: Stored, request: PredictRequest) -
         click.echo(f"{len(unknown)} of them have a label that is no class of the network ({listed}), and are not scored")
     click.echo(_leak_line(predictions, stored))
     if predictions.fresh:
-        scored = predictions.scores(predictions.fresh, request.positive)
-        click.echo(f"\n{scored.table().text()}\n\n{scored.confusion_table().text()}")
+        scored = score_report(predictions, f"Predictions of {len(predictions.fresh)} scans", predictions.fresh, request.positive)
+        click.echo(f"\n{scored.text()}\n")
+        scored.draw(curves_beside(request.target), None, "predict")
     else:
         click.echo("no scores: there is no scan of a known class that was not trained on")
 

@@ -49,6 +49,16 @@ class Predictions:
         there = zip(self.participants.scans, self.parts)
         return [at for at, (scan, part) in enumerate(there) if scan.label in known and part not in ("train", "validation")]
 
+    def some(self, chosen: list[int]) -> Predictions:
+        """Return the predictions of some scans.
+
+        Parameters
+        ----------
+        chosen : their indices.
+        """
+        people = dataclasses.replace(self.participants, scans=tuple(self.participants.scans[at] for at in chosen))
+        return Predictions(people, self.probabilities[chosen], tuple(self.parts[at] for at in chosen))
+
     def scores(self, chosen: list[int] | None = None, positive: str | None = None) -> Scores:
         """Return the scores of some predictions.
 
@@ -62,13 +72,13 @@ class Predictions:
         DataError
             If one has no known class, or there are none.
         """
-        scans = self.participants.scans if chosen is None else tuple(self.participants.scans[at] for at in chosen)
-        rows = self.probabilities if chosen is None else self.probabilities[chosen]
-        true = dataclasses.replace(self.participants, scans=scans).y
-        return scores(rows, true, self.participants.classes, positive)
+        some = self if chosen is None else self.some(chosen)
+        return scores(some.probabilities, some.participants.y, some.participants.classes, positive)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a table of tab-separated values: who, the probability of each class, what is predicted, what is true if known, the part.
+        """Write tab-separated values: who, where, the probability of each class, what is predicted, what is true if known, the part.
+
+        Where a scan was taken is left out if the table has no column of sites.
 
         Parameters
         ----------
@@ -82,13 +92,14 @@ class Predictions:
         classes = self.participants.classes
         page = io.StringIO(newline="")
         writer = csv.writer(page, delimiter="\t", lineterminator="\n")
-        writer.writerow(
-            ["participant_id", self.participants.session_column, *(f"probability_{name}" for name in classes), "predicted", "true", "part"]
-        )
+        column = self.participants.centre_column
+        named = ["participant_id", self.participants.session_column, *([] if column is None else [column])]
+        writer.writerow([*named, *(f"probability_{name}" for name in classes), "predicted", "true", "part"])
         for scan, row, number, part in zip(self.participants.scans, self.probabilities, self.numbers, self.parts):
             true = scan.label if scan.label in classes else None
             cells = [f"{value:.{DIGITS}g}" for value in row]
-            writer.writerow([scan.participant, scan.session or UNKNOWN, *cells, classes[number], true or UNKNOWN, part])
+            who = [scan.participant, scan.session or UNKNOWN, *([] if column is None else [scan.centre or UNKNOWN])]
+            writer.writerow([*who, *cells, classes[number], true or UNKNOWN, part])
         with replace_file(path) as file:
             file.write(page.getvalue().encode(errors="surrogateescape"))
 

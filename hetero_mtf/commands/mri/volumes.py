@@ -15,8 +15,10 @@ from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.cache_folder import cache_folder
 from hetero_mtf.data.volumes.check import WORKERS, CohortOptions
 from hetero_mtf.data.volumes.class_weight import ClassWeight, weights_text
+from hetero_mtf.data.volumes.cohort.fold_choice import FoldChoice
 from hetero_mtf.data.volumes.cohort.split_choice import KnownSplit, SplitChoice
 from hetero_mtf.data.volumes.cohort.table import read_table
+from hetero_mtf.data.volumes.folded import folded
 from hetero_mtf.data.volumes.images.preprocessing import Preprocessing
 from hetero_mtf.data.volumes.volume_data import VolumeData, VolumeRequest, open_volumes
 from hetero_mtf.devices import environment
@@ -79,12 +81,13 @@ def workload_to_train(
     changes = Augmentation(options.flip, options.shift or 0, options.noise or 0.0)
     if before is not None:
         _check_before(before, steps, changes, options)
-    cohort = CohortOptions(
-        options.label or LABEL, True, None if before is None else before.data.classes, options.skip_bad, options.workers or WORKERS
-    )
+    classes = None if before is None else before.data.classes
+    cohort = CohortOptions(options.label or LABEL, True, classes, options.skip_bad, options.workers or WORKERS, options.sites)
     cache, notes = opened_cache(table, options, steps)
     request = VolumeRequest(table, cache, cohort, _choice(options, before), changes, graph.dtype, _class_weight(options))
     volumes = _opened(request, notes)
+    if isinstance(request.choice, FoldChoice):
+        volumes = folded(volumes, request.choice, request.class_weight)
     _check_classes(volumes.participants.classes, graph)
     if before is not None and volumes.class_weight != before.data.class_weight:
         was, now = (weights_text(weights, volumes.participants.classes) for weights in (before.data.class_weight, volumes.class_weight))
@@ -120,10 +123,28 @@ def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkp
     table, stored = table_of(data), load_stored(checkpoint, state)
     model, graph = stored_network(how, stored, data, checkpoint, state)
     label = options.label or stored.data.label
-    cohort = CohortOptions(label, True, stored.data.classes, options.skip_bad, options.workers or WORKERS)
+    column = centre_column(table, stored, options)
+    cohort = CohortOptions(label, True, stored.data.classes, options.skip_bad, options.workers or WORKERS, column)
     cache, notes = opened_cache(table, options, stored.data.preprocessing)
     choice = KnownSplit(stored.data.split, checkpoint)
     return Workload(model, graph, _opened(VolumeRequest(table, cache, cohort, choice, dtype=graph.dtype), notes), stored)
+
+
+def centre_column(table: str, stored: Stored, options: VolumeOptions) -> str | None:
+    """Return the column of sites to read: the one that is asked for, else that of the training where the table has it.
+
+    Parameters
+    ----------
+    table : path of the table.
+    stored : what is stored of the training.
+    options : --site.
+
+    Raises
+    ------
+    DataError
+        If the table cannot be read.
+    """
+    return options.sites or (stored.data.centre if stored.data.centre in read_table(table).columns else None)
 
 
 def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str, state: State) -> tuple[Any, LayerGraph]:
@@ -230,11 +251,13 @@ def _class_weight(options: VolumeOptions) -> ClassWeight:
     return ClassWeight(typed, BALANCED in options.class_weight)
 
 
-def _choice(options: VolumeOptions, before: Stored | None) -> SplitChoice | KnownSplit:
+def _choice(options: VolumeOptions, before: Stored | None) -> SplitChoice | KnownSplit | FoldChoice:
     if before is not None and not set(options.given) & set(SPLIT_OPTIONS):
         return KnownSplit(before.data.split, "the training that goes on")
-    parts = (options.test_fraction, options.validation_fraction, options.folds, options.fold, options.split_seed)
-    return SplitChoice(options.split, *parts)
+    if options.all_folds:
+        return FoldChoice(options.folds or 0, options.validation_fraction, options.split_seed)
+    fold = None if options.fold is None else int(options.fold)
+    return SplitChoice(options.split, options.test_fraction, options.validation_fraction, options.folds, fold, options.split_seed)
 
 
 def _check_classes(classes: tuple[str, ...], graph: LayerGraph) -> None:

@@ -79,6 +79,8 @@ class TrainRequest:
         if self.save is not None and self.save.endswith((".keras", ".h5")):
             raise click.UsageError(f"--save is {self.save!r} and writes no Keras file; write --save state.npz, and the model with --output")
         self.volumes.check_data(self.data)
+        if self.volumes.all_folds and self.resume is not None:
+            raise click.UsageError("--resume goes with one fold: with --fold all the same command again goes on where it was interrupted")
 
     @property
     def run_file(self) -> str:
@@ -122,6 +124,8 @@ class EvaluateRequest:
     part: str = "test"
     positive: str | None = None
     json: str | None = None
+    plot: str | None = None
+    html: str | None = None
     loss: str | None = None
     metrics: tuple[str, ...] = ()
     volumes: VolumeOptions = VolumeOptions()
@@ -134,7 +138,7 @@ class EvaluateRequest:
             return
         if self.model is None:
             raise click.UsageError(_NO_MODEL)
-        for name in ("positive", "json"):
+        for name in ("positive", "json", "plot", "html"):
             if getattr(self, name) is not None:
                 raise click.UsageError(f"--{name} goes with --data nifti:TABLE only")
         if self.part == "validation":

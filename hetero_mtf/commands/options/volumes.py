@@ -16,13 +16,17 @@ TABLE = "participants.tsv"  # the name that BIDS gives it
 BATCH_SIZE = 4  # scans a step; of images 64 are no more
 SIZES = f"{options.BATCH_SIZE}, of volumes {BATCH_SIZE}"
 NAN_SHARE = "part of a scan's voxels that may be NaN, as some tools write around the brain; they become 0.  [default: 0.05]"
+FOLD = "the fold to test on, from 1, or all: a training for each, then the scores of all together."
+CENTRE = "the table's column of sites, by each of which scores are printed.  [default: site or site_id, where there is one]"
 WEIGHTS = "balanced, or CLASS=WEIGHT, which may be repeated: how much a scan counts in the loss of training.  [default: all alike]"
+_TYPED = {"sites": "site"}  # options whose name is not that of the field
 _NORMALISATIONS = ("zscore", "minmax", "percentile", "none")
 _MASKS = ("none", "nonzero", "otsu", "table")
 
 
 Weight: TypeAlias = tuple[str, float | None]
 BALANCED: Weight = ("balanced", None)
+ALL = "all"
 
 
 class ClassWeightType(click.ParamType):
@@ -40,11 +44,27 @@ class ClassWeightType(click.ParamType):
         return name, FiniteRange(0, min_open=True).convert(text, parameter, context)
 
 
+class FoldType(click.ParamType):
+    """The number of a fold, from 1, or all."""
+
+    name = "fold"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int | str:
+        """Return the number, or `ALL`."""
+        if str(value).casefold() == ALL:
+            return ALL
+        try:
+            return int(click.IntRange(1).convert(value, parameter, context))
+        except click.BadParameter:
+            self.fail(f"{value!r} is neither the number of a fold, from 1, nor {ALL}", parameter, context)
+
+
 @dataclasses.dataclass(frozen=True)
 class VolumeOptions:
     """The options of volumes by their names; None for what is not given."""
 
     label: str | None = None
+    sites: str | None = None
     cache: str | None = None
     no_cache: bool = False
     workers: int | None = None
@@ -65,22 +85,33 @@ class VolumeOptions:
     test_fraction: float | None = None
     validation_fraction: float | None = None
     folds: int | None = None
-    fold: int | None = None
+    fold: int | str | None = None
     split_seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.cache is not None and self.no_cache:
             raise click.UsageError("--cache and --no-cache exclude each other")
         if (self.folds is None) != (self.fold is None):
-            raise click.UsageError("--folds and --fold go together: --folds 5 --fold 1 tests on the first of five folds")
+            raise click.UsageError(
+                "--folds and --fold go together: --folds 5 --fold 1 tests on the first of five folds, --fold all on each in turn"
+            )
+        if self.all_folds and self.split is not None:
+            raise click.UsageError("--split goes with one fold: with --fold all the splits follow from --folds and --split-seed")
+        if self.all_folds and self.test_fraction is not None:
+            raise click.UsageError("--test-fraction does not go with --fold all, which tests on each fold in turn")
         if BALANCED in self.class_weight and len(self.class_weight) > 1:
             raise click.UsageError("--class-weight balanced sets the weights of all classes; leave the others out")
+
+    @property
+    def all_folds(self) -> bool:
+        """Whether each fold is trained and tested on in turn."""
+        return self.fold == ALL
 
     @property
     def given(self) -> tuple[str, ...]:
         """The options that were used, as they are typed."""
         used = [name for name, value in vars(self).items() if value is not None and value is not False and value != ()]
-        return tuple(f"--{name.replace('_', '-')}" for name in used)
+        return tuple(f"--{_TYPED.get(name, name).replace('_', '-')}" for name in used)
 
     def check_data(self, data: str) -> None:
         """Refuse the options where the data are no volumes.
@@ -148,11 +179,12 @@ def data_option(command: Command) -> Command:
 
 
 def reading_options(command: Command) -> Command:
-    """Add what training and all that comes after it needs: --label, --cache, --no-cache, --workers and --skip-bad."""
+    """Add what training and all that comes after it needs: --label, --site, --cache, --no-cache, --workers and --skip-bad."""
     folder = "folder for decoded scans, which are then decoded again only where they change.  [default: .hetero_mtf_cache beside the table]"
     for option in reversed(
         (
             click.option("--label", metavar="COLUMN", help="Volumes: the table's column of labels.  [default: diagnosis]"),
+            click.option("--site", "sites", metavar="COLUMN", help=f"Volumes: {CENTRE}"),
             click.option("--cache", metavar="DIR", help=f"Volumes: {folder}"),
             click.option("--no-cache", is_flag=True, help="Volumes: decode every scan each time."),
             click.option("--workers", type=click.IntRange(1), help="Volumes: threads that decode scans.  [default: 2]"),
@@ -183,7 +215,7 @@ def volume_options(command: Command) -> Command:
         click.option("--test-fraction", type=positive, help="Volumes: part of the participants to test on.  [default: 0.2]"),
         click.option("--validation-fraction", type=positive, help="Volumes: part for validation after each epoch.  [default: none]"),
         click.option("--folds", type=click.IntRange(2), help="Volumes: number of folds, instead of --test-fraction."),
-        click.option("--fold", type=click.IntRange(1), help="Volumes: the fold to test on, from 1."),
+        click.option("--fold", type=FoldType(), metavar="NUMBER|all", help=f"Volumes: {FOLD}"),
         click.option("--split-seed", type=click.IntRange(0, 2**32 - 1), help="Volumes: seed of the split.  [default: 0]"),
     )
     for option in reversed(steps):

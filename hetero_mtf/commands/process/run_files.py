@@ -23,6 +23,39 @@ def beside(path: str | os.PathLike[str], kind: str) -> pathlib.Path:
     return path.with_name(f"{path.stem}-{kind}.json")
 
 
+def curves_beside(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Return where the picture of the curves of some predictions is kept beside them.
+
+    Parameters
+    ----------
+    path : the table of the predictions.
+
+    Examples
+    --------
+    >>> str(curves_beside("run/predictions.tsv"))
+    'run/predictions-curves.png'
+    """
+    path = pathlib.Path(path)
+    return path.with_name(f"{path.stem}-curves.png")
+
+
+def of_fold(path: str | os.PathLike[str], fold: int) -> pathlib.Path:
+    """Return where a run of all folds keeps its file of one of them.
+
+    Parameters
+    ----------
+    path : path of the file where there is one fold only.
+    fold : number of the fold, from 1.
+
+    Examples
+    --------
+    >>> str(of_fold("run/state.npz", 2))
+    'run/state-fold2.npz'
+    """
+    path = pathlib.Path(path)
+    return path.with_name(f"{path.stem}-fold{fold}{path.suffix}")
+
+
 def beside_plan(plan: str, kind: str) -> pathlib.Path:
     """Return where a file of another kind is looked for beside a plan.
 

@@ -29,6 +29,7 @@ class CohortOptions:
     classes : the only labels allowed, in their order, as of a trained model; None takes those of the table.
     skip_bad : whether rows and files with faults are left out; else one fault stops everything.
     workers : threads that read files.
+    centre : name of the column of sites; None takes `site` or `site_id` where there is one.
     """
 
     label: str = "diagnosis"
@@ -36,6 +37,7 @@ class CohortOptions:
     classes: tuple[str, ...] | None = None
     skip_bad: bool = False
     workers: int = WORKERS
+    centre: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +121,7 @@ def open_cohort(
         `more`, one a line; with `skip_bad` only where faults are left that leaving out rows does not fix, such as an empty class.
     """
     wanted = CohortOptions() if options is None else options
-    participants, faults = examine_table(path, wanted.label, labelled=wanted.labelled, classes=wanted.classes)
+    participants, faults = examine_table(path, wanted.label, labelled=wanted.labelled, classes=wanted.classes, centre=wanted.centre)
     _check_columns(participants, cache.steps.mask == "table")
     file_faults, read = check_scans(participants, cache, wanted.workers, advance)
     seen = {one.scan.line: one for one in read}

@@ -28,6 +28,7 @@ class VolumeRecord:
     split : who was trained on, chosen by and tested on.
     class_weight : (classes,) how much a scan of each class counts in the loss; () for 1 each.
     scans : a digest of each scan of the split's participants, `scan_digests`; () in files of earlier versions.
+    centre : name of the table's column of sites, None where it had none.
     """
 
     table: str
@@ -38,6 +39,7 @@ class VolumeRecord:
     split: Split
     class_weight: tuple[float, ...] = ()
     scans: tuple[str, ...] = ()
+    centre: str | None = None
 
     def is_of(self, participants: Participants) -> bool:
         """Return whether a table is the one that was trained with, wherever it is now and whichever rows were added or removed.

@@ -13,6 +13,7 @@ from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.check import Cohort, CohortOptions, open_cohort
 from hetero_mtf.data.volumes.class_weight import ClassWeight, weights_text
+from hetero_mtf.data.volumes.cohort.fold_choice import FoldChoice
 from hetero_mtf.data.volumes.cohort.leaks import leak_line
 from hetero_mtf.data.volumes.cohort.participants import Participants
 from hetero_mtf.data.volumes.cohort.split_check import split_notes
@@ -77,7 +78,7 @@ class VolumeData(LabelledData):
         """What has to be kept with a network that is trained on them."""
         people = self.participants
         how = (self.cache.steps, self.augmentation, self.split, self.class_weight, scan_digests(people, self.split))
-        return VolumeRecord(people.path.name, people.label_column, people.classes, *how)
+        return VolumeRecord(people.path.name, people.label_column, people.classes, *how, people.centre_column)
 
     def part(self, name: str) -> Participants:
         """Return the scans of a part.
@@ -138,7 +139,7 @@ class VolumeRequest:
     table: str
     cache: VolumeCache
     cohort: CohortOptions
-    choice: SplitChoice | KnownSplit
+    choice: SplitChoice | KnownSplit | FoldChoice
     augmentation: Augmentation = Augmentation()
     dtype: str = "float32"
     class_weight: ClassWeight = ClassWeight()

@@ -5,7 +5,7 @@ import pytest
 
 from hetero_mtf.commands.options import volumes as volume_options
 from hetero_mtf.commands.options.shared import BATCH_SIZE
-from hetero_mtf.commands.options.volumes import BALANCED, ClassWeightType, DataName, VolumeOptions, default_batch_size
+from hetero_mtf.commands.options.volumes import BALANCED, ClassWeightType, DataName, FoldType, VolumeOptions, default_batch_size
 from hetero_mtf.data.volumes.images import preprocessing
 
 
@@ -31,6 +31,22 @@ def test_options_without_volumes_are_wrong_usage():
         VolumeOptions(fold=2)
     with pytest.raises(click.UsageError, match="--cache and --no-cache exclude each other"):
         VolumeOptions(cache="c", no_cache=True)
+
+
+def test_a_fold_is_a_number_or_all_and_what_does_not_go_with_all_is_wrong_usage():
+    convert = FoldType().convert
+    assert [convert(text, None, None) for text in ("1", 3, "all", "ALL")] == [1, 3, "all", "all"]
+    for wrong in ("0", "-1", "x", "1.5", ""):
+        with pytest.raises(click.BadParameter, match="is neither the number of a fold, from 1, nor all"):
+            convert(wrong, None, None)
+    assert VolumeOptions(folds=3, fold="all").all_folds and not VolumeOptions(folds=3, fold=1).all_folds
+    assert VolumeOptions(folds=3, fold="all", sites="scanner").given == ("--site", "--folds", "--fold")
+    with pytest.raises(click.UsageError, match="--folds and --fold go together"):
+        VolumeOptions(fold="all")
+    with pytest.raises(click.UsageError, match="--split goes with one fold"):
+        VolumeOptions(folds=3, fold="all", split="s.json")
+    with pytest.raises(click.UsageError, match="--test-fraction does not go with --fold all"):
+        VolumeOptions(folds=3, fold="all", test_fraction=0.2)
 
 
 def test_weights_of_classes_are_numbers_by_name_or_balanced():

@@ -21,6 +21,7 @@ def test_training_tells_what_was_done_and_stores_it(trained):
     assert re.search(r"epoch +steps +loss +accuracy +val accuracy +val loss +time\n +1/6 +2/2 ", said)
     assert re.search(r"^waiting for data took \d+\.\d% of the steps$", said, re.MULTILINE)
     assert f"saved {state.with_name('state-data.json')}" in said
+    assert said.index("test accuracy") < said.index("Scores of 4 predictions") < said.index("calibration (AD): Brier score")
     stored = json.loads(state.with_name("state-data.json").read_text())
     assert stored["data"]["classes"] == ["AD", "NC"] and stored["data"]["preprocessing"]["normalisation"] == "zscore"
     assert len(stored["data"]["split"]["test"]) == TEST_PART and stored["data"]["augmentation"]["noise"] == 0.1
@@ -159,7 +160,15 @@ def test_options_of_volumes_go_with_volumes_only(cli, subject, training, table, 
         assert cli(*training, *options).code == 2
     for options in ([], ["--data", "digits"], ["--data", table, "--input", "npz:x"], ["--data", table, "--participant", "sub-01"]):
         assert cli("predict", "--checkpoint", trained[0], *options).code == 2
-    for options in (["--json", "x"], ["--positive", "AD"], ["--part", "validation"], ["--skip-bad"]):
+    for options in (
+        ["--json", "x"],
+        ["--plot", "x"],
+        ["--html", "x"],
+        ["--site", "x"],
+        ["--positive", "AD"],
+        ["--part", "validation"],
+        ["--skip-bad"],
+    ):
         assert cli("evaluate", "--checkpoint", trained[0], *subject, *options).code == 2
     assert cli("evaluate", "--checkpoint", trained[0], "--data", "digits").code == 2
     for options in (["--loss", "mse"], ["--metrics", "auc"]):

@@ -17,6 +17,7 @@ from hetero_mtf.errors import DataError
 
 PARTICIPANT, PATH, MASK = "participant_id", "path", "mask"
 SESSIONS = ("session", "session_id")
+CENTRES = ("site", "site_id")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Scan:
     mask : the file of its mask, or None.
     line : line of the table, 0 where there is none.
     content : digest of what a network sees of it, "" where it was not read yet; scans are equal whatever it is.
+    centre : the site where it was taken, as the table writes it, or None.
     """
 
     participant: str
@@ -41,6 +43,7 @@ class Scan:
     mask: pathlib.Path | None = None
     line: int = 0
     content: str = dataclasses.field(default="", compare=False)
+    centre: str | None = None
 
     @property
     def key(self) -> str:
@@ -60,6 +63,7 @@ class Participants:
     label_column : name of the column of labels.
     classes : the labels' order; a label's class number is its place.
     session_column : name of the column of sessions, which outputs keep.
+    centre_column : name of the column of sites, None where the table has none.
     """
 
     path: pathlib.Path
@@ -67,6 +71,7 @@ class Participants:
     label_column: str
     classes: tuple[str, ...]
     session_column: str = SESSIONS[0]
+    centre_column: str | None = None
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -112,12 +117,17 @@ class Participants:
 
 
 def read_participants(
-    path: str | os.PathLike[str], label: str = "diagnosis", *, labelled: bool = True, classes: Sequence[str] | None = None
+    path: str | os.PathLike[str],
+    label: str = "diagnosis",
+    *,
+    labelled: bool = True,
+    classes: Sequence[str] | None = None,
+    centre: str | None = None,
 ) -> Participants:
     """Return the scans that a table lists; their files are not looked at.
 
     The table has tab-separated columns `participant_id`, `path` (relative to the table) and the labels', and where wanted `session`
-    (or `session_id`) and `mask`. Empty cells and n/a stand for unknown.
+    (or `session_id`), `site` (or `site_id`) and `mask`. Empty cells and n/a stand for unknown.
 
     Parameters
     ----------
@@ -125,6 +135,7 @@ def read_participants(
     label : name of the column of labels.
     labelled : whether every scan must have a label; else it is taken where there is one.
     classes : the only labels allowed, in their order, as of a trained model; None takes those of the table.
+    centre : name of the column of sites; None takes `site` or `site_id` where there is one.
 
     Raises
     ------
@@ -132,7 +143,7 @@ def read_participants(
         If the table cannot be read; or else with every fault of its rows and labels: cells that are missing, rows or files that
         occur twice, unknown labels, and, where the classes are the table's, fewer than two or one with fewer than two participants.
     """
-    participants, faults = examine_table(path, label, labelled=labelled, classes=classes)
+    participants, faults = examine_table(path, label, labelled=labelled, classes=classes, centre=centre)
     if labelled and classes is None:
         faults += class_faults(participants, participants.without({fault.line for fault in faults if fault.line is not None}))
     if faults:
@@ -156,13 +167,13 @@ def listed_files(path: str | os.PathLike[str]) -> tuple[pathlib.Path, ...]:
 
 
 def examine_table(
-    path: str | os.PathLike[str], label: str, *, labelled: bool, classes: Sequence[str] | None
+    path: str | os.PathLike[str], label: str, *, labelled: bool, classes: Sequence[str] | None, centre: str | None = None
 ) -> tuple[Participants, list[CohortFault]]:
     """Return the scans of all rows that name a participant and a file, and the faults of the rows.
 
     Parameters
     ----------
-    path, label, labelled, classes : as for `read_participants`.
+    path, label, labelled, classes, centre : as for `read_participants`.
 
     Raises
     ------
@@ -171,10 +182,11 @@ def examine_table(
     """
     table = read_table(path)
     _check_columns(table, label, labelled)
+    centre_column = _centre_column(table, centre, label)
     faults = [*table.faults, *(fault for row in table.rows for fault in _row_faults(row, label, labelled, classes))]
-    scans = tuple(_scan(row, table.path.parent, label) for row in table.rows if row.cells[PARTICIPANT] and row.cells[PATH])
+    scans = tuple(_scan(row, table.path.parent, label, centre_column) for row in table.rows if row.cells[PARTICIPANT] and row.cells[PATH])
     class_names = class_order(scan.label for scan in scans if scan.label) if classes is None else tuple(classes)
-    participants = Participants(table.path, scans, label, class_names, _session_column(table))
+    participants = Participants(table.path, scans, label, class_names, _session_column(table), centre_column)
     measured = measurements_text(label, _by_label(participants)) if classes is None and labelled else None
     if measured is not None:
         raise DataError(f"{table.path}: {measured}")
@@ -216,6 +228,15 @@ def _session_column(table: TsvTable) -> str:
     return next(iter([*filled, *there]), SESSIONS[0])
 
 
+def _centre_column(table: TsvTable, wanted: str | None, label: str) -> str | None:
+    """Return the name of the column that sites are read from, None where there is none, or they are what is to be predicted."""
+    if wanted is not None and wanted not in table.columns:
+        raise DataError(
+            f"{table.path} lacks the column {wanted!r}: it has {_listed(table)}; name the column of sites with --site (centre=...)"
+        )
+    return wanted if wanted is not None else next((name for name in CENTRES if name in table.columns and name != label), None)
+
+
 def _listed(table: TsvTable) -> str:
     return ", ".join(map(repr, table.columns))
 
@@ -231,12 +252,13 @@ def _row_faults(row: Row, label: str, labelled: bool, classes: Sequence[str] | N
     return [CohortFault(f"{who}: {fault}, or leave the row out", row.line) for fault in faults]
 
 
-def _scan(row: Row, folder: pathlib.Path, label: str) -> Scan:
+def _scan(row: Row, folder: pathlib.Path, label: str, centre: str | None) -> Scan:
     session = next((row.cells[name] for name in SESSIONS if row.cells.get(name)), None)
     mask = row.cells.get(MASK)
-    return Scan(
+    scan = Scan(
         row.cells[PARTICIPANT], session, row.cells.get(label) or None, folder / row.cells[PATH], folder / mask if mask else None, row.line
     )
+    return scan if centre is None else dataclasses.replace(scan, centre=row.cells.get(centre) or None)
 
 
 def _repetitions(scans: Sequence[Scan]) -> list[CohortFault]:

@@ -132,3 +132,27 @@ def test_parts_hold_all_scans_of_their_participants_and_keep_the_classes() -> No
     whole = Participants(pathlib.Path("t.tsv"), scans, "dx", ("AD", "NC"))
     assert [scan.session for scan in whole.part(["a"]).scans] == ["1", "2"] and whole.part(["a"]).classes == ("AD", "NC")
     assert [scan.line for scan in whole.without({1}).scans] == [0, 2]
+
+
+@pytest.mark.parametrize("name", ["site", "site_id"])
+def test_sites_are_read_where_the_table_has_them(tmp_path: pathlib.Path, name: str) -> None:
+    rows = [
+        ("sub-01", "NC", " A ", "a.nii"),
+        ("sub-02", "AD", "n/a", "b.nii"),
+        ("sub-03", "NC", "", "c.nii"),
+        ("sub-04", "AD", "B", "d.nii"),
+    ]
+    people = read_participants(write_table(tmp_path, *rows, header=("participant_id", "diagnosis", name, "path")))
+    assert people.centre_column == name and [scan.centre for scan in people.scans] == ["A", None, None, "B"]
+    predicted = write_table(tmp_path, *[(who, place, path) for who, place, path in FOUR], header=("participant_id", "site", "path"))
+    assert read_participants(predicted, "site").centre_column is None  # what is to be predicted
+    without = read_participants(write_table(tmp_path, *FOUR))
+    assert without.centre_column is None and {scan.centre for scan in without.scans} == {None}
+
+
+def test_another_column_of_sites_is_named_and_one_that_is_not_there_is_refused(tmp_path: pathlib.Path) -> None:
+    rows = [(who, label, "A", "9", path) for who, label, path in FOUR]
+    table = write_table(tmp_path, *rows, header=("participant_id", "diagnosis", "site", "scanner", "path"))
+    assert {scan.centre for scan in read_participants(table, centre="scanner").scans} == {"9"}
+    message = refused(table, centre="hospital")
+    assert "lacks the column 'hospital': it has 'participant_id'" in message and "name the column of sites with --site" in message

@@ -1,0 +1,187 @@
+"""Training of all folds: one plan, a network with the same first weights for each fold, and the scores of all together."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetero_mtf.commands.mri.fold_files import FoldFiles
+from hetero_mtf.commands.mri.fold_predictions import FoldPredictions, load_fold, pooled
+from hetero_mtf.commands.mri.fold_record import FoldRecord, load_record, settings_of
+from hetero_mtf.commands.mri.fold_scores import report_folds, save_scores
+from hetero_mtf.commands.mri.predictions import predicted
+from hetero_mtf.commands.options.requests import TrainRequest
+from hetero_mtf.commands.process.interruption import Interrupted, StopRequest
+from hetero_mtf.commands.workload.preparation import PlanRequest, Prepared
+from hetero_mtf.commands.workload.workload import Workload
+from hetero_mtf.data.volumes.folded import FoldedVolumes
+from hetero_mtf.data.volumes.volume_data import VolumeData
+from hetero_mtf.errors import HeteroError
+
+if TYPE_CHECKING:
+    from hetero_mtf.report.measured import Measured
+
+Tested = Callable[[Any], None]
+Train = Callable[..., tuple[dict[str, float], "Measured | None"]]
+
+
+def planned_before(request: TrainRequest, asked: PlanRequest) -> PlanRequest:
+    """Return where the plan of all folds comes from: where some are finished, the one that they were trained by.
+
+    Parameters
+    ----------
+    request : the options of the command.
+    asked : where it comes from at first.
+
+    Raises
+    ------
+    HeteroError
+        If the record of what is finished is damaged.
+    """
+    record = load_record(FoldFiles.of(request).record) if request.volumes.all_folds and request.plan is None else None
+    if record is None or not record.plan or not (record.begun or record.finished):
+        return asked
+    from hetero_mtf.planning.plan.plan import Plan
+
+    plan = FoldFiles.of(request).record.parent / record.plan
+    if not plan.is_file() or Plan.load(plan).digest != record.plan_digest:
+        click.echo(f"the plan of the finished folds is no longer in {plan}, and a plan is made again")
+        return asked
+    return dataclasses.replace(asked, plan_file=str(plan), profile_file=None)
+
+
+def train_folds(
+    request: TrainRequest, workload: Workload, prepared: Prepared, live: Any, stop: StopRequest, train: Train
+) -> tuple[dict[str, float], Measured | None]:
+    """Train and test on each fold in turn, save what each gives, and print the scores of each and of all together.
+
+    Every fold begins with the weights that the network has when this is called, as if the model had been made again from the seed.
+    Folds that were finished before, by the same command with the same settings, are not repeated.
+
+    Parameters
+    ----------
+    request : the options of the command.
+    workload : the network with its first weights, and data in folds.
+    prepared : the plan, by which every fold is trained.
+    live : the cluster.
+    stop : a request to stop.
+    train : trains one fold: of `request`, `workload`, `prepared`, `live`, `stop`, what is called with the trained trainer, and whether
+        the plan is printed.
+
+    Returns
+    -------
+    No metrics, as there are those of each fold, and the measured times of the first fold that was trained now.
+
+    Raises
+    ------
+    HeteroError
+        If something was begun with other settings, or cannot be written.
+    """
+    data, files = workload.data, FoldFiles.of(request)
+    assert isinstance(data, FoldedVolumes)
+    record, first_weights = _begin(request, workload, prepared, files), workload.model.get_weights()
+    times: list[Measured] = []
+    click.echo(f"{len(data.splits)} folds by one plan; each begins with the weights that the model has with --seed {request.seed}")
+    for fold in range(1, len(data.splits) + 1):
+        if fold in record.finished and files.fold_predictions(fold).exists():
+            click.echo(f"\nfold {fold} of {len(data.splits)} is finished: {files.fold_predictions(fold)}")
+            continue
+        own_request, record = _begin_fold(request, files, record, fold)
+        workload.model.set_weights(first_weights)
+        own = _of_fold(workload, fold)
+        click.echo(f"\nfold {fold} of {len(data.splits)}")
+        with _naming(fold, request):
+            _, measured = train(own_request, own, prepared, live, stop, _saving(own, files, fold), not times)
+            record = record.finish(fold)
+            record.save(files.record)
+        times += [] if measured is None else [measured]
+    click.echo("")
+    parts = [_loaded(data, files, fold) for fold in range(1, len(data.splits) + 1)]
+    report_folds(files, record, parts, pooled(data.participants, parts))
+    return {}, times[0] if times else None
+
+
+def _begin(request: TrainRequest, workload: Workload, prepared: Prepared, files: FoldFiles) -> FoldRecord:
+    """Return how far the training has come, the record of a new one written."""
+    data = workload.data
+    assert isinstance(data, FoldedVolumes)
+    settings, record = settings_of(request, workload, prepared.plan.batch_size), load_record(files.record)
+    if record is not None and (record.begun or record.finished):
+        record.check(settings, files.record)
+        for fold in record.finished:
+            if files.fold_predictions(fold).exists():
+                _loaded(data, files, fold)  # refuses a table that was changed before the other folds are trained
+        ended = ", ".join(map(str, record.finished)) or "none"
+        click.echo(f"going on with {files.record}: finished folds {ended} of {record.folds}; to begin again, remove it")
+        if record.plan_digest != prepared.plan.digest:
+            click.echo("the other folds are trained by another plan: if both are synchronous, numbers differ by rounding only")
+        return record
+    plan_file = prepared.plan_file or request.plan or ""
+    plan = os.path.relpath(plan_file, files.record.parent) if plan_file else ""
+    new = FoldRecord(len(data.splits), settings, plan, prepared.plan.digest)
+    new.save(files.record)
+    return new
+
+
+def _begin_fold(request: TrainRequest, files: FoldFiles, record: FoldRecord, fold: int) -> tuple[TrainRequest, FoldRecord]:
+    """Return the options of a fold's training, which goes on from its state if it was interrupted, and the record, which is written."""
+    state = files.state(fold)
+    goes_on = state is not None and pathlib.Path(state).exists() and fold in (*record.begun, *record.finished)
+    if state is not None and not goes_on:
+        try:
+            pathlib.Path(state).unlink(missing_ok=True)  # of another training: after an interruption it would be taken for this one's
+        except OSError as fault:
+            raise HeteroError(f"cannot replace {state}: {fault.strerror or fault}; choose another place with --save") from fault
+    record = record.begin(fold)
+    record.save(files.record)
+    measured = request.measured_file
+    named: dict[str, Any] = {"save": state, "output": files.model(fold), "measured": measured, "resume": state if goes_on else None}
+    single = dataclasses.replace(request.volumes, fold=fold)  # what has a number may go on from a state
+    return dataclasses.replace(request, **named, volumes=single), record
+
+
+def _of_fold(workload: Workload, fold: int) -> Workload:
+    data = workload.data
+    assert isinstance(data, FoldedVolumes) and workload.stored is not None
+    own = data.fold(fold)
+    return dataclasses.replace(workload, data=own, stored=dataclasses.replace(workload.stored, data=own.record))
+
+
+def _saving(workload: Workload, files: FoldFiles, fold: int) -> Tested:
+    """Return what predicts the scans that a fold tests on, and saves predictions and scores."""
+    data = workload.data
+    assert isinstance(data, VolumeData)
+
+    def save(trainer: Any) -> None:
+        people = data.part("test")
+        predictions = predicted(trainer, workload.graph, people, data.cache, data.workers, ("test",) * len(people.scans))
+        part = FoldPredictions(predictions, (fold,) * len(people.scans))
+        part.save(files.fold_predictions(fold))
+        save_scores(files, part, fold)
+        click.echo(f"saved {files.fold_predictions(fold)} and {files.fold_scores(fold)}")
+
+    return save
+
+
+def _loaded(data: FoldedVolumes, files: FoldFiles, fold: int) -> FoldPredictions:
+    return load_fold(files.fold_predictions(fold), data.fold(fold).part("test"), fold)
+
+
+@contextlib.contextmanager
+def _naming(fold: int, request: TrainRequest) -> Iterator[None]:
+    """Let an interruption of a fold say how to go on with all of them."""
+    begins = f"goes on with fold {fold}" if request.save is not None else f"begins fold {fold} again"
+    try:
+        yield
+    except Interrupted as stop:
+        raise Interrupted(f"{_without_resume(str(stop))}; the same command again {begins}", stop.number) from stop
+
+
+def _without_resume(text: str) -> str:
+    return text.partition(": go on from there with --resume")[0]

@@ -53,6 +53,16 @@ def sgd() -> Any:
     return keras.optimizers.SGD(0.02, momentum=0.5, clipnorm=1.0)
 
 
+def scaled(optimizer: Any, policy: str) -> Any:
+    """Return an optimizer, under mixed_float16 with a loss scale at which no sum here overflows: a total may where its parts do not.
+
+    Parameters
+    ----------
+    policy : name of the policy of the model.
+    """
+    return keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=64.0) if policy == "mixed_float16" else optimizer
+
+
 def plans(graph: LayerGraph, cluster: Any, batch: int = BATCH, layers: bool = False) -> dict[str, hm.Plan]:
     """Return the plans to train by, by name: one device, filters, samples, and, if asked for, the layout search.
 
@@ -83,7 +93,9 @@ def trained(model: Any, plan: hm.Plan, cluster: Any, batches: Batches, tested: b
     ----------
     model : keras.Model; it is not changed.
     """
-    with hm.Trainer(model, plan, cluster, optimizer=batches.optimizer(), loss=batches.loss(), seed=5) as trainer:
+    with hm.Trainer(
+        model, plan, cluster, optimizer=scaled(batches.optimizer(), keras.config.dtype_policy().name), loss=batches.loss(), seed=5
+    ) as trainer:
         losses = [trainer.train_on_batch(x, y) for x, y in zip(batches.x, batches.y)]
         weights = trainer.to_keras().get_weights()
         test = [np.array(trainer.test_on_batch(batches.x[0], batches.y[0]))] if tested else []
@@ -92,7 +104,7 @@ def trained(model: Any, plan: hm.Plan, cluster: Any, batches: Batches, tested: b
 
 def of_keras(model: Any, batches: Batches, tested: bool = True) -> list[np.ndarray]:
     """Return the same after training the model itself in Keras."""
-    model.compile(batches.optimizer(), batches.loss(), run_eagerly=True)
+    model.compile(scaled(batches.optimizer(), keras.config.dtype_policy().name), batches.loss(), run_eagerly=True)
 
     def loss(value: Any) -> float:
         return float(np.ravel(value)[0])

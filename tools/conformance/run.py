@@ -71,7 +71,11 @@ def policy_row(policy: str, name: str) -> Row:
     if reason:
         return _row(policy, name, "-", f"left out: {reason}")
     try:
-        return _checked(policy, name, policy, lambda: _layer(name))
+        row = _checked(policy, name, policy, lambda: _layer(name))
+        if row.texts["result"].startswith("fails"):
+            keras.config.set_dtype_policy(policy)
+            _check_in_graph(name)
+        return row
     except NotInKerasError as fault:
         return _row(policy, name, "-", f"left out: Keras raises {fault}")
 
@@ -173,6 +177,16 @@ def _layer(name: str) -> tuple[Any, Batches, bool, str]:
         raise NotInKerasError("nothing, but leaves the layer out of the model")
     own = " (Keras's call)" if layers.taken_as_it_is(model, name) else ""
     return model, data, layers.draws(model), layers.placed(model, name) + own
+
+
+def _check_in_graph(name: str) -> None:
+    """Raise NotInKerasError where Keras itself cannot train a network in a TensorFlow graph."""
+    model, data, _, _ = _layer(name)
+    model.compile("sgd", data.loss(), run_eagerly=False)
+    try:
+        model.train_on_batch(data.x[0], data.y[0])
+    except Exception as fault:  # whatever TensorFlow and Keras raise
+        raise NotInKerasError(f"in a graph {_plain(fault)[:60]}") from fault
 
 
 def _checked(group: str, name: str, dtype: str, build: Callable[[], tuple[Any, Batches, bool, str]], large: bool = False) -> Row:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.layers.kind import FULL, LayerKind, Shape, extent, penalty_factors
+from hetero_mtf.layers.kind import COMPUTE, FULL, LayerKind, Shape, extent, penalty_factors
 
 
 class SampleNorm(LayerKind):
@@ -94,6 +94,7 @@ class UnitNormalization(LayerNormalization):
 
     keras_class = "UnitNormalization"
     rounds_inputs = True
+    precision = COMPUTE
     kept = ("axis",)
     fixed = {}
     free = frozenset()

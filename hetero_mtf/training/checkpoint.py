@@ -46,6 +46,7 @@ class State:
     step : steps taken.
     seed : seed of shuffling and dropout.
     position : position of the batch source, None between calls of `fit`.
+    notes : what else is stored with it, a JSON object.
     """
 
     digest: str
@@ -54,6 +55,7 @@ class State:
     step: int
     seed: int
     position: Mapping[str, Any] | None = None
+    notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def save_state(path: str | os.PathLike[str], state: State) -> None:
@@ -73,6 +75,7 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
         "seed": state.seed,
         "position": state.position,
         "finite": is_finite(state.values),
+        **({"notes": dict(state.notes)} if state.notes else {}),
     }
     values = {name: np.asarray(value) for name, value in state.values.items()}
     meta = json.loads(json.dumps(meta))  # as it will be read
@@ -121,7 +124,7 @@ def load_state(path: str | os.PathLike[str]) -> State:
         faults = _meta_faults(meta)
         if faults:
             raise CheckpointError(f"{source} is not a complete checkpoint ({'; '.join(faults)}); {_REMEDY}")
-        return State(meta["digest"], meta["optimizer"], arrays, meta["step"], meta["seed"], meta["position"])
+        return State(meta["digest"], meta["optimizer"], arrays, meta["step"], meta["seed"], meta["position"], meta.get("notes", {}))
     except CheckpointError:
         raise
     except OSError as fault:
@@ -159,6 +162,8 @@ def _meta_faults(meta: Mapping[str, Any]) -> list[str]:
     position = meta["position"]
     if not isinstance(position, dict | None):
         faults.append(f"position is {value_text(position)}, not an object")
+    if not isinstance(meta.get("notes", {}), dict):
+        faults.append(f"notes is {value_text(meta['notes'])}, not an object")
     counts = {"step": (meta["step"], STEPS_UP_TO), "seed": (meta["seed"], math.inf)}
     if isinstance(position, dict):
         counts |= {name: (position[name], COUNTS_UP_TO) for name in ("epoch", "batch", "sample") if name in position}

@@ -17,7 +17,7 @@ from hetero_mtf.training.trainer import Trainer
 from tests.cases import first_fast
 from tests.commands.error_lines import messages
 
-FLOAT64 = ["--dtype", "float64", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9", "--epochs", "2", "--seed", "5"]
+FLOAT64 = ["--precision", "float64", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9", "--epochs", "2", "--seed", "5"]
 MASKS = """
 import keras
 
@@ -107,7 +107,14 @@ def test_masks_are_trained_and_evaluated_with_a_loss_that_is_said_and_can_be_set
     for said in (trained, evaluated):
         assert "loss: mean squared error, set by --loss" in said.out.splitlines() and "test auc 0." in said.out, said
     assert _test_line(evaluated) == _test_line(trained)
-    assert cli("train", *options, "--loss", "hinge").code == cli("train", *options, "--metrics", "a b").code == 2
+    stored = cli("evaluate", *subject, "--checkpoint", state)
+    assert f"loss: mean squared error, as {state} was trained with" in stored.out and _test_line(stored) == _test_line(trained)
+    assert cli("train", *options, "--loss", "a b").code == cli("train", *options, "--metrics", "a b").code == 2
+    assert "for --loss there are" in cli("train", *options, "--loss", "huberr").sentence
+    wrong = cli("train", *options, "--loss", "head=mse").sentence
+    assert "name the output head, and the model's is mask; write that" in wrong
+    focal = cli("train", *options, "--loss", "mask=BinaryFocalCrossentropy", "--metrics", "binary_io_u", "--metrics", "mask=recall")
+    assert "loss: binary focal cross-entropy, set by --loss" in focal.out and "test recall" in focal.out, focal
     refused = cli("train", *options, "--loss", "sparse_categorical_crossentropy")
     assert "does not fit the model (loss: sparse categorical cross-entropy, set by --loss)" in refused.sentence and refused.out == ""
 

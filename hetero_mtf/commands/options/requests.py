@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
-from hetero_mtf.commands.options.shared import ObjectiveChoice, OptimizerChoice
+from hetero_mtf.commands.options.callbacks import CallbackOptions
+from hetero_mtf.commands.options.objective import ObjectiveChoice
+from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.options.volumes import VolumeOptions, is_volumes
-from hetero_mtf.commands.process.run_files import beside
+from hetero_mtf.commands.process.run_files import beside, best_file
 
 _NO_MODEL = "--model is missing; only what was trained on nifti:TABLE is stored with its model"
 
@@ -22,12 +24,12 @@ class ModelOrigin:
     ----------
     model : the function, as given with --model.
     arguments : what it is called with.
-    dtype : "float32" or "float64".
+    precision : name of Keras's dtype policy.
     """
 
     model: str | None
     arguments: tuple[tuple[str, Any], ...]
-    dtype: str | None
+    precision: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +38,7 @@ class TrainRequest:
 
     model: str
     model_arguments: tuple[tuple[str, Any], ...]
-    dtype: str
+    precision: str | None
     data: str
     cluster: str
     plan: str | None
@@ -44,7 +46,7 @@ class TrainRequest:
     strategy: str
     epochs: int
     batch_size: int | None
-    optimizer: str
+    optimizer: str | None
     learning_rate: float | None
     momentum: float
     decay: str
@@ -59,11 +61,12 @@ class TrainRequest:
     compare: bool
     verbose: bool = False
     measured: str | None = None
-    loss: str | None = None
-    metrics: tuple[str, ...] = ()
+    loss: tuple[tuple[str, str], ...] = ()
+    metrics: tuple[tuple[tuple[str, str], ...], ...] = ()
     keep_going: bool = False
     volumes: VolumeOptions = VolumeOptions()
     allow_stale: bool = False
+    callbacks: CallbackOptions = CallbackOptions()
 
     def __post_init__(self) -> None:
         if self.allow_stale and (self.plan is not None or self.strategy != "auto"):
@@ -79,11 +82,18 @@ class TrainRequest:
         if self.save is not None and self.save.endswith((".keras", ".h5")):
             raise click.UsageError(f"--save is {self.save!r} and writes no Keras file; write --save state.npz, and the model with --output")
         self.volumes.check_data(self.data)
+        self.callbacks.check(self.save, self.output, is_volumes(self.data))
 
     @property
     def run_file(self) -> str:
         """The file that other files of the run are named after."""
         return self.save or self.output or "train"
+
+    @property
+    def run_files(self) -> list[str]:
+        """The states and models that are written, those of the best epoch included."""
+        last = [path for path in (self.save, self.output) if path is not None]
+        return [*last, *(str(best_file(path)) for path in last if self.callbacks.best is not None)]
 
     @property
     def measured_file(self) -> str | None:
@@ -94,17 +104,17 @@ class TrainRequest:
     @property
     def optimizer_choice(self) -> OptimizerChoice:
         """The optimizer."""
-        return OptimizerChoice(self.optimizer, self.learning_rate, self.momentum, self.decay)
+        return OptimizerChoice(self.optimizer or "sgd", self.learning_rate, self.momentum, self.decay)
 
     @property
     def objective_choice(self) -> ObjectiveChoice:
         """The loss and the metrics."""
-        return ObjectiveChoice(self.loss, self.metrics)
+        return ObjectiveChoice.given(self.loss, self.metrics)
 
     @property
     def origin(self) -> ModelOrigin:
         """How the network is made."""
-        return ModelOrigin(self.model, self.model_arguments, self.dtype)
+        return ModelOrigin(self.model, self.model_arguments, self.precision)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +123,7 @@ class EvaluateRequest:
 
     model: str | None
     model_arguments: tuple[tuple[str, Any], ...]
-    dtype: str | None
+    precision: str | None
     data: str
     checkpoint: str
     cluster: str = "local"
@@ -122,14 +132,14 @@ class EvaluateRequest:
     part: str = "test"
     positive: str | None = None
     json: str | None = None
-    loss: str | None = None
-    metrics: tuple[str, ...] = ()
+    loss: tuple[tuple[str, str], ...] = ()
+    metrics: tuple[tuple[tuple[str, str], ...], ...] = ()
     volumes: VolumeOptions = VolumeOptions()
 
     def __post_init__(self) -> None:
         self.volumes.check_data(self.data)
         if is_volumes(self.data):
-            if self.loss is not None or self.metrics:
+            if self.loss or self.metrics:
                 raise click.UsageError("--loss and --metrics do not go with --data nifti:TABLE, of which the scores are printed")
             return
         if self.model is None:
@@ -137,18 +147,16 @@ class EvaluateRequest:
         for name in ("positive", "json"):
             if getattr(self, name) is not None:
                 raise click.UsageError(f"--{name} goes with --data nifti:TABLE only")
-        if self.part == "validation":
-            raise click.UsageError("--part validation goes with --data nifti:TABLE only")
 
     @property
     def objective_choice(self) -> ObjectiveChoice:
         """The loss and the metrics."""
-        return ObjectiveChoice(self.loss, self.metrics)
+        return ObjectiveChoice.given(self.loss, self.metrics)
 
     @property
     def origin(self) -> ModelOrigin:
         """How the network is made."""
-        return ModelOrigin(self.model, self.model_arguments, self.dtype)
+        return ModelOrigin(self.model, self.model_arguments, self.precision)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +165,7 @@ class PredictRequest:
 
     model: str | None
     model_arguments: tuple[tuple[str, Any], ...]
-    dtype: str | None
+    precision: str | None
     source: str | None
     data: str | None
     checkpoint: str
@@ -193,4 +201,4 @@ class PredictRequest:
     @property
     def origin(self) -> ModelOrigin:
         """How the network is made."""
-        return ModelOrigin(self.model, self.model_arguments, self.dtype)
+        return ModelOrigin(self.model, self.model_arguments, self.precision)

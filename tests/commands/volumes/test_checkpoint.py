@@ -136,7 +136,7 @@ def test_what_does_not_fit_a_checkpoint_is_refused(cli, trained, table, place, t
     base = ["--data", table, "--cluster", "local:cpu:0", "--checkpoint"]
     other = cli("evaluate", *base, trained[0], "--model", f"{place / 'net3d.py'}:net", "--model-arg", "filters=5")
     assert re.search(r"net, filters=5 has a network with digest \w+, what was trained \(.*net\) had \w+; give the --model", other.sentence)
-    for options in (["--model-arg", "filters=5"], ["--dtype", "float64"]):
+    for options in (["--model-arg", "filters=5"], ["--precision", "float64"]):
         assert f"{options[0]} {options[1]} goes with --model" in cli("evaluate", *base, trained[0], *options).sentence
     assert "--positive MCI is no class of the model; it has AD, NC" in cli("evaluate", *base, trained[0], "--positive", "MCI").sentence
     alone = tmp_path / "alone.npz"

@@ -14,6 +14,7 @@ from hetero_mtf.commands.workload.identifiers import loss_kind
 from hetero_mtf.commands.workload.keras_file import configuration_in
 from hetero_mtf.commands.workload.plain_configuration import ForeignObject, plain_configuration
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.units import value_text
 
 _OF_PYTHON = "name the model's function with --model FILE.py:function if you trust it"
 
@@ -27,7 +28,7 @@ class Compiled:
     path : path of its file.
     optimizer, loss : as `plain_configuration` gives them, or an identifier.
     metrics : likewise.
-    foreign : "optimizer", "loss" or "metrics" -> what of it is not Keras's own.
+    foreign : "optimizer", "loss" or "metrics" -> what of it cannot be taken over, and why not.
     """
 
     path: str
@@ -75,11 +76,10 @@ class Compiled:
         UnsupportedError
             If there is such a thing.
         """
-        wrong = [f"the {what} {self.foreign[what]}" for what in ("optimizer", "loss", "metrics") if what in taken and what in self.foreign]
+        wrong = [what for what in ("optimizer", "loss", "metrics") if what in taken and what in self.foreign]
         if wrong:
-            options = " and ".join(f"--{what}" for what in ("optimizer", "loss", "metrics") if what in taken and what in self.foreign)
-            said = f"{self.path} was compiled with {' and '.join(wrong)}, whose code no file may lead to"
-            raise UnsupportedError(f"{said}; give {options}, or {_OF_PYTHON}")
+            said = f"{self.path} was compiled with {' and with '.join(self.foreign[what] for what in wrong)}"
+            raise UnsupportedError(f"{said}; give {' and '.join(f'--{what}' for what in wrong)}, or {_OF_PYTHON}")
 
     def text(self, taken: set[str]) -> str:
         """Return a line on what is taken over, "" for nothing.
@@ -118,24 +118,27 @@ def compiled_settings(path: str) -> Compiled:
     foreign: dict[str, str] = {}
 
     def identified(what: str, value: Any, room: Any, base: Any) -> Any:
-        if isinstance(value, str):
-            return value
+        named = value.get("config") if isinstance(value, Mapping) and value.get("class_name") == "function" else value
+        if isinstance(named, str) and (named == value or named in vars(room)):  # as Keras, which knows its functions by their names
+            return named
         try:
             return plain_configuration(value, room, base)
         except ForeignObject as fault:
-            foreign.setdefault(what, str(fault).partition(" is no class")[0].partition(" has ")[0].strip("'"))
+            foreign.setdefault(what, _clause(what, fault))
             return None
 
     losses, metrics = _leaves(compiled.get("loss")), _leaves(compiled.get("metrics"))
     loss = identified("loss", losses[0], keras.losses, keras.losses.Loss) if len(losses) == 1 else None
     kinds = [identified("metrics", metric, keras.metrics, keras.metrics.Metric) for metric in metrics]
     if compiled.get("weighted_metrics"):
-        foreign.setdefault("metrics", "that are weighted")
+        foreign.setdefault("metrics", "weighted metrics, which cannot be trained with")
+    if any(weight not in (None, 1) for weight in _leaves(compiled.get("loss_weights"))):
+        foreign.setdefault("loss", "loss weights, which no option gives")
     optimizer = compiled.get("optimizer")
     try:
         chosen = None if optimizer is None else _optimizer(optimizer)
     except ForeignObject as fault:
-        foreign["optimizer"], chosen = str(fault).partition(" is no class")[0].partition(" has ")[0].strip("'"), None
+        foreign["optimizer"], chosen = _clause("optimizer", fault), None
     return Compiled(path, chosen, loss, tuple(kind for kind in kinds if kind is not None), foreign)
 
 
@@ -160,16 +163,18 @@ def take_over_optimizer(model: Any, compiled: Compiled, choice: OptimizerChoice,
 def _optimizer(entry: Any) -> dict[str, Any]:
     import keras
 
-    if isinstance(entry, str):
-        entry = {"class_name": type(keras.optimizers.get(entry)).__name__, "config": {}}
     if not isinstance(entry, Mapping) or not isinstance(entry.get("config"), Mapping):
-        raise ForeignObject(f"{entry} is no class of keras.optimizers; name one")
+        raise ForeignObject(f"{value_text(entry)} is no class of keras.optimizers; name one")
     rate = entry["config"].get("learning_rate")
     schedules = keras.optimizers.schedules
     planned = plain_configuration(rate, schedules, schedules.LearningRateSchedule) if isinstance(rate, Mapping) else None
     plain = {**entry, "config": {**entry["config"], **({} if planned is None else {"learning_rate": 0.0})}}
     checked = plain_configuration(plain, keras.optimizers, keras.optimizers.Optimizer)
     return checked if planned is None else {**checked, "config": {**checked["config"], "learning_rate": planned}}
+
+
+def _clause(what: str, fault: ForeignObject) -> str:
+    return f"the {what} {str(fault).partition(' is no class')[0].partition(' has ')[0]}, whose code no file may lead to"
 
 
 def _leaves(value: Any) -> list[Any]:

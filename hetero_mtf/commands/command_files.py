@@ -12,6 +12,7 @@ from hetero_mtf.commands.process.run_files import beside, beside_plan, best_file
 
 MAPS = "*_gradcam-*"  # names of maps
 BEST_STATE = "the state of the best epoch"
+USED_OPTIONS = "the options as they are used"
 LOGS = ("epochs.csv", "epochs.jsonl")
 RECORD = "the description of the data"  # what is stored beside a checkpoint of a network for volumes
 
@@ -37,9 +38,11 @@ def train_files(request: TrainRequest) -> CommandFiles:
     if request.plan is None and request.profile is None:
         profile, plan = (beside(request.run_file, kind) for kind in ("profile", "plan"))
         outputs += [*command_file("the profile to be measured", profile), *command_file("the plan to be made", plan)]
+    inputs += command_file("--config", request.config)
+    outputs += command_file(USED_OPTIONS, request.config_file)
     outputs += [*command_file("--measured" if request.measured is not None else "the measured times", request.measured_file)]
     outputs += [] if split_is_read else split
-    return CommandFiles(inputs, outputs, (("--save", "--resume"), (BEST_STATE, "--resume"), (RECORD, RECORD)))
+    return CommandFiles(inputs, outputs, (("--save", "--resume"), (BEST_STATE, "--resume"), (RECORD, RECORD), (USED_OPTIONS, "--config")))
 
 
 def calibrate_files(model: str, reuse: str | None, output: str) -> CommandFiles:

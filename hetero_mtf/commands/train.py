@@ -10,6 +10,7 @@ import click
 
 from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.callbacks import CallbackOptions, callback_options
+from hetero_mtf.commands.options.config_file import HEADER, config_option
 from hetero_mtf.commands.options.model import model_options
 from hetero_mtf.commands.options.objective import objective_options
 from hetero_mtf.commands.options.requests import TrainRequest
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@config_option
 @model_options()
 @data_option
 @shared.cluster_option
@@ -76,8 +78,9 @@ def command(**options: Any) -> None:
     from hetero_mtf.commands.process.quiet import load_tensorflow
     from hetero_mtf.commands.process.start_line import print_start_line
 
-    request.optimizer_choice  # noqa: B018 - raises where options exclude each other
+    request.optimizer_choice  # raises where options exclude each other
     check_files(train_files(request))
+    _check_replaced(request)
     check_folder(request.callbacks.log_dir, "--log-dir")
     if request.save is not None:
         click.get_current_context().with_resource(sole_writer(request.save))  # until the command ends
@@ -118,6 +121,27 @@ def command(**options: Any) -> None:
     if measured is not None and request.measured_file is not None:
         measured.beside(times).save(request.measured_file)
         click.echo(f"saved {request.measured_file}")
+
+
+def _check_replaced(request: TrainRequest) -> None:
+    """Refuse to replace a file of options that somebody wrote by hand with those that are used.
+
+    Parameters
+    ----------
+    request : the options.
+
+    Raises
+    ------
+    click.UsageError
+        If --config names the place where they are written, and not a file that was written there.
+    """
+    from hetero_mtf.commands.process.files import identity
+
+    if request.config is None or request.config_file is None or identity(request.config) != identity(request.config_file):
+        return
+    with open(request.config, "rb") as file:
+        if not file.read(len(HEADER)) == HEADER.encode():
+            raise click.UsageError(f"--config {request.config} would be replaced by the options as they are used; rename it")
 
 
 class _Before(NamedTuple):
@@ -188,6 +212,7 @@ def _train(
             click.echo(f"going on after step {trainer.step} of {request.resume}")
         trainer.notes = run.notes.document()
         stored = workload.store(request.run_files)  # --save-every saves before the end
+        _save_options(request, prepared)
         epochs = fit(request, workload, trainer, stop, run.notes)
         with naming(epochs.saved), data.testing(plan.batch_size) as source:
             metrics = trainer.evaluate(source)
@@ -195,10 +220,22 @@ def _train(
         if request.output is not None:
             save_model(request.output, trainer.to_keras())
         measured = _measured(trainer, plan, epochs.step_s, workload) if request.measured_file is not None else None
-    for path in (request.save, request.output, *stored):
+    for path in (request.save, request.output, *stored, request.config_file):
         if path is not None:
             click.echo(f"saved {path}")
     return metrics, measured
+
+
+def _save_options(request: TrainRequest, prepared: Prepared) -> None:
+    """Write the options as they are used, with the plan that was made in place of those that it was made by."""
+    from hetero_mtf.commands.options.config_record import save_config, used_options
+
+    if request.config_file is None:
+        return
+    changes: dict[str, Any] = {"seed": request.seed, "precision": request.precision}
+    if prepared.plan_file is not None:
+        changes |= {"plan": prepared.plan_file, "profile": None, "refine-time": None, "allow-stale": None}
+    save_config(request.config_file, used_options(click.get_current_context(), changes))
 
 
 def _measured(trainer: Any, plan: Plan, step_s: list[float], workload: Workload) -> Measured | None:

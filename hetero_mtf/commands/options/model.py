@@ -23,12 +23,12 @@ class RenamedOption(click.Option):
 
     def __init__(self, names: Sequence[str], earlier: str = "", **options: Any) -> None:
         super().__init__(names, **options)
-        self._earlier = earlier
+        self.earlier = earlier
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         """Let the parser take the earlier name too."""
         super().add_to_parser(parser, ctx)
-        parser.add_option(obj=self, opts=[self._earlier], dest=self.name, action="store", nargs=1)
+        parser.add_option(obj=self, opts=[self.earlier], dest=self.name, action="store", nargs=1)
 
 
 def model_options(required: bool = True, stored: bool = False) -> Callable[[Command], Command]:

@@ -32,6 +32,10 @@ class LossName(click.ParamType):
             self.fail(f"{value!r} is no name of a loss; write for instance mse, or OUTPUT=mse", parameter, context)
         return match["output"] or "", match["name"]
 
+    def spelt(self, value: tuple[str, str]) -> str:
+        """Return a loss as one would type it."""
+        return _spelt(value)
+
 
 class MetricNames(click.ParamType):
     """Identifiers of Keras metrics, separated by commas, each with the output that it is for, "" for the model's."""
@@ -47,6 +51,14 @@ class MetricNames(click.ParamType):
         if len(names) < len(matches) or len(set(names)) < len(names):
             self.fail(f"{value!r} is no list of names that differ; write for instance accuracy,auc", parameter, context)
         return names
+
+    def spelt(self, value: tuple[tuple[str, str], ...]) -> list[str]:
+        """Return metrics as one would type them, one each."""
+        return [_spelt(pair) for pair in value]
+
+
+def _spelt(pair: tuple[str, str]) -> str:
+    return f"{pair[0]}={pair[1]}" if pair[0] else pair[1]
 
 
 @dataclasses.dataclass(frozen=True)

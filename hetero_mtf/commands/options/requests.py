@@ -11,7 +11,7 @@ from hetero_mtf.commands.options.callbacks import CallbackOptions
 from hetero_mtf.commands.options.objective import ObjectiveChoice
 from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.options.volumes import VolumeOptions, is_volumes
-from hetero_mtf.commands.process.run_files import beside, best_file
+from hetero_mtf.commands.process.run_files import beside, best_file, config_file
 
 _NO_MODEL = "--model is missing; only what was trained on nifti:TABLE is stored with its model"
 
@@ -67,6 +67,7 @@ class TrainRequest:
     volumes: VolumeOptions = VolumeOptions()
     allow_stale: bool = False
     callbacks: CallbackOptions = CallbackOptions()
+    config: str | None = None
 
     def __post_init__(self) -> None:
         if self.allow_stale and (self.plan is not None or self.strategy != "auto"):
@@ -98,8 +99,16 @@ class TrainRequest:
     @property
     def measured_file(self) -> str | None:
         """Where the measured times go: where they are wanted, else beside what the run saves, None if it saves nothing."""
-        saves = self.save or self.output or (self.plan is None and self.profile is None)
-        return self.measured or (str(beside(self.run_file, "measured")) if saves else None)
+        return self.measured or (str(beside(self.run_file, "measured")) if self._saves else None)
+
+    @property
+    def config_file(self) -> str | None:
+        """Where the options as used are written: beside what the run saves, None if it saves nothing."""
+        return str(config_file(self.run_file)) if self._saves else None
+
+    @property
+    def _saves(self) -> bool:
+        return self.save is not None or self.output is not None or (self.plan is None and self.profile is None)
 
     @property
     def optimizer_choice(self) -> OptimizerChoice:

@@ -81,6 +81,10 @@ class Argument(click.ParamType):
             examples = "classes=10, batch_norm=True or, with quotes that reach the program, kind='small'"
             self.fail(f"{text!r} is no Python literal; write for instance {examples}", parameter, context)
 
+    def spelt(self, value: tuple[str, Any]) -> str:
+        """Return an argument as one would type it."""
+        return f"{value[0]}={value[1]!r}"
+
 
 class Shares(click.ParamType):
     """Relative shares, separated by commas."""
@@ -99,6 +103,7 @@ class Three(click.ParamType):
     """Three numbers with commas between, or one for all three axes."""
 
     name = "number or number,number,number"
+    takes_list = True  # in a file of options
 
     def __init__(self, kind: type[int] | type[float]) -> None:
         self._kind = kind
@@ -113,6 +118,10 @@ class Three(click.ParamType):
             what = "whole numbers, such as 64 or 48,56,48" if self._kind is int else "numbers, such as 2 or 1,1,1.5"
             self.fail(f"{value!r} is neither one nor three {what}", parameter, context)
         return numbers * (3 // len(numbers))
+
+    def spelt(self, value: tuple[Any, ...]) -> list[Any]:
+        """Return the numbers as a file of options holds them."""
+        return list(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,6 +258,17 @@ def refine_options(default: bool) -> Callable[[Command], Command]:
         return click.option("--refine/--no-refine", default=default, help=text)(seconds(command))
 
     return add
+
+
+def used_timeout(context: click.Context) -> float | None:
+    """Return --worker-timeout, seconds; None for the default.
+
+    Parameters
+    ----------
+    context : of a command with `cluster_option`.
+    """
+    timeout_s: float | None = context.meta.get(_TIMEOUT)
+    return timeout_s
 
 
 def _keep_timeout(context: click.Context, parameter: click.Parameter, timeout_s: float | None) -> None:

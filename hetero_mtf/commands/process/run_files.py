@@ -24,6 +24,22 @@ def beside(path: str | os.PathLike[str], kind: str) -> pathlib.Path:
     return path.with_name(f"{path.stem}-{kind}.json")
 
 
+def config_file(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Return where the options of a run are written beside one of its files.
+
+    Parameters
+    ----------
+    path : path of a file of the run.
+
+    Examples
+    --------
+    >>> str(config_file("run/state.npz"))
+    'run/state-config.yaml'
+    """
+    path = pathlib.Path(path)
+    return path.with_name(f"{path.stem}-config.yaml")
+
+
 def best_file(path: str | os.PathLike[str]) -> pathlib.Path:
     """Return where the state or model of the best epoch is saved beside that of the last.
 

@@ -81,7 +81,7 @@ class Workload:
         metrics_of(self.data, self.graph, choice)
         check_targets(self.data, self.model, self.graph, choice)
         check_loss(self.data, self.graph, workload.loss)
-        workload.logged  # noqa: B018 - raises where a metric does not fit
+        workload.logged  # raises where a metric does not fit
         return workload
 
     def metrics_text(self, metrics: Mapping[str, float], part: str = "test") -> str:

@@ -30,7 +30,7 @@ PARTS = ("train", "validation", "test")
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples.  [default: the plan's, or {SIZES}]")
 @click.option("--part", type=click.Choice(PARTS), default="test", help="The samples to look at.")
-@objective_options
+@objective_options(stored=True)
 @click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one named as worse]")
 @click.option("--json", metavar="FILE", help="Volumes: where to write the scores.")
 @reading_options

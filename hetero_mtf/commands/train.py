@@ -22,7 +22,7 @@ from hetero_mtf.scratch_file import sole_writer
 if TYPE_CHECKING:
     from hetero_mtf.commands.process.interruption import StopRequest
     from hetero_mtf.commands.workload.chosen import ChosenRun
-    from hetero_mtf.commands.workload.preparation import Prepared
+    from hetero_mtf.commands.workload.preparation import PlanRequest, Prepared
     from hetero_mtf.commands.workload.run_notes import RunNotes
     from hetero_mtf.commands.workload.workload import Workload
     from hetero_mtf.planning.plan.plan import Plan
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples/step.  [default: the plan's, or {SIZES}]")
 @shared.optimizer_options(compiled=True)
 @shared.learning_rate_option
-@objective_options
+@objective_options()
 @shared.budget_option
 @shared.refine_options(default=True)
 @click.option("--save", metavar="FILE", help="Where to save all state: at the end, at a signal, and with --save-every on the way.")
@@ -65,7 +65,8 @@ def command(**options: Any) -> None:
     """Train a Keras model and print its test metrics.
 
     Without --plan or --profile the devices are measured and a plan is made first; both are saved beside the file of --save or
-    --output, or else in the working directory as train-profile.json and train-plan.json. So are the measured times of its steps.
+    --output, or else in the working directory as train-profile.json and train-plan.json. So are the measured times of its steps, and
+    all options: train --config state-config.yaml repeats the training of state.npz.
 
     Volumes (--data nifti:TABLE) come from a table of tab-separated columns participant_id, path and the labels', and where wanted
     session and mask. Every file is read before anything else, all faults are listed at once, and what evaluate and predict need to
@@ -90,7 +91,7 @@ def command(**options: Any) -> None:
     from hetero_mtf.commands.process.interruption import ANSWER_LIMIT_S, StopRequest
     from hetero_mtf.commands.workload.chosen import chosen_run
     from hetero_mtf.commands.workload.fit import check_watched
-    from hetero_mtf.commands.workload.preparation import PlanRequest, prepare
+    from hetero_mtf.commands.workload.preparation import prepare
 
     before = _before(request)
     request = dataclasses.replace(request, seed=before.seed, precision=request.precision or before.notes.precision)
@@ -99,14 +100,9 @@ def command(**options: Any) -> None:
     check_watched(request, workload)
     for line in (*workload.data.lines, *run.lines):
         click.echo(line)
-    default = default_batch_size(request.data) if request.plan is None and request.profile is None else None
-    batch_size = request.batch_size or default
-    planned = PlanRequest(
-        request.plan, request.profile, request.strategy, batch_size, request.budget, request.run_file, request.allow_stale
-    )
     with StopRequest() as stop, shared.open_cluster(request.cluster) as live:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
-        prepared = prepare(planned, live, workload.model, workload.graph, choice)
+        prepared = prepare(_plan_request(request), live, workload.model, workload.graph, choice)
         prepared = _refined(request, run, prepared, live)
         metrics, measured = _train(request, run, prepared, live, stop)
         comparison = None
@@ -160,6 +156,14 @@ def _before(request: TrainRequest) -> _Before:
         return _Before(request.seed, RunNotes())
     state = load_state(request.resume)
     return _Before(state.seed, read_notes(state.notes, request.resume))
+
+
+def _plan_request(request: TrainRequest) -> PlanRequest:
+    from hetero_mtf.commands.workload.preparation import PlanRequest
+
+    default = default_batch_size(request.data) if request.plan is None and request.profile is None else None
+    options = (request.strategy, request.batch_size or default, request.budget, request.run_file, request.allow_stale)
+    return PlanRequest(request.plan, request.profile, *options)
 
 
 def _workload(request: TrainRequest) -> Workload:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import click
@@ -116,12 +116,21 @@ class ObjectiveChoice:
         return ObjectiveChoice(loss[0], metrics[0], loss[1], metrics[1], self.outputs)
 
 
-def objective_options(command: Command) -> Command:
-    """Add --loss and --metrics."""
-    guess = "that of a compiled --model FILE.keras, else guessed from the data and the model, and printed"
-    accuracy = "those of a compiled --model FILE.keras, else accuracy; of targets that are numbers mean_absolute_error"
-    metrics = click.option(
-        "--metrics", type=MetricNames(), multiple=True, show_default=False, metavar="NAME,...", help=f"{METRICS}  [default: {accuracy}]"
-    )
-    loss = click.option("--loss", type=LossName(), multiple=True, metavar="NAME", help=f"{LOSS}  [default: {guess}]")
-    return loss(metrics(command))
+def objective_options(stored: bool = False) -> Callable[[Command], Command]:
+    """Return a decorator that adds --loss and --metrics.
+
+    Parameters
+    ----------
+    stored : whether they are stored with the state that the command reads.
+    """
+    origin = "of the training" if stored else "of a compiled --model FILE.keras"
+    guess = f"that {origin}, else guessed from the data and the model, and printed"
+    accuracy = f"those {origin}, else accuracy; of targets that are numbers mean_absolute_error"
+
+    def add(command: Command) -> Command:
+        text = f"{METRICS}  [default: {accuracy}]"
+        metrics = click.option("--metrics", type=MetricNames(), multiple=True, show_default=False, metavar="NAME,...", help=text)
+        loss = click.option("--loss", type=LossName(), multiple=True, metavar="NAME", help=f"{LOSS}  [default: {guess}]")
+        return loss(metrics(command))
+
+    return add

@@ -63,7 +63,7 @@ def test_training_stops_where_keras_would_and_ends_with_the_best_weights(cli, op
     given = [*options, "--early-stopping", "val_loss", "--patience", patience, "--best", "val_loss"]
     said = cli("train", *given, "--epochs", "12", "--save", tmp_path / "s.npz", "--output", tmp_path / "m.keras")
     assert said.code == 0 and len(_validation_losses(said)) == stopped, said
-    assert f"nothing was better than epoch {best} (val_loss {long[best - 1]:.4f}) for {stopped - best} epochs" in said.out
+    assert f"nothing was better than epoch {best} (val_loss {long[best - 1]:.4f}) for {stopped - best} epoch" in said.out
     assert "its weights are restored" in said.out
     saved = f"the best epoch is {best} (val_loss {long[best - 1]:.4f}): saved {tmp_path / 's-best.npz'} and {tmp_path / 'm-best.keras'}"
     assert saved in said.out.splitlines()

@@ -78,7 +78,8 @@ class StopEarly(keras.callbacks.EarlyStopping):
         if self.best is None or not (stopped or (self.restore_best_weights and self.wait)):
             return ""
         best = f"epoch {self.best_epoch + 1} ({self.monitor} {float(self.best):.4f})"
-        why = f"early stopping: nothing was better than {best} for {self.wait} epoch{'s' * (self.wait > 1)}" if stopped else f"the best epoch is {best}"
+        epochs = f"{self.wait} epoch{'s' * (self.wait > 1)}"
+        why = f"early stopping: nothing was better than {best} for {epochs}" if stopped else f"the best epoch is {best}"
         if not self.restore_best_weights:
             return f"{why}; the weights are those of the last epoch"
         if self.best_weights is None:

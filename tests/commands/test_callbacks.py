@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import resource
 import signal
 
 import keras
@@ -122,6 +123,7 @@ def test_a_run_stopped_by_a_signal_and_resumed_stops_where_an_undisturbed_one_do
         patch.setattr(Trainer, "_train", train_and_signal)
         stopped = cli("train", *options, *files["resumed"])
     assert stopped.code == 143 and f"the state after step {step} is in" in stopped.err, stopped
+    assert "restored" not in stopped.out and (step < 11 or "the best epoch is" in stopped.out)
     resumed = cli("train", *options, *files["resumed"], "--resume", tmp_path / "resumed" / "s.npz")
     assert resumed.code == 0, resumed
     for name in ("s.npz", "s-best.npz"):
@@ -176,6 +178,28 @@ def test_without_tensorboard_the_other_logs_are_written(cli, options, tmp_path, 
     said = cli("train", *options, "--epochs", "1", "--log-dir", tmp_path)
     assert said.code == 0 and "tensorboard is not installed" in said.err and "install tensorboard" in said.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["epochs.csv", "epochs.jsonl"]
+
+
+def test_rows_that_cannot_be_written_are_said_and_training_goes_on(cli, options, tmp_path, monkeypatch):
+    from hetero_mtf.commands.output import epoch_logs
+
+    monkeypatch.setattr(epoch_logs.importlib.util, "find_spec", lambda name: None)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    train = Trainer._train
+
+    def train_on_a_full_disk(self, *arguments):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (90, hard))
+        return train(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_train", train_on_a_full_disk)
+        try:
+            said = cli("train", *options, "--epochs", "3", "--log-dir", tmp_path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert said.code == 0 and re.search(r"^ +3/3 ", said.out, re.MULTILINE), said
+    for name in ("epochs.csv", "epochs.jsonl"):
+        assert f"warning: a row of {tmp_path / name} cannot be written: File too large; training goes on" in said.err
 
 
 def test_the_newest_states_are_kept_and_are_states(cli, options, subject, tmp_path):

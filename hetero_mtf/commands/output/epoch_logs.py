@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib.util
 import io
 import json
+import os
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -68,12 +70,27 @@ class EpochLogs:
             callback.on_train_end()  # closes files; closing twice is harmless
 
 
+@contextlib.contextmanager
+def _warned(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say that a row cannot be written, rather than end the training for it."""
+    try:
+        yield
+    except OSError as fault:
+        wrong = f"a row of {os.fspath(path)} cannot be written: {fault.strerror or fault}"
+        click.echo(f"hetero-mtf: warning: {wrong}; training goes on, free some space", err=True)
+
+
 class _CsvRows(keras.callbacks.CSVLogger):
     """Keras's CSVLogger, which leaves out the rest of an epoch that was over when its state was saved, and so has no loss."""
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         if "loss" in (logs or {}):
-            super().on_epoch_end(epoch, logs)
+            with _warned(self.filename):
+                super().on_epoch_end(epoch, logs)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        with contextlib.suppress(OSError):  # of what could not be written, which was said
+            super().on_train_end(logs)
 
 
 class _JsonLines(keras.callbacks.Callback):
@@ -101,7 +118,7 @@ class _JsonLines(keras.callbacks.Callback):
         row = {"epoch": epoch, "samples": self._trained, "seconds": spent_s, "samples_per_s": self._trained / spent_s if spent_s else 0.0}
         values = {name: float(value) for name, value in (logs or {}).items()}
         finite = {name: value if np.isfinite(value) else None for name, value in {**row, "learning_rate": rate, **values}.items()}
-        with open(self._path, "a", encoding="utf-8") as file:
+        with _warned(self._path), open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(finite) + "\n")
 
 

@@ -49,6 +49,7 @@ class StopEarly(keras.callbacks.EarlyStopping):
     def __init__(self, trainer: Any, metric: str, patience: int, restore: bool, before: Before | None = None, weights: Any = None) -> None:
         super().__init__(monitor=metric, patience=patience, restore_best_weights=restore)
         self._trainer, self._before, self._weights = trainer, before, weights
+        self._ended = False
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Go on; a training that had stopped already stops again unless there is more patience now."""
@@ -68,14 +69,19 @@ class StopEarly(keras.callbacks.EarlyStopping):
             self.best_weights, self.best_epoch = self._weights, self._before[2]
         _noted(self._trainer, self)
 
+    def on_train_end(self, logs: Any = None) -> None:
+        """Restore the best weights, as Keras does; training that a signal or an error ends does not come here."""
+        super().on_train_end(logs)
+        self._ended = True
+
     @property
     def _is_of_before(self) -> bool:
         return self._before is not None and self.best == self._before[0]
 
     def text(self) -> str:
-        """A line on what was done, "" where training went to its end with the weights that it has."""
+        """A line on what was done, "" where training goes on or has ended with the weights that it had."""
         stopped = 0 < self.wait >= self.patience
-        if self.best is None or not (stopped or (self.restore_best_weights and self.wait)):
+        if not self._ended or self.best is None or not (stopped or (self.restore_best_weights and self.wait)):
             return ""
         best = f"epoch {self.best_epoch + 1} ({self.monitor} {float(self.best):.4f})"
         epochs = f"{self.wait} epoch{'s' * (self.wait > 1)}"

@@ -36,8 +36,9 @@ def train_files(request: TrainRequest) -> CommandFiles:
     if is_volumes(request.data):
         outputs += [file for path in request.run_files for file in _record(path)]
     if request.plan is None and request.profile is None:
-        profile, plan = (beside(request.run_file, kind) for kind in ("profile", "plan"))
-        outputs += [*command_file("the profile to be measured", profile), *command_file("the plan to be made", plan)]
+        outputs += command_file("the profile to be measured", beside(request.run_file, "profile"))
+    if request.plan is None and request.config_file is not None:
+        outputs += command_file("the plan to be made", beside(request.run_file, "plan"))
     inputs += command_file("--config", request.config)
     outputs += command_file(USED_OPTIONS, request.config_file)
     outputs += [*command_file("--measured" if request.measured is not None else "the measured times", request.measured_file)]

@@ -66,7 +66,7 @@ def command(**options: Any) -> None:
 
     Without --plan or --profile the devices are measured and a plan is made first; both are saved beside the file of --save or
     --output, or else in the working directory as train-profile.json and train-plan.json. So are the measured times of its steps, and
-    all options: train --config state-config.yaml repeats the training of state.npz.
+    all options: train --config state-config.yaml repeats the training of state.npz. A plan from --profile is saved beside --save.
 
     Volumes (--data nifti:TABLE) come from a table of tab-separated columns participant_id, path and the labels', and where wanted
     session and mask. Every file is read before anything else, all faults are listed at once, and what evaluate and predict need to
@@ -103,7 +103,7 @@ def command(**options: Any) -> None:
     with StopRequest() as stop, shared.open_cluster(request.cluster) as live:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
         prepared = prepare(_plan_request(request), live, workload.model, workload.graph, choice)
-        prepared = _refined(request, run, prepared, live)
+        prepared = _saved(request, _refined(request, run, prepared, live))
         metrics, measured = _train(request, run, prepared, live, stop)
         comparison = None
         if request.compare:
@@ -191,6 +191,18 @@ def _refined(request: TrainRequest, run: ChosenRun, prepared: Prepared, live: An
     if limit_s is None:
         return prepared
     return refined(prepared, live, run.workload.model, run.workload.loss, run.optimizer, limit_s)
+
+
+def _saved(request: TrainRequest, prepared: Prepared) -> Prepared:
+    """Return the plan with its file: one made from a given profile is saved where the run saves something, to be repeated by."""
+    from hetero_mtf.commands.process.run_files import beside
+
+    if prepared.plan_file is not None or request.config_file is None:
+        return prepared
+    path = str(beside(request.run_file, "plan"))
+    prepared.plan.save(path)
+    click.echo(f"saved {path}")
+    return dataclasses.replace(prepared, plan_file=path)
 
 
 def _train(

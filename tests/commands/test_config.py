@@ -63,7 +63,10 @@ def test_without_a_file_of_the_run_it_is_in_the_working_directory_or_nowhere(cli
         assert cli("train", *subject, "--budget", "2", "--batch-size", "8", "--epochs", "1", "--no-refine").code == 0
     assert (tmp_path / "train-config.yaml").exists()
     given = ["--profile", profile, "--no-refine", "--epochs", "1", "--output", "m.keras"]
-    assert cli("train", *subject, *given).code == 0 and (tmp_path / "m-config.yaml").exists()
+    assert cli("train", *subject, *given).code == 0
+    written = yaml.safe_load((tmp_path / "m-config.yaml").read_text())
+    assert written["plan"] == "m-plan.json" and "profile" not in written
+    assert cli("train", "--config", "m-config.yaml", "--output", "n.keras").code == 0
 
 
 def test_a_file_written_by_hand_is_not_replaced(cli, subject, plan, tmp_path):

@@ -33,6 +33,13 @@ def _go_on(watch: keras.callbacks.EarlyStopping, before: Before | None) -> None:
         watch.best, watch.wait, watch.best_epoch = before
 
 
+def _go_on_in_first_epoch(watch: keras.callbacks.EarlyStopping, before: Before | None) -> None:
+    """Go on once the direction is known: earlier versions of Keras forget the best value when they infer it."""
+    if watch.monitor_op is None:
+        watch._set_monitor_op()
+        _go_on(watch, before)
+
+
 class StopEarly(keras.callbacks.EarlyStopping):
     """Keras's EarlyStopping, which goes on where a resumed training was and says what it did.
 
@@ -63,6 +70,7 @@ class StopEarly(keras.callbacks.EarlyStopping):
         """Look at the metric, and stop where it has not been better for long enough."""
         if self.monitor not in (logs or {}):
             return  # an epoch that was over when its state was saved has no loss
+        _go_on_in_first_epoch(self, self._before)
         super().on_epoch_end(epoch, logs)
         if self._is_of_before:  # whose weights are not here: Keras has taken those of the first epoch since
             assert self._before is not None
@@ -123,6 +131,7 @@ class BestEpoch(keras.callbacks.Callback):
         """Save if it is the best epoch so far."""
         if self._watch.monitor not in (logs or {}):
             return
+        _go_on_in_first_epoch(self._watch, self._before)
         self._watch.on_epoch_end(epoch, logs)
         _noted(self._trainer, self._watch)
         if self._watch.wait == 0:

@@ -76,7 +76,6 @@ def command(**options: Any) -> None:
     from hetero_mtf.commands.command_files import train_files
     from hetero_mtf.commands.process.files import check_files
     from hetero_mtf.commands.process.output_file import check_folder
-    from hetero_mtf.commands.process.quiet import load_tensorflow
     from hetero_mtf.commands.process.start_line import print_start_line
 
     request.optimizer_choice  # raises where options exclude each other
@@ -86,16 +85,16 @@ def command(**options: Any) -> None:
     if request.save is not None:
         click.get_current_context().with_resource(sole_writer(request.save))  # until the command ends
     print_start_line(request.cluster)
-    load_tensorflow()
+    before = _before(request)
+    request = dataclasses.replace(request, seed=before.seed, precision=request.precision or before.notes.precision)
+    workload = _workload(request)  # loads TensorFlow, after the data, which fail sooner
     from hetero_mtf.commands.output.verdict import verdict_text
     from hetero_mtf.commands.process.interruption import ANSWER_LIMIT_S, StopRequest
     from hetero_mtf.commands.workload.chosen import chosen_run
     from hetero_mtf.commands.workload.fit import check_watched
     from hetero_mtf.commands.workload.preparation import prepare
 
-    before = _before(request)
-    request = dataclasses.replace(request, seed=before.seed, precision=request.precision or before.notes.precision)
-    run = chosen_run(request, _workload(request), before.notes)
+    run = chosen_run(request, workload, before.notes)
     workload, choice = run.workload, run.optimizer
     check_watched(request, workload)
     for line in (*workload.data.lines, *run.lines):
@@ -149,11 +148,14 @@ class _Before(NamedTuple):
 
 def _before(request: TrainRequest) -> _Before:
     """Return the seed and the notes of the state to go on from; refuses a file that cannot be read, before the work."""
+    from hetero_mtf.commands.process.quiet import load_tensorflow
     from hetero_mtf.commands.workload.run_notes import RunNotes, read_notes
-    from hetero_mtf.training.checkpoint import load_state
 
     if request.resume is None:
         return _Before(request.seed, RunNotes())
+    load_tensorflow()
+    from hetero_mtf.training.checkpoint import load_state
+
     state = load_state(request.resume)
     return _Before(state.seed, read_notes(state.notes, request.resume))
 

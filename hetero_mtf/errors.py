@@ -90,6 +90,10 @@ class ReportError(DataError):
     """A data set has several faults; its text has a line for each of them."""
 
 
+class ConfigError(HeteroError):
+    """A file of options cannot be read, or has faults, of which its text has a line each."""
+
+
 class CheckpointError(HeteroError):
     """A checkpoint cannot be written, read, or belongs to another network."""
 

@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from hetero_mtf.commands.options import shared
+from hetero_mtf.commands.options.model import model_options
 
 
 @click.command()
 @shared.cluster_option
-@shared.model_options()
+@model_options()
 @click.option("--batch-size", type=click.IntRange(1), default=shared.BATCH_SIZE, help="Batch size, samples/step.")
-@shared.optimizer_options
+@shared.optimizer_options()
 @shared.budget_option
 @click.option("--reuse", metavar="FILE", help="An earlier profile; what of it still holds is not measured again.")
 @click.option("-o", "--output", default="profile.json", metavar="FILE", help="The profile to write.")
@@ -22,7 +23,7 @@ def command(
     cluster: str,
     model: str,
     model_arguments: tuple[tuple[str, Any], ...],
-    dtype: str,
+    precision: str | None,
     batch_size: int,
     optimizer: str,
     momentum: float,
@@ -52,7 +53,7 @@ def command(
 
     earlier = None if reuse is None else Profile.load(reuse)
     choice = shared.OptimizerChoice(optimizer, None, momentum)
-    network = load_model(model, shared.arguments(model_arguments), dtype)
+    network = load_model(model, shared.arguments(model_arguments), precision)
 
     with shared.open_cluster(cluster) as live:
         if earlier is not None:

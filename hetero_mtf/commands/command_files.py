@@ -8,9 +8,12 @@ import pathlib
 from hetero_mtf.commands.options.requests import EvaluateRequest, PredictRequest, TrainRequest
 from hetero_mtf.commands.options.volumes import VolumeOptions, is_volumes
 from hetero_mtf.commands.process.files import CommandFile, CommandFiles, command_file, identity
-from hetero_mtf.commands.process.run_files import beside, beside_plan, curves_beside
+from hetero_mtf.commands.process.run_files import beside, beside_plan, best_file, curves_beside
 
 MAPS = "*_gradcam-*"  # names of maps
+BEST_STATE = "the state of the best epoch"
+USED_OPTIONS = "the options as they are used"
+LOGS = ("epochs.csv", "epochs.jsonl")
 RECORD = "the description of the data"  # what is stored beside a checkpoint of a network for volumes
 
 
@@ -26,18 +29,25 @@ def train_files(request: TrainRequest) -> CommandFiles:
     inputs = [*model_files(request.model), *data_files(request.data, request.volumes), *checkpoint_files("--resume", request.resume)]
     inputs += [*command_file("--plan", request.plan), *command_file("--profile", request.profile), *(split if split_is_read else ())]
     outputs = [*command_file("--save", request.save), *command_file("--output", request.output)]
+    if request.callbacks.best is not None:
+        outputs += [*command_file(BEST_STATE, _best(request.save)), *command_file("the model of the best epoch", _best(request.output))]
+    if request.callbacks.log_dir is not None and os.path.isdir(request.callbacks.log_dir):
+        outputs += [CommandFile("a log in --log-dir", pathlib.Path(request.callbacks.log_dir, name)) for name in LOGS]
     if request.volumes.all_folds:
         from hetero_mtf.commands.mri.fold_files import FoldFiles
 
         outputs = FoldFiles.of(request).written(request.volumes.folds or 0)
     elif is_volumes(request.data):
-        outputs += [*_record(request.save), *_record(request.output)]
+        outputs += [file for path in request.run_files for file in _record(path)]
     if request.plan is None and request.profile is None:
-        profile, plan = (beside(request.run_file, kind) for kind in ("profile", "plan"))
-        outputs += [*command_file("the profile to be measured", profile), *command_file("the plan to be made", plan)]
+        outputs += command_file("the profile to be measured", beside(request.run_file, "profile"))
+    if request.plan is None and request.config_file is not None:
+        outputs += command_file("the plan to be made", beside(request.run_file, "plan"))
+    inputs += command_file("--config", request.config)
+    outputs += command_file(USED_OPTIONS, request.config_file)
     outputs += [*command_file("--measured" if request.measured is not None else "the measured times", request.measured_file)]
     outputs += [] if split_is_read else split
-    return CommandFiles(inputs, outputs, (("--save", "--resume"), (RECORD, RECORD)))
+    return CommandFiles(inputs, outputs, (("--save", "--resume"), (BEST_STATE, "--resume"), (RECORD, RECORD), (USED_OPTIONS, "--config")))
 
 
 def calibrate_files(model: str, reuse: str | None, output: str) -> CommandFiles:
@@ -164,6 +174,10 @@ def checkpoint_files(role: str, checkpoint: str | None) -> tuple[CommandFile, ..
     checkpoint : its path, or None.
     """
     return (*command_file(role, checkpoint), *_record(checkpoint))
+
+
+def _best(path: str | None) -> pathlib.Path | None:
+    return None if path is None else best_file(path)
 
 
 def _record(run_file: str | None) -> tuple[CommandFile, ...]:

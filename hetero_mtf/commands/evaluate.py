@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hetero_mtf.commands.options import shared
+from hetero_mtf.commands.options.model import model_options
+from hetero_mtf.commands.options.objective import objective_options
 from hetero_mtf.commands.options.requests import EvaluateRequest
 from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, reading_options
+from hetero_mtf.errors import DataError
 
 if TYPE_CHECKING:
     from hetero_mtf.commands.mri.score_report import ScoreReport
@@ -20,14 +24,14 @@ PARTS = ("train", "validation", "test")
 
 
 @click.command()
-@shared.model_options(required=False, dtype=None)
+@model_options(required=False, stored=True)
 @data_option
 @click.option("--checkpoint", required=True, metavar="FILE", help="What hetero-mtf train --save wrote.")
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples.  [default: the plan's, or {SIZES}]")
 @click.option("--part", type=click.Choice(PARTS), default="test", help="The samples to look at.")
-@shared.objective_options
+@objective_options(stored=True)
 @click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one named as worse]")
 @click.option("--json", metavar="FILE", help="Volumes: where to write the scores.")
 @click.option("--plot", metavar="FILE.png", help="Volumes: where to draw the calibration, ROC and precision-recall curves.")
@@ -52,12 +56,20 @@ def command(**options: Any) -> None:
         evaluate_volumes(request)
         return
     from hetero_mtf.commands.workload.restored import read_state, restored
+    from hetero_mtf.commands.workload.run_notes import read_notes
     from hetero_mtf.commands.workload.workload import load_workload
+    from hetero_mtf.data.dataset import Dataset
 
-    workload = load_workload(request.model or "", request.model_arguments, request.dtype or "float32", request.data)
-    workload = workload.choosing(request.objective_choice)
-    click.echo(workload.loss_text)
     state = read_state(request.checkpoint)
+    notes = read_notes(state.notes, request.checkpoint)
+    workload = load_workload(request.model or "", request.model_arguments, request.precision or notes.precision, request.data)
+    if notes.validation_split is not None and isinstance(workload.data, Dataset):
+        workload = dataclasses.replace(workload, data=workload.data.with_validation(notes.validation_split))
+    if request.part not in workload.data.counts:
+        wrong = f"{workload.data.name} has no samples to validate on, and {request.checkpoint} was trained without --validation-split"
+        raise DataError(f"{wrong}; give --part train or --part test")
+    workload = workload.choosing(request.objective_choice.over(notes.choice(request.checkpoint)))
+    click.echo(workload.loss_text)
     with restored(request, workload.model, state, request.batch_size, workload.loss, workload.metrics) as trainer:
         with workload.data.testing(request.batch_size or trainer.plan.batch_size, request.part) as source:
             metrics = trainer.evaluate(source)

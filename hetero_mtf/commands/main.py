@@ -19,7 +19,7 @@ import click
 
 from hetero_mtf import __version__
 from hetero_mtf.commands.process.interruption import Interrupted, terminable
-from hetero_mtf.errors import HeteroError, ReportError, UnsupportedModelError
+from hetero_mtf.errors import ConfigError, HeteroError, ReportError, UnsupportedModelError
 
 NAMES = ("devices", "calibrate", "plan", "train", "evaluate", "predict", "explain", "bench", "worker")
 FAILED, INTERRUPTED = 1, 130
@@ -105,7 +105,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return fault.exit_code
     except BrokenPipeError:
         return _discard_output()
-    except (ReportError, UnsupportedModelError) as fault:
+    except (ConfigError, ReportError, UnsupportedModelError) as fault:
         first, *more = str(fault).splitlines()
         return _report(first, options, more)
     except HeteroError as fault:

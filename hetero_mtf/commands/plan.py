@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetero_mtf.commands.options.model import model_options
 from hetero_mtf.commands.options.pipeline import PipelineChoice, SearchProgress, pipeline_options
 from hetero_mtf.commands.options.shared import (
     BATCH_SIZE,
@@ -16,7 +17,6 @@ from hetero_mtf.commands.options.shared import (
     Shares,
     arguments,
     cluster_option,
-    model_options,
     open_cluster,
     refine_options,
 )
@@ -57,7 +57,7 @@ def command(
     cluster: str,
     model: str | None,
     model_arguments: tuple[tuple[str, Any], ...],
-    dtype: str,
+    precision: str | None,
     batch_size: int | None,
     extrapolate: bool,
     scale: tuple[str, ...],
@@ -91,7 +91,7 @@ def command(
     if shares is not None:
         _check_manual(model, strategy)
         print_start_line(cluster)
-        plan = _manual(load_model(str(model), arguments(model_arguments), dtype), strategy, shares, gradient_sync, cluster, batch_size)
+        plan = _manual(load_model(str(model), arguments(model_arguments), precision), strategy, shares, gradient_sync, cluster, batch_size)
     else:
         print_planning_line(f"planning from {profile_file}")
         from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
@@ -102,7 +102,7 @@ def command(
         plan = _planned(profile, what_if, batch_size, strategy, gradient_sync, pipeline_choice)
         print_profile_warnings(profile)
         if refine:
-            network = load_model(str(model), arguments(model_arguments), dtype)
+            network = load_model(str(model), arguments(model_arguments), precision)
             plan = _refined(str(profile_file), profile, plan, network, cluster, refine_time)
     from hetero_mtf.commands.output.plan_report import plan_report
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from hetero_mtf.commands.options import shared
+from hetero_mtf.commands.options.model import model_options
 from hetero_mtf.commands.options.requests import PredictRequest
 from hetero_mtf.commands.options.volumes import SIZES, DataName, VolumeOptions, reading_options
 from hetero_mtf.errors import DataError
@@ -19,7 +20,7 @@ REMEDY = "write it again with numpy.savez(file, x=...)"
 
 
 @click.command()
-@shared.model_options(required=False, dtype=None)
+@model_options(required=False, stored=True)
 @click.option("--input", "source", metavar="npz:FILE", help="An .npz file with the samples as x or x_test, or by input.")
 @click.option(
     "--data", type=DataName(), metavar="nifti:TABLE", help="Instead of --input: a table of scans, as for train; labels are not needed."
@@ -62,13 +63,15 @@ def _predict_arrays(request: PredictRequest) -> None:
     path = check_source(request.source or "")
     from hetero_mtf.commands.workload.model_file import load_model
     from hetero_mtf.commands.workload.restored import read_state, restored
+    from hetero_mtf.commands.workload.run_notes import read_notes
     from hetero_mtf.graph.reader import read_wiring
 
-    network = load_model(request.model or "", shared.arguments(request.model_arguments), request.dtype or "float32")
+    state = read_state(request.checkpoint)
+    precision = request.precision or read_notes(state.notes, request.checkpoint).precision
+    network = load_model(request.model or "", shared.arguments(request.model_arguments), precision)
     wiring = read_wiring(network)
     inputs, outputs = wiring.input_structure, wiring.output_structure
     samples = read_samples(path) if inputs.count == 1 else {name: read_samples(path, (name,)) for name in inputs.names}
-    state = read_state(request.checkpoint)
     with restored(request, network, state, request.batch_size, "mse") as trainer:
         predicted = trainer.predict(inputs.pack([samples]) if inputs.count == 1 else samples, batch_size=request.batch_size)
     names = ("y",) if outputs.count == 1 else outputs.names

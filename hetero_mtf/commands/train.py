@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from hetero_mtf.commands.options import shared
+from hetero_mtf.commands.options.callbacks import CallbackOptions, callback_options
+from hetero_mtf.commands.options.config_file import HEADER, config_option
+from hetero_mtf.commands.options.model import model_options
+from hetero_mtf.commands.options.objective import objective_options
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, volume_options
 from hetero_mtf.planning.plan.names import EARLIER_NAMES
@@ -18,18 +21,18 @@ from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 from hetero_mtf.scratch_file import sole_writer
 
 if TYPE_CHECKING:
-    from hetero_mtf.commands.output.epochs import Epochs
     from hetero_mtf.commands.process.interruption import StopRequest
+    from hetero_mtf.commands.workload.chosen import ChosenRun
     from hetero_mtf.commands.workload.preparation import PlanRequest, Prepared
+    from hetero_mtf.commands.workload.run_notes import RunNotes
     from hetero_mtf.commands.workload.workload import Workload
-    from hetero_mtf.data.labelled import LabelledData
     from hetero_mtf.planning.plan.plan import Plan
     from hetero_mtf.report.measured import Measured
-    from hetero_mtf.training.trainer import Trainer
 
 
 @click.command()
-@shared.model_options()
+@config_option
+@model_options()
 @data_option
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to train by.")
@@ -43,13 +46,14 @@ if TYPE_CHECKING:
 @click.option("--allow-stale", is_flag=True, help="Let auto take a pipeline that is not synchronous: its gradients are late.")
 @click.option("--epochs", type=click.IntRange(1), default=5, help="Epochs in all, those before a --resume counted.")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples/step.  [default: the plan's, or {SIZES}]")
-@shared.optimizer_options
+@shared.optimizer_options(compiled=True)
 @shared.learning_rate_option
-@shared.objective_options
+@objective_options()
 @shared.budget_option
 @shared.refine_options(default=True)
 @click.option("--save", metavar="FILE", help="Where to save all state: at the end, at a signal, and with --save-every on the way.")
 @click.option("--save-every", type=click.IntRange(1), metavar="STEPS", help="Steps between saves.  [default: not on the way]")
+@callback_options
 @click.option("--keep-going", is_flag=True, help="Go on training where the loss is NaN or infinite, rather than stop.")
 @click.option("--resume", metavar="FILE", help="Go on from a file that --save wrote, in mid-epoch too, under any plan.")
 @click.option("--output", metavar="FILE.keras", help="Where to save the trained Keras model.")
@@ -62,44 +66,47 @@ def command(**options: Any) -> None:
     """Train a Keras model and print its test metrics.
 
     Without --plan or --profile the devices are measured and a plan is made first; both are saved beside the file of --save or
-    --output, or else in the working directory as train-profile.json and train-plan.json. So are the measured times of its steps.
+    --output, or else in the working directory as train-profile.json and train-plan.json. So are the measured times of its steps, and
+    all options: train --config state-config.yaml repeats the training of state.npz. A plan from --profile is saved beside --save.
 
     Volumes (--data nifti:TABLE) come from a table of tab-separated columns participant_id, path and the labels', and where wanted
     session and mask. Every file is read before anything else, all faults are listed at once, and what evaluate and predict need to
     know is stored beside the state: state-data.json beside state.npz.
     """
-    request = TrainRequest(volumes=VolumeOptions.taken(options), **options)
+    request = TrainRequest(volumes=VolumeOptions.taken(options), callbacks=CallbackOptions.taken(options), **options)
     from hetero_mtf.commands.command_files import train_files
     from hetero_mtf.commands.process.files import check_files
+    from hetero_mtf.commands.process.output_file import check_folder
     from hetero_mtf.commands.process.start_line import print_start_line
 
-    choice = request.optimizer_choice
+    request.optimizer_choice  # raises where options exclude each other
     check_files(train_files(request))
+    _check_replaced(request)
+    check_folder(request.callbacks.log_dir, "--log-dir")
     if request.save is not None:
         click.get_current_context().with_resource(sole_writer(request.save))  # until the command ends
     print_start_line(request.cluster)
-    workload = _workload(request).choosing(request.objective_choice)
-    for line in workload.data.lines:
-        click.echo(line)
+    before = _before(request)
+    request = dataclasses.replace(request, seed=before.seed, precision=request.precision or before.notes.precision)
+    workload = _workload(request)  # loads TensorFlow, after the data, which fail sooner
     from hetero_mtf.commands.output.verdict import verdict_text
     from hetero_mtf.commands.process.interruption import ANSWER_LIMIT_S, StopRequest
-    from hetero_mtf.commands.workload.preparation import PlanRequest, prepare
-    from hetero_mtf.training.checkpoint import load_state
+    from hetero_mtf.commands.workload.chosen import chosen_run
+    from hetero_mtf.commands.workload.fit import check_watched
+    from hetero_mtf.commands.workload.preparation import prepare
 
-    seed = (
-        request.seed if request.resume is None else load_state(request.resume).seed
-    )  # refuses a file that cannot be read, before the work
-    default = default_batch_size(request.data) if request.plan is None and request.profile is None else None
-    batch_size = request.batch_size or default
-    planned = PlanRequest(
-        request.plan, request.profile, request.strategy, batch_size, request.budget, request.run_file, request.allow_stale
-    )
-    planned, train = _training(request, workload, planned)
+    run = chosen_run(request, workload, before.notes)
+    workload, choice = run.workload, run.optimizer
+    check_watched(request, workload)
+    for line in (*workload.data.lines, *run.lines):
+        click.echo(line)
     with StopRequest() as stop, shared.open_cluster(request.cluster) as live:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
+        planned, train = _training(request, run)
         prepared = prepare(planned, live, workload.model, workload.graph, choice)
-        prepared = _refined(request, workload, prepared, live)
-        metrics, measured = train(dataclasses.replace(request, seed=seed), workload, prepared, live, stop)
+        prepared = _saved(request, _refined(request, run, prepared, live))
+        _save_options(request, prepared)
+        metrics, measured = train(request, run, prepared, live, stop)
         comparison = None
         if request.compare:
             from hetero_mtf.commands.workload.comparison import compare
@@ -114,22 +121,73 @@ def command(**options: Any) -> None:
         click.echo(f"saved {request.measured_file}")
 
 
+def _check_replaced(request: TrainRequest) -> None:
+    """Refuse to replace a file of options that somebody wrote by hand with those that are used.
+
+    Parameters
+    ----------
+    request : the options.
+
+    Raises
+    ------
+    click.UsageError
+        If --config names the place where they are written, and not a file that was written there.
+    """
+    from hetero_mtf.commands.process.files import identity
+
+    if request.config is None or request.config_file is None or identity(request.config) != identity(request.config_file):
+        return
+    with open(request.config, "rb") as file:
+        if not file.read(len(HEADER)) == HEADER.encode():
+            raise click.UsageError(f"--config {request.config} would be replaced by the options as they are used; rename it")
+
+
+class _Before(NamedTuple):
+    """What a training goes on from."""
+
+    seed: int
+    notes: RunNotes
+
+
+def _before(request: TrainRequest) -> _Before:
+    """Return the seed and the notes of the state to go on from; refuses a file that cannot be read, before the work."""
+    from hetero_mtf.commands.process.quiet import load_tensorflow
+    from hetero_mtf.commands.workload.run_notes import RunNotes, read_notes
+
+    if request.resume is None:
+        return _Before(request.seed, RunNotes())
+    load_tensorflow()
+    from hetero_mtf.training.checkpoint import load_state
+
+    state = load_state(request.resume)
+    return _Before(state.seed, read_notes(state.notes, request.resume))
+
+
+def _plan_request(request: TrainRequest) -> PlanRequest:
+    from hetero_mtf.commands.workload.preparation import PlanRequest
+
+    default = default_batch_size(request.data) if request.plan is None and request.profile is None else None
+    options = (request.strategy, request.batch_size or default, request.budget, request.run_file, request.allow_stale)
+    return PlanRequest(request.plan, request.profile, *options)
+
+
 def _workload(request: TrainRequest) -> Workload:
     from hetero_mtf.commands.workload.workload import load_network, load_workload
 
     if not is_volumes(request.data):
-        return load_workload(request.model, request.model_arguments, request.dtype, request.data, request.seed)
+        return load_workload(request.model, request.model_arguments, request.precision, request.data, request.seed)
     from hetero_mtf.commands.mri.volumes import table_of, workload_to_train
     from hetero_mtf.commands.workload.stored import load_stored
 
     table_of(request.data)
     before = None if request.resume is None else load_stored(request.resume)
-    network = load_network(request.model, request.model_arguments, request.dtype, request.data, request.seed)
+    network = load_network(request.model, request.model_arguments, request.precision, request.data, request.seed)
     return workload_to_train(network, request.origin, request.data, request.volumes, before)
 
 
-def _training(request: TrainRequest, workload: Workload, planned: PlanRequest) -> tuple[PlanRequest, Callable[..., Any]]:
+def _training(request: TrainRequest, run: ChosenRun) -> tuple[PlanRequest, Callable[..., Any]]:
     """Return where the plan comes from, and what trains by it: one network, or one for each fold."""
+    planned = _plan_request(request)
     if request.volumes.all_folds:
         from hetero_mtf.commands.mri.folds import planned_before, train_folds
 
@@ -137,30 +195,42 @@ def _training(request: TrainRequest, workload: Workload, planned: PlanRequest) -
     if is_volumes(request.data):
         from hetero_mtf.commands.mri.score_report import print_scores
 
-        return planned, functools.partial(_train, tested=functools.partial(print_scores, workload))
+        return planned, functools.partial(_train, tested=functools.partial(print_scores, run.workload))
     return planned, _train
 
 
-def _refined(request: TrainRequest, workload: Workload, prepared: Prepared, live: Any) -> Prepared:
+def _refined(request: TrainRequest, run: ChosenRun, prepared: Prepared, live: Any) -> Prepared:
     """Return the plan with the best measured step where none was given, and the training is long enough to try some."""
     from hetero_mtf.commands.workload.refining import refine_limit_s, refined
 
     if not request.refine or prepared.profile is None or request.strategy != "auto" or prepared.plan.schedule in STALE_SCHEDULES:
         return prepared
-    steps = request.epochs * -(-workload.data.counts["train"] // prepared.plan.batch_size)
+    steps = request.epochs * -(-run.workload.data.counts["train"] // prepared.plan.batch_size)
     limit_s = refine_limit_s(prepared.plan, steps) if request.refine_time is None else request.refine_time
     if limit_s is None:
         return prepared
-    return refined(prepared, live, workload.model, workload.loss, request.optimizer_choice, limit_s)
+    return refined(prepared, live, run.workload.model, run.workload.loss, run.optimizer, limit_s)
+
+
+def _saved(request: TrainRequest, prepared: Prepared) -> Prepared:
+    """Return the plan with its file: one made from a given profile is saved where the run saves something, to be repeated by."""
+    from hetero_mtf.commands.process.run_files import beside
+
+    if prepared.plan_file is not None or request.config_file is None:
+        return prepared
+    path = str(beside(request.run_file, "plan"))
+    prepared.plan.save(path)
+    click.echo(f"saved {path}")
+    return dataclasses.replace(prepared, plan_file=path)
 
 
 def _train(
     request: TrainRequest,
-    workload: Workload,
+    run: ChosenRun,
     prepared: Prepared,
     live: Any,
     stop: StopRequest,
-    tested: Callable[[Trainer], None] = lambda trainer: None,
+    tested: Callable[[Any], None] = lambda trainer: None,
     shows_plan: bool = True,
 ) -> tuple[dict[str, float], Measured | None]:
     """Train with the run's seed, save, and return the test metrics and, if they are wanted, the measured times.
@@ -171,11 +241,12 @@ def _train(
     from hetero_mtf.commands.output.plan_summary import plan_summary
     from hetero_mtf.commands.process.interruption import naming
     from hetero_mtf.commands.process.output_file import save_model
+    from hetero_mtf.commands.workload.fit import fit
     from hetero_mtf.training.trainer import Trainer
 
-    data, plan = workload.data, prepared.plan
+    workload, data, plan = run.workload, run.workload.data, prepared.plan
     shown_by = "--verbose" if prepared.plan_file is None else f"--verbose or hetero-mtf explain {prepared.plan_file}"
-    optimizer = request.optimizer_choice.make(request.epochs * -(-data.counts["train"] // plan.batch_size))
+    optimizer = run.make_optimizer(request.epochs * -(-data.counts["train"] // plan.batch_size))
     settings: dict[str, Any] = {"optimizer": optimizer, "loss": workload.loss, "metrics": workload.metrics, "seed": request.seed}
     with Trainer(workload.model, plan, live, **settings) as trainer:
         plan_text = plan_report(plan) if request.verbose else f"{plan_summary(plan, workload.graph)}\nThe full plan: {shown_by}"
@@ -183,8 +254,9 @@ def _train(
         if request.resume is not None:
             trainer.restore(request.resume)
             click.echo(f"going on after step {trainer.step} of {request.resume}")
-        stored = workload.store([path for path in (request.save, request.output) if path is not None])  # --save-every saves before the end
-        epochs = _fit(request, data, trainer, stop)
+        trainer.notes = run.notes.document()
+        stored = workload.store(request.run_files)  # --save-every saves before the end
+        epochs = fit(request, workload, trainer, stop, run.notes)
         with naming(epochs.saved), data.testing(plan.batch_size) as source:
             metrics = trainer.evaluate(source)
             click.echo(workload.metrics_text(metrics))
@@ -198,21 +270,17 @@ def _train(
     return metrics, measured
 
 
-def _fit(request: TrainRequest, data: LabelledData, trainer: Trainer, stop: StopRequest) -> Epochs:
-    """Train, and return what was seen meanwhile."""
-    from hetero_mtf.commands.output.epochs import Epochs, Saving
+def _save_options(request: TrainRequest, prepared: Prepared) -> None:
+    """Write the options as they are used, with the plan that was made in place of those that it was made by."""
+    from hetero_mtf.commands.options.config_record import save_config, used_options
 
-    saving = Saving(request.save, request.save_every, request.keep_going)
-    size = trainer.plan.batch_size
-    with contextlib.ExitStack() as stack:
-        source = stack.enter_context(data.training(size, request.seed))
-        validation = stack.enter_context(data.testing(size, "validation")) if data.counts.get("validation") else None
-        epochs = stack.enter_context(Epochs(trainer, request.epochs, source, saving, stop))
-        stack.enter_context(stop.deferred())
-        trainer.fit(source, validation_data=validation, epochs=request.epochs, callbacks=[epochs], verbose=0, keep_going=request.keep_going)
-    if epochs.waiting is not None:
-        click.echo(f"waiting for data took {epochs.waiting:.1%} of the steps")
-    return epochs
+    if request.config_file is None:
+        return
+    changes: dict[str, Any] = {"seed": request.seed, "precision": request.precision}
+    if prepared.plan_file is not None:
+        changes |= {"plan": prepared.plan_file, "profile": None, "refine-time": None, "allow-stale": None}
+    save_config(request.config_file, used_options(click.get_current_context(), changes))
+    click.echo(f"saved {request.config_file}")
 
 
 def _measured(trainer: Any, plan: Plan, step_s: list[float], workload: Workload) -> Measured | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -27,6 +28,7 @@ class Dataset(LabelledData):
     x_test : (test samples, ...) array, as `x_train`.
     y_test : (test samples, ...) array, as `y_train`.
     classes : number of classes, 0 where the labels are not classes.
+    x_validation, y_validation : samples and labels to validate on while training, likewise; None for none.
 
     Raises
     ------
@@ -40,20 +42,53 @@ class Dataset(LabelledData):
     x_test: Array
     y_test: Array
     classes: int
+    x_validation: Array | None = None
+    y_validation: Array | None = None
 
     def __post_init__(self) -> None:
         faults = []
-        for part, x, y in (("train", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):
+        if (self.x_validation is None) != (self.y_validation is None):
+            faults.append("one of x_validation and y_validation is missing")
+        for part, (x, y) in self._parts.items():
             if len(x) != len(y):
                 faults.append(f"x_{part} has {len(x)} samples and y_{part} {len(y)}")
             elif not len(x):
                 faults.append(f"x_{part} is empty")
-        if self.x_train.shape[1:] != self.x_test.shape[1:]:
-            faults.append(f"a sample has shape {self.x_train.shape[1:]} in x_train and {self.x_test.shape[1:]} in x_test")
-        if self.y_train.shape[1:] != self.y_test.shape[1:]:
-            faults.append(f"a label has shape {self.y_train.shape[1:]} in y_train and {self.y_test.shape[1:]} in y_test")
+            if x.shape[1:] != self.x_train.shape[1:]:
+                faults.append(f"a sample has shape {self.x_train.shape[1:]} in x_train and {x.shape[1:]} in x_{part}")
+            if y.shape[1:] != self.y_train.shape[1:]:
+                faults.append(f"a label has shape {self.y_train.shape[1:]} in y_train and {y.shape[1:]} in y_{part}")
         if faults:
             raise DataError(f"data set {self.name} does not fit together: {'; '.join(faults)}; fix the files it comes from")
+
+    @property
+    def _parts(self) -> dict[str, tuple[Array, Array]]:
+        parts = {"train": (self.x_train, self.y_train), "test": (self.x_test, self.y_test)}
+        if self.x_validation is not None and self.y_validation is not None:
+            parts["validation"] = (self.x_validation, self.y_validation)
+        return parts
+
+    def with_validation(self, fraction: float) -> Dataset:
+        """Return the data set with its last training samples as those to validate on, as Keras splits them off.
+
+        Parameters
+        ----------
+        fraction : part of the training samples, between 0 and 1.
+
+        Raises
+        ------
+        DataError
+            If it has samples to validate on already, or one side would be empty.
+        """
+        if self.x_validation is not None:
+            raise DataError(f"data set {self.name} has {len(self.x_validation)} samples to validate on; leave out --validation-split")
+        count = len(self.x_train)
+        at = math.floor(count * (1.0 - fraction))
+        if not 0 < at < count:
+            wrong = f"--validation-split is {fraction}, which leaves nothing on one side of the {count} training samples of {self.name}"
+            raise DataError(f"{wrong}; give another fraction")
+        x, y = self.x_train, self.y_train
+        return dataclasses.replace(self, x_train=x[:at], y_train=y[:at], x_validation=x[at:], y_validation=y[at:])
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
@@ -68,12 +103,12 @@ class Dataset(LabelledData):
     @property
     def binary_targets(self) -> bool:
         """Whether each number of each label is 0 or 1, as in masks."""
-        return all(bool(((y == 0) | (y == 1)).all()) for y in (self.y_train, self.y_test))
+        return all(bool(((y == 0) | (y == 1)).all()) for _, y in self._parts.values())
 
     @property
     def counts(self) -> dict[str, int]:
         """Samples of each part."""
-        return {"train": len(self.x_train), "test": len(self.x_test)}
+        return {part: len(x) for part, (x, _) in self._parts.items()}
 
     def training(self, batch_size: int, seed: int = 0) -> ArraySource:
         """Return batches to train on, as `LabelledData.training`."""
@@ -81,7 +116,7 @@ class Dataset(LabelledData):
 
     def testing(self, batch_size: int, part: str = "test") -> ArraySource:
         """Return batches of a part, as `LabelledData.testing`."""
-        x, y = {"train": (self.x_train, self.y_train), "test": (self.x_test, self.y_test)}[part]
+        x, y = self._parts[part]
         return ArraySource(x, y, None, batch_size, shuffle=False)
 
     def first(self, count: int) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ from hetero_mtf.errors import DataError
 from hetero_mtf.file_kind import ARRAYS, file_kind, in_place_of
 
 NAMES = ("x_train", "y_train", "x_test", "y_test")
+VALIDATION = ("x_validation", "y_validation")
 REMEDY = "write it again with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)"
 
 
@@ -23,7 +24,8 @@ def load_npz(file: str, dtype: str) -> Dataset:
 
     Parameters
     ----------
-    file : holds x_train and y_train, or x and y; with x_test and y_test, or else a seeded fifth is held out for testing.
+    file : holds x_train and y_train, or x and y; with x_test and y_test, or else a seeded fifth is held out for testing; and where it has
+        samples to validate on, x_validation and y_validation.
     dtype : "float32" or "float64", what x is cast to.
 
     Raises
@@ -39,10 +41,9 @@ def load_npz(file: str, dtype: str) -> Dataset:
         if name.startswith("x") and array.ndim < 2:
             raise DataError(f"{path} has {name} of shape {array.shape}: expected (samples, features) or (samples, ..., channels); {REMEDY}")
         check_finite(array, f"{name} in {path}")
-    parts = arrays if len(arrays) == len(NAMES) else _held_out(arrays, path)
-    x_train, x_test = (parts[name].astype(dtype) for name in ("x_train", "x_test"))
-    y_train, y_test = parts["y_train"], parts["y_test"]
-    return Dataset(f"npz:{file}", x_train, y_train, x_test, y_test, count_classes(y_train, y_test))
+    parts = arrays if "x_test" in arrays else {**arrays, **_held_out(arrays, path)}
+    cast = {name: array.astype(dtype) if name.startswith("x") else array for name, array in parts.items()}
+    return Dataset(name=f"npz:{file}", classes=count_classes(*(array for name, array in cast.items() if name.startswith("y"))), **cast)
 
 
 def _held_out(arrays: dict[str, Array], path: pathlib.Path) -> dict[str, Array]:
@@ -82,6 +83,8 @@ def _sources(file: Any, path: pathlib.Path) -> dict[str, str]:
         sources = {"x_train": "x_train", "y_train": "y_train"}
     if present & {"x_test", "y_test"}:
         sources |= {"x_test": "x_test", "y_test": "y_test"}
+    if present & set(VALIDATION):
+        sources |= {name: name for name in VALIDATION}
     missing = [name for name in sources.values() if name not in present]
     if missing:
         raise DataError(f"{path} lacks {', '.join(missing)}: found {', '.join(sorted(present)) or 'no array'}; {REMEDY}")

@@ -48,6 +48,7 @@ class State:
     seed : seed of shuffling and dropout.
     position : position of the batch source, None between calls of `fit`.
     loss_scale : state of the loss scale, None where losses are not scaled.
+    notes : what else is stored with it, a JSON object.
     """
 
     digest: str
@@ -57,6 +58,7 @@ class State:
     seed: int
     position: Mapping[str, Any] | None = None
     loss_scale: LossScale | None = None
+    notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def save_state(path: str | os.PathLike[str], state: State) -> None:
@@ -77,6 +79,7 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
         "position": state.position,
         "finite": is_finite(state.values),
         **({"loss_scale": dataclasses.asdict(state.loss_scale)} if state.loss_scale is not None else {}),
+        **({"notes": dict(state.notes)} if state.notes else {}),
     }
     values = {name: _storable(np.asarray(value)) for name, value in state.values.items()}
     meta = json.loads(json.dumps(meta))  # as it will be read
@@ -126,7 +129,8 @@ def load_state(path: str | os.PathLike[str]) -> State:
         if faults:
             raise CheckpointError(f"{source} is not a complete checkpoint ({'; '.join(faults)}); {_REMEDY}")
         scale = LossScale(**meta["loss_scale"]) if "loss_scale" in meta else None
-        return State(meta["digest"], meta["optimizer"], arrays, meta["step"], meta["seed"], meta["position"], scale)
+        counters = meta["step"], meta["seed"], meta["position"]
+        return State(meta["digest"], meta["optimizer"], arrays, *counters, scale, meta.get("notes", {}))
     except CheckpointError:
         raise
     except OSError as fault:
@@ -169,6 +173,8 @@ def _meta_faults(meta: Mapping[str, Any]) -> list[str]:
     position = meta["position"]
     if not isinstance(position, dict | None):
         faults.append(f"position is {value_text(position)}, not an object")
+    if not isinstance(meta.get("notes", {}), dict):
+        faults.append(f"notes is {value_text(meta['notes'])}, not an object")
     counts = {"step": (meta["step"], STEPS_UP_TO), "seed": (meta["seed"], math.inf)}
     if isinstance(position, dict):
         counts |= {name: (position[name], COUNTS_UP_TO) for name in ("epoch", "batch", "sample") if name in position}

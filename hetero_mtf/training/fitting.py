@@ -380,7 +380,11 @@ class _Mirror:
         if self._watched:
             self._keras_side.write(self._trainer._engine.read(), self._trainer.step, self._trainer.loss_scale)
             self._shown = self._keras_side.read()
-        yield
+        self._trainer._take_back = self.take_back
+        try:
+            yield
+        finally:
+            self._trainer._take_back = None
         self.take_back()
 
     def take_back(self) -> None:

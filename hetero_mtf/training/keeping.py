@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from hetero_mtf.data.source import BatchSource
@@ -17,8 +18,15 @@ from hetero_mtf.training.keras_side import KerasSide, with_initial_slots
 
 
 class Kept(PlannedOnUse):
-    """What of a trainer is saved, restored, and kept when its plan changes."""
+    """What of a trainer is saved, restored, and kept when its plan changes.
 
+    Attributes
+    ----------
+    notes : what else `save` stores with the state, a JSON object; `restore` replaces it.
+    """
+
+    notes: Mapping[str, Any] = MappingProxyType({})
+    _take_back: Callable[[], None] | None = None  # of what callbacks have changed so far, while they see the present state
     _keras: KerasSide
     _optimizer_name: str
     _step: int
@@ -26,8 +34,13 @@ class Kept(PlannedOnUse):
     _source: BatchSource | None
     _loss_scale: LossScale | None
 
+    @property
+    def position(self) -> Mapping[str, Any] | None:
+        """The position in the data that `fit` will go on from after `restore`; None where it begins with the first epoch."""
+        return self._position
+
     def save(self, path: str | os.PathLike[str], only_finite: bool = False) -> None:
-        """Write all state to a file that loads under any plan for this network.
+        """Write all state to a file that loads under any plan for this network; in a callback of `fit`, with what callbacks changed.
 
         The optimizer's settings are not part of it: give them again to restore it, also a learning rate that a callback had set.
 
@@ -45,10 +58,13 @@ class Kept(PlannedOnUse):
             If weights or slots are NaN or infinite and the file holds a state that is finite, which stays.
         """
         check_name(path)
+        if self._take_back is not None:
+            self._take_back()
         position = self._source.state() if self._source is not None else self._position
         values = self._engine.read()
         check_replacement(path, self._graph, values, self._step, only_finite)
-        save_state(path, State(self._graph.digest, self._optimizer_name, values, self._step, self._seed, position, self._loss_scale))
+        counters = self._step, self._seed, position, self._loss_scale
+        save_state(path, State(self._graph.digest, self._optimizer_name, values, *counters, self.notes))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the trained network in a form of Keras, by the ending of the path; what is read from it predicts the same.
@@ -101,7 +117,7 @@ class Kept(PlannedOnUse):
         check_state(path, state, self._graph, self._optimizer_name)
         values = with_initial_slots(self._graph, self._rule, fitting_values(path, state, self._graph, self._rule))
         self._replace_engine(self.plan, values, state.seed)
-        self._step, self._position = state.step, state.position
+        self._step, self._position, self.notes = state.step, state.position, state.notes
         self._loss_scale = (state.loss_scale or self._loss_scale) if self._loss_scale is not None else None
 
     def replan(self, plan: Plan) -> None:

@@ -17,7 +17,7 @@ from hetero_mtf.training.trainer import Trainer
 from tests.cases import first_fast
 from tests.commands.error_lines import messages
 
-FLOAT64 = ["--dtype", "float64", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9", "--epochs", "2", "--seed", "5"]
+FLOAT64 = ["--precision", "float64", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9", "--epochs", "2", "--seed", "5"]
 MASKS = """
 import keras
 
@@ -108,7 +108,14 @@ def test_masks_are_trained_and_evaluated_with_a_loss_that_is_said_and_can_be_set
     for said in (trained, evaluated):
         assert "loss: mean squared error, set by --loss" in said.out.splitlines() and "test auc 0." in said.out, said
     assert _test_line(evaluated) == _test_line(trained)
-    assert cli("train", *options, "--loss", "hinge").code == cli("train", *options, "--metrics", "a b").code == 2
+    stored = cli("evaluate", *subject, "--checkpoint", state)
+    assert f"loss: mean squared error, as {state} was trained with" in stored.out and _test_line(stored) == _test_line(trained)
+    assert cli("train", *options, "--loss", "a b").code == cli("train", *options, "--metrics", "a b").code == 2
+    assert "for --loss there are" in cli("train", *options, "--loss", "huberr").sentence
+    wrong = cli("train", *options, "--loss", "head=mse").sentence
+    assert "name the output head, and the model's is mask; write that" in wrong
+    focal = cli("train", *options, "--loss", "mask=BinaryFocalCrossentropy", "--metrics", "binary_io_u", "--metrics", "mask=recall")
+    assert "loss: binary focal cross-entropy, set by --loss" in focal.out and "test recall" in focal.out, focal
     refused = cli("train", *options, "--loss", "sparse_categorical_crossentropy")
     assert "does not fit the model (loss: sparse categorical cross-entropy, set by --loss)" in refused.sentence and refused.out == ""
 
@@ -253,7 +260,7 @@ def test_a_disk_that_is_full_while_saving_leaves_no_half_file(start, subject, pl
     process = start("train", *subject, "--plan", plan, "--epochs", "1", "--save", tmp_path / "s.npz", file_bytes=2000)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 1 and len(messages(err)) == 1 and "File too large; choose another place" in err, err
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["s-config.yaml"]  # which is written before training
 
 
 @pytest.mark.slow
@@ -362,4 +369,4 @@ def test_a_training_that_is_killed_leaves_nothing_that_the_next_one_does_not_rem
     resumed = cli("train", *subject, "--plan", plan, "--epochs", "1", "--resume", state, "--save", state)
     assert resumed.code == 0, resumed
     measured = {"s-measured.json"}  # only where the killed one had left a step of the epoch
-    assert {entry.name for entry in tmp_path.iterdir()} - measured == {"s.npz"}
+    assert {entry.name for entry in tmp_path.iterdir()} - measured == {"s.npz", "s-config.yaml"}

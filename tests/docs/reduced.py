@@ -60,6 +60,9 @@ def _command_faults(words: list[str], own_files: Sequence[str]) -> list[str]:
         return [f"no command {words[0]}"]
     if words[1:] == ["--help"]:
         return []
+    if "--config" in words:  # a file that an earlier command has written names the model and the data
+        at = words.index("--config")
+        words = [*words[:at], *words[at + 2 :], "--model", "hetero_mtf.models.digits:wide_digits", "--data", "digits"]
     try:
         with command.make_context(words[0], list(words[1:])) as context:
             return _model_faults(context.params.get("model"), own_files)

@@ -49,6 +49,15 @@ def test_what_is_saved_is_loaded_with_the_same_bits(tmp_path: pathlib.Path) -> N
     check_values("state", found, GRAPH)
 
 
+def test_notes_are_stored_with_a_state_and_a_file_without_them_has_none(tmp_path: pathlib.Path) -> None:
+    for notes in ({"loss": "mse", "watched": {"val_loss": [0.5, 1, 2]}}, {}):
+        save_state(tmp_path / "state", _state(notes=notes))
+        assert load_state(tmp_path / "state").notes == notes
+    changed = _state(notes=["mse"])
+    with pytest.raises(ValueError):
+        save_state(tmp_path / "state", changed)
+
+
 def test_a_missing_file_is_named(tmp_path: pathlib.Path) -> None:
     with pytest.raises(CheckpointError, match=r"cannot read checkpoint .*absent: No such file or directory; check the path"):
         load_state(tmp_path / "absent")

@@ -82,6 +82,33 @@ def test_weights_that_are_not_numbers_do_not_pass_for_changed_by_a_callback(clus
         assert trainer._engine is engine
 
 
+class _Saved(keras.callbacks.Callback):
+    """Saves the trainer's state when training ends."""
+
+    def __init__(self, trainer: hm.Trainer, path: pathlib.Path) -> None:
+        super().__init__()
+        self._trainer, self._path = trainer, path
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._trainer.save(self._path)
+
+
+def test_a_state_that_a_callback_saves_has_what_callbacks_before_it_have_changed(cluster: Any, tmp_path: pathlib.Path) -> None:
+    model, (x, y) = net(), data(16)
+    with _trainer(model, cluster) as trainer:
+        trainer.notes = {"loss": "mse"}
+        stop = keras.callbacks.EarlyStopping("loss", mode="max", patience=1, restore_best_weights=True)  # the first epoch is the best
+        trainer.fit(x, y, epochs=4, callbacks=[stop, _Saved(trainer, tmp_path / "s.npz")], verbose=0)
+        trained = trainer.to_keras().get_weights()
+        for one, other in zip(trained, stop.best_weights, strict=True):
+            np.testing.assert_array_equal(one, other)
+    with _trainer(net(), cluster) as again:
+        again.restore(tmp_path / "s.npz")
+        assert again.notes == {"loss": "mse"} and again.position is not None and again.position["epoch"] == 2
+        for one, other in zip(trained, again.to_keras().get_weights(), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_a_metric_that_counted_elsewhere_before_starts_anew(cluster: Any) -> None:
     model, (x, y) = net(), data(8)
     used = keras.metrics.SparseCategoricalAccuracy(name="right")

@@ -149,6 +149,7 @@ def settings_of(request: TrainRequest, workload: Workload, batch_size: int) -> d
     assert isinstance(data, FoldedVolumes) and workload.stored is not None
     record = data.record
     options = {field.name: getattr(request, field.name) for field in dataclasses.fields(request) if field.name not in _INDIFFERENT}
+    options["callbacks"] = dataclasses.replace(request.callbacks, keep=None, log_dir=None)  # which only write
     settings = {name.replace("_", " "): _text(value) for name, value in options.items()}
     settings |= {"network": workload.graph.digest, "first weights": _digest(*(_bytes(weight) for weight in workload.model.get_weights()))}
     settings |= {name: str(value) for name, value in {**record.preprocessing.to_json(), **record.augmentation.to_json()}.items()}

@@ -18,7 +18,9 @@ from hetero_mtf.commands.mri.fold_scores import report_folds, save_scores
 from hetero_mtf.commands.mri.predictions import predicted
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.process.interruption import Interrupted, StopRequest
+from hetero_mtf.commands.workload.chosen import ChosenRun
 from hetero_mtf.commands.workload.preparation import PlanRequest, Prepared
+from hetero_mtf.commands.workload.run_notes import RunNotes, read_notes
 from hetero_mtf.commands.workload.workload import Workload
 from hetero_mtf.data.volumes.folded import FoldedVolumes
 from hetero_mtf.data.volumes.volume_data import VolumeData
@@ -57,7 +59,7 @@ def planned_before(request: TrainRequest, asked: PlanRequest) -> PlanRequest:
 
 
 def train_folds(
-    request: TrainRequest, workload: Workload, prepared: Prepared, live: Any, stop: StopRequest, train: Train
+    request: TrainRequest, run: ChosenRun, prepared: Prepared, live: Any, stop: StopRequest, train: Train
 ) -> tuple[dict[str, float], Measured | None]:
     """Train and test on each fold in turn, save what each gives, and print the scores of each and of all together.
 
@@ -67,11 +69,11 @@ def train_folds(
     Parameters
     ----------
     request : the options of the command.
-    workload : the network with its first weights, and data in folds.
+    run : what is trained with: the network with its first weights, and data in folds.
     prepared : the plan, by which every fold is trained.
     live : the cluster.
     stop : a request to stop.
-    train : trains one fold: of `request`, `workload`, `prepared`, `live`, `stop`, what is called with the trained trainer, and whether
+    train : trains one fold: of `request`, `run`, `prepared`, `live`, `stop`, what is called with the trained trainer, and whether
         the plan is printed.
 
     Returns
@@ -83,7 +85,7 @@ def train_folds(
     HeteroError
         If something was begun with other settings, or cannot be written.
     """
-    data, files = workload.data, FoldFiles.of(request)
+    workload, data, files = run.workload, run.workload.data, FoldFiles.of(request)
     assert isinstance(data, FoldedVolumes)
     record, first_weights = _begin(request, workload, prepared, files), workload.model.get_weights()
     times: list[Measured] = []
@@ -97,7 +99,8 @@ def train_folds(
         own = _of_fold(workload, fold)
         click.echo(f"\nfold {fold} of {len(data.splits)}")
         with _naming(fold, request):
-            _, measured = train(own_request, own, prepared, live, stop, _saving(own, files, fold), not times)
+            own_run = dataclasses.replace(run, workload=own, notes=_notes(run, own_request))
+            _, measured = train(own_request, own_run, prepared, live, stop, _saving(own, files, fold), not times)
             record = record.finish(fold)
             record.save(files.record)
         times += [] if measured is None else [measured]
@@ -142,8 +145,19 @@ def _begin_fold(request: TrainRequest, files: FoldFiles, record: FoldRecord, fol
     record.save(files.record)
     measured = request.measured_file
     named: dict[str, Any] = {"save": state, "output": files.model(fold), "measured": measured, "resume": state if goes_on else None}
+    logs = None if request.callbacks.log_dir is None else os.path.join(request.callbacks.log_dir, f"fold{fold}")
+    callbacks = dataclasses.replace(request.callbacks, log_dir=logs)
     single = dataclasses.replace(request.volumes, fold=fold)  # what has a number may go on from a state
-    return dataclasses.replace(request, **named, volumes=single), record
+    return dataclasses.replace(request, **named, volumes=single, callbacks=callbacks), record
+
+
+def _notes(run: ChosenRun, request: TrainRequest) -> RunNotes:
+    """Return what is stored with the states of a fold: where it goes on, with the metric that its state watched so far."""
+    if request.resume is None:
+        return run.notes
+    from hetero_mtf.training.checkpoint import load_state
+
+    return dataclasses.replace(run.notes, watched=read_notes(load_state(request.resume).notes, request.resume).watched)
 
 
 def _of_fold(workload: Workload, fold: int) -> Workload:

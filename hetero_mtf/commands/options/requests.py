@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
-from hetero_mtf.commands.options.shared import ObjectiveChoice, OptimizerChoice
+from hetero_mtf.commands.options.callbacks import CallbackOptions
+from hetero_mtf.commands.options.objective import ObjectiveChoice
+from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.options.volumes import VolumeOptions, is_volumes
-from hetero_mtf.commands.process.run_files import beside
+from hetero_mtf.commands.process.run_files import beside, best_file, config_file
 
 _NO_MODEL = "--model is missing; only what was trained on nifti:TABLE is stored with its model"
 
@@ -22,12 +24,12 @@ class ModelOrigin:
     ----------
     model : the function, as given with --model.
     arguments : what it is called with.
-    dtype : "float32" or "float64".
+    precision : name of Keras's dtype policy.
     """
 
     model: str | None
     arguments: tuple[tuple[str, Any], ...]
-    dtype: str | None
+    precision: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +38,7 @@ class TrainRequest:
 
     model: str
     model_arguments: tuple[tuple[str, Any], ...]
-    dtype: str
+    precision: str | None
     data: str
     cluster: str
     plan: str | None
@@ -44,7 +46,7 @@ class TrainRequest:
     strategy: str
     epochs: int
     batch_size: int | None
-    optimizer: str
+    optimizer: str | None
     learning_rate: float | None
     momentum: float
     decay: str
@@ -59,11 +61,13 @@ class TrainRequest:
     compare: bool
     verbose: bool = False
     measured: str | None = None
-    loss: str | None = None
-    metrics: tuple[str, ...] = ()
+    loss: tuple[tuple[str, str], ...] = ()
+    metrics: tuple[tuple[tuple[str, str], ...], ...] = ()
     keep_going: bool = False
     volumes: VolumeOptions = VolumeOptions()
     allow_stale: bool = False
+    callbacks: CallbackOptions = CallbackOptions()
+    config: str | None = None
 
     def __post_init__(self) -> None:
         if self.allow_stale and (self.plan is not None or self.strategy != "auto"):
@@ -81,6 +85,7 @@ class TrainRequest:
         self.volumes.check_data(self.data)
         if self.volumes.all_folds and self.resume is not None:
             raise click.UsageError("--resume goes with one fold: with --fold all the same command again goes on where it was interrupted")
+        self.callbacks.check(self.save, self.output, is_volumes(self.data))
 
     @property
     def run_file(self) -> str:
@@ -88,25 +93,39 @@ class TrainRequest:
         return self.save or self.output or "train"
 
     @property
+    def run_files(self) -> list[str]:
+        """The states and models that are written, those of the best epoch included."""
+        last = [path for path in (self.save, self.output) if path is not None]
+        return [*last, *(str(best_file(path)) for path in last if self.callbacks.best is not None)]
+
+    @property
     def measured_file(self) -> str | None:
         """Where the measured times go: where they are wanted, else beside what the run saves, None if it saves nothing."""
-        saves = self.save or self.output or (self.plan is None and self.profile is None)
-        return self.measured or (str(beside(self.run_file, "measured")) if saves else None)
+        return self.measured or (str(beside(self.run_file, "measured")) if self._saves else None)
+
+    @property
+    def config_file(self) -> str | None:
+        """Where the options as used are written: beside what the run saves, None if it saves nothing."""
+        return str(config_file(self.run_file)) if self._saves else None
+
+    @property
+    def _saves(self) -> bool:
+        return self.save is not None or self.output is not None or (self.plan is None and self.profile is None)
 
     @property
     def optimizer_choice(self) -> OptimizerChoice:
         """The optimizer."""
-        return OptimizerChoice(self.optimizer, self.learning_rate, self.momentum, self.decay)
+        return OptimizerChoice(self.optimizer or "sgd", self.learning_rate, self.momentum, self.decay)
 
     @property
     def objective_choice(self) -> ObjectiveChoice:
         """The loss and the metrics."""
-        return ObjectiveChoice(self.loss, self.metrics)
+        return ObjectiveChoice.given(self.loss, self.metrics)
 
     @property
     def origin(self) -> ModelOrigin:
         """How the network is made."""
-        return ModelOrigin(self.model, self.model_arguments, self.dtype)
+        return ModelOrigin(self.model, self.model_arguments, self.precision)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +134,7 @@ class EvaluateRequest:
 
     model: str | None
     model_arguments: tuple[tuple[str, Any], ...]
-    dtype: str | None
+    precision: str | None
     data: str
     checkpoint: str
     cluster: str = "local"
@@ -126,14 +145,14 @@ class EvaluateRequest:
     json: str | None = None
     plot: str | None = None
     html: str | None = None
-    loss: str | None = None
-    metrics: tuple[str, ...] = ()
+    loss: tuple[tuple[str, str], ...] = ()
+    metrics: tuple[tuple[tuple[str, str], ...], ...] = ()
     volumes: VolumeOptions = VolumeOptions()
 
     def __post_init__(self) -> None:
         self.volumes.check_data(self.data)
         if is_volumes(self.data):
-            if self.loss is not None or self.metrics:
+            if self.loss or self.metrics:
                 raise click.UsageError("--loss and --metrics do not go with --data nifti:TABLE, of which the scores are printed")
             return
         if self.model is None:
@@ -141,18 +160,16 @@ class EvaluateRequest:
         for name in ("positive", "json", "plot", "html"):
             if getattr(self, name) is not None:
                 raise click.UsageError(f"--{name} goes with --data nifti:TABLE only")
-        if self.part == "validation":
-            raise click.UsageError("--part validation goes with --data nifti:TABLE only")
 
     @property
     def objective_choice(self) -> ObjectiveChoice:
         """The loss and the metrics."""
-        return ObjectiveChoice(self.loss, self.metrics)
+        return ObjectiveChoice.given(self.loss, self.metrics)
 
     @property
     def origin(self) -> ModelOrigin:
         """How the network is made."""
-        return ModelOrigin(self.model, self.model_arguments, self.dtype)
+        return ModelOrigin(self.model, self.model_arguments, self.precision)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +178,7 @@ class PredictRequest:
 
     model: str | None
     model_arguments: tuple[tuple[str, Any], ...]
-    dtype: str | None
+    precision: str | None
     source: str | None
     data: str | None
     checkpoint: str
@@ -197,4 +214,4 @@ class PredictRequest:
     @property
     def origin(self) -> ModelOrigin:
         """How the network is made."""
-        return ModelOrigin(self.model, self.model_arguments, self.dtype)
+        return ModelOrigin(self.model, self.model_arguments, self.precision)

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIMIZERS = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001}  # with the learning rate each starts from, Keras's own
 DECAYS = ("none", "cosine")
-LOSSES = {  # by Keras's names; those that `hm.Trainer` trains with
-    "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
-    "categorical_crossentropy": "CategoricalCrossentropy",
-    "binary_crossentropy": "BinaryCrossentropy",
-    "mean_squared_error": "MeanSquaredError",
-}
 STRATEGIES = ("auto", *STRATEGY_NAMES)
 MANUAL = ("filters", "batch", "hybrid")  # strategies that --shares go with
 BATCH_SIZE = 64
@@ -87,32 +81,9 @@ class Argument(click.ParamType):
             examples = "classes=10, batch_norm=True or, with quotes that reach the program, kind='small'"
             self.fail(f"{text!r} is no Python literal; write for instance {examples}", parameter, context)
 
-
-class LossName(click.ParamType):
-    """A loss by one of Keras's names: binary_crossentropy, BinaryCrossentropy, or mse for the mean squared error."""
-
-    name = "name"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> str:
-        """Return the name of the loss's class in keras.losses."""
-        bare = {"mse": "meansquarederror"}.get(str(value).lower(), str(value).lower().replace("_", ""))
-        known = {name.lower(): name for name in LOSSES.values()}
-        if bare not in known:
-            self.fail(f"{value!r} is no loss that can be trained with; write one of {', '.join(LOSSES)}", parameter, context)
-        return known[bare]
-
-
-class MetricNames(click.ParamType):
-    """Names of Keras metrics, separated by commas."""
-
-    name = "name,name,..."
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[str, ...]:
-        """Return the names, each once."""
-        names = value if isinstance(value, tuple) else tuple(part.strip() for part in str(value).split(","))
-        if not all(name.isidentifier() for name in names) or len(set(names)) < len(names):
-            self.fail(f"{value!r} is no list of names that differ; write for instance accuracy,auc", parameter, context)
-        return names
+    def spelt(self, value: tuple[str, Any]) -> str:
+        """Return an argument as one would type it."""
+        return f"{value[0]}={value[1]!r}"
 
 
 class Shares(click.ParamType):
@@ -132,6 +103,7 @@ class Three(click.ParamType):
     """Three numbers with commas between, or one for all three axes."""
 
     name = "number or number,number,number"
+    takes_list = True  # in a file of options
 
     def __init__(self, kind: type[int] | type[float]) -> None:
         self._kind = kind
@@ -147,19 +119,9 @@ class Three(click.ParamType):
             self.fail(f"{value!r} is neither one nor three {what}", parameter, context)
         return numbers * (3 // len(numbers))
 
-
-@dataclasses.dataclass(frozen=True)
-class ObjectiveChoice:
-    """Loss and metrics as given on the command line.
-
-    Parameters
-    ----------
-    loss : name of a class in keras.losses; None for a guess.
-    metrics : names of Keras metrics; none for those that go with the loss.
-    """
-
-    loss: str | None = None
-    metrics: tuple[str, ...] = ()
+    def spelt(self, value: tuple[Any, ...]) -> list[Any]:
+        """Return the numbers as a file of options holds them."""
+        return list(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,15 +134,17 @@ class OptimizerChoice:
     learning_rate : None for Keras's default.
     momentum : of SGD; 0 for none.
     decay : "none" or "cosine": how the learning rate falls, to zero at the end of training.
+    configuration : class and options of another optimizer of Keras, whose learning rate is its own unless one is given.
     """
 
     name: str = "sgd"
     learning_rate: float | None = None
     momentum: float = 0.0
     decay: str = "none"
+    configuration: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.momentum and self.name != "sgd":
+        if self.momentum and (self.name != "sgd" or self.configuration is not None):
             raise click.UsageError(f"--momentum goes with --optimizer sgd, not with {self.name}")
 
     def make(self, steps: int | None = None) -> Any:
@@ -192,12 +156,28 @@ class OptimizerChoice:
         """
         import keras
 
+        if self.configuration is not None:
+            return self._configured(steps)
         rate: Any = OPTIMIZERS[self.name] if self.learning_rate is None else self.learning_rate
         if self.decay == "cosine" and steps is not None:
             rate = keras.optimizers.schedules.CosineDecay(rate, steps)
         if self.name == "sgd":
             return keras.optimizers.SGD(rate, momentum=self.momentum)
         return {"adam": keras.optimizers.Adam, "adamw": keras.optimizers.AdamW}[self.name](rate)
+
+    def _configured(self, steps: int | None) -> Any:
+        """Return the optimizer of the configuration."""
+        import keras
+
+        assert self.configuration is not None
+        options = dict(self.configuration["config"])
+        rate: Any = options.get("learning_rate") if self.learning_rate is None else self.learning_rate
+        if isinstance(rate, Mapping):
+            rate = getattr(keras.optimizers.schedules, rate["class_name"]).from_config(dict(rate["config"]))
+        if self.decay == "cosine" and steps is not None:
+            first = rate(0) if callable(rate) else rate
+            rate = keras.optimizers.schedules.CosineDecay(float(first), steps)
+        return getattr(keras.optimizers, self.configuration["class_name"])(**{**options, "learning_rate": rate})
 
 
 def cluster_option(command: Command) -> Command:
@@ -224,42 +204,21 @@ def open_cluster(text: str) -> Cluster:
     return Cluster.parse(text) if timeout_s is None else Cluster.parse(text, timeout_s)
 
 
-def model_options(required: bool = True, dtype: str | None = "float32") -> Callable[[Command], Command]:
-    """Return a decorator that adds --model, --model-arg and --dtype.
+def optimizer_options(compiled: bool = False) -> Callable[[Command], Command]:
+    """Return a decorator that adds --optimizer and --momentum.
 
     Parameters
     ----------
-    required : whether --model must be given.
-    dtype : default of --dtype.
+    compiled : whether the optimizer of a compiled --model FILE.keras is taken where none is named.
     """
+    text = "Optimizer.  [default: that of a compiled --model FILE.keras, else sgd]" if compiled else "Optimizer."
 
     def add(command: Command) -> Command:
-        kind = click.option("--dtype", type=click.Choice(["float32", "float64"]), default=dtype, help="Float type of the model.")
-        text = "An argument of the model's function, the value a Python literal; may be repeated."
-        argument = click.option("--model-arg", "model_arguments", type=Argument(), multiple=True, help=text)
-        form = "FILE.py:function | package.module:function | FILE.keras"
-        model = click.option(
-            "--model", required=required, metavar="MODEL", help=f"The function that returns the Keras model, or its file: {form}."
-        )
-        return model(argument(kind(command)))
+        momentum = click.option("--momentum", type=FiniteRange(0, 1, max_open=True), default=0.0, help="Momentum of SGD.")
+        name = click.option("--optimizer", type=click.Choice(list(OPTIMIZERS)), default=None if compiled else "sgd", help=text)
+        return name(momentum(command))
 
     return add
-
-
-def objective_options(command: Command) -> Command:
-    """Add --loss and --metrics."""
-    guess = "guessed from the data and the model, and printed"
-    text = "Keras metrics to print.  [default: accuracy; of targets that are numbers mean_absolute_error]"
-    metrics = click.option("--metrics", type=MetricNames(), default=(), show_default=False, metavar="NAME,...", help=text)
-    loss = click.option("--loss", type=LossName(), metavar="NAME", help=f"{', '.join(LOSSES)} or mse.  [default: {guess}]")
-    return loss(metrics(command))
-
-
-def optimizer_options(command: Command) -> Command:
-    """Add --optimizer and --momentum."""
-    momentum = click.option("--momentum", type=FiniteRange(0, 1, max_open=True), default=0.0, help="Momentum of SGD.")
-    name = click.option("--optimizer", type=click.Choice(list(OPTIMIZERS)), default="sgd", help="Optimizer.")
-    return name(momentum(command))
 
 
 def learning_rate_option(command: Command) -> Command:
@@ -299,6 +258,17 @@ def refine_options(default: bool) -> Callable[[Command], Command]:
         return click.option("--refine/--no-refine", default=default, help=text)(seconds(command))
 
     return add
+
+
+def used_timeout(context: click.Context) -> float | None:
+    """Return --worker-timeout, seconds; None for the default.
+
+    Parameters
+    ----------
+    context : of a command with `cluster_option`.
+    """
+    timeout_s: float | None = context.meta.get(_TIMEOUT)
+    return timeout_s
 
 
 def _keep_timeout(context: click.Context, parameter: click.Parameter, timeout_s: float | None) -> None:

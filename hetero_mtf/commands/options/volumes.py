@@ -43,6 +43,10 @@ class ClassWeightType(click.ParamType):
             self.fail(f"{value!r} is neither balanced nor of the form class=number, such as AD=2.5", parameter, context)
         return name, FiniteRange(0, min_open=True).convert(text, parameter, context)
 
+    def spelt(self, value: Weight) -> str:
+        """Return a weight as one would type it."""
+        return value[0] if value[1] is None else f"{value[0]}={value[1]!r}"
+
 
 class FoldType(click.ParamType):
     """The number of a fold, from 1, or all."""

@@ -12,9 +12,10 @@ from typing import Any
 import click
 import keras
 
+from hetero_mtf.commands.output.kept_states import KeptStates
 from hetero_mtf.commands.process.interruption import Interrupted, StopRequest
 from hetero_mtf.data.source import BatchSource
-from hetero_mtf.errors import CheckpointError, HeteroError, NotFiniteError
+from hetero_mtf.errors import HeteroError, NotFiniteError
 from hetero_mtf.report.progress import Advance, progress
 from hetero_mtf.training.timing import WARM_UP_STEPS
 from hetero_mtf.units import seconds_text
@@ -31,11 +32,13 @@ class Saving:
     path : path of the file, or None.
     every : steps between saves, or None for the end only.
     keep_going : whether training goes on where its numbers are NaN or infinite.
+    kept : keeps the states on the way in numbered files; without `every`, those at the ends of epochs. None keeps none.
     """
 
     path: str | None
     every: int | None = None
     keep_going: bool = False
+    kept: KeptStates | None = None
 
 
 class Epochs(keras.callbacks.Callback):
@@ -67,11 +70,12 @@ class Epochs(keras.callbacks.Callback):
         self._batches = source.batches_per_epoch or 1
         self._trained_s, self._waited_s, self._waited_before_s = 0.0, 0.0, 0.0
         self._path, self._every, self._keep_going, self._saved = saving.path, saving.every, saving.keep_going, 0
+        self._kept = saving.kept
         self._bar = contextlib.ExitStack()
         self._advance: Advance = lambda step: None
         self._columns, self._widths = list[str](), list[int]()
         stop.saved = self.saved
-        self._steps, self._start_s = 0, 0.0
+        self._steps, self._first, self._start_s = 0, 0, 0.0
         self._warm_up, self._begin_s = WARM_UP_STEPS, 0.0
         self.step_s: list[float] = []
 
@@ -101,7 +105,8 @@ class Epochs(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Start the epoch's bar, at the place where a resumed epoch goes on."""
         self._steps, self._start_s = 0, time.monotonic()
-        left = self._batches - self._trainer.step % self._batches
+        self._first = self._source.state()["batch"]
+        left = max(self._batches - self._first, 1)
         self._advance = self._bar.enter_context(progress(f"epoch {epoch + 1} of {self._epochs}", left))
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
@@ -116,11 +121,11 @@ class Epochs(keras.callbacks.Callback):
             self._warm_up -= 1
         else:
             self._trained_s, self._waited_s = self._trained_s + spent_s, self._waited_s + waited_s
-            self.step_s += [spent_s] if self._trainer.step % self._batches else []
+            self.step_s += [spent_s] if (self._first + self._steps + 1) % self._batches else []
         self._steps += 1
         self._advance(f"loss {logs['loss']:.4f}" if logs else "")
         if self._every is not None and self._trainer.step % self._every == 0:
-            self._try_to_save(self._every)
+            self._try_to_save(f"after step {self._trainer.step + self._every}")
         self._end_if_asked()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -132,6 +137,8 @@ class Epochs(keras.callbacks.Callback):
         self._bar.close()
         if self._steps and logs:
             self._show(epoch, logs)
+            if self._every is None and self._kept is not None:
+                self._try_to_save("after the next epoch")
         self._end_if_asked()
 
     def _show(self, epoch: int, logs: Mapping[str, float]) -> None:
@@ -147,7 +154,7 @@ class Epochs(keras.callbacks.Callback):
         """Save what has been reached, with the place to go on from."""
         self._save()
         self._end_if_asked()
-        if not self._columns:
+        if not self._columns and not self.model.stop_training:
             click.echo(f"nothing was left to train: the checkpoint has reached epoch {self._epochs}")
 
     def _save(self) -> None:
@@ -156,16 +163,17 @@ class Epochs(keras.callbacks.Callback):
             self._saved = self._trainer.step
         self._stop.saved = self.saved
 
-    def _try_to_save(self, every: int) -> None:
+    def _try_to_save(self, then: str) -> None:
         """Save, or say why not and go on."""
         try:
             self._save()
-        except (CheckpointError, NotFiniteError) as fault:
+            if self._kept is not None:
+                self._kept.add(self._trainer.step)
+        except HeteroError as fault:
             if isinstance(fault, NotFiniteError) and not self._keep_going:
                 raise
-            step = self._trainer.step
-            wrong = f"the state after step {step} is not saved: {fault}" if isinstance(fault, CheckpointError) else str(fault)
-            click.echo(f"hetero-mtf: warning: {wrong}; training goes on and saves next after step {step + every}, or at its end", err=True)
+            wrong = str(fault) if isinstance(fault, NotFiniteError) else f"the state after step {self._trainer.step} is not saved: {fault}"
+            click.echo(f"hetero-mtf: warning: {wrong}; training goes on and saves next {then}, or at its end", err=True)
 
     def _end_if_asked(self) -> None:
         """Save what has been reached and end, if a signal asked for it."""

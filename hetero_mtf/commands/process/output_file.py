@@ -42,6 +42,30 @@ def check_target(path: str | os.PathLike[str] | None) -> None:
         raise HeteroError(f"cannot write {target}: the folder {target.parent} is not writable; choose another place")
 
 
+def check_folder(path: str | os.PathLike[str] | None, option: str) -> None:
+    """Refuse a folder that files cannot be written to, or that cannot be made.
+
+    Parameters
+    ----------
+    path : path of the folder, or None.
+    option : the option that names it, for messages.
+
+    Raises
+    ------
+    HeteroError
+        If it is a file, or it or the nearest folder above it is not writable.
+    """
+    if path is None:
+        return
+    folder = place = pathlib.Path(path)
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise HeteroError(f"{option} is {folder}, and {place} is no folder; give the path of a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise HeteroError(f"{option} is {folder}, and the folder {place} is not writable; choose another place")
+
+
 def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
     """Write arrays to an .npz file in one piece.
 

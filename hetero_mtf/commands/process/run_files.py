@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 
 
 def beside(path: str | os.PathLike[str], kind: str) -> pathlib.Path:
@@ -54,6 +55,69 @@ def of_fold(path: str | os.PathLike[str], fold: int) -> pathlib.Path:
     """
     path = pathlib.Path(path)
     return path.with_name(f"{path.stem}-fold{fold}{path.suffix}")
+
+
+def config_file(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Return where the options of a run are written beside one of its files.
+
+    Parameters
+    ----------
+    path : path of a file of the run.
+
+    Examples
+    --------
+    >>> str(config_file("run/state.npz"))
+    'run/state-config.yaml'
+    """
+    path = pathlib.Path(path)
+    return path.with_name(f"{path.stem}-config.yaml")
+
+
+def best_file(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Return where the state or model of the best epoch is saved beside that of the last.
+
+    Parameters
+    ----------
+    path : path of the last one's file.
+
+    Examples
+    --------
+    >>> str(best_file("run/state.npz"))
+    'run/state-best.npz'
+    """
+    path = pathlib.Path(path)
+    return path.with_name(f"{path.stem}-best{path.suffix}")
+
+
+def step_file(path: str | os.PathLike[str], step: int) -> pathlib.Path:
+    """Return where the state after a step is kept beside the newest.
+
+    Parameters
+    ----------
+    path : path of the newest state.
+    step : number of steps taken.
+
+    Examples
+    --------
+    >>> str(step_file("run/state.npz", 24))
+    'run/state-step24.npz'
+    """
+    path = pathlib.Path(path)
+    return path.with_name(f"{path.stem}-step{step}{path.suffix}")
+
+
+def step_files(path: str | os.PathLike[str], up_to: int) -> list[pathlib.Path]:
+    """Return the states that were kept beside the newest, in the order of their steps.
+
+    Parameters
+    ----------
+    path : path of the newest state.
+    up_to : the last step that counts.
+    """
+    path = pathlib.Path(path)
+    form = re.compile(rf"{re.escape(path.stem)}-step(\d{{1,12}}){re.escape(path.suffix)}")
+    named = [(int(match[1]), entry) for entry in path.parent.glob("*") if (match := form.fullmatch(entry.name))]
+    return [entry for step, entry in sorted(named) if step <= up_to]
 
 
 def beside_plan(plan: str, kind: str) -> pathlib.Path:

@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from typing import Any
 
+from hetero_mtf.commands.options.model import float_type
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.file_kind import file_kind, in_place_of
 
@@ -16,7 +17,7 @@ _LARGEST_BYTES = 64 * 2**20  # of a configuration
 _REMEDY = "save the model again with model.save"
 
 
-def load_keras_file(path: str, dtype: str, seed: int = 0) -> Any:
+def load_keras_file(path: str, precision: str | None = None, seed: int = 0) -> Any:
     """Return the model in a file, with its weights.
 
     Every object that the file names is checked against a table before Keras reads any of it: nothing outside Keras's layers that are
@@ -25,7 +26,7 @@ def load_keras_file(path: str, dtype: str, seed: int = 0) -> Any:
     Parameters
     ----------
     path : path of the file.
-    dtype : "float32" or "float64", which must be that of the model.
+    precision : name of the dtype policy that must be that of its layers; None takes whatever it is.
     seed : seed of dropout and of what has no weights in the file.
 
     Raises
@@ -37,12 +38,17 @@ def load_keras_file(path: str, dtype: str, seed: int = 0) -> Any:
 
     from hetero_mtf.training.keras_configuration import built_model
 
-    configuration = _configuration(path)
-    keras.config.set_floatx(dtype)
+    configuration = configuration_in(path)
+    keras.config.set_floatx(float_type(precision))
     keras.utils.set_random_seed(seed)
     model, graph = built_model(configuration, path)
-    if graph.dtype != dtype:
-        raise HeteroError(f"{path} holds a model in {graph.dtype} and --dtype is {dtype}; give --dtype {graph.dtype}")
+    weighted = (layer for layer in model._flatten_layers(include_self=False) if layer.weights and not hasattr(layer, "layers"))
+    policies = sorted({layer.dtype_policy.name for layer in weighted} or {graph.dtype})
+    if precision not in (None, *policies):
+        own = ", ".join(policies)
+        raise HeteroError(f"{path} holds a model in {own} and --precision is {precision}; give --precision {policies[0]}, or leave it out")
+    keras.config.set_floatx(float_type(graph.dtype))
+    keras.config.set_dtype_policy(keras.config.floatx())
     try:
         model.load_weights(path)
     except Exception as fault:  # HDF5 raises whatever damaged bytes lead to
@@ -51,8 +57,18 @@ def load_keras_file(path: str, dtype: str, seed: int = 0) -> Any:
     return model
 
 
-def _configuration(path: str) -> Any:
-    """Return the configuration in a file."""
+def configuration_in(path: str) -> Any:
+    """Return the configuration in a file, as it is: nothing of it is checked.
+
+    Parameters
+    ----------
+    path : path of the file.
+
+    Raises
+    ------
+    HeteroError
+        If there is no such file, or it is damaged.
+    """
     if not pathlib.Path(path).is_file():
         raise HeteroError(f"there is no model file {path}; check the path")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.machinery
 import importlib.util
@@ -9,10 +10,11 @@ import inspect
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
+from hetero_mtf.commands.options.model import float_type
 from hetero_mtf.commands.process.quiet import load_tensorflow
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.file_kind import file_kind, in_place_of
@@ -20,14 +22,14 @@ from hetero_mtf.file_kind import file_kind, in_place_of
 FORM = "FILE.py:function, package.module:function or FILE.keras"
 
 
-def load_model(text: str, arguments: Mapping[str, Any], dtype: str, seed: int = 0) -> Any:
+def load_model(text: str, arguments: Mapping[str, Any], precision: str | None = None, seed: int = 0) -> Any:
     """Return the Keras model that a function of the user makes, or that Keras has saved in a file.
 
     Parameters
     ----------
     text : "FILE.py:function", "package.module:function" or "FILE.keras"; a package may be in the working directory.
     arguments : what the function is called with, by name.
-    dtype : "float32" or "float64", Keras's float type while the model is made.
+    precision : name of Keras's dtype policy while the model is made; None for float32, and for that of a file.
     seed : seed of the initial weights; a file has its own.
 
     Raises
@@ -48,16 +50,34 @@ def load_model(text: str, arguments: Mapping[str, Any], dtype: str, seed: int = 
     if is_keras_file(text):
         from hetero_mtf.commands.workload.keras_file import load_keras_file
 
-        return load_keras_file(text, dtype, seed)
+        return load_keras_file(text, precision, seed)
 
-    keras.config.set_floatx(dtype)
-    keras.utils.set_random_seed(seed)
-    function = _function(_module(place), name, place)
-    _check_arguments(function, arguments, text)
-    model = _guarded(lambda: function(**arguments), f"the function {text} failed")
+    with dtype_policy(precision):
+        keras.utils.set_random_seed(seed)
+        function = _function(_module(place), name, place)
+        _check_arguments(function, arguments, text)
+        model = _guarded(lambda: function(**arguments), f"the function {text} failed")
     if not isinstance(model, keras.Model):
         raise HeteroError(f"{text} returned a {type(model).__name__} and not a Keras model; return a functional or sequential keras.Model")
     return model
+
+
+@contextlib.contextmanager
+def dtype_policy(precision: str | None) -> Iterator[None]:
+    """Make layers under a dtype policy of Keras in the block; its float type stays afterwards, for losses and metrics.
+
+    Parameters
+    ----------
+    precision : name of the policy; None for float32.
+    """
+    import keras
+
+    keras.config.set_floatx(float_type(precision))
+    keras.config.set_dtype_policy(precision or "float32")
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(keras.config.floatx())
 
 
 def is_keras_file(text: str) -> bool:

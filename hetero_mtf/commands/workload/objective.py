@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from hetero_mtf.commands.options.shared import ObjectiveChoice
+from hetero_mtf.commands.options.objective import Identified, ObjectiveChoice
+from hetero_mtf.commands.workload.identifiers import loss_kind, metric_kind, title_of
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.errors import DataError, UnsupportedError
 from hetero_mtf.graph.records import Layer, LayerGraph
@@ -57,11 +61,18 @@ def loss_of(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _GU
     graph : LayerGraph of the model.
     choice : the options --loss and --metrics; without a loss it is guessed, see `guess_loss`.
     """
-    import keras
-
-    name = choice.loss or guess_loss(data, graph)[0]
-    options = {} if name == _SQUARED else {"from_logits": _gives_logits(graph)}
-    return getattr(keras.losses, name)(**options)
+    identifier = choice.loss or guess_loss(data, graph)[0]
+    kind = loss_kind(identifier)
+    if isinstance(identifier, Mapping):
+        return kind.from_config(dict(identifier["config"])) if identifier.get("config") is not None else kind
+    if not inspect.isclass(kind):
+        return kind
+    make: Any = kind
+    try:
+        return make(from_logits=_gives_logits(graph)) if _takes_logits(kind) else make()
+    except TypeError as fault:
+        needs = ", ".join(_required(kind)) or str(fault)
+        raise UnsupportedError(f"the loss {identifier} needs {needs}, which its name does not say; train with it in Python") from fault
 
 
 def loss_text(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _GUESSED) -> str:
@@ -72,9 +83,11 @@ def loss_text(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _
     data, graph, choice : as for `loss_of`.
     """
     guessed, reason = guess_loss(data, graph)
-    name = choice.loss or guessed
-    title = _TITLES[name] + (" of logits" if name != _SQUARED and _gives_logits(graph) else "")
-    return f"loss: {title}, {'set by --loss' if choice.loss else f'guessed from {reason}; set it with --loss'}"
+    kind = loss_kind(choice.loss or guessed)
+    title = _TITLES.get(kind.__name__) or title_of(kind)
+    loss = loss_of(data, graph, choice)
+    logits = " of logits" if _config(loss).get("from_logits") else ""
+    return f"loss: {title}{logits}, {choice.loss_origin if choice.loss else f'guessed from {reason}; set it with --loss'}"
 
 
 def metrics_of(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _GUESSED) -> list[Any]:
@@ -89,12 +102,15 @@ def metrics_of(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = 
     UnsupportedError
         If Keras knows no metric of a name, or it needs probabilities and the model ends in logits.
     """
-    name = choice.loss or guess_loss(data, graph)[0]
+    kind = loss_kind(choice.loss or guess_loss(data, graph)[0])
+    name = kind.__name__
     single = _end(graph).output_shape == (1,)
-    numbers = name == _SQUARED and (single or not data.classes)
-    binary = name == _BINARY and (single or not data.classes)
+    probabilities = _takes_logits(kind)  # what the loss compares, rather than numbers of any size
+    numbers = not probabilities and (single or not data.classes)
+    binary = name in (_BINARY, "BinaryFocalCrossentropy") and (single or not data.classes)
     wanted = choice.metrics or (("mean_absolute_error",) if numbers else ("accuracy",))
-    return [_metric(metric, binary, _gives_logits(graph) and name != _SQUARED) for metric in wanted]
+    of = _Outputs(data, binary, name == _SPARSE, _gives_logits(graph) and probabilities)
+    return [_metric(metric, of) for metric in wanted]
 
 
 def check_targets(data: LabelledData, model: Any, graph: LayerGraph, choice: ObjectiveChoice = _GUESSED) -> None:
@@ -126,24 +142,66 @@ def check_targets(data: LabelledData, model: Any, graph: LayerGraph, choice: Obj
         raise DataError(f"{data.name} does not fit the model ({said}): {fault}, {remedy}") from fault
 
 
-def _metric(name: str, binary: bool, logits: bool) -> Any:
+@dataclasses.dataclass(frozen=True)
+class _Outputs:
+    """What metrics compare: the data, whether targets are 0 and 1 or class numbers, and whether outputs are logits."""
+
+    data: LabelledData
+    binary: bool
+    sparse: bool
+    logits: bool
+
+
+def _metric(identifier: Identified, of: _Outputs) -> Any:
     """Return a Keras metric, or its name where Keras is to choose by shapes, of outputs that may be logits."""
     import keras
 
-    if name in ("accuracy", "acc"):
-        return keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0 if logits else 0.5) if binary else "accuracy"
-    try:
-        metric = keras.metrics.get(name)
-    except (ValueError, TypeError) as fault:
-        raise UnsupportedError(f"there is no metric {name!r} in Keras; write names such as accuracy, auc or mean_absolute_error") from fault
+    if isinstance(identifier, Mapping):
+        kind = metric_kind(identifier)
+        return kind.from_config(dict(identifier["config"])) if identifier.get("config") is not None else kind
+    if identifier in ("accuracy", "acc"):
+        return keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0 if of.logits else 0.5) if of.binary else "accuracy"
+    if identifier in ("crossentropy", "ce"):
+        identifier = _BINARY if of.binary else _SPARSE if of.sparse else _DENSE
+    kind = metric_kind(identifier)
+    if not inspect.isclass(kind):
+        return kind
+    metric = _metric_of(kind, identifier, of)
     config = {**metric.get_config(), "name": re.sub(r"_\d+$", "", metric.name)}  # Keras numbers the metrics of a process
-    if logits and "from_logits" in config:
+    if of.logits and "from_logits" in config:
         config["from_logits"] = True
-    elif logits and name in ("binary_accuracy", "BinaryAccuracy"):
+    elif of.logits and kind is keras.metrics.BinaryAccuracy:
         config["threshold"] = 0.0
-    elif logits and {"threshold", "thresholds"} & set(config):
-        raise UnsupportedError(f"the metric {name} needs probabilities and the model ends in logits; end it in sigmoid or softmax")
+    elif of.logits and {"threshold", "thresholds"} & set(config) and kind is not keras.metrics.F1Score:
+        raise UnsupportedError(f"the metric {identifier} needs probabilities and the model ends in logits; end it in sigmoid or softmax")
     return type(metric).from_config(config)
+
+
+def _metric_of(kind: Any, identifier: str, of: _Outputs) -> Any:
+    """Return a metric of a class; the number of classes is that of the data."""
+    needs = _required(kind)
+    if needs == ["num_classes"] and of.data.classes:
+        parameters = inspect.signature(kind).parameters
+        sparse = {"sparse_y_true": of.sparse, "sparse_y_pred": False}
+        return kind(num_classes=of.data.classes, **{name: value for name, value in sparse.items() if name in parameters})
+    if needs:
+        raise UnsupportedError(f"the metric {identifier} needs {', '.join(needs)}, which its name does not say; compute it in Python")
+    return kind()
+
+
+def _required(kind: Any) -> list[str]:
+    """Return the names of the arguments that a class cannot be made without."""
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(kind).parameters.values()
+    return [each.name for each in parameters if each.default is inspect.Parameter.empty and each.kind in plain]
+
+
+def _takes_logits(kind: Any) -> bool:
+    return "from_logits" in inspect.signature(kind).parameters
+
+
+def _config(loss: Any) -> Mapping[str, Any]:
+    return loss.get_config() if hasattr(loss, "get_config") else {}
 
 
 def probabilities_of(outputs: Any, classes: int, graph: LayerGraph) -> Any:

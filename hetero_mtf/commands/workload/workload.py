@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.commands.options.shared import ObjectiveChoice
+from hetero_mtf.commands.options.model import float_type
+from hetero_mtf.commands.options.objective import ObjectiveChoice
 from hetero_mtf.commands.process.run_files import beside
-from hetero_mtf.commands.workload.model_file import load_model
+from hetero_mtf.commands.workload.logged import check_loss, logged_names
+from hetero_mtf.commands.workload.model_file import is_keras_file, load_model
 from hetero_mtf.commands.workload.objective import check_targets, loss_of, loss_text, metrics_of
 from hetero_mtf.commands.workload.stored import Stored
 from hetero_mtf.data.labelled import LabelledData
@@ -53,6 +56,11 @@ class Workload:
         """A line on the loss, with the reason where it is guessed."""
         return loss_text(self.data, self.graph, self.choice)
 
+    @functools.cached_property
+    def logged(self) -> tuple[str, ...]:
+        """Names in the logs of an epoch of training: "loss" and those of the metrics."""
+        return logged_names(self.data, self.graph, self.loss, self.metrics)
+
     def choosing(self, choice: ObjectiveChoice) -> Workload:
         """Return the same with other loss and metrics, which are checked against the data and the model.
 
@@ -66,8 +74,14 @@ class Workload:
             If there is no such metric, or the targets do not fit the model and the loss.
         """
         workload = dataclasses.replace(self, choice=choice)
+        own = [self.graph.layers[index].name for index in self.graph.outputs]
+        if not set(choice.outputs) <= set(own):
+            wrong = f"--loss and --metrics name the output {', '.join(sorted(set(choice.outputs) - set(own)))}"
+            raise UnsupportedError(f"{wrong}, and the model's is {', '.join(own)}; write that, or no output")
         metrics_of(self.data, self.graph, choice)
         check_targets(self.data, self.model, self.graph, choice)
+        check_loss(self.data, self.graph, workload.loss)
+        workload.logged  # raises where a metric does not fit
         return workload
 
     def metrics_text(self, metrics: Mapping[str, float], part: str = "test") -> str:
@@ -101,12 +115,12 @@ class Workload:
         return paths
 
 
-def load_workload(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str, data: str, seed: int = 0) -> Workload:
+def load_workload(model: str, arguments: tuple[tuple[str, Any], ...], precision: str | None, data: str, seed: int = 0) -> Workload:
     """Return a model and a data set by their names on the command line, the data first as they fail sooner.
 
     Parameters
     ----------
-    model, arguments, dtype, seed : as for `load_model`.
+    model, arguments, precision, seed : as for `load_model`.
     data : as for `hetero_mtf.data.load`.
 
     Raises
@@ -114,17 +128,22 @@ def load_workload(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str
     HeteroError
         If one of them cannot be loaded, or the model has unsupported layers.
     """
-    data_set = load(data, dtype=dtype)
-    network, graph = load_network(model, arguments, dtype, data_set.name, seed)
+    if precision is None and is_keras_file(model):  # whose float type the samples get
+        network, graph = load_network(model, arguments, precision, data, seed)
+        return Workload(network, graph, load(data, dtype=float_type(graph.dtype)))
+    data_set = load(data, dtype=float_type(precision))
+    network, graph = load_network(model, arguments, precision, data_set.name, seed)
     return Workload(network, graph, data_set)
 
 
-def load_network(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str, data: str, seed: int = 0) -> tuple[Any, LayerGraph]:
+def load_network(
+    model: str, arguments: tuple[tuple[str, Any], ...], precision: str | None, data: str, seed: int = 0
+) -> tuple[Any, LayerGraph]:
     """Return a model for a data set, and its LayerGraph.
 
     Parameters
     ----------
-    model, arguments, dtype, seed : as for `load_model`.
+    model, arguments, precision, seed : as for `load_model`.
     data : name of the data set, for messages.
 
     Raises
@@ -132,7 +151,7 @@ def load_network(model: str, arguments: tuple[tuple[str, Any], ...], dtype: str,
     HeteroError
         If it cannot be loaded, has unsupported layers, or has several inputs or outputs.
     """
-    network = load_model(model, dict(arguments), dtype, seed)
+    network = load_model(model, dict(arguments), precision, seed)
     graph = layer_graph(network)
     if len(graph.inputs) > 1 or len(graph.outputs) > 1:
         counts = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"

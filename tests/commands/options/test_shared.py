@@ -5,7 +5,7 @@ import math
 import click
 import pytest
 
-from hetero_mtf.commands.options.shared import Argument, Budget, FiniteRange, LossName, MetricNames, OptimizerChoice, Shares, Three
+from hetero_mtf.commands.options.shared import Argument, Budget, FiniteRange, OptimizerChoice, Shares, Three
 from hetero_mtf.runtime.cluster import Cluster
 
 
@@ -81,18 +81,3 @@ def test_the_limit_of_a_worker_that_does_not_answer_reaches_the_cluster(cli, mon
 @pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf"])
 def test_a_limit_that_is_no_time_is_refused(cli, limit):
     assert cli("devices", "--worker-timeout", limit).code == 2
-
-
-@pytest.mark.parametrize("text", ["binary_crossentropy", "BinaryCrossentropy", "binarycrossentropy"])
-def test_a_loss_has_keras_s_names(text):
-    assert LossName().convert(text, None, None) == "BinaryCrossentropy"
-    assert LossName().convert("mse", None, None) == LossName().convert("MeanSquaredError", None, None) == "MeanSquaredError"
-    with pytest.raises(click.BadParameter, match="'hinge' is no loss that can be trained with; write one of sparse_.*, mean_squared_error"):
-        LossName().convert("hinge", None, None)
-
-
-def test_metrics_are_names_with_commas_between():
-    assert MetricNames().convert("accuracy, auc", None, None) == ("accuracy", "auc")
-    for text in ("", "accuracy,", "a b", "auc,auc"):
-        with pytest.raises(click.BadParameter, match="is no list of names that differ; write for instance accuracy,auc"):
-            MetricNames().convert(text, None, None)

@@ -44,7 +44,7 @@ def test_waiting_is_a_part_of_all_steps_but_those_that_build_the_graph(clock):
 
 
 def test_columns_are_as_wide_as_their_names(capsys):
-    trainer, source = types.SimpleNamespace(step=0), types.SimpleNamespace(waited_s=0.0, batches_per_epoch=1)
+    trainer, source = types.SimpleNamespace(step=0), types.SimpleNamespace(waited_s=0.0, batches_per_epoch=1, state=lambda: {"batch": 0})
     with Epochs(trainer, 1, source, Saving(None), StopRequest()) as watch:
         watch.on_epoch_begin(0)
         trainer.step = 1

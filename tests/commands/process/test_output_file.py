@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from hetero_mtf.commands.process.output_file import check_target, save_arrays, save_model
+from hetero_mtf.commands.process.output_file import check_folder, check_target, save_arrays, save_model
 from hetero_mtf.errors import HeteroError
 
 
@@ -83,3 +83,18 @@ def test_a_model_that_is_being_written_is_locked_and_private(tmp_path, monkeypat
     save_model(tmp_path / "m.keras", _model())
     assert len(seen) == 1 and (tmp_path / "m.keras").stat().st_mode & 0o777 == 0o640
     keras.models.load_model(tmp_path / "m.keras")
+
+
+def test_a_folder_must_be_one_or_be_made_in_one_that_is_writable(tmp_path, monkeypatch):
+    check_folder(None, "--log-dir")
+    check_folder(tmp_path, "--log-dir")
+    check_folder(tmp_path / "new" / "logs", "--log-dir")
+    assert list(tmp_path.iterdir()) == []  # nothing is made yet
+    (tmp_path / "file").touch()
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    for path in (tmp_path / "file", tmp_path / "file" / "logs", tmp_path / "gone"):
+        with pytest.raises(HeteroError, match="--log-dir is .*is no folder; give the path of a folder"):
+            check_folder(path, "--log-dir")
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(HeteroError, match="is not writable; choose another place"):
+        check_folder(tmp_path / "new", "--log-dir")

@@ -136,7 +136,7 @@ def test_what_does_not_fit_a_checkpoint_is_refused(cli, trained, table, place, t
     base = ["--data", table, "--cluster", "local:cpu:0", "--checkpoint"]
     other = cli("evaluate", *base, trained[0], "--model", f"{place / 'net3d.py'}:net", "--model-arg", "filters=5")
     assert re.search(r"net, filters=5 has a network with digest \w+, what was trained \(.*net\) had \w+; give the --model", other.sentence)
-    for options in (["--model-arg", "filters=5"], ["--dtype", "float64"]):
+    for options in (["--model-arg", "filters=5"], ["--precision", "float64"]):
         assert f"{options[0]} {options[1]} goes with --model" in cli("evaluate", *base, trained[0], *options).sentence
     assert "--positive MCI is no class of the model; it has AD, NC" in cli("evaluate", *base, trained[0], "--positive", "MCI").sentence
     alone = tmp_path / "alone.npz"
@@ -242,3 +242,16 @@ def test_scans_that_were_trained_on_are_not_fresh(trained):
     people = Participants("t", scans, "diagnosis", ("AD", "NC"))
     found = Predictions(people, np.eye(2)[[0, 1, 0, 0, 0]], ("train", "test", "n/a", "test", "test"))
     assert found.fresh == [1, 2] and found.scores(found.fresh).samples == 2
+
+
+def test_the_best_epoch_and_kept_states_of_volumes_can_be_evaluated(cli, training, table, tmp_path):
+    options = ["--epochs", "2", "--validation-fraction", "0.2", "--best", "val_loss", "--keep", "1", "--log-dir", tmp_path / "logs"]
+    said = cli(*training, *options, "--save", tmp_path / "s.npz", "--early-stopping", "val_accuracy", "--patience", "5")
+    assert said.code == 0 and f"saved {tmp_path / 's-best.npz'}" in said.out, said
+    (kept,) = tmp_path.glob("s-step*.npz")
+    for state in (tmp_path / "s-best.npz", kept):
+        evaluated = cli("evaluate", "--data", table, "--cluster", "local:cpu:0", "--checkpoint", state)
+        assert evaluated.code == 0 and "accuracy" in evaluated.out, evaluated
+    refused = cli(*training, "--validation-split", "0.2")
+    assert refused.code == 2 and "write --validation-fraction" in refused.err
+    assert cli("train", "--config", tmp_path / "s-config.yaml", "--save", tmp_path / "t.npz", "--epochs", "1").code == 0

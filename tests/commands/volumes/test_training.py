@@ -160,15 +160,7 @@ def test_options_of_volumes_go_with_volumes_only(cli, subject, training, table, 
         assert cli(*training, *options).code == 2
     for options in ([], ["--data", "digits"], ["--data", table, "--input", "npz:x"], ["--data", table, "--participant", "sub-01"]):
         assert cli("predict", "--checkpoint", trained[0], *options).code == 2
-    for options in (
-        ["--json", "x"],
-        ["--plot", "x"],
-        ["--html", "x"],
-        ["--site", "x"],
-        ["--positive", "AD"],
-        ["--part", "validation"],
-        ["--skip-bad"],
-    ):
+    for options in (["--json", "x"], ["--plot", "x"], ["--html", "x"], ["--site", "x"], ["--positive", "AD"], ["--skip-bad"]):
         assert cli("evaluate", "--checkpoint", trained[0], *subject, *options).code == 2
     assert cli("evaluate", "--checkpoint", trained[0], "--data", "digits").code == 2
     for options in (["--loss", "mse"], ["--metrics", "auc"]):

@@ -45,7 +45,7 @@ def _changed(path, change):
 
 def _refusal(path, **options):
     with pytest.raises(HeteroError) as caught:
-        load_model(str(path), **{"arguments": {}, "dtype": "float32", **options})
+        load_model(str(path), **{"arguments": {}, "precision": "float32", **options})
     return str(caught.value)
 
 
@@ -114,7 +114,7 @@ def test_weights_of_another_network_are_refused(saved, tmp_path):
 
 def test_options_that_do_not_go_with_a_file_are_refused(saved):
     assert "leave --model-arg out" in _refusal(saved[1], arguments={"classes": 3})
-    assert "holds a model in float32 and --dtype is float64; give --dtype float32" in _refusal(saved[1], dtype="float64")
+    assert "holds a model in float32 and --precision is float64; give --precision float32" in _refusal(saved[1], precision="float64")
     keras.config.set_floatx("float32")
 
 

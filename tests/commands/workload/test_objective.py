@@ -4,12 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from hetero_mtf.commands.options.shared import LOSSES, ObjectiveChoice
+from hetero_mtf.commands.options.objective import ObjectiveChoice
 from hetero_mtf.commands.workload.objective import check_targets, loss_of, loss_text, metrics_of, probabilities_of
 from hetero_mtf.data import Dataset
 from hetero_mtf.errors import DataError, UnsupportedError
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.program.losses import SAMPLEWISE_LOSSES
 
 
 def _both(labels, classes, units, activation=None, softmax=False):
@@ -137,12 +136,11 @@ def test_metrics_have_keras_s_names_and_know_logits():
     assert not sure[0].get_config()["from_logits"] and sure[1].name == "precision" and sure[2].get_config()["threshold"] == 0.5
     with pytest.raises(UnsupportedError, match="the metric precision needs probabilities and the model ends in logits; end it in sigmoid"):
         metrics_of(*_pixels(MASKS, None)[::2], ObjectiveChoice("BinaryCrossentropy", ("precision",)))
-    with pytest.raises(UnsupportedError, match="there is no metric 'nonsense' in Keras; write names"):
+    with pytest.raises(UnsupportedError, match="there is no metric 'nonsense' in Keras; write one of its names"):
         metrics_of(*_pixels(MASKS, None)[::2], ObjectiveChoice(None, ("nonsense",)))
 
 
-def test_every_loss_that_is_supported_can_be_named_and_targets_that_do_not_fit_it_are_refused():
-    assert set(LOSSES.values()) <= SAMPLEWISE_LOSSES
+def test_targets_that_do_not_fit_a_loss_are_refused():
     data, model, graph = _pixels(MASKS[..., 0], "softmax", 3)
     check_targets(data, model, graph, ObjectiveChoice("SparseCategoricalCrossentropy"))
     with pytest.raises(DataError, match=r"d does not fit the model \(loss: binary cross-entropy, set by --loss\): y has targets of shape"):
@@ -150,3 +148,23 @@ def test_every_loss_that_is_supported_can_be_named_and_targets_that_do_not_fit_i
     data, model, graph = _pixels(MASKS[..., 0] * 3, "softmax", 3)
     with pytest.raises(DataError, match="class numbers from 0 to 3, the network has the 3 classes 0 to 2; .* another loss with --loss"):
         check_targets(data, model, graph, ObjectiveChoice("SparseCategoricalCrossentropy"))
+
+
+def test_losses_and_metrics_know_what_the_data_and_the_model_say_and_their_names_do_not():
+    data, _, graph = _pixels(MASKS[..., 0], None, 3, classes=3)
+    loss = loss_of(data, graph, ObjectiveChoice("categorical_focal_crossentropy"))
+    assert loss.get_config()["from_logits"] and not hasattr(loss_of(data, graph, ObjectiveChoice("hinge")), "from_logits")
+    iou, entropy = metrics_of(data, graph, ObjectiveChoice("SparseCategoricalCrossentropy", ("mean_io_u", "crossentropy")))
+    assert iou.get_config()["num_classes"] == 3 and not iou.get_config()["sparse_y_pred"]
+    assert type(entropy) is keras.metrics.SparseCategoricalCrossentropy and entropy.get_config()["from_logits"]
+    with pytest.raises(UnsupportedError, match="the metric recall_at_precision needs precision, which its name does not say"):
+        metrics_of(data, graph, ObjectiveChoice(None, ("recall_at_precision",)))
+
+
+def test_a_configuration_is_taken_as_it_is():
+    data, _, graph = _pixels(MASKS, None)
+    smoothed = {"class_name": "BinaryCrossentropy", "config": {"label_smoothing": 0.25}}
+    config = loss_of(data, graph, ObjectiveChoice(smoothed, (), "as m.keras was compiled with")).get_config()
+    assert (config["label_smoothing"], config["from_logits"]) == (0.25, False)
+    said = loss_text(data, graph, ObjectiveChoice(smoothed, (), "as m.keras was compiled with"))
+    assert said == "loss: binary cross-entropy, as m.keras was compiled with"

@@ -1,0 +1,57 @@
+"""Configurations of Keras's losses, metrics and optimizers in files, checked so that none of them leads to code that the file names."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from hetero_mtf.errors import HeteroError
+from hetero_mtf.units import value_text
+
+_DROPPED = ("dtype",)  # what Keras gives them here is that of this process
+_LONGEST = 10_000  # numbers in a list
+
+
+class ForeignObject(HeteroError):
+    """A configuration names what is not one of Keras's own classes; it is not followed."""
+
+
+def plain_configuration(entry: Any, room: ModuleType, base: type) -> dict[str, Any]:
+    """Return {"class_name": ..., "config": ...} of an object that a file describes, nothing else of which counts.
+
+    Parameters
+    ----------
+    entry : what the file holds.
+    room : the module whose public classes may be named, such as keras.losses.
+    base : the class that they are derived from.
+
+    Raises
+    ------
+    ForeignObject
+        If it is no public class of that module, or its options are more than numbers, texts and lists of these.
+    """
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("class_name"), str):
+        raise ForeignObject(f"{value_text(entry)} names no class of {room.__name__}; name one")
+    name, config = entry["class_name"], entry.get("config")
+    kind = vars(room).get(name)
+    module = entry.get("module", room.__name__)
+    of_keras = isinstance(module, str) and (module == room.__name__ or module.startswith("keras.src."))
+    if not of_keras or entry.get("registered_name") not in (None, name) or not (inspect.isclass(kind) and issubclass(kind, base)):
+        shown = config if name == "function" and isinstance(config, str) else name
+        raise ForeignObject(f"{value_text(shown)} is no class of {room.__name__}; name one")
+    if not isinstance(config, Mapping) or "fn" in config:
+        raise ForeignObject(f"{name} has no options that are plain values; name it by its name")
+    options = {key: value for key, value in config.items() if key not in _DROPPED}
+    strange = [str(key) for key, value in options.items() if not isinstance(key, str) or not _is_plain(value)]
+    if strange:
+        raise ForeignObject(f"{name} has options that are no plain values ({value_text(', '.join(strange))}); name it by its name")
+    return {"class_name": name, "config": options}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return len(value) <= _LONGEST and all(_is_plain(entry) and not isinstance(entry, (list, tuple)) for entry in value)
+    return value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))

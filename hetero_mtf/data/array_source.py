@@ -17,7 +17,7 @@ class ArraySource(OrderedSource):
     ----------
     x : (samples, ...) array.
     y : (samples, ...) array of labels, or None for predicting.
-    sample_weight : (samples,) array of float, not negative, or None.
+    sample_weight : (samples,) or (samples, ...) array of float, not negative, or None.
     batch_size : samples a batch.
     shuffle : whether each epoch has an order of its own, rather than the arrays'.
     seed : seed of that order, not negative.
@@ -50,7 +50,7 @@ class ArraySource(OrderedSource):
     ) -> None:
         data = check_batch(x, y, sample_weight, form=form, finite=finite)
         super().__init__(data.size, batch_size, shuffle, seed)
-        self._data = data if class_weight is None else add_class_weight(data, check_class_weight(class_weight))
+        self._data = data if class_weight is None else add_class_weight(data, check_class_weight(class_weight), form=form)
         self._dtype = dtype
 
     def _prepare(self, epoch: int, batch: int, sample: int) -> Iterator[Batch]:

@@ -37,7 +37,7 @@ def batch_source(
         BatchSource, which is returned as it is.
     y : (samples, ...) array of labels; None where the stream gives them.
     batch_size : samples a batch, of arrays.
-    sample_weight : (samples,) array of float, of arrays.
+    sample_weight : (samples,) or (samples, ...) array of float, of arrays.
     class_weight : weight of each class number; becomes sample weights.
     shuffle : whether arrays are taken in an order of their own in each epoch; streams keep theirs.
     seed : seed of that order.

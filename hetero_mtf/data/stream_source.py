@@ -125,7 +125,7 @@ class StreamSource(BatchSource):
             raise DataError(f"y{where} is None; hand over (x, y) or (x, y, sample_weight)")
         batch = check_batch(x, y, weights, where, self._form, finite=self._finite)
         if self._class_weight is not None:
-            batch = add_class_weight(batch, self._class_weight, where)
+            batch = add_class_weight(batch, self._class_weight, where, self._form)
         return cast_batch(batch, self._dtype)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from hetero_mtf.data.batch import Batch, check_batch
 from hetero_mtf.data.factory import opened_source
-from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
@@ -101,8 +100,7 @@ class Trainer(Kept):
         self._cluster = Cluster.local() if self._owns_cluster else cluster
         wiring = read_wiring(model)
         self._objective = with_masks(read_objective(loss, loss_weights, wiring.output_structure), self._graph)
-        ranks = tuple(len(self._graph.layers[index].output_shape) + 1 for index in self._graph.inputs)
-        self._form = Form(wiring.input_structure, wiring.output_structure, tuple(part is not None for part in self._objective), ranks)
+        self._form = batches.form_of(wiring, self._graph, self._objective)
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype)
         self._optimizer_name = type(rates).__name__
         self._keras = KerasSide(model, self._graph, rates, loss, loss_weights, metrics, wiring.output_structure)
@@ -154,7 +152,8 @@ class Trainer(Kept):
         ----------
         x, y : (batch, ...) samples and targets; any batch size. Several are packed as the model's inputs and outputs: lists, or
             dicts by their names.
-        sample_weight : (batch,) weights, or None; for several outputs one for all, or packed as these.
+        sample_weight : (batch,) weights, or (batch, ...) with one for each value of the loss, or None; for several outputs (batch,) weights
+            for all, or packed as these.
 
         Raises
         ------
@@ -288,7 +287,7 @@ class Trainer(Kept):
         validation_batch_size, validation_steps : samples a batch of arrays, and batches at most; None for the plan's, and all.
         epochs, initial_epoch, batch_size : the last epoch and the one to begin with, from 0, and samples a batch of arrays; None takes the
             plan's, or 32 where there is none yet.
-        sample_weight, class_weight : (samples,) weights, for several outputs one for all, or packed as these; class number -> weight.
+        sample_weight, class_weight : as for `train_on_batch`; class number -> weight, of samples or their pixels, of one output.
         shuffle, steps_per_epoch : whether arrays are shuffled, by the trainer's seed; batches an epoch of an endless stream.
         callbacks : Keras callbacks; they see a copy of the model, which has the present weights, slots and iterations whenever an epoch, a
             test or the training begins or ends. What they change then is trained on with, and training begins at the epoch that they set.

@@ -254,6 +254,7 @@ def _copied(batch: BatchArrays) -> BatchArrays:
         x=tuple(array.copy() for array in batch.x),
         y=tuple(None if array is None else array.copy() for array in batch.y),
         weight=tuple(array.copy() for array in batch.weight),
+        metric_weight=tuple(None if array is None else array.copy() for array in batch.metric_weight),
     )
 
 
@@ -272,6 +273,7 @@ def split(batch: BatchArrays, count: int) -> list[BatchArrays]:
             x=tuple(array[cut] for array in batch.x),
             y=tuple(None if array is None else array[cut] for array in batch.y),
             weight=tuple(array[cut] for array in batch.weight),
+            metric_weight=tuple(None if array is None else array[cut] for array in batch.metric_weight),
         )
         for cut in cuts
     ]

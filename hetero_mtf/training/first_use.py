@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,34 +20,26 @@ from hetero_mtf.program.decoupled.engine import engine_of
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
-from hetero_mtf.training.keras_side import read_weights, with_initial_slots
+from hetero_mtf.training.keras_side import Settings, read_weights, with_initial_slots
 from hetero_mtf.training.plan_choice import Task, choose_plan
 
 BATCH_SIZE = 32  # of arrays, where none is given, as in Keras
 
 
-class Settings(NamedTuple):
-    """What a model is trained by, as for `keras.Model.compile`."""
-
-    optimizer: Any
-    loss: Any
-    loss_weights: Any
-    metrics: Any
-
-
-def settings_of(model: Any, optimizer: Any, loss: Any, loss_weights: Any, metrics: Any) -> Settings:
+def settings_of(model: Any, given: Settings) -> Settings:
     """Return what is given, and for the rest what the model was compiled with.
 
     Parameters
     ----------
     model : keras.Model.
-    optimizer, loss, loss_weights, metrics : None where they are not given.
+    given : None for what is not given.
 
     Raises
     ------
     UnsupportedError
-        If there is no loss, or the model was compiled with weighted metrics and no metrics are given.
+        If there is no loss.
     """
+    optimizer, loss, loss_weights, metrics, weighted_metrics = given
     compiled = bool(getattr(model, "compiled", False))
     if compiled and loss is None:
         loss = getattr(model, "loss", None)
@@ -58,12 +50,11 @@ def settings_of(model: Any, optimizer: Any, loss: Any, loss_weights: Any, metric
         raise UnsupportedError("there is no loss to train by; compile the model with one, or give loss")
     if compiled and optimizer is None:
         optimizer = model.optimizer
-    if compiled and metrics is None:
-        kept = getattr(model, "_compile_metrics", None)
-        if getattr(kept, "_user_weighted_metrics", None):
-            raise UnsupportedError("the model was compiled with weighted_metrics, which are not supported; give metrics")
-        metrics = getattr(kept, "_user_metrics", None)
-    return Settings("sgd" if optimizer is None else optimizer, loss, loss_weights, () if metrics is None else metrics)
+    kept = getattr(model, "_compile_metrics", None) if compiled else None
+    metrics = getattr(kept, "_user_metrics", None) if metrics is None else metrics
+    weighted_metrics = getattr(kept, "_user_weighted_metrics", None) if weighted_metrics is None else weighted_metrics
+    optimizer = "sgd" if optimizer is None else optimizer
+    return Settings(optimizer, loss, loss_weights, () if metrics is None else metrics, () if weighted_metrics is None else weighted_metrics)
 
 
 def first_size(x: Any, batch_size: int | None, are_arrays: bool) -> tuple[Any, int]:

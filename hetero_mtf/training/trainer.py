@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from hetero_mtf.data.batch import Batch, check_batch
 from hetero_mtf.data.factory import opened_source
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.graph.reader import read_wiring
@@ -17,34 +15,22 @@ from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
-from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.objective import read_objective, with_masks
 from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.cluster import Cluster
-from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
 from hetero_mtf.training.copying import clone
 from hetero_mtf.training.first_use import settings_of
-from hetero_mtf.training.fitting import (
-    Fit,
-    Validation,
-    check_fit,
-    run_epochs,
-    run_predictions,
-    run_test,
-    shown_verbosity,
-    split_validation,
-    testing_listeners,
-)
-from hetero_mtf.training.keeping import Kept
-from hetero_mtf.training.keras_side import KerasSide, trained_state, write_weights
+from hetero_mtf.training.fitting.loop import Fit, run_epochs, run_predictions, run_test, shown_verbosity, testing_listeners
+from hetero_mtf.training.fitting.validation import Validation, check_fit, split_validation
+from hetero_mtf.training.keras_side import KerasSide, Settings, trained_state, write_weights
+from hetero_mtf.training.on_batch import OnBatch
 from hetero_mtf.training.plan_choice import Task
 from hetero_mtf.training.refine import refine
-from hetero_mtf.training.trained import Trained, trained
 
 
-class Trainer(Kept):
+class Trainer(OnBatch):
     """Trains a Keras model under a plan.
 
     Parameters
@@ -58,7 +44,7 @@ class Trainer(Kept):
     loss : keras.losses.Loss, or its name; for several outputs one for all, or a list or dict of losses, None for an output without.
         None for what the model was compiled with, with its loss weights.
     loss_weights : factor of each output's loss, as for `keras.Model.compile`; None for 1 each.
-    metrics : Keras metrics, as for `keras.Model.compile`; None for those that the model was compiled with.
+    metrics, weighted_metrics : Keras metrics, as for `keras.Model.compile`; None for those that the model was compiled with.
     seed : seed of dropout and shuffling, a whole number from 0.
     profile : Profile of the network and cluster to make a plan from by `refine` now, where none is given.
     refine_s : seconds after which no further plan is tried then.
@@ -90,11 +76,13 @@ class Trainer(Kept):
         loss: Any = None,
         loss_weights: Any = None,
         metrics: Any = None,
+        weighted_metrics: Any = None,
         seed: int = 0,
         profile: Profile | None = None,
         refine_s: float = TIME_LIMIT_S,
     ) -> None:
-        optimizer, loss, loss_weights, metrics = settings_of(model, optimizer, loss, loss_weights, metrics)
+        given = Settings(optimizer, loss, loss_weights, metrics, weighted_metrics)
+        optimizer, loss, loss_weights, metrics, weighted_metrics = settings_of(model, given)
         self._graph, self._model = layer_graph(model), model
         self._owns_cluster = cluster is None and plan is None
         self._cluster = Cluster.local() if self._owns_cluster else cluster
@@ -103,7 +91,8 @@ class Trainer(Kept):
         self._form = batches.form_of(wiring, self._graph, self._objective)
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype)
         self._optimizer_name = type(rates).__name__
-        self._keras = KerasSide(model, self._graph, rates, loss, loss_weights, metrics, wiring.output_structure)
+        compiled = Settings(rates, loss, loss_weights, metrics, weighted_metrics)
+        self._keras = KerasSide(model, self._graph, compiled, wiring.output_structure)
         self._first_slots, self._step = trained_state(model, self._graph, optimizer)
         self._seed = batches.checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
@@ -132,70 +121,6 @@ class Trainer(Kept):
         """Number of nodes in the TensorFlow graph so far."""
         return self._engine.nodes
 
-    def build(self, x: Any, y: Any) -> None:
-        """Build the graph for batches of this form now, not with the first of them.
-
-        Parameters
-        ----------
-        x, y : (batch, ...) samples and targets, several packed as the model's inputs and outputs.
-        """
-        feed = self._feed(check_batch(x, y, None, form=self._form))
-        self._engine.build(feed)
-
-    def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
-        """Take one step and return this batch's mean loss before it, all outputs' and regularization included.
-
-        Without a flush it is that of the last batch that reached the last stage; NaN for none. A loss that is NaN or infinite is
-        returned like any other, as in Keras; `fit` raises.
-
-        Parameters
-        ----------
-        x, y : (batch, ...) samples and targets; any batch size. Several are packed as the model's inputs and outputs: lists, or
-            dicts by their names.
-        sample_weight : (batch,) weights, or (batch, ...) with one for each value of the loss, or None; for several outputs (batch,) weights
-            for all, or packed as these.
-
-        Raises
-        ------
-        DataError
-            If they do not fit the network, its loss or each other.
-        WorkerError
-            If a worker dies.
-        """
-        finished = self._train(check_batch(x, y, sample_weight, form=self._form), want_output=False)
-        return finished[-1].losses["loss"] if finished else math.nan
-
-    def drain(self) -> list[float]:
-        """Train until no batch is in flight, as batches are without a flush; return the losses. What reads weights does so first."""
-        return [each.losses["loss"] for each in self._drain(want_output=False)]
-
-    def wait(self) -> None:
-        """Return when all steps that were begun are done; without a flush, one may run on after `train_on_batch`."""
-        self._engine.wait()
-
-    def trace_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> StepTrace:
-        """Take one step and return the compute, communication and idle seconds of each device.
-
-        A traced step takes a little longer. The first step builds the graph; trace a later one.
-
-        Parameters
-        ----------
-        x, y, sample_weight : as for `train_on_batch`.
-        """
-        feed = self._feed(check_batch(x, y, sample_weight, form=self._form))
-        trace = self._engine.trace(feed, self._step, self._scalars())
-        self._step += 1
-        return trace
-
-    def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return a batch's mean loss, regularization included, changing nothing.
-
-        Parameters
-        ----------
-        x, y, sample_weight : as for `train_on_batch`.
-        """
-        return self._test(check_batch(x, y, sample_weight, form=self._form)).losses["loss"]
-
     def predict(
         self,
         x: Any,
@@ -220,7 +145,7 @@ class Trainer(Kept):
         x = self._sized(x, None, batch_size, labels=False)
         with opened_source(x, batch_size=self._batch_size(batch_size), shuffle=False, labels=False, form=self._form) as source:
             listeners = testing_listeners(self, self._keras, callbacks or (), verbose, steps or source.batches_per_epoch)
-            outputs = run_predictions(self, source, listeners, steps)
+            outputs = run_predictions(self, self._keras, source, listeners, steps)
         return self._form.outputs.pack([np.concatenate(pieces) for pieces in zip(*outputs)])
 
     def evaluate(
@@ -358,24 +283,3 @@ class Trainer(Kept):
             if shown is not None:
                 listeners = testing_listeners(self, self._keras, steps=steps or source.batches_per_epoch, **shown)
             return run_test(self, self._keras, source, listeners, steps)
-
-    def _train(self, batch: Batch, want_output: bool) -> list[Trained]:
-        feed = self._feed(batch)
-        finished = self._engine.advance(feed, self._step, self._scalars(), want_output)
-        self._step += 1
-        return [trained(self._objective, self._keras, *each) for each in finished]
-
-    def _drain(self, want_output: bool) -> list[Trained]:
-        return [trained(self._objective, self._keras, *each) for each in self._engine.drain(want_output)]
-
-    def _test(self, batch: Batch) -> Trained:
-        feed = self._feed(batch)
-        return trained(self._objective, self._keras, feed, self._engine.test(feed, self._keras.has_metrics))
-
-    def _feed(self, batch: Batch) -> BatchArrays:
-        self.prepare(batch.size)
-        return batches.feed(self._graph, self._objective, batch)
-
-    def _scalars(self) -> dict[str, float]:
-        """Return the optimizer's numbers for the next step."""
-        return self._rule.scalars(self._step, self._keras.learning_rate(self._step))

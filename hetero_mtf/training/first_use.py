@@ -10,7 +10,7 @@ import numpy as np
 
 from hetero_mtf.data.factory import is_array
 from hetero_mtf.data.form import Form
-from hetero_mtf.data.source import BatchSource
+from hetero_mtf.data.source import BatchSource, checked_steps
 from hetero_mtf.errors import DataError, PlanError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import leaves_of
@@ -173,10 +173,15 @@ class PlannedOnUse:
             return given
         return BATCH_SIZE if self._held is None else self.plan.batch_size
 
-    def _sized(self, x: Any, y: Any, batch_size: int | None, labels: bool = True, verbose: str | int = 0) -> Any:
-        """Return the data, after a plan was made for their batches where there is none."""
-        if self._held is not None:
-            return x
-        x, size = first_size(x, batch_size, is_array(x) or self._form.holds_arrays(x, y, labels))
-        self.prepare(size, verbose)
-        return x
+    def _sized(
+        self, x: Any, y: Any, batch_size: int | None, steps: int | None = None, labels: bool = True, verbose: str | int = 0
+    ) -> tuple[Any, int]:
+        """Return the data and the samples of a batch of arrays, after a plan was made for their batches where there is none."""
+        are_arrays = is_array(x) or self._form.holds_arrays(x, y, labels)
+        steps = checked_steps(steps)
+        if are_arrays and batch_size is None and steps is not None:
+            batch_size = -(-len(leaves_of(x)[0]) // steps)  # as in Keras: the steps take all samples
+        if self._held is None:
+            x, size = first_size(x, batch_size, are_arrays)
+            self.prepare(size, verbose)
+        return x, self._batch_size(batch_size)

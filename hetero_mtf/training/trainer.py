@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +22,7 @@ from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training import batches
 from hetero_mtf.training.copying import clone
 from hetero_mtf.training.first_use import settings_of
-from hetero_mtf.training.fitting.loop import Fit, run_epochs, run_predictions, run_test, shown_verbosity, testing_listeners
+from hetero_mtf.training.fitting.loop import Fit, listed, run_epochs, run_predictions, run_test, shown_verbosity, testing_listeners
 from hetero_mtf.training.fitting.validation import Validation, check_fit, split_validation
 from hetero_mtf.training.keras_side import KerasSide, Settings, trained_state, write_weights
 from hetero_mtf.training.on_batch import OnBatch
@@ -127,7 +127,7 @@ class Trainer(OnBatch):
         batch_size: int | None = None,
         verbose: str | int = 0,
         steps: int | None = None,
-        callbacks: Sequence[Any] | None = None,
+        callbacks: Any = None,
     ) -> Any:
         """Return the network's outputs.
 
@@ -142,22 +142,21 @@ class Trainer(OnBatch):
         (samples, ...) array, or several packed as the model's outputs.
         """
         check_verbose(verbose)
-        x = self._sized(x, None, batch_size, labels=False)
-        with opened_source(x, batch_size=self._batch_size(batch_size), shuffle=False, labels=False, form=self._form) as source:
-            listeners = testing_listeners(self, self._keras, callbacks or (), verbose, steps or source.batches_per_epoch)
+        x, size = self._sized(x, None, batch_size, steps, labels=False)
+        with opened_source(x, batch_size=size, shuffle=False, labels=False, form=self._form) as source:
+            listeners = testing_listeners(self, self._keras, listed(callbacks), verbose, steps or source.batches_per_epoch)
             outputs = run_predictions(self, self._keras, source, listeners, steps)
         return self._form.outputs.pack([np.concatenate(pieces) for pieces in zip(*outputs)])
 
     def evaluate(
         self,
-        x: Any,
+        x: Any = None,
         y: Any = None,
-        *,
-        sample_weight: Any = None,
         batch_size: int | None = None,
         verbose: str | int = 0,
+        sample_weight: Any = None,
         steps: int | None = None,
-        callbacks: Sequence[Any] | None = None,
+        callbacks: Any = None,
         return_dict: bool = True,
     ) -> Any:
         """Return the mean loss and the metrics over all samples, by name.
@@ -168,52 +167,53 @@ class Trainer(OnBatch):
         Parameters
         ----------
         x, y, sample_weight : arrays, several packed as the model's inputs and outputs, or a stream of batches as x.
-        batch_size : samples a batch; None takes the plan's.
+        batch_size : samples a batch of arrays; None takes the plan's, or with `steps` as many as let these take all samples.
         verbose : 0 for nothing, or as for `fit`.
         steps : batches at most; None for all.
         callbacks : Keras callbacks, which see the present weights when the test begins and ends.
         return_dict : whether to return a dict; else, as Keras by default, the values in their order, or the loss alone.
         """
         check_verbose(verbose)
-        shown = {"callbacks": callbacks or (), "verbose": verbose}
+        shown = {"callbacks": listed(callbacks), "verbose": verbose}
         logs = self._evaluate(x, y, sample_weight=sample_weight, batch_size=batch_size, steps=steps, shown=shown)
         return logs if return_dict else list(logs.values()) if len(logs) > 1 else logs["loss"]
 
     def fit(
         self,
-        x: Any,
+        x: Any = None,
         y: Any = None,
-        *,
-        validation_data: Any = None,
-        validation_split: float = 0.0,
-        validation_freq: int | Collection[int] = 1,
-        validation_batch_size: int | None = None,
-        validation_steps: int | None = None,
-        epochs: int = 1,
-        initial_epoch: int = 0,
         batch_size: int | None = None,
-        sample_weight: Any = None,
-        class_weight: Mapping[int, float] | None = None,
-        shuffle: bool = True,
-        steps_per_epoch: int | None = None,
-        callbacks: Sequence[Any] = (),
+        epochs: int = 1,
         verbose: str | int = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Mapping[int, float] | None = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: int | Collection[int] = 1,
+        *,
         keep_going: bool = False,
     ) -> Any:
         """Train and return Keras's History; after `restore`, training goes on where the checkpoint was made, up to epoch `epochs`.
 
         Parameters
         ----------
-        x, y : arrays, several packed as the model's inputs and outputs, or a generator, keras.utils.PyDataset, tf.data.Dataset or
-            BatchSource of batches as x; a BatchSource stays open.
+        x, y : arrays, several packed as the model's inputs and outputs, or a generator, keras.utils.PyDataset, tf.data.Dataset,
+            torch DataLoader or BatchSource of batches as x; a BatchSource stays open.
         validation_data : (x, y) or (x, y, sample_weight), or a stream that can be read every epoch.
         validation_split, validation_freq : part of arrays, the last of them, to validate on where there is no validation_data, 0 for none;
             after how many epochs to validate, or the numbers of these epochs, from 1.
-        validation_batch_size, validation_steps : samples a batch of arrays, and batches at most; None for the plan's, and all.
+        validation_batch_size, validation_steps : samples a batch of arrays, and batches at most; None for `batch_size`, and all.
         epochs, initial_epoch, batch_size : the last epoch and the one to begin with, from 0, and samples a batch of arrays; None takes the
-            plan's, or 32 where there is none yet.
+            plan's, or 32 where there is none yet, or with `steps_per_epoch` as many as let these take all samples.
         sample_weight, class_weight : as for `train_on_batch`; class number -> weight, of samples or their pixels, of one output.
-        shuffle, steps_per_epoch : whether arrays are shuffled, by the trainer's seed; batches an epoch of an endless stream.
+        shuffle, steps_per_epoch : whether arrays are shuffled, by the trainer's seed; batches an epoch, which goes on in a stream or arrays
+            where the one before ended.
         callbacks : Keras callbacks; they see a copy of the model, which has the present weights, slots and iterations whenever an epoch, a
             test or the training begins or ends. What they change then is trained on with, and training begins at the epoch that they set.
             Between batches it has the weights of the epoch's beginning, unless one has a save_freq of batches: these read them each time.
@@ -230,14 +230,19 @@ class Trainer(OnBatch):
         WorkerError
             If a worker dies.
         """
-        check_fit(epochs, verbose)
+        check_fit(epochs, verbose, shuffle)
         weights = {"sample_weight": sample_weight, "class_weight": class_weight}
-        validation = Validation(validation_data, validation_freq, validation_batch_size, validation_steps)
+        validation = Validation(
+            validation_data,
+            validation_freq,
+            validation_batch_size if validation_batch_size is not None else batch_size or None,
+            validation_steps,
+        )
         (x, y, weights["sample_weight"]), validation = split_validation(x, y, sample_weight, validation, validation_split)
-        x = self._sized(x, y, batch_size, verbose=verbose)
-        drawn = {"batch_size": self._batch_size(batch_size), "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
+        x, size = self._sized(x, y, batch_size, steps_per_epoch, verbose=verbose)
+        drawn = {"batch_size": size, "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
         with opened_source(x, y, form=self._form, finite=True, **weights, **drawn) as source:
-            return self._fit(source, Fit(validation, epochs, initial_epoch, tuple(callbacks or ()), shown_verbosity(verbose), keep_going))
+            return self._fit(source, Fit(validation, epochs, initial_epoch, listed(callbacks), shown_verbosity(verbose), keep_going))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""
@@ -277,8 +282,7 @@ class Trainer(OnBatch):
     def _evaluate(
         self, x: Any, y: Any = None, listeners: Any = None, *, batch_size: Any = None, steps: Any = None, shown: Any = None, **options: Any
     ) -> dict[str, float]:
-        x = self._sized(x, y, batch_size)
-        options["batch_size"] = self._batch_size(batch_size)
+        x, options["batch_size"] = self._sized(x, y, batch_size, steps)
         with opened_source(x, y, shuffle=False, form=self._form, **options) as source:
             if shown is not None:
                 listeners = testing_listeners(self, self._keras, steps=steps or source.batches_per_epoch, **shown)

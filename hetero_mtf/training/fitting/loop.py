@@ -41,6 +41,28 @@ class Fit:
     keep_going: bool
 
 
+def listed(callbacks: Any) -> tuple[Any, ...]:
+    """Return callbacks in the forms that Keras takes as a tuple.
+
+    Parameters
+    ----------
+    callbacks : a keras.callbacks.Callback, a list of them, a keras.callbacks.CallbackList, or None.
+
+    Raises
+    ------
+    DataError
+        If one is no callback.
+    """
+    import keras
+
+    inner = callbacks.callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else callbacks
+    each = () if inner is None else tuple(keras.tree.flatten(inner))
+    wrong = [callback for callback in each if not hasattr(callback, "set_model")]
+    if wrong:
+        raise DataError(f"callbacks has {wrong[0]!r}, which is no callback; give objects of keras.callbacks.Callback")
+    return each
+
+
 def shown_verbosity(verbose: str | int) -> int:
     """Return the verbosity that "auto" stands for: 1, a bar, where standard output is a terminal or a notebook, else 2, a line an epoch.
 
@@ -77,9 +99,10 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
     model.stop_training, model._initial_epoch = False, None
     with mirror.shown():
         listeners.on_train_begin()
-    first = model._initial_epoch or (fit.initial_epoch if fit.initial_epoch > source.epoch else 0)
-    if first:
-        source.restore({**source.state(), "epoch": first, "batch": 0, "sample": 0})
+    if model._initial_epoch:
+        source.restore({**source.state(), "epoch": model._initial_epoch, "batch": 0, "sample": 0})
+    elif fit.initial_epoch > source.epoch:
+        source.begin_at(fit.initial_epoch)
     logs: dict[str, float] = {}
     while source.epoch < fit.epochs and not model.stop_training:
         epoch = source.epoch

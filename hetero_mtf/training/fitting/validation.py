@@ -7,6 +7,8 @@ import math
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+
 from hetero_mtf.errors import DataError
 from hetero_mtf.report.progress import check_verbose
 
@@ -34,14 +36,16 @@ class Validation:
         return (epoch + 1) % self.every == 0 if isinstance(self.every, int) else epoch + 1 in self.every
 
 
-def check_fit(epochs: int, verbose: str | int) -> None:
-    """Raise if there is no epoch to train for, or the verbosity is none.
+def check_fit(epochs: int, verbose: str | int, shuffle: Any = True) -> None:
+    """Raise if there is no epoch to train for, the verbosity is none, or data are to be shuffled by batches.
 
     Raises
     ------
     DataError
-        If there is not.
+        If so.
     """
+    if not isinstance(shuffle, (bool, np.bool_, int)):
+        raise DataError(f"shuffle is {shuffle!r}; give True for an order of samples that is drawn for each epoch, or False for theirs")
     if epochs < 1:
         raise DataError(f"epochs is {epochs}; train for at least 1")
     check_verbose(verbose)

@@ -29,7 +29,7 @@ class ArraySource(OrderedSource):
     dtype : what samples and weights are cast to, batch by batch; None leaves them as they are.
     form : how the model packs several inputs and outputs; None where there is one array of each.
     finite : whether NaN and infinity in `x` are refused, as for training.
-    steps_per_epoch : batches an epoch, which goes on where the one before ended; None for a pass over the arrays. As in Keras, an epoch ends
+    steps_per_epoch : batches an epoch, which goes on where the one before ended; None for a pass over the arrays. As in Keras, epochs end
         with a pass over the arrays, with a warning where it is too short then.
 
     Raises

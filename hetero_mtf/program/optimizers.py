@@ -273,6 +273,22 @@ class SeveralRules(UpdateRule):
         raise NotImplementedError  # it has no momentum that is known as such
 
 
+def keras_optimizer(optimizer: Any) -> Any:
+    """Return the Keras optimizer of a name, or the object itself.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is none.
+    """
+    import keras
+
+    try:
+        return keras.optimizers.get(optimizer)
+    except (ValueError, TypeError) as fault:
+        raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras; give a name or object of keras.optimizers") from fault
+
+
 def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     """Return the update rule of a Keras optimizer, and a copy of the optimizer for its learning rates.
 
@@ -288,22 +304,17 @@ def read_optimizer(optimizer: Any, dtype: str) -> tuple[UpdateRule, Any]:
     """
     import keras
 
-    try:
-        keras_optimizer = keras.optimizers.get(optimizer)
-    except (ValueError, TypeError) as fault:
-        raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras; give a name or object of keras.optimizers") from fault
-    if isinstance(keras_optimizer, keras.optimizers.LossScaleOptimizer):
-        keras_optimizer = keras_optimizer.inner_optimizer  # it scales the loss up and the gradients down
-    if isinstance(keras_optimizer, keras.optimizers.MultiOptimizer):
-        return _several(keras_optimizer, dtype)
-    name = type(keras_optimizer).__name__
-    config, copied = _copied(keras_optimizer)
-    own = getattr(keras.optimizers, name, None) is type(keras_optimizer) and name in FUSED
-    excluded = getattr(keras_optimizer, "_exclude_from_weight_decay", None) or getattr(
-        keras_optimizer, "_exclude_from_weight_decay_pattern", None
-    )
+    given = keras_optimizer(optimizer)
+    if isinstance(given, keras.optimizers.LossScaleOptimizer):
+        given = given.inner_optimizer  # it scales the loss up and the gradients down
+    if isinstance(given, keras.optimizers.MultiOptimizer):
+        return _several(given, dtype)
+    name = type(given).__name__
+    config, copied = _copied(given)
+    own = getattr(keras.optimizers, name, None) is type(given) and name in FUSED
+    excluded = getattr(given, "_exclude_from_weight_decay", None) or getattr(given, "_exclude_from_weight_decay_pattern", None)
     if not own or excluded or any(config.get(option) for option in _NOT_FUSED):
-        return KerasRule(config, {}, KerasSteps(keras_optimizer)), copied
+        return KerasRule(config, {}, KerasSteps(given)), copied
     numbers = {key: value for key, value in config.items() if key in _CAST_OPTIONS and value is not None}
     cast = {key: float(np.asarray(keras.ops.cast(value, dtype))) for key, value in numbers.items()}
     rule = SGD(config, cast) if name == "SGD" else Adam(config, cast)

@@ -82,11 +82,11 @@ def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> BatchArrays:
     _check_count("y", targets, count)
     given = batch.sample_weight if isinstance(batch.sample_weight, tuple) else (batch.sample_weight,) * count
     shapes = [graph.layers[index].output_shape for index in graph.outputs]
-    ends = [""] if count == 1 else [f" of {graph.layers[index].name}" for index in graph.outputs]
-    called = [f"y{end}" for end in ends]
+    places = [""] if count == 1 else [f" of {graph.layers[index].name}" for index in graph.outputs]
+    called = [f"y{place}" for place in places]
     weights = [
-        np.ones(batch.size) if weight is None else weight if part is None else _weights(part.loss, weight, shape, f"sample_weight{end}")
-        for part, weight, shape, end in zip(objective, given, shapes, ends)
+        np.ones(batch.size) if weight is None else weight if part is None else _weights(part.loss, weight, shape, f"sample_weight{place}")
+        for part, weight, shape, place in zip(objective, given, shapes, places)
     ]
     y = [
         target if part is None or target is None else _targets(graph.dtype, part.loss, target, shape, name)

@@ -206,8 +206,8 @@ class Trainer(OnBatch):
         x, y : arrays, several packed as the model's inputs and outputs, or a generator, keras.utils.PyDataset, tf.data.Dataset,
             torch DataLoader or BatchSource of batches as x; a BatchSource stays open.
         validation_data : (x, y) or (x, y, sample_weight), or a stream that can be read every epoch.
-        validation_split, validation_freq : part of arrays, the last of them, to validate on where there is no validation_data, 0 for none;
-            after how many epochs to validate, or the numbers of these epochs, from 1.
+        validation_split, validation_freq : part of arrays, the last of them, to validate on without validation_data, 0 for none; after how
+            many epochs to validate, or the numbers of these epochs, from 1.
         validation_batch_size, validation_steps : samples a batch of arrays, and batches at most; None for `batch_size`, and all.
         epochs, initial_epoch, batch_size : the last epoch and the one to begin with, from 0, and samples a batch of arrays; None takes the
             plan's, or 32 where there is none yet, or with `steps_per_epoch` as many as let these take all samples.
@@ -223,25 +223,19 @@ class Trainer(OnBatch):
 
         Raises
         ------
-        DataError
-            If the data do not fit the network or each other, have NaN or infinity, or an option does not go with their form.
+        DataError, WorkerError
+            If the data do not fit the network or each other, have NaN or infinity, or an option does not go with them; if a worker dies.
         NotFiniteError
             If the loss of a step is NaN or infinite, which ends the epoch, and no callback stops training then; it names step and layer.
-        WorkerError
-            If a worker dies.
         """
         check_fit(epochs, verbose, shuffle)
-        weights = {"sample_weight": sample_weight, "class_weight": class_weight}
-        validation = Validation(
-            validation_data,
-            validation_freq,
-            validation_batch_size if validation_batch_size is not None else batch_size or None,
-            validation_steps,
-        )
-        (x, y, weights["sample_weight"]), validation = split_validation(x, y, sample_weight, validation, validation_split)
+        tested_size = validation_batch_size if validation_batch_size is not None else batch_size or None
+        validation = Validation(validation_data, validation_freq, tested_size, validation_steps)
+        (x, y, sample_weight), validation = split_validation(x, y, sample_weight, validation, validation_split)
         x, size = self._sized(x, y, batch_size, steps_per_epoch, verbose=verbose)
-        drawn = {"batch_size": size, "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
-        with opened_source(x, y, form=self._form, finite=True, **weights, **drawn) as source:
+        drawn: dict[str, Any] = {"batch_size": size, "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
+        drawn |= {"sample_weight": sample_weight, "class_weight": class_weight, "form": self._form, "finite": True}
+        with opened_source(x, y, **drawn) as source:
             return self._fit(source, Fit(validation, epochs, initial_epoch, listed(callbacks), shown_verbosity(verbose), keep_going))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:

@@ -168,6 +168,13 @@ class PlannedOnUse:
         self._engine.close()
         self._engine, self._seed = engine, seed
 
+    def _overwrite(self, values: Mapping[str, np.ndarray]) -> None:
+        """Go on with other values of some variables and slots, in the engine that runs where it can."""
+        if self._engine.writable:
+            self._engine.write(values)
+        else:
+            self._replace_engine(self.plan, {**self._engine.read(), **values}, self._seed)
+
     def _batch_size(self, given: int | None) -> int:
         if given is not None:
             return given

@@ -70,6 +70,10 @@ class DecoupledEngine(Engine):
         self._done: list[tuple[int, Result, float]] = []  # of the microbatches of a batch: samples, result, penalties
         self._zeroed: set[str] = set()  # sums that were written
 
+    @property
+    def writable(self) -> bool:
+        return False  # earlier versions of the weights and their histories would stay
+
     def build(self, batch: BatchArrays) -> None:
         part = self._parts(batch)[0]
         self._tick(part.size, self._targets(part), partly=len(self._context.stages) > 1 or self._context.sums_gradients)

@@ -118,7 +118,7 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
         if fault is not None and not model.stop_training:
             raise fault
     if AVERAGE in trainer._rule.all_slots:  # as in Keras, they are the weights when `fit` ends
-        trainer._replace_engine(trainer.plan, with_averages(trainer._engine.read()), trainer._seed)
+        trainer._overwrite(with_averages(trainer._engine.read()))
     with mirror.shown():
         listeners.on_train_end(logs)
     return model.history

@@ -33,9 +33,10 @@ class Mirror:
             return
         self._trainer._step = self._keras_side.step
         now = self._keras_side.read()
-        if any(not np.array_equal(now[key], self._shown[key], equal_nan=True) for key in now):
+        changed = {key: value for key, value in now.items() if not np.array_equal(value, self._shown[key], equal_nan=True)}
+        if changed:
             self._shown = now
-            self._trainer._replace_engine(self._trainer.plan, {**self._trainer._engine.read(), **now}, self._trainer._seed)
+            self._trainer._overwrite(changed)
 
 
 class Shown:

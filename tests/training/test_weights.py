@@ -202,3 +202,37 @@ def test_weights_that_fit_no_loss_are_refused_with_their_shape(cluster: Any) -> 
             trainer.fit(X, {"map": MAPS, "size": SIZES}, sample_weight=np.ones((COUNT, 4, 5)), verbose=0)
         with pytest.raises(DataError, match=r"sample_weight of size has shape \(8, 3\) and the loss gives \(batch\) values"):
             trainer.fit(X, {"map": MAPS, "size": SIZES}, sample_weight={"map": None, "size": np.ones((COUNT, 3))}, verbose=0)
+
+
+@pytest.mark.parametrize("loss", [SPARSE, BINARY], ids=["places", "binary"])
+@pytest.mark.parametrize("plan", ["batch", "filters"])
+def test_weights_of_places_meet_the_mask_of_a_sequence_as_in_keras(plan: str, loss: Any, cluster: Any) -> None:
+    L = keras.layers
+    i = keras.Input((6,), dtype="int32")
+    x = L.LSTM(5, return_sequences=True)(L.Embedding(9, 4, mask_zero=True)(i))
+    model = keras.Model(i, L.Dense(CLASSES if loss is SPARSE else 1)(x))
+    words = RNG.integers(1, 9, (COUNT, 6)) * (np.arange(6) < RNG.integers(2, 7, (COUNT, 1)))
+    y = RNG.integers(0, CLASSES, (COUNT, 6)) if loss is SPARSE else RNG.integers(0, 2, (COUNT, 6, 1))
+    weight = RNG.uniform(0, 2, (COUNT, 6))
+    given = {"epochs": 2, "batch_size": BATCH, "shuffle": False, "verbose": 0, "sample_weight": weight}
+    oracle = _oracle(model, loss())
+    expected = oracle.fit(words, y, **given)
+    optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
+    with hm.Trainer(model, PLANS[plan](model, cluster), cluster, optimizer=optimizer, loss=loss()) as trainer:
+        found = trainer.fit(words, y, **given)
+        np.testing.assert_allclose(found.history["loss"], expected.history["loss"], rtol=1e-6)
+        for p, q in zip(oracle.get_weights(), trainer.to_keras().get_weights(), strict=True):
+            np.testing.assert_allclose(q, p, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("schedule", ["1f1b_2bw", "decoupled"])
+def test_pipelines_without_a_flush_take_weights_of_pixels(schedule: str, cluster: Any) -> None:
+    model, weight = _maps(), RNG.uniform(0, 2, COUNT)
+    parts = 2 if schedule == "1f1b_2bw" else 1
+    plan = hm.Plan.pipeline(model, ["first", "last"], [[0], [1]], [[1], [1]], cluster, 4, parts, schedule)
+    losses = []
+    for form in (weight, np.broadcast_to(weight[:, None, None], MAPS.shape)):
+        with hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(0.1), loss=SPARSE(), weighted_metrics=["accuracy"]) as trainer:
+            losses.append(trainer.fit(X, MAPS, sample_weight=form, epochs=2, batch_size=4, shuffle=False, verbose=0).history)
+    assert losses[0]["loss"] == pytest.approx(losses[1]["loss"], rel=1e-9)
+    assert losses[0]["accuracy"] == pytest.approx(losses[1]["accuracy"], rel=1e-6)

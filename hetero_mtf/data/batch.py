@@ -22,7 +22,7 @@ class Batch(NamedTuple):
     ----------
     x : (samples, ...) array.
     y : (samples, ...) array of labels, or None where only predictions are wanted.
-    sample_weight : (samples,) array of float, or None where all weigh one.
+    sample_weight : (samples,) array of float, or (samples, ...) with one for each value of the loss; None where all weigh one.
     """
 
     x: Any
@@ -59,7 +59,8 @@ def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "", form: Form 
     ----------
     x : (samples, ...) array-like of numbers, at least one sample.
     y : (samples, ...) array-like of finite numbers, or None.
-    sample_weight : (samples,) or (samples, 1) array-like, finite and not negative, or None.
+    sample_weight : (samples,) or (samples, ...) array-like, finite and not negative, or None; one array for several outputs has one weight
+        a sample.
     where : how the message calls the place, such as " of batch 3"; empty for whole data.
     form : how the model packs several of them; None where each is one array.
     finite : whether NaN and infinity in `x` are refused too, as for training.
@@ -82,8 +83,14 @@ def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "", form: Form 
             raise DataError(f"x{where} does not fit together: {wrong}; there must be as many of each")
     if form is not None and isinstance(y, (list, tuple)) and len(y) == form.outputs.count == 1 and np.shape(y[0])[:1] == (len(first),):
         y = y[0]  # a list of one output
+    one = isinstance(sample_weight, (list, tuple)) and len(sample_weight) == 1 == len(names)
+    if one and np.shape(sample_weight[0])[:1] == (len(first),) and np.ndim(sample_weight[0]):
+        sample_weight = sample_weight[0]
     labels = _each_named(y, "y", where, names, lambda array, what: _check_labels(array, len(first), where, what))
     weights = _each_named(sample_weight, "sample_weight", where, names, lambda w, what: _check_weights(w, len(first), where, what))
+    if len(names) > 1 and weights is not None and not isinstance(weights, tuple) and weights.ndim > 1:
+        wrong = f"sample_weight{where} has shape {weights.shape} and there are {len(names)} outputs"
+        raise DataError(f"{wrong}; give one weight a sample for all, or one array for each")
     return Batch(samples, labels, weights)
 
 
@@ -114,14 +121,14 @@ def _check_labels(y: Array, samples: int, where: str, what: str) -> Array:
 
 
 def _check_weights(weights: Array, samples: int, where: str, what: str) -> Array:
-    if weights.shape not in ((samples,), (samples, 1)):
+    if weights.shape[:1] != (samples,):
         shown = what.removesuffix(where)
-        raise DataError(f"x{where} has {samples} samples and {shown} has shape {weights.shape}; there must be one weight a sample")
-    flat = weights.reshape(samples)
-    check_finite(flat, what)
-    if (flat < 0).any():
-        raise DataError(f"{what} goes down to {flat.min():g}; weights must not be negative")
-    return flat
+        wrong = f"x{where} has {samples} samples and {shown} has shape {weights.shape}"
+        raise DataError(f"{wrong}; there must be one weight a sample, or one for each value of its loss")
+    check_finite(weights, what)
+    if (weights < 0).any():
+        raise DataError(f"{what} goes down to {weights.min():g}; weights must not be negative")
+    return weights.reshape(samples) if weights.shape[1:] == (1,) else weights
 
 
 def check_class_weight(class_weight: Any) -> dict[int, float]:
@@ -147,35 +154,37 @@ def check_class_weight(class_weight: Any) -> dict[int, float]:
     return weights
 
 
-def weights_by_class(y: Array, class_weight: dict[int, float], where: str = "") -> Array:
-    """Return the weight of every sample: its class's, or 1 for a class that is not listed, as in Keras.
+def weights_by_class(y: Array, class_weight: dict[int, float], where: str = "", numbered: bool = False) -> Array:
+    """Return the weight of every sample, or of each of its pixels or places: its class's, or 1 for a class that is not listed.
+
+    The last dimension of `y` holds classes, one-hot, or has the size 1, as in Keras. Keras takes the classes of places from a
+    tf.data.Dataset only, and those of numbers without such a dimension not at all; here both are taken everywhere.
 
     Parameters
     ----------
-    y : (samples,) or (samples, 1) array of class numbers, or (samples, classes) array, one-hot.
+    y : (samples,) array of class numbers, (samples, ..., 1) array of these, or (samples, ..., classes) array, one-hot.
     class_weight : weight of each class number.
     where : how the message calls the place.
+    numbered : whether all numbers in `y` are class numbers, whatever its last dimension.
 
     Returns
     -------
-    (samples,) array of float64.
+    (samples, ...) array of float64, without the last dimension of `y` but where it is the only one or `numbered`.
 
     Raises
     ------
     DataError
-        If `y` has another shape, or is not made of whole numbers.
+        If `y` is not made of whole numbers.
     """
-    if y.ndim > 2:
-        raise DataError(f"class_weight needs one class a sample and y{where} has shape {y.shape}; pass sample_weight instead")
-    numbers = y.argmax(axis=1) if y.ndim == 2 and y.shape[1] > 1 else y.reshape(len(y))
+    numbers = y if numbered or y.ndim == 1 else y.argmax(axis=-1) if y.shape[-1] > 1 else y[..., 0]
     between = numbers[numbers != np.round(numbers)]
     if len(between):
         raise DataError(f"class_weight needs class numbers and y{where} has values such as {between[0]:g}; pass sample_weight instead")
     classes, place = np.unique(numbers, return_inverse=True)
-    return np.array([class_weight.get(int(c), 1.0) for c in classes])[place]
+    return np.array([class_weight.get(int(c), 1.0) for c in classes])[place].reshape(numbers.shape)
 
 
-def add_class_weight(batch: Batch, class_weight: dict[int, float], where: str = "") -> Batch:
+def add_class_weight(batch: Batch, class_weight: dict[int, float], where: str = "", form: Form | None = None) -> Batch:
     """Return `batch` with its classes' weights as sample weights.
 
     Parameters
@@ -183,6 +192,7 @@ def add_class_weight(batch: Batch, class_weight: dict[int, float], where: str = 
     batch : with labels and without sample weights.
     class_weight : weight of each class number.
     where : how the message calls the place.
+    form : how many dimensions arrays of class numbers have.
 
     Raises
     ------
@@ -195,7 +205,8 @@ def add_class_weight(batch: Batch, class_weight: dict[int, float], where: str = 
         raise DataError(f"class_weight needs labels and there are none{where}; pass y")
     if batch.sample_weight is not None:
         raise DataError(f"class_weight and sample_weight are both given{where}; multiply them yourself and pass sample_weight")
-    return batch._replace(sample_weight=weights_by_class(batch.y, class_weight, where))
+    numbered = form is not None and batch.y.ndim in form.number_ranks
+    return batch._replace(sample_weight=weights_by_class(batch.y, class_weight, where, numbered))
 
 
 def cast_batch(batch: Batch, dtype: str | None) -> Batch:

@@ -37,11 +37,11 @@ def batch_source(
         BatchSource, which is returned as it is.
     y : (samples, ...) array of labels; None where the stream gives them.
     batch_size : samples a batch, of arrays.
-    sample_weight : (samples,) array of float, of arrays.
+    sample_weight : (samples,) or (samples, ...) array of float, of arrays.
     class_weight : weight of each class number; becomes sample weights.
     shuffle : whether arrays are taken in an order of their own in each epoch; streams keep theirs.
     seed : seed of that order.
-    steps_per_epoch : batches an epoch, of streams.
+    steps_per_epoch : batches an epoch, of arrays and streams.
     dtype : what samples and weights are cast to; None leaves them.
     labels : whether labels are needed, as for training; not for predicting.
     form : how the model packs several inputs and outputs; None where there is one array of each.
@@ -70,8 +70,8 @@ def batch_source(
         _refuse(f"a {type(x).__name__}", y=y)
     if y is None and labels:
         raise DataError(f"x is {'a dict' if packed else 'an array'} and y is missing; pass the labels as y")
-    _refuse("an array", steps_per_epoch=steps_per_epoch)
-    return ArraySource(x, y, sample_weight, batch_size, shuffle, seed, class_weight=class_weight, dtype=dtype, form=form, finite=finite)
+    options: dict[str, Any] = {"class_weight": class_weight, "dtype": dtype, "form": form, "finite": finite}
+    return ArraySource(x, y, sample_weight, batch_size, shuffle, seed, steps_per_epoch=steps_per_epoch, **options)
 
 
 @contextlib.contextmanager

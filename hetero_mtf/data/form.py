@@ -21,12 +21,15 @@ class Form:
     inputs, outputs : the model's packing.
     targets : (outputs,) whether an output has a loss, and so needs labels.
     ranks : (inputs,) dimensions of each input's batch; empty where they are not known.
+    number_ranks : (outputs,) dimensions of a batch of class numbers for each output's loss, 0 where it takes others; empty where they are
+        not known.
     """
 
     inputs: Structure
     outputs: Structure
     targets: tuple[bool, ...]
     ranks: tuple[int, ...] = ()
+    number_ranks: tuple[int, ...] = ()
 
     def x(self, value: Any, where: str = "") -> Flat:
         """Return samples in the order of the model's inputs.

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
+import numpy as np
+
 from hetero_mtf.data.batch import Batch
 from hetero_mtf.data.prefetch import Prefetcher
 from hetero_mtf.errors import DataError
@@ -35,6 +37,7 @@ class BatchSource(abc.ABC):
         self._epoch = 0
         self._batch = 0
         self._sample = 0
+        self._first = 0  # epoch at which the data begin
         self._feed: Prefetcher | None = None
         self._closed = False
         self._handed_over = 0
@@ -89,6 +92,16 @@ class BatchSource(abc.ABC):
             self._sample += batch.size
             yield batch
 
+    def begin_at(self, epoch: int) -> None:
+        """Count epochs from a number on, which changes nothing about the batches that a stream gives first.
+
+        Parameters
+        ----------
+        epoch : number of the epoch that comes next.
+        """
+        self._stop()
+        self._epoch, self._batch, self._sample, self._first = epoch, 0, 0, epoch
+
     def _stop(self) -> None:
         feed, self._feed = self._feed, None
         if feed is not None:
@@ -96,7 +109,8 @@ class BatchSource(abc.ABC):
 
     def state(self) -> dict[str, Any]:
         """Return the position as a JSON-able dict: what was handed over so far."""
-        return {"kind": self.kind, "epoch": self._epoch, "batch": self._batch, "sample": self._sample}
+        first = {"first": self._first} if self._first else {}
+        return {"kind": self.kind, "epoch": self._epoch, "batch": self._batch, "sample": self._sample, **first}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to a position that `state` gave, of this source or of one that is equal.
@@ -116,12 +130,12 @@ class BatchSource(abc.ABC):
                 f"the data position does not fit: {'; '.join(faults)}; restore a checkpoint made with this data, or start again"
             )
         self._stop()
-        self._epoch, self._batch, self._sample = state["epoch"], state["batch"], state["sample"]
+        self._epoch, self._batch, self._sample, self._first = state["epoch"], state["batch"], state["sample"], state.get("first", 0)
 
     def _faults(self, state: Mapping[str, Any]) -> list[str]:
         faults = [] if state.get("kind") == self.kind else [f"it is of {state.get('kind')!r} and this source is of {self.kind!r}"]
-        for name in ("epoch", "batch", "sample"):
-            value = state.get(name)
+        for name in ("epoch", "batch", "sample", "first"):
+            value = state.get(name, 0 if name == "first" else None)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 faults.append(f"{name} is {value!r}, not a whole number from 0")
         return faults
@@ -136,3 +150,16 @@ class BatchSource(abc.ABC):
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def checked_steps(steps: Any) -> int | None:
+    """Return the batches of an epoch, None where they are not given.
+
+    Raises
+    ------
+    DataError
+        If they are no whole number from 1.
+    """
+    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1):
+        raise DataError(f"steps_per_epoch is {steps!r}; use a whole number from 1, or leave it out")
+    return None if steps is None else int(steps)

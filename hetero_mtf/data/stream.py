@@ -7,12 +7,12 @@ import dataclasses
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hetero_mtf.errors import DataError
 
-KINDS = "a generator, a function that makes one, a list of batches, a keras.utils.PyDataset or a tf.data.Dataset"
+KINDS = "a generator, a function that makes one, a list of batches, a keras.utils.PyDataset, a tf.data.Dataset or a torch DataLoader"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,12 +39,17 @@ def is_tensor_dataset(value: Any) -> bool:
     return tensorflow is not None and isinstance(value, tensorflow.data.Dataset)
 
 
+def is_torch_loader(value: Any) -> bool:
+    """Return whether `value` is a DataLoader of PyTorch, by the names of its classes, as Keras does: PyTorch need not be installed."""
+    return any(kind.__name__ == "DataLoader" and "torch.utils.data" in str(kind.__module__) for kind in type(value).__mro__)
+
+
 def stream_of(value: Any) -> Stream:
     """Return `value` as a stream.
 
     Parameters
     ----------
-    value : a generator, a function that makes one, an iterable, something with length and index, or a tf.data.Dataset.
+    value : a generator, a function that makes one, an iterable, something with length and index, a tf.data.Dataset, or a torch DataLoader.
 
     Raises
     ------
@@ -53,6 +58,8 @@ def stream_of(value: Any) -> Stream:
     """
     if is_tensor_dataset(value):
         return _tensor_stream(value)
+    if is_torch_loader(value):
+        return _torch_stream(value)
     if hasattr(value, "__getitem__") and hasattr(value, "__len__") and not isinstance(value, (str, bytes, dict)):
         return _indexed_stream(value)
     if callable(value) and not isinstance(value, type):
@@ -81,6 +88,20 @@ def _tensor_stream(dataset: Any) -> Stream:
         count = int(thread.submit(dataset.cardinality).result())
     endless = count == tf.data.INFINITE_CARDINALITY
     return Stream(lambda first: iter(dataset.skip(first).as_numpy_iterator()), count if count >= 0 else None, endless)
+
+
+def _torch_stream(loader: Any) -> Stream:
+    """Return passes over a DataLoader, whose tensors become arrays; it has a length if its data set has one."""
+    length = len(loader) if hasattr(loader.dataset, "__len__") else None
+    return Stream(lambda first: (_of_torch(item) for item in itertools.islice(iter(loader), first, None)), length)
+
+
+def _of_torch(item: Any) -> Any:
+    if isinstance(item, Mapping):
+        return {name: _of_torch(value) for name, value in item.items()}
+    if isinstance(item, (list, tuple)):
+        return tuple(map(_of_torch, item))
+    return item.detach().cpu().numpy() if hasattr(item, "detach") else item
 
 
 def _indexed_stream(sequence: Any) -> Stream:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hetero_mtf.data.batch import Batch, add_class_weight, cast_batch, check_batch, check_class_weight
 from hetero_mtf.data.form import Form
-from hetero_mtf.data.source import BatchSource
+from hetero_mtf.data.source import BatchSource, checked_steps
 from hetero_mtf.data.stream import stream_of
 from hetero_mtf.errors import DataError
 
@@ -51,12 +51,11 @@ class StreamSource(BatchSource):
         finite: bool = False,
     ) -> None:
         super().__init__()
-        if steps_per_epoch is not None and (not isinstance(steps_per_epoch, int) or steps_per_epoch < 1):
-            raise DataError(f"steps_per_epoch is {steps_per_epoch!r}; use a whole number from 1, or leave it out")
+        steps = checked_steps(steps_per_epoch)
         self._stream = stream_of(stream)
-        if self._stream.endless and steps_per_epoch is None:
+        if self._stream.endless and steps is None:
             raise DataError("the stream of batches never ends; pass steps_per_epoch, or cut it, as with dataset.take(100)")
-        self._steps = steps_per_epoch
+        self._steps = steps
         self._class_weight = None if class_weight is None else check_class_weight(class_weight)
         self._dtype = dtype
         self._labels = labels
@@ -71,7 +70,9 @@ class StreamSource(BatchSource):
         return self._steps or self._stream.length
 
     def _prepare(self, epoch: int, batch: int, sample: int) -> Iterator[Batch]:
-        items = self._pass(epoch, batch) if self._steps is None else self._cut(epoch * self._steps + batch, self._steps - batch)
+        items = (
+            self._pass(epoch, batch) if self._steps is None else self._cut((epoch - self._first) * self._steps + batch, self._steps - batch)
+        )
         for number, item in enumerate(items, batch):
             yield self._batch_of(number, item)
 
@@ -125,7 +126,7 @@ class StreamSource(BatchSource):
             raise DataError(f"y{where} is None; hand over (x, y) or (x, y, sample_weight)")
         batch = check_batch(x, y, weights, where, self._form, finite=self._finite)
         if self._class_weight is not None:
-            batch = add_class_weight(batch, self._class_weight, where)
+            batch = add_class_weight(batch, self._class_weight, where, self._form)
         return cast_batch(batch, self._dtype)
 
 

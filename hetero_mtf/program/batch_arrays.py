@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-Target = tuple[tuple[int, ...], str]  # shape of one sample's target, and its dtype
+Target = tuple[tuple[int, ...], str, tuple[int, ...]]  # shape of one sample's target, its dtype, and the shape of one sample's weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,14 +18,17 @@ class BatchArrays:
     ----------
     x : (inputs,) arrays (batch, ...) in the model's dtype.
     y : (outputs,) arrays (batch, ...) of targets, None for an output that has none.
-    weight : (outputs,) arrays (batch,) of sample weights in the model's dtype.
+    weight : (outputs,) arrays (batch,) or (batch, ...) of sample weights in the model's dtype; the latter have the rank of the loss's
+        values, and its size or 1 in each dimension.
     scale : (outputs,) factors; the weighted sum of losses times the factor is the output's loss.
+    metric_weight : (outputs,) sample weights as they were given, for weighted metrics; None where there are none. Empty for none at all.
     """
 
     x: tuple[np.ndarray, ...]
     y: tuple[np.ndarray | None, ...]
     weight: tuple[np.ndarray, ...]
     scale: tuple[float, ...]
+    metric_weight: tuple[np.ndarray | None, ...] = ()
 
     @property
     def size(self) -> int:
@@ -34,8 +37,10 @@ class BatchArrays:
 
     @property
     def targets(self) -> tuple[Target | None, ...]:
-        """(outputs,) form of each output's targets."""
-        return tuple(None if y is None else (tuple(y.shape[1:]), str(y.dtype)) for y in self.y)
+        """(outputs,) form of each output's targets and weights."""
+        return tuple(
+            None if y is None else (tuple(y.shape[1:]), str(y.dtype), tuple(weight.shape[1:])) for y, weight in zip(self.y, self.weight)
+        )
 
 
 class Result(NamedTuple):

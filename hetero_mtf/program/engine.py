@@ -169,6 +169,25 @@ class Engine:
             held = self._guarded(lambda: self._access.read(self._opened(), sorted(self._written))) if self._written else {}
         return {**self._pending, **{key: value.reshape(self._shape(key)) for key, value in held.items()}}
 
+    @property
+    def writable(self) -> bool:
+        """Whether `write` changes all that steps depend on: not where processors have copies that differ, as in butterfly mixing."""
+        return not self._context.mixing
+
+    def write(self, values: Mapping[str, np.ndarray]) -> None:
+        """Go on with other values of some variables and slots; the rest stays as it is.
+
+        Parameters
+        ----------
+        values : variable or slot key -> whole array.
+        """
+        self.check_open()
+        held = {key: value for key, value in values.items() if key in self._written}
+        self._pending.update({key: value for key, value in values.items() if key not in held})
+        if held:
+            with self._tf_graph.as_default():
+                self._guarded(lambda: self._access.write(self._opened(), held))
+
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer: {variable: [(device, slice shape), ...]}}, read off the TensorFlow graph."""
         if not self._programs:

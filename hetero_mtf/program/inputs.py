@@ -18,7 +18,7 @@ class LossInputs:
 
     Parameters
     ----------
-    y, weight : placeholders of its targets (batch, ...) and sample weights (batch,), or their parts of a microbatch.
+    y, weight : placeholders of its targets (batch, ...) and sample weights (batch,) or (batch, ...), or their parts of a microbatch.
     scale : placeholder of the () factor on the weighted sum of losses.
     """
 
@@ -120,8 +120,8 @@ def host_of(device: str) -> str:
 
 
 def _loss_inputs(dtype: tf.DType, batch: int, target: Target) -> LossInputs:
-    shape, kind = target
-    return LossInputs(placeholder(tf.as_dtype(kind), (batch, *shape)), placeholder(dtype, (batch,)), placeholder(dtype, ()))
+    shape, kind, weights = target
+    return LossInputs(placeholder(tf.as_dtype(kind), (batch, *shape)), placeholder(dtype, (batch, *weights)), placeholder(dtype, ()))
 
 
 def placeholder(dtype: tf.DType, shape: Sequence[int]) -> tf.Tensor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.errors import DataError, UnsupportedError
 from hetero_mtf.graph.present_tensors import compared_by_elements
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.compute import compute
@@ -99,7 +99,7 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
     output : the network's output, channels whole, and for a loss that is not samplewise the batch too; where it is the output
         of a softmax or sigmoid, the loss is computed from the logits, as in Keras.
     y : (batch, ...) targets.
-    weight : (batch,) weights.
+    weight : (batch,) weights, or (batch, ...) of the rank of the loss's values.
     scale : () factor, such as one over the batch size; for a loss that is not samplewise, whether there are weights.
     share : part of the batch that this is, of a microbatch.
     """
@@ -108,8 +108,10 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
     source, activation = output.logits if output.logits and output.logits[1] in ("softmax", "sigmoid") else (output.tensor, "linear")
     batch, *features = source.shape.dims
     mesh = source.mesh
-    targets = mtf.import_tf_tensor(mesh, y, mtf.Shape([batch, *(mtf.Dimension(f"target{i}", int(n)) for i, n in enumerate(y.shape[1:]))]))
-    weights = mtf.import_tf_tensor(mesh, weight, mtf.Shape([batch]))
+    targets, weights = (
+        mtf.import_tf_tensor(mesh, tensor, mtf.Shape([batch, *(mtf.Dimension(f"{of}{i}", int(n)) for i, n in enumerate(tensor.shape[1:]))]))
+        for of, tensor in (("target", y), ("weight", weight))
+    )
     factor = mtf.import_tf_tensor(mesh, scale, mtf.Shape([]))
     if not is_samplewise(loss):
         masks = [] if output.mask is None else [output.mask]
@@ -117,7 +119,7 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
 
     def forward(_: Processor, value: tf.Tensor, truth: tf.Tensor, w: tf.Tensor, s: tf.Tensor) -> tf.Tensor:
         losses = _per_sample(loss, activation, truth, value)
-        return tf.reduce_sum(losses * tf.reshape(w, [-1] + [1] * (losses.shape.rank - 1))) * s
+        return tf.reduce_sum(losses * _of_rank(w, losses.shape.rank)) * s
 
     def backward(p: Processor, value: tf.Tensor, truth: tf.Tensor, w: tf.Tensor, s: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
         copy = tf.identity(value)
@@ -144,11 +146,34 @@ def _unsplit_loss(loss: Any, activation: str, source: Any, inputs: Sequence[Any]
 
         with compared_by_elements():
             own_rank = loss.call(truth, _activated(activation, prediction)).shape.rank
-        one_each = tf.reshape(weights, [-1, *(1 for _ in range((own_rank or 1) - 1))])
-        return tf.cast(tf.where(weighted > 0.5, of(sample_weight=one_each), of()), prediction.dtype) * part
+        own_weights = _of_rank(weights, own_rank or 1)
+        return tf.cast(tf.where(weighted > 0.5, _checked(of, own_weights), of()), prediction.dtype) * part
 
     stopped = [mtf.stop_gradient(tensor) if tensor.dtype.is_floating else tensor for tensor in inputs]
     return compute("whole_loss", value, [source, *stopped], mtf.Shape([]), unsplit=source.shape.dims)
+
+
+def _of_rank(weights: tf.Tensor, rank: int) -> tf.Tensor:
+    """Return weights that fit loss values of a rank: one a sample gets dimensions of 1."""
+    return tf.reshape(weights, [-1] + [1] * (rank - 1)) if weights.shape.rank == 1 else weights
+
+
+def _checked(of: Callable[..., tf.Tensor], weights: tf.Tensor) -> tf.Tensor:
+    """Return a loss with weights.
+
+    Raises
+    ------
+    DataError
+        If Keras cannot multiply its values by them.
+    """
+    try:
+        return of(sample_weight=weights)
+    except (ValueError, tf.errors.InvalidArgumentError) as fault:
+        said = " ".join(str(fault).split())[:120]
+        shape = tuple(weights.shape)
+        raise DataError(
+            f"the loss takes no sample_weight of shape {shape} ({said}); give one weight a sample, or one a loss value"
+        ) from fault
 
 
 def _with_mask(value: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:

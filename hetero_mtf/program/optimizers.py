@@ -292,6 +292,22 @@ class SeveralRules(UpdateRule):
         raise NotImplementedError  # it has no momentum that is known as such
 
 
+def keras_optimizer(optimizer: Any) -> Any:
+    """Return the Keras optimizer of a name, or the object itself.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is none.
+    """
+    import keras
+
+    try:
+        return keras.optimizers.get(optimizer)
+    except (ValueError, TypeError) as fault:
+        raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras; give a name or object of keras.optimizers") from fault
+
+
 def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[UpdateRule, Any]:
     """Return the update rule of a Keras optimizer, and a copy of the optimizer for its learning rates.
 
@@ -308,25 +324,19 @@ def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[Upda
     """
     import keras
 
-    try:
-        keras_optimizer = keras.optimizers.get(optimizer)
-    except (ValueError, TypeError) as fault:
-        raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras; give a name or object of keras.optimizers") from fault
-    if isinstance(keras_optimizer, keras.optimizers.LossScaleOptimizer):
-        rule, copied = read_optimizer(keras_optimizer.inner_optimizer, dtype, fused)
-        scaling = LossScaling(float(keras_optimizer.initial_scale), int(keras_optimizer.dynamic_growth_steps))
-        rule.loss_scaling = scaling
-        return rule, keras.optimizers.LossScaleOptimizer(copied, scaling.initial, scaling.growth_steps)
-    if isinstance(keras_optimizer, keras.optimizers.MultiOptimizer):
-        return _several(keras_optimizer, dtype, fused)
-    name = type(keras_optimizer).__name__
-    config, copied = _copied(keras_optimizer)
-    own = getattr(keras.optimizers, name, None) is type(keras_optimizer) and name in FUSED
-    excluded = getattr(keras_optimizer, "_exclude_from_weight_decay", None) or getattr(
-        keras_optimizer, "_exclude_from_weight_decay_pattern", None
-    )
+    given = keras_optimizer(optimizer)
+    if isinstance(given, keras.optimizers.LossScaleOptimizer):
+        rule, copied = read_optimizer(given.inner_optimizer, dtype, fused)
+        rule.loss_scaling = LossScaling(float(given.initial_scale), int(given.dynamic_growth_steps))
+        return rule, keras.optimizers.LossScaleOptimizer(copied, rule.loss_scaling.initial, rule.loss_scaling.growth_steps)
+    if isinstance(given, keras.optimizers.MultiOptimizer):
+        return _several(given, dtype, fused)
+    name = type(given).__name__
+    config, copied = _copied(given)
+    own = getattr(keras.optimizers, name, None) is type(given) and name in FUSED
+    excluded = getattr(given, "_exclude_from_weight_decay", None) or getattr(given, "_exclude_from_weight_decay_pattern", None)
     if not own or excluded or not fused or any(config.get(option) for option in _NOT_FUSED):
-        return KerasRule(config, {}, KerasSteps(keras_optimizer)), copied
+        return KerasRule(config, {}, KerasSteps(given)), copied
     numbers = {key: value for key, value in config.items() if key in _CAST_OPTIONS and value is not None}
     cast = {key: float(np.asarray(keras.ops.cast(value, dtype))) for key, value in numbers.items()}
     rule = SGD(config, cast) if name == "SGD" else Adam(config, cast)

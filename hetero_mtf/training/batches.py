@@ -7,11 +7,29 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.form import Form
 from hetero_mtf.errors import DataError
+from hetero_mtf.graph.reader import Wiring
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.losses import WITH_CLASS_NUMBERS, is_samplewise, loss_elements
 from hetero_mtf.program.objective import Objective
+
+
+def form_of(wiring: Wiring, graph: LayerGraph, objective: Objective) -> Form:
+    """Return how users pack a model's samples, targets and weights.
+
+    Parameters
+    ----------
+    wiring : the model's wiring.
+    objective : the loss of each output.
+    """
+    ranks = tuple(len(graph.layers[index].output_shape) + 1 for index in graph.inputs)
+    number_ranks = tuple(
+        len(graph.layers[index].output_shape) if part and type(part.loss).__name__ == WITH_CLASS_NUMBERS else 0
+        for index, part in zip(graph.outputs, objective)
+    )
+    return Form(wiring.input_structure, wiring.output_structure, tuple(part is not None for part in objective), ranks, number_ranks)
 
 
 def samples(graph: LayerGraph, x: Any) -> tuple[np.ndarray, ...]:
@@ -63,9 +81,13 @@ def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> BatchArrays:
     targets = batch.y if isinstance(batch.y, tuple) else (batch.y,)
     _check_count("y", targets, count)
     given = batch.sample_weight if isinstance(batch.sample_weight, tuple) else (batch.sample_weight,) * count
-    weights = [np.ones(batch.size) if weight is None else weight for weight in given]
     shapes = [graph.layers[index].output_shape for index in graph.outputs]
-    called = ["y"] if count == 1 else [f"y of {graph.layers[index].name}" for index in graph.outputs]
+    places = [""] if count == 1 else [f" of {graph.layers[index].name}" for index in graph.outputs]
+    called = [f"y{place}" for place in places]
+    weights = [
+        np.ones(batch.size) if weight is None else weight if part is None else _weights(part.loss, weight, shape, f"sample_weight{place}")
+        for part, weight, shape, place in zip(objective, given, shapes, places)
+    ]
     y = [
         target if part is None or target is None else _targets(graph.dtype, part.loss, target, shape, name)
         for part, target, shape, name in zip(objective, targets, shapes, called)
@@ -74,7 +96,7 @@ def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> BatchArrays:
         0.0 if part is None else _scale(part.loss, w, batch.size * loss_elements(part.loss, shape), known is not None)
         for part, w, shape, known in zip(objective, weights, shapes, given)
     ]
-    return BatchArrays(x, tuple(y), tuple(weight.astype(graph.dtype) for weight in weights), tuple(scale))
+    return BatchArrays(x, tuple(y), tuple(weight.astype(graph.dtype) for weight in weights), tuple(scale), given)
 
 
 def _check_count(what: str, arrays: tuple[Any, ...], count: int) -> None:
@@ -91,6 +113,24 @@ def _scale(loss: Any, weights: np.ndarray, elements: int, weighted: bool) -> flo
         return 1.0
     divisor = float(weights.sum()) if reduction == "mean_with_sample_weight" and weighted else float(elements)
     return 1.0 / divisor if divisor else 0.0
+
+
+def _weights(loss: Any, weights: np.ndarray, output: tuple[int, ...], called: str) -> np.ndarray:
+    """Return weights of one dimension, or of those of the loss's values, by Keras's rules for ranks that differ by a dimension of 1.
+
+    A loss whose value Keras itself computes is given them as they are.
+    """
+    values, own = output[:-1], weights.shape[1:]
+    if not is_samplewise(loss) or weights.ndim == 1:
+        return weights
+    if len(own) == len(values) + 1 and own[-1] == 1:
+        own = own[:-1]
+    elif len(own) == len(values) - 1 and values[-1] == 1:
+        own = (*own, 1)
+    if len(own) != len(values) or any(extent not in (1, full) for extent, full in zip(own, values)):
+        wrong = f"{called} has shape {weights.shape} and the loss gives ({', '.join(map(str, ('batch', *values)))}) values"
+        raise DataError(f"{wrong}; give one weight a sample, or one a value")
+    return weights.reshape(len(weights), *own)
 
 
 def _targets(dtype: str, loss: Any, y: np.ndarray, output: tuple[int, ...], called: str) -> np.ndarray:

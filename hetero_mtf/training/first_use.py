@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hetero_mtf.data.factory import is_array
 from hetero_mtf.data.form import Form
-from hetero_mtf.data.source import BatchSource
+from hetero_mtf.data.source import BatchSource, checked_steps
 from hetero_mtf.errors import DataError, PlanError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import leaves_of
@@ -20,34 +20,26 @@ from hetero_mtf.program.decoupled.engine import engine_of
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
-from hetero_mtf.training.keras_side import read_weights, with_initial_slots
+from hetero_mtf.training.keras_side import Settings, read_weights, with_initial_slots
 from hetero_mtf.training.plan_choice import Task, choose_plan
 
 BATCH_SIZE = 32  # of arrays, where none is given, as in Keras
 
 
-class Settings(NamedTuple):
-    """What a model is trained by, as for `keras.Model.compile`."""
-
-    optimizer: Any
-    loss: Any
-    loss_weights: Any
-    metrics: Any
-
-
-def settings_of(model: Any, optimizer: Any, loss: Any, loss_weights: Any, metrics: Any) -> Settings:
+def settings_of(model: Any, given: Settings) -> Settings:
     """Return what is given, and for the rest what the model was compiled with.
 
     Parameters
     ----------
     model : keras.Model.
-    optimizer, loss, loss_weights, metrics : None where they are not given.
+    given : None for what is not given.
 
     Raises
     ------
     UnsupportedError
-        If there is no loss, or the model was compiled with weighted metrics and no metrics are given.
+        If there is no loss.
     """
+    optimizer, loss, loss_weights, metrics, weighted_metrics = given
     compiled = bool(getattr(model, "compiled", False))
     if compiled and loss is None:
         loss = getattr(model, "loss", None)
@@ -58,12 +50,11 @@ def settings_of(model: Any, optimizer: Any, loss: Any, loss_weights: Any, metric
         raise UnsupportedError("there is no loss to train by; compile the model with one, or give loss")
     if compiled and optimizer is None:
         optimizer = model.optimizer
-    if compiled and metrics is None:
-        kept = getattr(model, "_compile_metrics", None)
-        if getattr(kept, "_user_weighted_metrics", None):
-            raise UnsupportedError("the model was compiled with weighted_metrics, which are not supported; give metrics")
-        metrics = getattr(kept, "_user_metrics", None)
-    return Settings("sgd" if optimizer is None else optimizer, loss, loss_weights, () if metrics is None else metrics)
+    kept = getattr(model, "_compile_metrics", None) if compiled else None
+    metrics = getattr(kept, "_user_metrics", None) if metrics is None else metrics
+    weighted_metrics = getattr(kept, "_user_weighted_metrics", None) if weighted_metrics is None else weighted_metrics
+    optimizer = "sgd" if optimizer is None else optimizer
+    return Settings(optimizer, loss, loss_weights, () if metrics is None else metrics, () if weighted_metrics is None else weighted_metrics)
 
 
 def first_size(x: Any, batch_size: int | None, are_arrays: bool) -> tuple[Any, int]:
@@ -177,15 +168,27 @@ class PlannedOnUse:
         self._engine.close()
         self._engine, self._seed = engine, seed
 
+    def _overwrite(self, values: Mapping[str, np.ndarray]) -> None:
+        """Go on with other values of some variables and slots, in the engine that runs where it can."""
+        if self._engine.writable:
+            self._engine.write(values)
+        else:
+            self._replace_engine(self.plan, {**self._engine.read(), **values}, self._seed)
+
     def _batch_size(self, given: int | None) -> int:
         if given is not None:
             return given
         return BATCH_SIZE if self._held is None else self.plan.batch_size
 
-    def _sized(self, x: Any, y: Any, batch_size: int | None, labels: bool = True, verbose: str | int = 0) -> Any:
-        """Return the data, after a plan was made for their batches where there is none."""
-        if self._held is not None:
-            return x
-        x, size = first_size(x, batch_size, is_array(x) or self._form.holds_arrays(x, y, labels))
-        self.prepare(size, verbose)
-        return x
+    def _sized(
+        self, x: Any, y: Any, batch_size: int | None, steps: int | None = None, labels: bool = True, verbose: str | int = 0
+    ) -> tuple[Any, int]:
+        """Return the data and the samples of a batch of arrays, after a plan was made for their batches where there is none."""
+        are_arrays = is_array(x) or self._form.holds_arrays(x, y, labels)
+        steps = checked_steps(steps)
+        if are_arrays and batch_size is None and steps is not None:
+            batch_size = -(-len(leaves_of(x)[0]) // steps)  # as in Keras: the steps take all samples
+        if self._held is None:
+            x, size = first_size(x, batch_size, are_arrays)
+            self.prepare(size, verbose)
+        return x, self._batch_size(batch_size)

@@ -72,7 +72,7 @@ class Kept(PlannedOnUse):
         Parameters
         ----------
         path : `*.keras` for the whole model, compiled, with the state of its optimizer; `*.weights.h5` for its weights; `*.onnx` for ONNX,
-            as far as Keras and the packages installed offer it; a name without an ending for the folder of a SavedModel.
+            for which Keras needs the packages tf2onnx and onnx; a name without an ending for the folder of a SavedModel.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class Kept(PlannedOnUse):
         writers: dict[str, Callable[[], Any]] = {
             ".keras": lambda: model.save(name),
             ".weights.h5": lambda: model.save_weights(name),
-            ".onnx": lambda: model.export(name, format="onnx", verbose=False),
+            ".onnx": lambda: _write_onnx(model, name),
             "": lambda: model.export(name, verbose=False),
         }
         if ending not in writers:
@@ -94,7 +94,11 @@ class Kept(PlannedOnUse):
         self._keras.write(self._engine.read() if held else self._first_values(), self._step, self._loss_scale)
         try:
             writers[ending]()
-        except (OSError, ValueError, ImportError, RuntimeError, NotImplementedError) as fault:
+        except ImportError as fault:
+            raise CheckpointError(
+                f"{name} cannot be written without a package ({' '.join(str(fault).split())[:200]}); install it: pip install tf2onnx onnx"
+            ) from fault
+        except (OSError, ValueError, TypeError, RuntimeError, NotImplementedError) as fault:
             raise CheckpointError(f"{name} cannot be written ({' '.join(str(fault).split())[:200]}); check the path") from fault
 
     def restore(self, path: str | os.PathLike[str], state: State | None = None) -> None:
@@ -133,3 +137,12 @@ class Kept(PlannedOnUse):
             If the plan is for another network or cluster, or cannot be honoured; the old plan stays in force then.
         """
         self._replace_engine(plan, self._engine.read(), self._seed)
+
+
+def _write_onnx(model: Any, path: str) -> None:
+    """Write a Keras model as ONNX, called before on zeros: Keras refuses one that never was."""
+    import keras
+
+    inputs = getattr(model, "_inputs_struct", model.inputs)
+    model(keras.tree.map_structure(lambda tensor: keras.ops.zeros((1, *tensor.shape[1:]), tensor.dtype), inputs))
+    model.export(path, format="onnx", verbose=False)

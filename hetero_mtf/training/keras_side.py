@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,16 @@ from hetero_mtf.program.optimizers import Rates, UpdateRule
 from hetero_mtf.training.copying import clone
 
 
+class Settings(NamedTuple):
+    """What a model is trained by, as for `keras.Model.compile`."""
+
+    optimizer: Any
+    loss: Any
+    loss_weights: Any = None
+    metrics: Any = ()
+    weighted_metrics: Any = ()
+
+
 class KerasSide:
     """A copy of the user's model that never trains, with the metrics, callbacks and learning rate of Keras.
 
@@ -29,23 +39,23 @@ class KerasSide:
     ----------
     model : the user's model; it is copied, not changed.
     graph : its LayerGraph.
-    optimizer : a Keras optimizer of its own, which gives the learning rate.
-    loss, loss_weights, metrics : as for `keras.Model.compile`.
+    settings : what it is compiled with; its optimizer is one of its own, which gives the learning rate.
     outputs : how the model packs its outputs.
     """
 
-    def __init__(
-        self, model: Any, graph: LayerGraph, optimizer: Any, loss: Any, loss_weights: Any, metrics: Any, outputs: Structure
-    ) -> None:
+    def __init__(self, model: Any, graph: LayerGraph, settings: Settings, outputs: Structure) -> None:
         import keras
 
-        _check_metrics(metrics, outputs)
+        optimizer, loss, loss_weights, *both = settings
+        for what, metrics in zip(("metrics", "weighted_metrics"), both):
+            _check_metrics(metrics, what, outputs)
         self._graph, self._outputs = graph, outputs
         self.model = clone(model)
         self._live = _variables(self.model, graph)
-        settings = {"loss": loss, "loss_weights": loss_weights, "metrics": metrics or None}
-        self.model.compile(optimizer=optimizer, **settings, auto_scale_loss=False)  # the optimizer scales it already, where it is to
-        flat = leaves_of(metrics)
+        metrics, weighted_metrics = (each or None for each in both)
+        options = {"loss": loss, "loss_weights": loss_weights, "metrics": metrics, "weighted_metrics": weighted_metrics}
+        self.model.compile(optimizer=optimizer, **options, auto_scale_loss=False)  # the optimizer scales it already, where it is to
+        flat = [metric for each in both for metric in leaves_of(each)]
         self.has_metrics = any(metric is not None for metric in flat)
         self._metrics = [metric for metric in flat if isinstance(metric, keras.metrics.Metric)]
 
@@ -71,13 +81,16 @@ class KerasSide:
         for metric in self._metrics:
             metric.reset_state()
 
-    def update_metrics(self, y: Sequence[np.ndarray | None], outputs: Sequence[np.ndarray]) -> dict[str, float]:
+    def update_metrics(
+        self, y: Sequence[np.ndarray | None], outputs: Sequence[np.ndarray], weights: Sequence[np.ndarray | None] = ()
+    ) -> dict[str, float]:
         """Count a batch and return all metrics so far, without the loss.
 
         Parameters
         ----------
         y : (outputs,) targets.
         outputs : (outputs,) predictions, and behind them the masks of those that carry one.
+        weights : (outputs,) sample weights for weighted metrics, None for an output without; empty where there are none.
         """
         import keras
 
@@ -86,7 +99,8 @@ class KerasSide:
         for number, mask in zip(masked, outputs[len(y) :]):
             predictions[number] = keras.ops.convert_to_tensor(predictions[number])
             predictions[number]._keras_mask = keras.ops.convert_to_tensor(mask)
-        metrics = self.model.compute_metrics(None, self._outputs.pack(y), self._outputs.pack(predictions), None)
+        given = None if all(weight is None for weight in weights) else self._outputs.pack(weights)
+        metrics = self.model.compute_metrics(None, self._outputs.pack(y), self._outputs.pack(predictions), given)
         return {name: float(np.asarray(value)) for name, value in metrics.items() if name != "loss"}
 
     @property
@@ -190,18 +204,18 @@ def _slots_of(optimizers: Sequence[Any], live: Mapping[str, Any]) -> dict[str, A
     return slots
 
 
-def _check_metrics(metrics: Any, outputs: Structure) -> None:
-    """Raise unless `metrics` is what Keras takes for metrics; Keras itself raises at the first batch only."""
+def _check_metrics(metrics: Any, what: str, outputs: Structure) -> None:
+    """Raise unless `metrics` is what Keras takes for `what`; Keras itself raises at the first batch only."""
     import keras
 
     several = outputs.count > 1
     if not isinstance(metrics, (list, tuple)) and not (several and isinstance(metrics, Mapping)):
         remedy = "give a list with one entry an output, or a dict by their names" if several else "give a list, such as ['accuracy']"
-        raise UnsupportedError(f"metrics is {metrics!r}; {remedy}")
+        raise UnsupportedError(f"{what} is {metrics!r}; {remedy}")
     if several and metrics and not any(len(path) > 1 for path in outputs.paths()):
         unknown = set(metrics) - set(outputs.names) if isinstance(metrics, Mapping) else ()
         if unknown or (not isinstance(metrics, Mapping) and len(metrics) != outputs.count):
-            wrong = f"metrics is {metrics!r}, the model has {outputs.text()}"
+            wrong = f"{what} is {metrics!r}, the model has {outputs.text()}"
             raise UnsupportedError(f"{wrong}; give a list with one entry an output, or a dict by their names")
     for metric in leaves_of(metrics):
         if metric in ("accuracy", "acc", "crossentropy", "ce") or callable(metric) or (several and metric is None):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import hashlib
+import inspect
 import json
 import os
 import pathlib
 import sys
-from typing import Any
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from hetero_mtf.calibration.calibrate import calibrate, versions
 from hetero_mtf.errors import HeteroError
@@ -19,11 +22,15 @@ from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile, outdated
 from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.engine import check_cluster, check_plan
+from hetero_mtf.program.losses import read_loss
+from hetero_mtf.program.optimizers import keras_optimizer
 from hetero_mtf.training.refine import refine
 from hetero_mtf.units import seconds_text
 
 CACHE = "HETERO_MTF_CACHE"
 """Environment variable of the folder in which profiles and plans are kept."""
+_WITHOUT_COST = frozenset({"learning_rate", "name"})
+_Document = TypeVar("_Document", Profile, Plan)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,9 +100,9 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Cho
     folder = cache_folder()
     name = _name(task)
     profile_file, plan_file = folder / f"{name}.profile.json", folder / f"{name}.plan.json"
-    earlier = _kept_profile(profile_file, task)
+    earlier = _kept_profile(profile_file, task, verbose)
     if earlier is not None and not outdated(earlier, datetime.datetime.now(datetime.timezone.utc), versions()):
-        plan = _kept_plan(plan_file, task)
+        plan = _kept_plan(plan_file, task, verbose)
         if plan is not None:
             _say(f"{_text(plan)}; measured {earlier.measured_at[:10]}, kept in {folder}", verbose)
             return Choice(plan)
@@ -110,39 +117,97 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Cho
 
 
 def _name(task: Task) -> str:
-    """Return a name for files: of the network, the devices, the batch size and what is trained by."""
-    loss = task.settings["loss"]
+    """Return a name for files: of the network, the devices, the batch size and what is trained by.
+
+    Of the optimizer and the losses that is their class and those options that decide what a step computes. Learning rates, loss weights
+    and names do not; a real number of an optimizer of Keras does by whether it is 0, as a momentum that is 0 needs no slot.
+    """
+    policies = sorted({str(getattr(getattr(layer, "dtype_policy", None), "name", "")) for layer in task.model.layers})
     described = [
         [list(device.traits) for device in task.cluster.devices],
-        type(task.settings["optimizer"]).__name__ if not isinstance(task.settings["optimizer"], str) else task.settings["optimizer"],
-        loss if isinstance(loss, str) else type(loss).__name__,
+        _described(keras_optimizer(task.settings["optimizer"])),
+        _described(_losses(task.settings["loss"])),
+        policies,
     ]
-    digest = hashlib.sha256(json.dumps(described).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
     return f"{task.graph.digest}-{digest}-{task.batch_size}"
 
 
-def _kept_profile(path: pathlib.Path, task: Task) -> Profile | None:
-    """Return a profile that was kept; None where there is none, or none for this task: it is only a saving of time."""
-    if not path.is_file():
-        return None
+def _losses(loss: Any) -> Any:
+    """Return losses as they are packed, with those that are named as objects or functions."""
+    if isinstance(loss, Mapping):
+        return {name: _losses(each) for name, each in loss.items()}
+    if isinstance(loss, (list, tuple)):
+        return [_losses(each) for each in loss]
+    return None if loss is None else read_loss(loss)
+
+
+def _described(value: Any, own: bool = False) -> Any:
+    """Return what JSON can hold of an optimizer, a loss or one of their options.
+
+    Parameters
+    ----------
+    own : whether it is an option of one of Keras's own optimizers.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): _described(each, own) for key, each in value.items() if key not in _WITHOUT_COST}
+    if isinstance(value, (list, tuple)):
+        return [_described(each, own) for each in value]
+    if isinstance(value, float):
+        return bool(value) if own else value
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    kind = value if inspect.isclass(value) or inspect.isroutine(value) else type(value)
+    name = f"{kind.__module__}.{getattr(kind, '__qualname__', '')}"
     try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about lambdas
+            config = value.get_config()
+    except Exception:  # a class of the user's own may have none, or one that raises whatever it likes
+        return name
+    return [name, _described(config, _is_own_optimizer(value))]
+
+
+def _is_own_optimizer(value: Any) -> bool:
+    import keras
+
+    return isinstance(value, keras.optimizers.Optimizer) and type(value) in vars(keras.optimizers).values()
+
+
+def _kept_profile(path: pathlib.Path, task: Task, verbose: str | int = 0) -> Profile | None:
+    """Return a profile that was kept; None where there is none, or none for this task: it is only a saving of time."""
+
+    def read() -> Profile:
         profile = Profile.load(path)
         check_profile(profile, task.graph, task.cluster.record)
-    except HeteroError:
-        return None
-    return profile if profile.batch_size == task.batch_size else None
+        return profile
+
+    return _kept(path, read, task, verbose)
 
 
-def _kept_plan(path: pathlib.Path, task: Task) -> Plan | None:
-    if not path.is_file():
-        return None
-    try:
+def _kept_plan(path: pathlib.Path, task: Task, verbose: str | int = 0) -> Plan | None:
+    def read() -> Plan:
         plan = Plan.load(path)
         check_plan(plan, task.graph)
         check_cluster(plan, task.cluster)
-    except HeteroError:
-        return None
-    return plan if plan.batch_size == task.batch_size else None
+        return plan
+
+    return _kept(path, read, task, verbose)
+
+
+def _kept(path: pathlib.Path, read: Callable[[], _Document], task: Task, verbose: str | int) -> _Document | None:
+    """Return what a file holds; None where there is none, and with a line where it is damaged or of another task."""
+    try:
+        if not path.exists():
+            return None
+        document = read()
+        if document.batch_size == task.batch_size:
+            return document
+        reason = f"it is for batches of {document.batch_size}"
+    except (HeteroError, OSError, ValueError, RecursionError) as fault:
+        reason = " ".join(str(fault).split())[:200]
+    _say(f"{path} is not used and will be replaced ({reason})", verbose)
+    return None
 
 
 def _keep(refinement: Refinement, profile_file: pathlib.Path, plan_file: pathlib.Path) -> str:

@@ -34,5 +34,5 @@ def trained(objective: Objective, keras_side: KerasSide, batch: BatchArrays, ste
     """
     names = [part.name for part in objective if part is not None]
     losses = {"loss": step_result.loss, **(dict(zip(names, step_result.parts)) if len(names) > 1 else {})}
-    metrics = {} if step_result.outputs is None else keras_side.update_metrics(batch.y, step_result.outputs)
+    metrics = {} if step_result.outputs is None else keras_side.update_metrics(batch.y, step_result.outputs, batch.metric_weight)
     return Trained(batch.size, losses, metrics)

@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from hetero_mtf.data.batch import Batch, check_batch
 from hetero_mtf.data.factory import opened_source
-from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
-from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.loss_scale import LossScale, scaled_optimizer
 from hetero_mtf.program.objective import read_objective, with_masks
-from hetero_mtf.program.optimizers import read_optimizer, step_scalars
+from hetero_mtf.program.optimizers import read_optimizer
 from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.cluster import Cluster
-from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
 from hetero_mtf.training.copying import clone
 from hetero_mtf.training.first_use import settings_of
-from hetero_mtf.training.fitting import (
-    Fit,
-    Validation,
-    check_fit,
-    run_epochs,
-    run_predictions,
-    run_test,
-    shown_verbosity,
-    split_validation,
-    testing_listeners,
-)
-from hetero_mtf.training.keeping import Kept
-from hetero_mtf.training.keras_side import KerasSide, first_loss_scale, trained_state, write_weights
+from hetero_mtf.training.fitting.loop import Fit, listed, run_epochs, run_predictions, run_test, shown_verbosity, testing_listeners
+from hetero_mtf.training.fitting.validation import Validation, check_fit, split_validation
+from hetero_mtf.training.keras_side import KerasSide, Settings, first_loss_scale, trained_state, write_weights
+from hetero_mtf.training.on_batch import OnBatch
 from hetero_mtf.training.plan_choice import Task
 from hetero_mtf.training.refine import refine
-from hetero_mtf.training.trained import Trained, trained
 
 
-class Trainer(Kept):
+class Trainer(OnBatch):
     """Trains a Keras model under a plan.
 
     Parameters
@@ -60,7 +45,7 @@ class Trainer(Kept):
     loss : keras.losses.Loss, or its name; for several outputs one for all, or a list or dict of losses, None for an output without.
         None for what the model was compiled with, with its loss weights.
     loss_weights : factor of each output's loss, as for `keras.Model.compile`; None for 1 each.
-    metrics : Keras metrics, as for `keras.Model.compile`; None for those that the model was compiled with.
+    metrics, weighted_metrics : Keras metrics, as for `keras.Model.compile`; None for those that the model was compiled with.
     seed : seed of dropout and shuffling, a whole number from 0.
     profile : Profile of the network and cluster to make a plan from by `refine` now, where none is given.
     refine_s : seconds after which no further plan is tried then.
@@ -92,22 +77,24 @@ class Trainer(Kept):
         loss: Any = None,
         loss_weights: Any = None,
         metrics: Any = None,
+        weighted_metrics: Any = None,
         seed: int = 0,
         profile: Profile | None = None,
         refine_s: float = TIME_LIMIT_S,
     ) -> None:
-        optimizer, loss, loss_weights, metrics = settings_of(model, optimizer, loss, loss_weights, metrics)
+        given = Settings(optimizer, loss, loss_weights, metrics, weighted_metrics)
+        optimizer, loss, loss_weights, metrics, weighted_metrics = settings_of(model, given)
         optimizer = scaled_optimizer(optimizer, model)
         self._graph, self._model = layer_graph(model), model
         self._owns_cluster = cluster is None and plan is None
         self._cluster = Cluster.local() if self._owns_cluster else cluster
         wiring = read_wiring(model)
         self._objective = with_masks(read_objective(loss, loss_weights, wiring.output_structure), self._graph)
-        ranks = tuple(len(self._graph.layers[index].output_shape) + 1 for index in self._graph.inputs)
-        self._form = Form(wiring.input_structure, wiring.output_structure, tuple(part is not None for part in self._objective), ranks)
+        self._form = batches.form_of(wiring, self._graph, self._objective)
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype, self._graph.has_one_variable_dtype)
         self._optimizer_name = type(getattr(rates, "inner_optimizer", rates)).__name__
-        self._keras = KerasSide(model, self._graph, rates, loss, loss_weights, metrics, wiring.output_structure)
+        compiled = Settings(rates, loss, loss_weights, metrics, weighted_metrics)
+        self._keras = KerasSide(model, self._graph, compiled, wiring.output_structure)
         self._first_slots, self._step = trained_state(model, self._graph, optimizer)
         self._loss_scale = first_loss_scale(self._rule, optimizer)
         self._seed = batches.checked_seed(seed)
@@ -142,76 +129,13 @@ class Trainer(Kept):
         """Number of nodes in the TensorFlow graph so far."""
         return self._engine.nodes
 
-    def build(self, x: Any, y: Any) -> None:
-        """Build the graph for batches of this form now, not with the first of them.
-
-        Parameters
-        ----------
-        x, y : (batch, ...) samples and targets, several packed as the model's inputs and outputs.
-        """
-        feed = self._feed(check_batch(x, y, None, form=self._form))
-        self._engine.build(feed)
-
-    def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
-        """Take one step and return this batch's mean loss before it, all outputs' and regularization included.
-
-        Without a flush it is that of the last batch that reached the last stage; NaN for none. A loss that is NaN or infinite is
-        returned like any other, as in Keras; `fit` raises.
-
-        Parameters
-        ----------
-        x, y : (batch, ...) samples and targets; any batch size. Several are packed as the model's inputs and outputs: lists, or
-            dicts by their names.
-        sample_weight : (batch,) weights, or None; for several outputs one for all, or packed as these.
-
-        Raises
-        ------
-        DataError
-            If they do not fit the network, its loss or each other.
-        WorkerError
-            If a worker dies.
-        """
-        finished = self._train(check_batch(x, y, sample_weight, form=self._form), want_output=False)
-        return finished[-1].losses["loss"] if finished else math.nan
-
-    def drain(self) -> list[float]:
-        """Train until no batch is in flight, as batches are without a flush; return the losses. What reads weights does so first."""
-        return [each.losses["loss"] for each in self._drain(want_output=False)]
-
-    def wait(self) -> None:
-        """Return when all steps that were begun are done; without a flush, one may run on after `train_on_batch`."""
-        self._engine.wait()
-
-    def trace_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> StepTrace:
-        """Take one step and return the compute, communication and idle seconds of each device.
-
-        A traced step takes a little longer. The first step builds the graph; trace a later one.
-
-        Parameters
-        ----------
-        x, y, sample_weight : as for `train_on_batch`.
-        """
-        feed = self._feed(check_batch(x, y, sample_weight, form=self._form))
-        trace = self._engine.trace(feed, self._batches, self._scalars())
-        self._step += 1
-        return trace
-
-    def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return a batch's mean loss, regularization included, changing nothing.
-
-        Parameters
-        ----------
-        x, y, sample_weight : as for `train_on_batch`.
-        """
-        return self._test(check_batch(x, y, sample_weight, form=self._form)).losses["loss"]
-
     def predict(
         self,
         x: Any,
         batch_size: int | None = None,
         verbose: str | int = 0,
         steps: int | None = None,
-        callbacks: Sequence[Any] | None = None,
+        callbacks: Any = None,
     ) -> Any:
         """Return the network's outputs.
 
@@ -226,22 +150,21 @@ class Trainer(Kept):
         (samples, ...) array, or several packed as the model's outputs.
         """
         check_verbose(verbose)
-        x = self._sized(x, None, batch_size, labels=False)
-        with opened_source(x, batch_size=self._batch_size(batch_size), shuffle=False, labels=False, form=self._form) as source:
-            listeners = testing_listeners(self, self._keras, callbacks or (), verbose, steps or source.batches_per_epoch)
-            outputs = run_predictions(self, source, listeners, steps)
+        x, size = self._sized(x, None, batch_size, steps, labels=False)
+        with opened_source(x, batch_size=size, shuffle=False, labels=False, form=self._form) as source:
+            listeners = testing_listeners(self, self._keras, listed(callbacks), verbose, steps or source.batches_per_epoch)
+            outputs = run_predictions(self, self._keras, source, listeners, steps)
         return self._form.outputs.pack([np.concatenate(pieces) for pieces in zip(*outputs)])
 
     def evaluate(
         self,
-        x: Any,
+        x: Any = None,
         y: Any = None,
-        *,
-        sample_weight: Any = None,
         batch_size: int | None = None,
         verbose: str | int = 0,
+        sample_weight: Any = None,
         steps: int | None = None,
-        callbacks: Sequence[Any] | None = None,
+        callbacks: Any = None,
         return_dict: bool = True,
     ) -> Any:
         """Return the mean loss and the metrics over all samples, by name.
@@ -252,52 +175,53 @@ class Trainer(Kept):
         Parameters
         ----------
         x, y, sample_weight : arrays, several packed as the model's inputs and outputs, or a stream of batches as x.
-        batch_size : samples a batch; None takes the plan's.
+        batch_size : samples a batch of arrays; None takes the plan's, or with `steps` as many as let these take all samples.
         verbose : 0 for nothing, or as for `fit`.
         steps : batches at most; None for all.
         callbacks : Keras callbacks, which see the present weights when the test begins and ends.
         return_dict : whether to return a dict; else, as Keras by default, the values in their order, or the loss alone.
         """
         check_verbose(verbose)
-        shown = {"callbacks": callbacks or (), "verbose": verbose}
+        shown = {"callbacks": listed(callbacks), "verbose": verbose}
         logs = self._evaluate(x, y, sample_weight=sample_weight, batch_size=batch_size, steps=steps, shown=shown)
         return logs if return_dict else list(logs.values()) if len(logs) > 1 else logs["loss"]
 
     def fit(
         self,
-        x: Any,
+        x: Any = None,
         y: Any = None,
-        *,
-        validation_data: Any = None,
-        validation_split: float = 0.0,
-        validation_freq: int | Collection[int] = 1,
-        validation_batch_size: int | None = None,
-        validation_steps: int | None = None,
-        epochs: int = 1,
-        initial_epoch: int = 0,
         batch_size: int | None = None,
-        sample_weight: Any = None,
-        class_weight: Mapping[int, float] | None = None,
-        shuffle: bool = True,
-        steps_per_epoch: int | None = None,
-        callbacks: Sequence[Any] = (),
+        epochs: int = 1,
         verbose: str | int = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Mapping[int, float] | None = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: int | Collection[int] = 1,
+        *,
         keep_going: bool = False,
     ) -> Any:
         """Train and return Keras's History; after `restore`, training goes on where the checkpoint was made, up to epoch `epochs`.
 
         Parameters
         ----------
-        x, y : arrays, several packed as the model's inputs and outputs, or a generator, keras.utils.PyDataset, tf.data.Dataset or
-            BatchSource of batches as x; a BatchSource stays open.
+        x, y : arrays, several packed as the model's inputs and outputs, or a generator, keras.utils.PyDataset, tf.data.Dataset,
+            torch DataLoader or BatchSource of batches as x; a BatchSource stays open.
         validation_data : (x, y) or (x, y, sample_weight), or a stream that can be read every epoch.
-        validation_split, validation_freq : part of arrays, the last of them, to validate on where there is no validation_data, 0 for none;
-            after how many epochs to validate, or the numbers of these epochs, from 1.
-        validation_batch_size, validation_steps : samples a batch of arrays, and batches at most; None for the plan's, and all.
+        validation_split, validation_freq : part of arrays, the last of them, to validate on without validation_data, 0 for none; after how
+            many epochs to validate, or the numbers of these epochs, from 1.
+        validation_batch_size, validation_steps : samples a batch of arrays, and batches at most; None for `batch_size`, and all.
         epochs, initial_epoch, batch_size : the last epoch and the one to begin with, from 0, and samples a batch of arrays; None takes the
-            plan's, or 32 where there is none yet.
-        sample_weight, class_weight : (samples,) weights, for several outputs one for all, or packed as these; class number -> weight.
-        shuffle, steps_per_epoch : whether arrays are shuffled, by the trainer's seed; batches an epoch of an endless stream.
+            plan's, or 32 where there is none yet, or with `steps_per_epoch` as many as let these take all samples.
+        sample_weight, class_weight : as for `train_on_batch`; class number -> weight, of samples or their pixels, of one output.
+        shuffle, steps_per_epoch : whether arrays are shuffled, by the trainer's seed; batches an epoch, which goes on in a stream or arrays
+            where the one before ended.
         callbacks : Keras callbacks; they see a copy of the model, which has the present weights, slots and iterations whenever an epoch, a
             test or the training begins or ends. What they change then is trained on with, and training begins at the epoch that they set.
             Between batches it has the weights of the epoch's beginning, unless one has a save_freq of batches: these read them each time.
@@ -307,21 +231,20 @@ class Trainer(Kept):
 
         Raises
         ------
-        DataError
-            If the data do not fit the network or each other, have NaN or infinity, or an option does not go with their form.
+        DataError, WorkerError
+            If the data do not fit the network or each other, have NaN or infinity, or an option does not go with them; if a worker dies.
         NotFiniteError
             If the loss of a step is NaN or infinite, which ends the epoch, and no callback stops training then; it names step and layer.
-        WorkerError
-            If a worker dies.
         """
-        check_fit(epochs, verbose)
-        weights = {"sample_weight": sample_weight, "class_weight": class_weight}
-        validation = Validation(validation_data, validation_freq, validation_batch_size, validation_steps)
-        (x, y, weights["sample_weight"]), validation = split_validation(x, y, sample_weight, validation, validation_split)
-        x = self._sized(x, y, batch_size, verbose=verbose)
-        drawn = {"batch_size": self._batch_size(batch_size), "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
-        with opened_source(x, y, form=self._form, finite=True, **weights, **drawn) as source:
-            return self._fit(source, Fit(validation, epochs, initial_epoch, tuple(callbacks or ()), shown_verbosity(verbose), keep_going))
+        check_fit(epochs, verbose, shuffle)
+        tested_size = validation_batch_size if validation_batch_size is not None else batch_size or None
+        validation = Validation(validation_data, validation_freq, tested_size, validation_steps)
+        (x, y, sample_weight), validation = split_validation(x, y, sample_weight, validation, validation_split)
+        x, size = self._sized(x, y, batch_size, steps_per_epoch, verbose=verbose)
+        drawn: dict[str, Any] = {"batch_size": size, "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
+        drawn |= {"sample_weight": sample_weight, "class_weight": class_weight, "form": self._form, "finite": True}
+        with opened_source(x, y, **drawn) as source:
+            return self._fit(source, Fit(validation, epochs, initial_epoch, listed(callbacks), shown_verbosity(verbose), keep_going))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""
@@ -361,39 +284,8 @@ class Trainer(Kept):
     def _evaluate(
         self, x: Any, y: Any = None, listeners: Any = None, *, batch_size: Any = None, steps: Any = None, shown: Any = None, **options: Any
     ) -> dict[str, float]:
-        x = self._sized(x, y, batch_size)
-        options["batch_size"] = self._batch_size(batch_size)
+        x, options["batch_size"] = self._sized(x, y, batch_size, steps)
         with opened_source(x, y, shuffle=False, form=self._form, **options) as source:
             if shown is not None:
                 listeners = testing_listeners(self, self._keras, steps=steps or source.batches_per_epoch, **shown)
             return run_test(self, self._keras, source, listeners, steps)
-
-    def _train(self, batch: Batch, want_output: bool) -> list[Trained]:
-        feed = self._feed(batch)
-        finished = self._engine.advance(feed, self._batches, self._scalars(), want_output)
-        finite = all(step_result.finite for _, step_result in finished)
-        self._step += finite
-        if self._loss_scale is not None and self._rule.loss_scaling is not None:
-            self._loss_scale = self._loss_scale.after(finite, self._rule.loss_scaling)
-        return [trained(self._objective, self._keras, *each) for each in finished]
-
-    def _drain(self, want_output: bool) -> list[Trained]:
-        return [trained(self._objective, self._keras, *each) for each in self._engine.drain(want_output)]
-
-    def _test(self, batch: Batch) -> Trained:
-        feed = self._feed(batch)
-        return trained(self._objective, self._keras, feed, self._engine.test(feed, self._keras.has_metrics))
-
-    def _feed(self, batch: Batch) -> BatchArrays:
-        self.prepare(batch.size)
-        return batches.feed(self._graph, self._objective, batch)
-
-    def _scalars(self) -> dict[str, float]:
-        """Return the optimizer's numbers for the next step."""
-        scale = None if self._loss_scale is None else self._loss_scale.scale
-        return step_scalars(self._rule, self._step, self._keras.learning_rate(self._step), scale)
-
-    @property
-    def _batches(self) -> int:
-        """Number of the next batch, by which numbers are drawn at random: those that updated nothing count."""
-        return self._step + (0 if self._loss_scale is None else self._loss_scale.skipped)

@@ -45,7 +45,7 @@ def test_arrays_without_labels_serve_for_predicting_only() -> None:
 @pytest.mark.parametrize(
     ("x", "options", "message"),
     [
-        (X, {"y": Y, "steps_per_epoch": 3}, "x is an array and steps_per_epoch cannot go with it; leave it out"),
+        (X, {"y": Y, "steps_per_epoch": 0}, "steps_per_epoch is 0; use a whole number from 1, or leave it out"),
         ([(X, Y)], {"sample_weight": [1]}, "x is a stream of batches and sample_weight cannot go with it"),
         (stream(), {"y": Y}, "x is a list_iterator and y cannot go with it; leave it out, or hand it over within x"),
         (ArraySource(X, Y), {"y": Y, "class_weight": {0: 1}}, "x is a BatchSource and y, class_weight cannot go with it"),

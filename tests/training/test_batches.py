@@ -93,7 +93,7 @@ def test_several_inputs_and_outputs_have_each_their_own_form_weight_and_scale() 
     batch = Batch((X.astype("float32"), np.zeros((4, 3))), (np.ones((4, 2)), labels, None), (None, np.arange(4.0), None))
     found = feed(PAIR, OBJECTIVE, batch)
     assert found.size == 4 and [x.dtype for x in found.x] == ["float64", "float64"]
-    assert found.targets == (((2,), "float64"), ((), "int32"), None)
+    assert found.targets == (((2,), "float64", ()), ((), "int32", ()), None)
     assert found.scale == (0.25, 1.0, 0.0)
     assert [w.tolist() for w in found.weight] == [[1] * 4, [0, 1, 2, 3], [1] * 4]
 

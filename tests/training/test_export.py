@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,3 +70,41 @@ def test_what_cannot_be_written_is_named(name: str, words: str, trainer: hm.Trai
 def test_a_state_with_the_name_of_a_model_is_refused_with_the_call_that_writes_one(trainer: hm.Trainer, tmp_path: pathlib.Path) -> None:
     with pytest.raises(CheckpointError, match=re.escape("call trainer.export(")):
         trainer.save(tmp_path / "model.keras")
+
+
+def _several() -> keras.Model:
+    a, b = keras.Input((3,), name="a"), keras.Input((2,), name="b")
+    x = keras.layers.Dropout(0.5)(keras.layers.Dense(4, activation="tanh")(keras.layers.Concatenate()([a, b])))
+    return keras.Model([a, b], [keras.layers.Dense(2, name="u")(x), keras.layers.Dense(1, activation="sigmoid", name="v")(x)])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")  # tf2onnx's own
+def test_onnx_predicts_the_same(trainer: hm.Trainer, tmp_path: pathlib.Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("tf2onnx")
+    x, _ = _data()
+    trainer.export(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(str(tmp_path / "model.onnx"))
+    (predicted,) = session.run(None, {session.get_inputs()[0].name: x})
+    assert np.abs(predicted - trainer.predict(x)).max() <= 1e-5
+    model = _several()
+    rng = np.random.default_rng(5)
+    given = [rng.normal(size=(7, 3)).astype("float32"), rng.normal(size=(7, 2)).astype("float32")]
+    with (
+        hm.Cluster.local(["cpu:0"] * 2) as cluster,
+        hm.Trainer(model, hm.Plan.batch(model, (2, 1), cluster, 7), cluster, loss="mse") as other,
+    ):
+        other.export(tmp_path / "several.onnx")
+        session = runtime.InferenceSession(str(tmp_path / "several.onnx"))
+        found = session.run(None, dict(zip([each.name for each in session.get_inputs()], given)))
+        for one, expected in zip(found, other.predict(given), strict=True):
+            assert np.abs(one - expected).max() <= 1e-5
+
+
+def test_what_onnx_needs_is_named_where_it_lacks(trainer: hm.Trainer, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tf2onnx", None)  # as if it were not installed
+    monkeypatch.setattr("keras.src.utils.module_utils.tf2onnx._available", None)
+    with pytest.raises(CheckpointError, match="cannot be written without a package .*onnx.*; install it: pip install tf2onnx onnx"):
+        trainer.export(tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []

@@ -77,20 +77,10 @@ def test_what_is_given_comes_before_what_was_compiled() -> None:
     assert np.abs(np.subtract(losses, [np.ravel(model.train_on_batch(x, y))[0] for _ in range(3)])).max() <= 1e-8
 
 
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        ({"compiled": False}, "there is no loss to train by; compile the model with one, or give loss"),
-        ({"weighted_metrics": ["mse"]}, "weighted_metrics, which are not supported; give metrics"),
-    ],
-)
-def test_what_lacks_is_named(change: dict[str, Any], words: str) -> None:
+def test_a_loss_that_lacks_is_named() -> None:
     i = keras.Input((6,))
-    model = keras.Model(i, keras.layers.Dense(2)(i))
-    if change.get("compiled", True):
-        model.compile("sgd", "mse", weighted_metrics=change["weighted_metrics"])
-    with pytest.raises(UnsupportedError, match=words):
-        hm.Trainer(model)
+    with pytest.raises(UnsupportedError, match="there is no loss to train by; compile the model with one, or give loss"):
+        hm.Trainer(keras.Model(i, keras.layers.Dense(2)(i)))
 
 
 def _stream(form: str, x: np.ndarray, y: list[np.ndarray]) -> Any:

@@ -11,15 +11,14 @@ import pytest
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.structure import Structure
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.training.keras_side import KerasSide, clone, read_weights, write_weights
+from hetero_mtf.training.keras_side import KerasSide, Settings, clone, read_weights, write_weights
 from tests.training.setting import cross_entropy, net
 
 
 def _side(metrics: Any = (), optimizer: Any = None) -> KerasSide:
     model = net()
-    return KerasSide(
-        model, layer_graph(model), optimizer or keras.optimizers.SGD(0.5), cross_entropy(), None, metrics, Structure.of("head")
-    )
+    settings = Settings(optimizer or keras.optimizers.SGD(0.5), cross_entropy(), None, metrics)
+    return KerasSide(model, layer_graph(model), settings, Structure.of("head"))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ def _heads(packing: type = list) -> keras.Model:
 def _two_headed(metrics: Any, packing: type = list) -> KerasSide:
     model = _heads(packing)
     structure = Structure.of({"a": "left", "b": "right"} if packing is dict else ["left", "right"])
-    return KerasSide(model, layer_graph(model), keras.optimizers.SGD(), "mse", None, metrics, structure)
+    return KerasSide(model, layer_graph(model), Settings(keras.optimizers.SGD(), "mse", None, metrics), structure)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,10 @@ class DecoupledEngine(Engine):
         self._done: list[tuple[int, Result, float]] = []  # of the microbatches of a batch: samples, result, penalties
         self._zeroed: set[str] = set()  # sums that were written
 
+    @property
+    def writable(self) -> bool:
+        return False  # earlier versions of the weights and their histories would stay
+
     def build(self, batch: BatchArrays) -> None:
         part = self._parts(batch)[0]
         self._tick(part.size, self._targets(part), partly=len(self._context.stages) > 1 or self._context.sums_gradients)
@@ -257,6 +261,7 @@ def _copied(batch: BatchArrays) -> BatchArrays:
         x=tuple(array.copy() for array in batch.x),
         y=tuple(None if array is None else array.copy() for array in batch.y),
         weight=tuple(array.copy() for array in batch.weight),
+        metric_weight=tuple(None if array is None else array.copy() for array in batch.metric_weight),
     )
 
 
@@ -275,6 +280,7 @@ def split(batch: BatchArrays, count: int) -> list[BatchArrays]:
             x=tuple(array[cut] for array in batch.x),
             y=tuple(None if array is None else array[cut] for array in batch.y),
             weight=tuple(array[cut] for array in batch.weight),
+            metric_weight=tuple(None if array is None else array[cut] for array in batch.metric_weight),
         )
         for cut in cuts
     ]

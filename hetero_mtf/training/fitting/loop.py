@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import math
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,10 @@ import numpy as np
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import DataError, NotFiniteError
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
-from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.training import batches
 from hetero_mtf.training.finite import loss_fault
+from hetero_mtf.training.fitting.mirror import BatchesEnd, Mirror, Tests
+from hetero_mtf.training.fitting.validation import Validation
 from hetero_mtf.training.keras_side import KerasSide, with_averages
 
 
@@ -41,92 +41,26 @@ class Fit:
     keep_going: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class Validation:
-    """What a network is validated on while it trains.
+def listed(callbacks: Any) -> tuple[Any, ...]:
+    """Return callbacks in the forms that Keras takes as a tuple.
 
     Parameters
     ----------
-    data : as `validation_data` of `Trainer.fit`; None for nothing.
-    every : after how many epochs, or the numbers of the epochs, from 1.
-    batch_size, steps : samples a batch of arrays, and batches at most; None for the plan's, and all.
-    """
-
-    data: Any = None
-    every: int | Collection[int] = 1
-    batch_size: int | None = None
-    steps: int | None = None
-
-    def is_due(self, epoch: int) -> bool:
-        """Return whether the network is validated after an epoch, counted from 0."""
-        if self.data is None:
-            return False
-        return (epoch + 1) % self.every == 0 if isinstance(self.every, int) else epoch + 1 in self.every
-
-
-def check_fit(epochs: int, verbose: str | int) -> None:
-    """Raise if there is no epoch to train for, or the verbosity is none.
+    callbacks : a keras.callbacks.Callback, a list of them, a keras.callbacks.CallbackList, or None.
 
     Raises
     ------
     DataError
-        If there is not.
+        If one is no callback.
     """
-    if epochs < 1:
-        raise DataError(f"epochs is {epochs}; train for at least 1")
-    check_verbose(verbose)
-
-
-def split_validation(x: Any, y: Any, sample_weight: Any, validation: Validation, part: float) -> tuple[tuple[Any, Any, Any], Validation]:
-    """Return what to train on, and on what to validate: given data, or a part of the samples.
-
-    Parameters
-    ----------
-    x, y, sample_weight : as for `Trainer.fit`.
-    validation : what is asked for.
-    part : `validation_split` there; 0 for none.
-
-    Raises
-    ------
-    DataError
-        If an option is out of range, or the data cannot be split.
-    """
-    _check_validation(validation)
-    if not part or validation.data is not None:
-        return (x, y, sample_weight), validation
-    trained, kept = _split_off(x, y, sample_weight, part)
-    return trained, dataclasses.replace(validation, data=kept)
-
-
-def _check_validation(validation: Validation) -> None:
-    every, numbers = validation.every, {"validation_batch_size": validation.batch_size, "validation_steps": validation.steps}
-    if isinstance(every, bool) or not (every >= 1 if isinstance(every, int) else isinstance(every, Collection)):
-        raise DataError(f"validation_freq is {every!r}; give a number of epochs from 1, or the numbers of the epochs")
-    for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise DataError(f"{name} is {number!r}; give a number from 1")
-
-
-def _split_off(x: Any, y: Any, sample_weight: Any, part: float) -> tuple[tuple[Any, Any, Any], tuple[Any, ...]]:
-    """Return samples to train on, and the last part of them to validate on, as Keras does with `validation_split`."""
     import keras
 
-    leaves = keras.tree.flatten(x)
-    if isinstance(part, bool) or not 0 < part < 1:
-        raise DataError(f"validation_split is {part!r}; give a part between 0 and 1")
-    if y is None or not all(hasattr(leaf, "shape") or isinstance(leaf, (list, tuple)) for leaf in leaves):
-        raise DataError("validation_split is for arrays; give validation_data beside a stream of batches")
-    count = len(leaves[0])
-    at = math.floor(count * (1.0 - part))
-    if not 0 < at < count:
-        raise DataError(f"validation_split is {part!r}, which leaves nothing on one side of {count} samples; give more, or another part")
-
-    def of(where: slice, value: Any) -> Any:
-        return None if value is None else keras.tree.map_structure(lambda leaf: None if leaf is None else leaf[where], value)
-
-    train, test = slice(at), slice(at, None)
-    kept = (of(test, x), of(test, y), of(test, sample_weight))
-    return (of(train, x), of(train, y), of(train, sample_weight)), kept if sample_weight is not None else kept[:2]
+    inner = callbacks.callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else callbacks
+    each = () if inner is None else tuple(keras.tree.flatten(inner))
+    wrong = [callback for callback in each if not hasattr(callback, "set_model")]
+    if wrong:
+        raise DataError(f"callbacks has {wrong[0]!r}, which is no callback; give objects of keras.callbacks.Callback")
+    return each
 
 
 def shown_verbosity(verbose: str | int) -> int:
@@ -160,30 +94,31 @@ def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fi
         If the loss of a step was NaN or infinite, and no callback stopped training at the end of the epoch that this step ended.
     """
     listeners = _listeners(keras_side, source, fit)
-    mirror = _Mirror(trainer, keras_side, bool(fit.callbacks))
+    mirror = Mirror(trainer, keras_side, bool(fit.callbacks))
     model = keras_side.model
     model.stop_training, model._initial_epoch = False, None
     with mirror.shown():
         listeners.on_train_begin()
-    first = model._initial_epoch or (fit.initial_epoch if fit.initial_epoch > source.epoch else 0)
-    if first:
-        source.restore({**source.state(), "epoch": first, "batch": 0, "sample": 0})
+    if model._initial_epoch:
+        source.restore({**source.state(), "epoch": model._initial_epoch, "batch": 0, "sample": 0})
+    elif fit.initial_epoch > source.epoch:
+        source.begin_at(fit.initial_epoch)
     logs: dict[str, float] = {}
     while source.epoch < fit.epochs and not model.stop_training:
         epoch = source.epoch
         listeners.on_epoch_begin(epoch)
         mirror.take_back()
-        batches_end = _BatchesEnd(listeners, mirror) if _saves_between_batches(fit.callbacks) else listeners
+        batches_end = BatchesEnd(listeners, mirror) if _saves_between_batches(fit.callbacks) else listeners
         logs, fault = _run_epoch(trainer, keras_side, source, batches_end, fit.keep_going)
         if fit.validation.is_due(epoch):
-            tested = _validate(trainer, fit.validation, _Tests(listeners, mirror))
+            tested = _validate(trainer, fit.validation, Tests(listeners, mirror))
             logs.update({f"val_{name}": value for name, value in tested.items()})
         with mirror.shown():
             listeners.on_epoch_end(epoch, logs)
         if fault is not None and not model.stop_training:
             raise fault
     if AVERAGE in trainer._rule.all_slots:  # as in Keras, they are the weights when `fit` ends
-        trainer._replace_engine(trainer.plan, with_averages(trainer._engine.read()), trainer._seed)
+        trainer._overwrite(with_averages(trainer._engine.read()))
     with mirror.shown():
         listeners.on_train_end(logs)
     return model.history
@@ -202,7 +137,7 @@ def testing_listeners(trainer: Any, keras_side: KerasSide, callbacks: Sequence[A
     shown = shown_verbosity(verbose)
     params = {"verbose": shown, "epochs": 1, "steps": steps}
     listed = keras.callbacks.CallbackList(list(callbacks), add_progbar=bool(shown), model=keras_side.model, **params)
-    return _Tests(listed, _Mirror(trainer, keras_side, bool(callbacks)))
+    return Tests(listed, Mirror(trainer, keras_side, bool(callbacks)))
 
 
 def _listeners(keras_side: KerasSide, source: BatchSource, fit: Fit) -> Any:
@@ -274,6 +209,7 @@ def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners
 
     listeners = keras.callbacks.Callback() if listeners is None else listeners  # the base class does nothing
     keras_side.reset_metrics()
+    keras_side.model.stop_evaluating = False
     means = Means()
     logs: dict[str, float] = {}
     listeners.on_test_begin()
@@ -282,23 +218,28 @@ def run_test(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners
         tested = trainer._test(batch)
         logs = {**means.add(tested.losses, tested.size), **tested.metrics}
         listeners.on_test_batch_end(number, logs)
+        if keras_side.model.stop_evaluating:
+            break
     listeners.on_test_end(logs)
     return logs
 
 
-def run_predictions(trainer: Any, source: BatchSource, listeners: Any, steps: int | None) -> list[list[np.ndarray]]:
+def run_predictions(trainer: Any, keras_side: KerasSide, source: BatchSource, listeners: Any, steps: int | None) -> list[list[np.ndarray]]:
     """Return the outputs of each batch.
 
     Parameters
     ----------
-    source, listeners, steps : as for `run_test`.
+    keras_side, source, listeners, steps : as for `run_test`.
     """
     outputs: list[list[np.ndarray]] = []
+    keras_side.model.stop_predicting = False
     listeners.on_predict_begin()
     for number, batch in enumerate(itertools.islice(source, steps)):
         listeners.on_predict_batch_begin(number)
         outputs.append(trainer._engine.predict(batches.samples(trainer._graph, batch.x)))
         listeners.on_predict_batch_end(number, {"outputs": trainer._form.outputs.pack(outputs[-1])})
+        if keras_side.model.stop_predicting:
+            break
     listeners.on_predict_end()
     return outputs
 
@@ -311,40 +252,6 @@ def _validate(trainer: Any, validation: Validation, listeners: Any) -> dict[str,
         raise DataError(f"validation_data has {len(data)} parts; give (x, y) or (x, y, sample_weight)")
     x, y, *weight = data
     return dict(trainer._evaluate(x, y, listeners, sample_weight=weight[0] if weight else None, **limits))
-
-
-class _Shown:
-    """Listeners, some of whose methods see the present weights in their model, and may change them."""
-
-    def __init__(self, listeners: Any, mirror: _Mirror) -> None:
-        self._listeners, self._mirror = listeners, mirror
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._listeners, name)
-
-
-class _BatchesEnd(_Shown):
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        with self._mirror.shown():
-            self._listeners.on_train_batch_end(batch, logs)
-
-
-class _Tests(_Shown):
-    def on_test_begin(self, logs: Any = None) -> None:
-        with self._mirror.shown():
-            self._listeners.on_test_begin(logs)
-
-    def on_test_end(self, logs: Any = None) -> None:
-        with self._mirror.shown():
-            self._listeners.on_test_end(logs)
-
-    def on_predict_begin(self, logs: Any = None) -> None:
-        with self._mirror.shown():
-            self._listeners.on_predict_begin(logs)
-
-    def on_predict_end(self, logs: Any = None) -> None:
-        with self._mirror.shown():
-            self._listeners.on_predict_end(logs)
 
 
 class Means:
@@ -365,37 +272,3 @@ class Means:
         self._count += size
         self._sums = {name: self._sums.get(name, 0.0) + value * size for name, value in values.items()}
         return {name: total / self._count for name, total in self._sums.items()}
-
-
-class _Mirror:
-    """Keeps the callbacks' model and its optimizer equal to the trainer's state, in both directions, where there are callbacks."""
-
-    def __init__(self, trainer: Any, keras_side: KerasSide, watched: bool) -> None:
-        self._trainer, self._keras_side, self._watched = trainer, keras_side, watched
-        self._shown: dict[str, np.ndarray] = {}
-
-    @contextlib.contextmanager
-    def shown(self) -> Iterator[None]:
-        """Put the present weights, slots and number of steps into the model that callbacks see, and take back what they change."""
-        if self._watched:
-            self._keras_side.write(self._trainer._engine.read(), self._trainer.step, self._trainer.loss_scale)
-            self._shown = self._keras_side.read()
-        self._trainer._take_back = self.take_back
-        try:
-            yield
-        finally:
-            self._trainer._take_back = None
-        self.take_back()
-
-    def take_back(self) -> None:
-        """Train on with the model's weights, slots and number of steps where a callback has changed them."""
-        if not self._watched:
-            return
-        self._trainer._step = self._keras_side.step
-        before, present = self._trainer.loss_scale, self._keras_side.loss_scale
-        if before is not None and present is not None:
-            self._trainer._loss_scale = dataclasses.replace(present, skipped=before.skipped)
-        now = self._keras_side.read()
-        if any(not np.array_equal(now[key], self._shown[key], equal_nan=True) for key in now):
-            self._shown = now
-            self._trainer._replace_engine(self._trainer.plan, {**self._trainer._engine.read(), **now}, self._trainer._seed)

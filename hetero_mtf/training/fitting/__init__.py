@@ -1,0 +1,1 @@
+"""Fitting, evaluating and predicting: loops over batches, with validation and callbacks."""

@@ -190,6 +190,7 @@ def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Se
     )
     full = unsplit and samples == batch and not (dimension == "batch" and takes_statistics(layer))
     probe = dataclasses.replace(probe, variables=variables, live=layer.live)
+    probe = dataclasses.replace(probe, compute_dtype=layer.compute_dtype, variable_dtype=layer.variable_dtype)
     dtypes = tuple(graph.layers[source].dtype(graph.dtype) for source in layer.inputs)
     return Point(index, dimension, units, samples, probe, tuple(shapes), before, full, _is_minor(graph, layer), dtypes)
 

@@ -137,12 +137,13 @@ class _Bench:
         for number, shape in enumerate(self.point.input_shapes):
             self._tensor(f"x{number}", (self.batch, *shape), tf.as_dtype(self.graph.layers[number].dtype(self.graph.dtype)))
         self._tensor("dy", (self.batch, *self.point.probe.output_shape), tf.as_dtype(self.point.probe.dtype(self.graph.dtype)))
+        held = tf.as_dtype(self.point.probe.variable_dtype or self.graph.dtype)
         for variable in self.point.probe.variables:
             key = variable_key(index, variable.name)
             slots = {slot_key(key, slot): self.rule.slot_shape(slot, variable.shape) for slot in self.rule.slots}
             for name, extents in {key: variable.shape, f"{key}/gradient": variable.shape, **slots}.items():
                 for processor in range(self.processors):
-                    self._tensor(_held_name(name, processor), extents)
+                    self._tensor(_held_name(name, processor), extents, held)
         with tf.device(self.device):
             return [
                 tf.raw_ops.AssignVariableOp(resource=handle, value=_filling(name, shape, self._dtypes[name]))
@@ -197,7 +198,7 @@ class _Bench:
                     builder.variables,
                     slot_key(p.variable_name, slot),
                     self.rule.slot_dimensions(slot, p, tuple(p.value.shape.to_integer_list)),
-                    self.dtype,
+                    p.value.dtype,
                 )
                 for slot in self.rule.slots
             ]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hetero_mtf.errors import CheckpointError, HeteroError
+from hetero_mtf.graph.description import FLOATS
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers.catalogue import OWN_KINDS
 from hetero_mtf.layers.reading import configured_graph, layer_graph
@@ -22,7 +23,7 @@ from hetero_mtf.units import value_text
 
 DEEPEST = 100  # lists and objects in each other
 _MODELS = (("keras.src.models.functional", "Functional"), ("keras", "Sequential"), ("keras.models", "Sequential"))
-_DTYPES = ("float32", "float64", "int32", "int64")
+_DTYPES = (*FLOATS, "int32", "int64")
 _ENTRIES = frozenset({"module", "class_name", "config", "registered_name", "build_config", "compile_config", "name", "inbound_nodes"})
 _OWN_MODULE = "hetero_mtf.training.residual_weight"
 _REMEDY = "name the model's function with --model if you trust it"

@@ -227,3 +227,15 @@ def test_a_point_can_be_made_for_any_number_of_units_or_samples() -> None:
         assert point_of(graph, point.layer, point.dimension, point.units, BATCH) == point
     between = point_of(graph, 2, "output", 13, BATCH)
     assert between.probe.output_shape == (8, 8, 13) and not between.full and point_of(graph, 2, "batch", 5, BATCH).samples == 5
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "float16"])
+def test_a_probe_computes_in_the_precision_of_its_layer(policy: str) -> None:
+    i = keras.Input((6, 6, 2))
+    x = keras.layers.BatchNormalization(dtype=policy)(keras.layers.Conv2D(8, 3, dtype=policy)(i))
+    graph = layer_graph(keras.Model(i, keras.layers.Dense(4, dtype="float32")(keras.layers.Flatten(dtype=policy)(x))))
+    measured = points(graph, 8)
+    assert {point.layer for point in measured} >= {1, 2, 4}
+    for point in measured:
+        layer = graph.layers[point.layer]
+        assert (point.probe.compute_dtype, point.probe.variable_dtype) == (layer.compute_dtype, layer.variable_dtype)

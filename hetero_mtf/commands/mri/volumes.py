@@ -168,7 +168,7 @@ def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str,
     """
     if how.model is None:
         return _network_of_structure(how, stored, checkpoint, state)
-    network, graph = load_network(how.model, how.arguments, how.precision or stored.dtype, data)
+    network, graph = load_network(how.model, how.arguments, how.precision or _precision(state, stored), data)
     if graph.digest != stored.network:
         called = ", ".join([how.model, *argument_texts(how.arguments)])
         wrong = f"{called} has a network with digest {graph.digest}, what was trained ({stored.origin}) had {stored.network}"
@@ -176,9 +176,15 @@ def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str,
     return network, graph
 
 
+def _precision(state: State, stored: Stored) -> str:
+    """Return the dtype policy that a model was made in: that of its state, else its float type."""
+    noted = state.notes.get("precision")
+    return noted if isinstance(noted, str) else stored.dtype
+
+
 def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str, state: State) -> tuple[Any, LayerGraph]:
     path = str(beside(checkpoint, "data"))
-    if how.arguments or how.precision not in (None, stored.dtype):
+    if how.arguments or how.precision not in (None, _precision(state, stored)):
         given = f"--precision {how.precision}" if not how.arguments else f"--model-arg {argument_texts(how.arguments)[0]}"
         wrong = f"{given} goes with --model, and without it the network is as {path} describes it"
         raise CheckpointError(f"{wrong}; name the model, or leave the option out")

@@ -36,6 +36,7 @@ def load_keras_file(path: str, precision: str | None = None, seed: int = 0) -> A
     """
     import keras
 
+    from hetero_mtf.program.loss_scale import SCALED_POLICY
     from hetero_mtf.training.keras_configuration import built_model
 
     configuration = configuration_in(path)
@@ -47,6 +48,8 @@ def load_keras_file(path: str, precision: str | None = None, seed: int = 0) -> A
     if precision not in (None, *policies):
         own = ", ".join(policies)
         raise HeteroError(f"{path} holds a model in {own} and --precision is {precision}; give --precision {policies[0]}, or leave it out")
+    if SCALED_POLICY in policies:
+        model.dtype_policy = keras.DTypePolicy(SCALED_POLICY)  # which no file holds of a whole model, and by which its loss is scaled
     keras.config.set_floatx(float_type(graph.dtype))
     keras.config.set_dtype_policy(keras.config.floatx())
     try:

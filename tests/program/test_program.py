@@ -14,7 +14,7 @@ import hetero_mtf as hm
 from hetero_mtf.mesh import variables
 from tests.program import small_nets as nets
 
-TARGETS = (((), "int32"),)
+TARGETS = (((), "int32", ()),)
 READS = {"ReadVariableOp", "ResourceGather"}
 
 

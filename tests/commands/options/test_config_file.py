@@ -60,6 +60,7 @@ TYPED = {  # an option -> what is typed behind it
     "validation-fraction": "0.1",
     "folds": "5",
     "fold": "2",
+    "site": "centre",
     "split-seed": "9",
 }
 FLAGS = {name for name, option in options_of(TRAIN).items() if option.is_flag}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,8 +35,8 @@ def progress(
     title : what is going on.
     total : number of steps.
     console : where to show it; None for the error stream, so that the output can be piped.
-    verbose : "auto" or 1 for a bar on a terminal or in a notebook, and elsewhere a line every 10 s, from the first minute on every
-        minute; 2 for lines everywhere; 0 for nothing. A task that ends before its first line is due prints none.
+    verbose : "auto" or 1 for a bar on a terminal, or in a notebook that has ipywidgets, and elsewhere a line every 10 s, from the first
+        minute on every minute; 2 for lines everywhere; 0 for nothing. A task that ends before its first line is due prints none.
     clock : seconds, increasing.
 
     Raises
@@ -53,7 +54,7 @@ def progress(
     console = Console(stderr=True) if console is None else console
     if verbose == 0:
         yield lambda step: None
-    elif verbose == 2 or not (console.is_terminal or console.is_jupyter):
+    elif verbose == 2 or not (console.is_terminal or (console.is_jupyter and _has_widgets())):
         lines = _Lines(title, total, console, clock)
         yield lines.advance
         lines.end()
@@ -63,6 +64,11 @@ def progress(
         with Progress(*columns, console=console, transient=True) as bars:
             task = bars.add_task(title, total=total, step="")
             yield lambda step: bars.update(task, advance=1, step=step)
+
+
+def _has_widgets() -> bool:
+    """Return whether a notebook can draw a bar."""
+    return importlib.util.find_spec("ipywidgets") is not None
 
 
 def check_verbose(verbose: object) -> None:

@@ -79,3 +79,15 @@ def test_an_error_inside_ends_the_bar_and_is_not_swallowed() -> None:
     with pytest.raises(KeyError), progress("working", 2, Console(file=page, force_terminal=True)):
         raise KeyError("gone")
     assert page.getvalue().endswith("\x1b[2K") or "\x1b[?25h" in page.getvalue()  # the cursor is shown again
+
+
+def test_a_notebook_without_widgets_gets_lines_and_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    times = iter((0.0, 11.0, 11.0, 12.0))
+    printed: list[str] = []
+    console = Console(force_jupyter=True)
+    monkeypatch.setattr(console, "print", lambda text, **_: printed.append(text))
+    with progress("calibrating", 2, console, clock=lambda: next(times)) as advance:
+        advance("first")
+        advance("")
+    assert printed[0].startswith("calibrating: 1 of 2 (first)") and len(printed) == 2

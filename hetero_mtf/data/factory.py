@@ -39,7 +39,8 @@ def batch_source(
     batch_size : samples a batch, of arrays.
     sample_weight : (samples,) or (samples, ...) array of float, of arrays.
     class_weight : weight of each class number; becomes sample weights.
-    shuffle : whether arrays are taken in an order of their own in each epoch; streams keep theirs.
+    shuffle : whether arrays, and the batches of a keras.utils.PyDataset, are taken in an order of their own in each epoch; other streams
+        keep theirs.
     seed : seed of that order.
     steps_per_epoch : batches an epoch, of arrays and streams.
     dtype : what samples and weights are cast to; None leaves them.
@@ -65,7 +66,8 @@ def batch_source(
     packed = form is not None and not is_array(x) and form.holds_arrays(x, y, labels)
     if y is None and not is_array(x) and not packed:
         _refuse("a stream of batches", sample_weight=sample_weight)
-        return StreamSource(x, steps_per_epoch, class_weight=class_weight, dtype=dtype, labels=labels, form=form, finite=finite)
+        drawn: dict[str, Any] = {"class_weight": class_weight, "dtype": dtype, "labels": labels, "form": form, "finite": finite}
+        return StreamSource(x, steps_per_epoch, **drawn, shuffle=shuffle, seed=seed)
     if not is_array(x) and not packed and (is_tensor_dataset(x) or not isinstance(x, (list, tuple))):
         _refuse(f"a {type(x).__name__}", y=y)
     if y is None and labels:

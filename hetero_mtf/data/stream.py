@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import DataError
@@ -25,12 +25,15 @@ class Stream:
     length : batches a pass, or None where that is not known.
     endless : whether a pass is known never to end.
     once : whether there is one pass only, which cannot go back.
+    open_in : gives an iterator over one pass in an order of its batches, from the one of the given place in it; None where batches are
+        not shuffled.
     """
 
     open: Callable[[int], Iterator[Any]]
     length: int | None = None
     endless: bool = False
     once: bool = False
+    open_in: Callable[[Sequence[int], int], Iterator[Any]] | None = None
 
 
 def is_tensor_dataset(value: Any) -> bool:
@@ -42,6 +45,11 @@ def is_tensor_dataset(value: Any) -> bool:
 def is_torch_loader(value: Any) -> bool:
     """Return whether `value` is a DataLoader of PyTorch, by the names of its classes, as Keras does: PyTorch need not be installed."""
     return any(kind.__name__ == "DataLoader" and "torch.utils.data" in str(kind.__module__) for kind in type(value).__mro__)
+
+
+def is_py_dataset(value: Any) -> bool:
+    """Return whether `value` is a keras.utils.PyDataset, of which Keras shuffles the batches, without importing Keras to find out."""
+    return any(kind.__name__ == "PyDataset" and str(kind.__module__).startswith("keras.") for kind in type(value).__mro__)
 
 
 def stream_of(value: Any) -> Stream:
@@ -107,14 +115,17 @@ def _of_torch(item: Any) -> Any:
 def _indexed_stream(sequence: Any) -> Stream:
     length = getattr(sequence, "num_batches", None) if hasattr(sequence, "num_batches") else len(sequence)
 
-    def opened(first: int) -> Iterator[Any]:
+    def opened_in(order: Iterable[int], first: int) -> Iterator[Any]:
         if not first:
             getattr(sequence, "on_epoch_begin", _nothing)()
-        for number in itertools.count(first) if length is None else range(first, length):
-            yield sequence[number]
+        for number in itertools.islice(order, first, None):
+            yield sequence[int(number)]
         getattr(sequence, "on_epoch_end", _nothing)()
 
-    return Stream(opened, length, endless=length is None)
+    def opened(first: int) -> Iterator[Any]:
+        return opened_in(itertools.count() if length is None else range(length), first)
+
+    return Stream(opened, length, length is None, open_in=opened_in if length is not None and is_py_dataset(sequence) else None)
 
 
 def _nothing() -> None:

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from hetero_mtf.data.batch import Batch, add_class_weight, cast_batch, check_batch, check_class_weight
 from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource, checked_steps
@@ -30,6 +32,8 @@ class StreamSource(BatchSource):
     labels : whether batches must have labels; without, x alone or (x,) will do.
     form : how the model packs several inputs and outputs; None where there is one array of each.
     finite : whether NaN and infinity in `x` are refused, as for training.
+    shuffle : whether the batches of a keras.utils.PyDataset are taken in an order of their own in each pass, as in Keras.
+    seed : seed of these orders.
 
     Raises
     ------
@@ -49,6 +53,8 @@ class StreamSource(BatchSource):
         labels: bool = True,
         form: Form | None = None,
         finite: bool = False,
+        shuffle: bool = False,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         steps = checked_steps(steps_per_epoch)
@@ -61,6 +67,7 @@ class StreamSource(BatchSource):
         self._labels = labels
         self._form = form
         self._finite = finite
+        self._seed = seed if shuffle and self._stream.open_in is not None else None
         self._running: Iterator[Any] | None = None
         self._behind = 0
 
@@ -77,11 +84,18 @@ class StreamSource(BatchSource):
             yield self._batch_of(number, item)
 
     def _pass(self, epoch: int, batch: int) -> Iterator[Any]:
-        items = self._stream.open(batch)
+        items = self._opened(epoch, batch)
         first = next(items, _END)
         if first is _END and not batch:
             raise DataError(f"the stream of batches gave none in epoch {epoch}; pass one that has batches in every pass")
         return itertools.chain([] if first is _END else [first], items)
+
+    def _opened(self, number: int, first: int) -> Iterator[Any]:
+        """Return an iterator over a pass, from a batch on; its order, if it has one of its own, depends on the seed and the pass alone."""
+        if self._seed is None or self._stream.open_in is None:
+            return self._stream.open(first)
+        order = np.random.default_rng((self._seed, number)).permutation(self._stream.length or 0)
+        return self._stream.open_in(order.tolist(), first)
 
     def _cut(self, behind: int, count: int) -> Iterator[Any]:
         """Yield `count` items of the endless repetition, with `behind` items before them; it runs on from cut to cut."""
@@ -102,10 +116,10 @@ class StreamSource(BatchSource):
             raise
 
     def _repeat(self, behind: int) -> Iterator[Any]:
-        first = behind % self._stream.length if self._stream.length else behind
-        while True:
+        passed, first = divmod(behind, self._stream.length) if self._stream.length else (0, behind)
+        for number in itertools.count(passed):
             given = 0
-            for item in self._stream.open(first):
+            for item in self._opened(number, first):
                 given += 1
                 yield item
             if self._stream.once or not given:

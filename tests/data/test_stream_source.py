@@ -247,3 +247,36 @@ def test_steps_below_one_are_refused(steps) -> None:
 def test_streams_need_no_tensorflow() -> None:
     code = "import sys; from hetero_mtf.data import batch_source; list(batch_source([([[1.0]], [0])])); print('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
+def _numbers(source: StreamSource, epochs: int) -> list[list[float]]:
+    return [[float(np.ravel(batch.x)[0]) for batch in source] for _ in range(epochs)]
+
+
+def test_batches_of_a_py_dataset_are_shuffled_anew_in_each_pass_where_they_are_to_be() -> None:
+    with StreamSource(py_dataset(), shuffle=True, seed=3) as source, StreamSource(py_dataset()) as plain:
+        first, second = _numbers(source, 2)
+        (ordered,) = _numbers(plain, 1)
+    assert first != second and first != ordered and sorted(first) == sorted(second) == sorted(ordered)
+    with StreamSource(py_dataset(), shuffle=True, seed=3) as again, StreamSource(py_dataset(), shuffle=True, seed=4) as other:
+        assert _numbers(again, 2) == [first, second] != _numbers(other, 2)
+
+
+@pytest.mark.parametrize("steps", [None, 3])
+def test_a_shuffled_pass_goes_on_at_its_place(steps: int | None) -> None:
+    with StreamSource(py_dataset(), steps, shuffle=True, seed=1) as source:
+        whole = _numbers(source, 3)
+    with StreamSource(py_dataset(), steps, shuffle=True, seed=1) as begun:
+        parts, drawn = [], iter(begun)
+        parts.append([float(np.ravel(next(drawn).x)[0]) for _ in range(2)])
+        state = begun.state()
+    with StreamSource(py_dataset(), steps, shuffle=True, seed=1) as resumed:
+        resumed.restore(state)
+        rest = _numbers(resumed, 3)
+    assert [parts[0] + rest[0], *rest[1:]] == whole
+
+
+@pytest.mark.parametrize("form", ["list", "tf.data", "function", "iterable"])
+def test_other_streams_keep_their_order(form: str) -> None:
+    with StreamSource(STREAMS[form](), shuffle=True, seed=3) as source, StreamSource(STREAMS[form]()) as plain:
+        assert _numbers(source, 1) == _numbers(plain, 1)

@@ -271,6 +271,7 @@ def versions() -> dict[str, str]:
 
 def _optimizer_text(optimizer: Any) -> str:
     """Return the name of a Keras optimizer, with the options that decide its slots where they are on."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
     name, config = type(optimizer).__name__.lower(), optimizer.get_config()
     if config.get("amsgrad"):
         return f"{name}(amsgrad=True)"

@@ -112,7 +112,8 @@ def test_a_profile_comes_back_from_its_file(profile: Profile, tmp_path: pathlib.
     "optimizer, name",
     [
         (None, "sgd(momentum=0.9)"),
-        (lambda: keras.optimizers.Adam(amsgrad=True), "adam(amsgrad=True)"),
+        (lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(amsgrad=True)), "adam(amsgrad=True)"),
+        pytest.param(lambda: keras.optimizers.Adam(amsgrad=True), "adam(amsgrad=True)", marks=pytest.mark.slow),
         pytest.param("sgd", "sgd", marks=pytest.mark.slow),
         pytest.param(lambda: keras.optimizers.SGD(momentum=0.5), "sgd(momentum=0.5)", marks=pytest.mark.slow),
         pytest.param("adam", "adam", marks=pytest.mark.slow),

@@ -50,14 +50,14 @@ def optimizer_name(optimizer: object) -> str:
 
     Parameters
     ----------
-    optimizer : a name such as "SGD" or "sgd(momentum=0.9)", or a Keras optimizer.
+    optimizer : a name such as "SGD" or "sgd(momentum=0.9)", or a Keras optimizer; of one that scales the loss the inner one counts.
 
     Examples
     --------
     >>> optimizer_name("SGD(momentum=0.9)")
     'sgd'
     """
-    text = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
+    text = optimizer if isinstance(optimizer, str) else type(getattr(optimizer, "inner_optimizer", optimizer)).__name__
     match = re.match(r"\s*(\w+)", text)
     return match.group(1).lower() if match else ""
 

@@ -84,7 +84,13 @@ def _nested_mask() -> keras.Model:
     return keras.Model(i, L.LSTM(3)(inner(i)))
 
 
+def _look_up() -> keras.Model:
+    i = keras.Input((3,), dtype="int64")
+    return keras.Model(i, L.Dense(2)(L.IntegerLookup(vocabulary=[3, 5, 7], output_mode="multi_hot")(i)))
+
+
 MODELS = {
+    "look-up table": (_look_up, r"^layer integer_lookup\w* .*IntegerLookup.* looks values up in a table.*; look them up in the data"),
     "mask of a nested model": (_nested_mask, "^the nested model inner hands a mask on, .*; call its layers in the outer model"),
     "nested input of another dtype": (
         _nested_input_of_another_dtype,

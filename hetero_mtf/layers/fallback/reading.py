@@ -51,7 +51,7 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
     Raises
     ------
     UnsupportedError
-        If its output has dimensions besides the batch that are not known, or is neither numbers nor truth values.
+        If its output has dimensions besides the batch that are not known, or is neither numbers nor truth values; or it holds a table.
     """
     symbol = call.symbol
     shape, dtype = tuple(symbol.shape), str(symbol.dtype)
@@ -62,6 +62,9 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
     if dtype not in OUTPUT_DTYPES:
         raise UnsupportedError(f"layer {name} ({kind}) gives {dtype}; cast what it gives to float32 or float64")
     operation = call.operation
+    if _holds_table(operation):
+        wrong = f"layer {name} ({kind}) looks values up in a table of TensorFlow, which other graphs cannot read"
+        raise UnsupportedError(f"{wrong}; look them up in the data, before training")
     split, draws = _split(kind, call, batch, sources)
     split = "samples" if split == "elements" and not own else split  # a number a sample has no channels
     weights = {} if call.output == MASK_OUTPUT else named_weights(operation)
@@ -102,6 +105,12 @@ def draws_at_random(operation: Any) -> bool:
 def adds_losses(operation: Any) -> bool:
     """Return whether an operation may add to the loss: by a penalty on what it gives, or in a call of the user's own."""
     return any(layer.activity_regularizer is not None or not _is_keras(layer) for layer in layers_in(operation))
+
+
+def _holds_table(operation: Any) -> bool:
+    """Return whether an operation holds a look-up table of TensorFlow, whose values are those of the process that made it."""
+    held = (value for layer in layers_in(operation) for value in vars(layer).values())
+    return any(kind.__name__ == "LookupInterface" for value in held for kind in type(value).__mro__)
 
 
 def _may_draw(layer: Any) -> bool:

@@ -89,6 +89,7 @@ RUNS = (
     BenchRun("late_cohort", "tools/bench/late/cohort.py", 25, ("late_cohort",)),
     BenchRun("late_speed", "tools/bench/late/speed.py", 45, ("late_speed", "late_speed_arrangements")),
     BenchRun("prediction", "tools/bench/prediction.py", 70, ("prediction", "prediction_ranks")),
+    BenchRun("precision_speed", "tools/bench/today/precision_speed.py", 1, ("precision_speed",)),
     BenchRun("precision", "tools/bench/today/precision.py", 25, ("precision",)),
     BenchRun("late_accuracy", "tools/bench/late/accuracy.py", 90, ("late_accuracy",)),
     BenchRun("unseen", "tools/bench/unseen.py", 130, ("unseen",)),

@@ -116,10 +116,10 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     """
     context = passes.context
     trained = {key: p for b in passes.builders for key, p in b.parameters.items() if context.is_trainable(*key)}
-    scale = None if isinstance(passes, StagePasses) else passes.loss_scale
-    gradient_of = _gradients(passes, terms, trained, scale)
-    if scale is not None and not isinstance(passes, StagePasses):
-        passes.not_finite = not_finite(list(gradient_of.values()))
+    scale = passes.loss_scale
+    gradient_of = _gradients(passes, terms, trained)
+    if scale is not None:
+        passes.not_finite.update(not_finite(list(gradient_of.values())))
         gradient_of = {key: unscaled(gradient, scale) for key, gradient in gradient_of.items()}
     parameters = [trained[key] for key in gradient_of]
     constraints = [_constraint(context.graph.layers[index], name) for index, name in gradient_of]
@@ -132,7 +132,7 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     rewritten = {key: value for builder in passes.builders for key, value in builder.rewritten.items()}
     starts = [rewritten.get(key) for key in gradient_of]
     update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, constraints, lives, shapes, starts)
-    if scale is not None and not isinstance(passes, StagePasses):
+    if scale is not None:
         skip_where_not_finite(update_operations, passes.not_finite)
     for (index, _), update in zip(gradient_of, update_operations):
         passes.sources.assign(update, Source(index, "update"))
@@ -140,14 +140,12 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     return [*update_operations, *mixed]
 
 
-def _gradients(
-    passes: Passes | StagePasses, terms: Sequence[Tensor], trained: Mapping[Key, Parameter], scale: tf.Tensor | None
-) -> dict[Key, Tensor]:
+def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
     """Return the gradients of the whole loss, in butterfly mixing of each processor's own mean loss.
 
     As in Keras, a variable that no loss depends on has none: it is not updated, not even by weight decay.
     """
-    seeds = [seed_of_loss(term, 1.0, scale) for term in terms]
+    seeds = [seed_of_loss(term, 1.0, passes.loss_scale) for term in terms]
     added = gradients(terms, seeds, [p.value for p in trained.values()], tuple(passes.graph.operations))
     gradient_of = {}
     for key, extra in zip(trained, added):

@@ -21,7 +21,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local
 from hetero_mtf.mesh.operations.precision import NotFinite
-from hetero_mtf.mesh.operations.transfer import transfer
+from hetero_mtf.mesh.operations.transfer import on_every_mesh
 from hetero_mtf.mesh.variables import Update
 
 Tensor = Any
@@ -131,10 +131,7 @@ def not_finite(gradients: Sequence[Tensor]) -> dict[Any, Tensor]:
     by_mesh: dict[Any, list[Tensor]] = {}
     for gradient in gradients:
         by_mesh.setdefault(gradient.mesh, []).append(gradient)
-    own = {mesh: NotFinite(tensors).outputs[0] for mesh, tensors in by_mesh.items()}
-    if len(own) == 1:
-        return own
-    shared = {mesh: [count if other is mesh else transfer(count, mesh) for other, count in own.items()] for mesh in own}
+    shared = on_every_mesh([NotFinite(tensors).outputs[0] for tensors in by_mesh.values()])
     return {mesh: functools.reduce(mtf.add, counts) for mesh, counts in shared.items()}
 
 

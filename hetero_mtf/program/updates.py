@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
-from hetero_mtf.mesh.operations.transfer import transfer
+from hetero_mtf.mesh.operations.transfer import on_every_mesh
 from hetero_mtf.mesh.variables import Parameter, Update
 from hetero_mtf.program.keras_rule import keras_updates
 from hetero_mtf.program.optimizers import KerasRule, SeveralRules, UpdateRule
@@ -106,7 +106,7 @@ def _clip(config: Mapping[str, Any], gradients: Sequence[Tensor]) -> list[Tensor
     if config.get("clipnorm"):
         return [_clip_by_norms(gradient, [_square_sum(gradient)], float(config["clipnorm"])) for gradient in gradients]
     if config.get("global_clipnorm"):
-        squares = _on_every_mesh([_square_sum(gradient) for gradient in gradients])
+        squares = on_every_mesh([_square_sum(gradient) for gradient in gradients])
         return [_clip_by_norms(gradient, squares[gradient.mesh], float(config["global_clipnorm"])) for gradient in gradients]
     if config.get("clipvalue"):
         bound = float(config["clipvalue"])
@@ -122,17 +122,6 @@ def _square_sum(gradient: Tensor) -> Tensor:
     """Return the sum of squares over all slices, a scalar."""
     function = lambda _, value: tf.reduce_sum(tf.square(value))  # noqa: E731
     return Local("square_sum", function, [gradient], [(mtf.Shape([]), gradient.dtype)], summed=gradient.shape.dims).outputs[0]
-
-
-def _on_every_mesh(terms: Sequence[Tensor]) -> dict[Any, list[Tensor]]:
-    """Return the terms of the sum of scalars on each mesh: its own ones, and the sums of the other meshes."""
-    own: dict[Any, list[Tensor]] = {}
-    for term in terms:
-        own.setdefault(term.mesh, []).append(term)
-    if len(own) == 1:
-        return own
-    sums = {mesh: functools.reduce(mtf.add, some) for mesh, some in own.items()}
-    return {mesh: [*some, *(transfer(sums[other], mesh) for other in own if other is not mesh)] for mesh, some in own.items()}
 
 
 def _clip_by_norms(gradient: Tensor, squares: Sequence[Tensor], bound: float) -> Tensor:

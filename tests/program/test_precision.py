@@ -89,7 +89,7 @@ def of_keras(model: keras.Model, optimizer: Any) -> list[np.ndarray]:
     return [np.array(losses), *(np.asarray(w, np.float64) for w in model.get_weights())]
 
 
-def made(network: Callable[[], keras.Model], policy: str) -> keras.Model:
+def model_in(network: Callable[[], keras.Model], policy: str) -> keras.Model:
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy(policy)
     model = network()
@@ -101,7 +101,7 @@ def made(network: Callable[[], keras.Model], policy: str) -> keras.Model:
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_plans_give_what_keras_gives_in_the_same_policy(policy: str, network: str) -> None:
-    model = made(NETWORKS[network], policy)
+    model = model_in(NETWORKS[network], policy)
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:
         runs = {name: run(model, plan, cluster, keras.optimizers.SGD(0.05)) for name, plan in plans(model, cluster).items()}
     tolerance, floor, alone = POLICIES[policy], FLOOR["mixed_float16"], runs["single"]
@@ -115,7 +115,7 @@ def test_plans_give_what_keras_gives_in_the_same_policy(policy: str, network: st
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
 def test_weights_and_slots_stay_float32_in_mixed_precision(optimizer: str) -> None:
-    model = made(images, "mixed_bfloat16")
+    model = model_in(images, "mixed_bfloat16")
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
         plan = hm.Plan.batch(model, (2, 1), cluster, BATCH)
         with hm.Trainer(model, plan, cluster, optimizer=optimizer, loss="sparse_categorical_crossentropy") as trainer:
@@ -130,7 +130,7 @@ def test_weights_and_slots_stay_float32_in_mixed_precision(optimizer: str) -> No
 
 
 def test_a_pipeline_adds_up_the_gradients_of_its_microbatches_in_float32() -> None:
-    model = made(words, "mixed_bfloat16")
+    model = model_in(words, "mixed_bfloat16")
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:
         alone = run(model, hm.Plan.single(model, 0, cluster, BATCH), cluster, keras.optimizers.SGD(0.05))
         staged = hm.Plan.pipeline(model, [1, 5], [[0, 1], [2]], [[2, 1], [1]], cluster, BATCH, microbatches=3, split="batch")
@@ -151,7 +151,7 @@ def test_layers_of_several_policies_train_together() -> None:
 
 
 def test_an_output_in_half_precision_loses_its_logits_as_in_keras() -> None:
-    model = made(lambda: images(None), "mixed_bfloat16")
+    model = model_in(lambda: images(None), "mixed_bfloat16")
     with hm.Cluster.local(["cpu:0"]) as cluster:
         values = run(model, hm.Plan.single(model, 0, cluster, BATCH), cluster, keras.optimizers.SGD(0.05))
         with hm.Trainer(model, hm.Plan.single(model, 0, cluster, 4), cluster, loss="sparse_categorical_crossentropy") as trainer:
@@ -161,7 +161,7 @@ def test_an_output_in_half_precision_loses_its_logits_as_in_keras() -> None:
 
 @pytest.mark.parametrize("policy", ["bfloat16", "float16", "mixed_float16"])
 def test_checkpoints_of_any_policy_go_on_under_another_plan(policy: str, tmp_path: Any) -> None:
-    model = made(words, policy)
+    model = model_in(words, policy)
     (x, y), (x2, y2), _ = batches(model)
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:
         plan = hm.Plan.batch(model, (3, 1, 2), cluster, BATCH)
@@ -182,7 +182,7 @@ def test_what_is_sent_is_in_the_dtype_that_layers_compute_in() -> None:
     """The sums of gradients between processors are of bfloat16, those of norms of float32."""
     import tensorflow as tf
 
-    model = made(images, "mixed_bfloat16")
+    model = model_in(images, "mixed_bfloat16")
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
         plan = hm.Plan.batch(model, (2, 1), cluster, BATCH)
         with hm.Trainer(model, plan, cluster, loss="sparse_categorical_crossentropy") as trainer:

@@ -31,10 +31,7 @@ def loss_kind(identifier: Identified) -> Any:
     """
     import keras
 
-    name = identifier["class_name"] if isinstance(identifier, Mapping) else identifier
-    kind = _looked_up(keras.losses, name)
-    if kind is None:
-        raise UnsupportedError(f"there is no loss {name!r} in Keras; {_remedy(keras.losses, name)}")
+    kind = _kind(keras.losses, "loss", identifier)
     if inspect.isclass(kind) or not inspect.isfunction(kind):
         return kind
     classes = (each for each in vars(keras.losses).values() if inspect.isclass(each) and each is not keras.losses.Loss)
@@ -55,10 +52,15 @@ def metric_kind(identifier: Identified) -> Any:
     """
     import keras
 
+    return _kind(keras.metrics, "metric", identifier)
+
+
+def _kind(module: Any, what: str, identifier: Identified) -> Any:
+    """Return the class or function of a module of Keras that an identifier or a configuration names."""
     name = identifier["class_name"] if isinstance(identifier, Mapping) else identifier
-    kind = _looked_up(keras.metrics, name)
+    kind = _looked_up(module, name)
     if kind is None:
-        raise UnsupportedError(f"there is no metric {name!r} in Keras; {_remedy(keras.metrics, name)}")
+        raise UnsupportedError(f"there is no {what} {name!r} in Keras; {_remedy(module, name)}")
     return kind
 
 

@@ -7,6 +7,7 @@ it, and joins the pieces.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -46,6 +47,22 @@ def transfer(x: Tensor, mesh: Any, shape: Any = None) -> Tensor:
     destination * boxes of the source).
     """
     return Transfer(x, mesh, shape).outputs[0]
+
+
+def on_every_mesh(terms: Sequence[Tensor]) -> dict[Any, list[Tensor]]:
+    """Return the terms of the sum of scalars on each mesh: its own ones, and the sums of the other meshes.
+
+    Parameters
+    ----------
+    terms : () mtf.Tensor, on one mesh or several.
+    """
+    own: dict[Any, list[Tensor]] = {}
+    for term in terms:
+        own.setdefault(term.mesh, []).append(term)
+    if len(own) == 1:
+        return own
+    sums = {mesh: functools.reduce(mtf.add, some) for mesh, some in own.items()}
+    return {mesh: [*some, *(transfer(sums[other], mesh) for other in own if other is not mesh)] for mesh, some in own.items()}
 
 
 class Transfer(mtf.Operation):  # type: ignore[misc]

@@ -76,7 +76,7 @@ class Profile:
             raise ProfileError(f"the profile has {listed(faults)}; calibrate again")
 
     def __repr__(self) -> str:
-        network = f"{len(self.graph.layers)} layers (digest {self.graph.digest}, {self.graph.dtype})"
+        network = f"{len(self.graph.layers)} layers (digest {self.graph.digest}, {self.graph.dtype_text})"
         measured = f"{len(self.curves)} curves and {len(self.links)} links of {', '.join(d.name for d in self.cluster.devices)}"
         return f"<Profile: {network}, batch size {self.batch_size}, {self.optimizer}, {measured}, measured {self.measured_at}>"
 

@@ -86,7 +86,7 @@ def check_profile(profile: Profile, graph: LayerGraph, cluster: ClusterRecord, n
 
 
 def _network(graph: LayerGraph) -> str:
-    return f"{len(graph.layers)} layers in {graph.dtype} (digest {graph.digest})"
+    return f"{len(graph.layers)} layers in {graph.dtype_text} (digest {graph.digest})"
 
 
 def _listed(cluster: ClusterRecord) -> str:

@@ -47,6 +47,8 @@ class StagePasses:
     builders: Sequence[Builder]
     gradients: dict[Key, Tensor]
     slots: dict[tuple[Key, str], Parameter]
+    loss_scale: Any = None  # their engine refuses to scale losses
+    not_finite: dict[Any, Tensor] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

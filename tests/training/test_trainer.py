@@ -99,7 +99,7 @@ def test_fit_takes_every_form_of_data_that_keras_takes(form: str, cluster: Any) 
     expected = oracle.fit(stream, epochs=2, shuffle=False, verbose=0, **options)
     stream, options = make()
     with _trainer(model, cluster) as trainer:
-        _same_history(expected, trainer.fit(stream, epochs=2, **options))
+        _same_history(expected, trainer.fit(stream, epochs=2, shuffle=False, **options))
         _same_weights(oracle, trainer.to_keras())
 
 

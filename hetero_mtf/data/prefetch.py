@@ -52,6 +52,12 @@ class Prefetcher:
                 raise self._fault
             return None
 
+    def peek(self) -> Batch | None:
+        """Return the batch that `next` will return, waiting for it if need be; None at the end, or where the iterator raised."""
+        with self._change:
+            self._change.wait_for(lambda: self._ready or self._ended or self._closed)
+            return self._ready[0] if self._ready else None
+
     def close(self) -> None:
         """End the thread; wait for it as long as an iterator can reasonably take, no longer."""
         with self._change:

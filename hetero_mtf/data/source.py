@@ -92,6 +92,14 @@ class BatchSource(abc.ABC):
             self._sample += batch.size
             yield batch
 
+    def peek(self) -> Batch | None:
+        """Return the batch that the present iteration gives next, without a change of the position; wait until it is prepared.
+
+        None at the end of the epoch, and where nothing iterates. Another thread may call it.
+        """
+        feed = self._feed
+        return None if feed is None else feed.peek()
+
     def begin_at(self, epoch: int) -> None:
         """Count epochs from a number on, which changes nothing about the batches that a stream gives first.
 

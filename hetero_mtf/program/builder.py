@@ -12,6 +12,7 @@ import tensorflow as tf
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.kind import ITS_OWN
+from hetero_mtf.mesh.batch_parts import Fed
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.precision import cast
 from hetero_mtf.mesh.operations.transfer import transfer
@@ -56,12 +57,12 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         super().__init__(*arguments)
         self._resharded: dict[InputKey, Value] = {}
 
-    def part(self, x: Sequence[tf.Tensor], microbatch: int) -> Builder:
+    def part(self, x: Sequence[Fed], microbatch: int) -> Builder:
         """Return a builder of the same stage for a microbatch: it shares parameters, dimensions and updated variables.
 
         Parameters
         ----------
-        x : (inputs,) tf.Tensor (microbatch, ...).
+        x : (inputs,) arrays (microbatch, ...).
         microbatch : its number, from 0.
         """
         other = copy.copy(self)

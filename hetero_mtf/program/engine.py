@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from hetero_mtf.errors import HeteroError, PlanError
+from hetero_mtf.errors import HeteroError
 from hetero_mtf.graph.present_tensors import present_tensors
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.variable_keys import variable_key
@@ -23,15 +23,19 @@ from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.batch_arrays import BatchArrays, Result, Target
 from hetero_mtf.program.context import PlacedStage, ProgramContext
+from hetero_mtf.program.feeding.shared_batches import SharedBatches, fed_arrays, shared_batches
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
+from hetero_mtf.program.plan_checks import check_cluster, check_plan
 from hetero_mtf.program.program import Program, build_program
 from hetero_mtf.program.slices import SliceAccess
-from hetero_mtf.runtime.cluster import check_live
 from hetero_mtf.runtime.process_memory import return_memory
 from hetero_mtf.runtime.step_trace import StepTrace, traced
 
 Targets = tuple[Target | None, ...]
+Key = tuple[str, int, Any, int]
+"""Of a program: what it does, samples in a batch, forms of the batch's arrays, phase of butterfly mixing."""
+
 Finished = tuple[BatchArrays, Result]
 """A batch that was trained on, and what its step gave."""
 
@@ -91,13 +95,26 @@ class Engine:
         self._tf_graph = tf.Graph()
         self._session: Any = None
         self._kept: dict[str, np.ndarray] = {}  # values between a session that is closed and the next one
-        self._programs: dict[tuple[str, int, Targets, int], Any] = {}
+        self._programs: dict[Key, Any] = {}
+        self._shared: list[SharedBatches] = []
         self._written: set[str] = set()
         self._closed = False
 
     def build(self, batch: BatchArrays) -> None:
         """Build the training program for batches like this one."""
-        self._program("train", batch.size, self._targets(batch))
+        self._program("train", batch)
+
+    def stage(self, batch: BatchArrays, step: int) -> None:
+        """Write the batch of the next step where devices read it, where they do; a step may run meanwhile.
+
+        Parameters
+        ----------
+        batch : handed to `train` next, the same object.
+        step : number of the next step.
+        """
+        program = self._programs.get(self._key("train", batch, step))
+        if program is not None and program.shared is not None and not self._closed:
+            program.shared.stage(batch, fed_arrays(batch, self._context.objective))
 
     def train(self, batch: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool) -> Result:
         """Take one step; return the losses before it, and the predictions if `want_outputs`.
@@ -148,7 +165,7 @@ class Engine:
 
     def test(self, batch: BatchArrays, want_outputs: bool) -> Result:
         """Return the losses of a batch, and the predictions if `want_outputs`, without a change of state."""
-        program = self._program("test", batch.size, self._targets(batch))
+        program = self._program("test", batch)
         return self._result(program, self._feeds(program, batch, 0), want_outputs, {})
 
     def predict(self, x: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -158,9 +175,10 @@ class Engine:
         ----------
         x : (inputs,) arrays (batch, ...).
         """
-        program = self._program("predict", len(x[0]), ())
+        batch = BatchArrays(tuple(x), (), (), ())
+        program = self._program("predict", batch)
         outputs = program.outputs[: len(self._context.graph.outputs)]
-        return tuple(self._run(outputs, {**dict(zip(program.x, x)), program.step: 0}))
+        return tuple(self._run(outputs, self._feeds(program, batch, 0)))
 
     def read(self) -> dict[str, np.ndarray]:
         """Return all whole values by key: variables in their Keras shapes, slots in their variables'."""
@@ -191,7 +209,9 @@ class Engine:
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer: {variable: [(device, slice shape), ...]}}, read off the TensorFlow graph."""
         if not self._programs:
-            self._program("predict", self.plan.batch_size, ())
+            shapes = [(self.plan.batch_size, *self.graph.layers[index].output_shape) for index in self.graph.inputs]
+            x = [np.zeros(shape, self.graph.layers[index].dtype(self.graph.dtype)) for index, shape in zip(self.graph.inputs, shapes)]
+            self._program("predict", BatchArrays(tuple(x), (), (), ()))
         slices_of: dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]] = {}
         for index, layer in enumerate(self.graph.layers):
             for variable in layer.variables if layer.shared_with is None else ():
@@ -209,6 +229,7 @@ class Engine:
         """Release the session and everything it holds on the cluster; closing twice is harmless."""
         self._closed = True
         self._kept = {}
+        self._drop_programs()
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -244,14 +265,29 @@ class Engine:
         shape = next(v.shape for v in self.graph.layers[int(index)].variables if v.name == name)
         return self._context.rule.slot_shape(slot[0], shape) if slot else shape
 
-    def _program(self, mode: str, batch: int, targets: Targets, step: int = 0) -> Program:
-        self.check_open()
+    def _key(self, mode: str, batch: BatchArrays, step: int) -> Key:
         phase = step % mixing_rounds(len(self._devices)) if self._context.mixing and mode == "train" else 0
-        key = mode, batch, targets, phase
-        program: Program = self._built(key, lambda: build_program(self._context, mode, batch, targets, phase))
+        return mode, batch.size, (self._targets(batch) if mode != "predict" else (), tuple(str(array.dtype) for array in batch.x)), phase
+
+    def _program(self, mode: str, batch: BatchArrays, step: int = 0) -> Program:
+        self.check_open()
+        key = self._key(mode, batch, step)
+        _, size, (targets, _), phase = key
+        program: Program = self._built(key, lambda: build_program(self._context, mode, size, targets, phase, self._shared_for(mode, batch)))
         return program
 
-    def _built(self, key: tuple[str, int, Targets, int], build: Callable[[], Any]) -> Any:
+    def _shared_for(self, mode: str, batch: BatchArrays) -> SharedBatches | None:
+        """Return the memory that devices read batches of a form in, None where they do not."""
+        if not getattr(self.cluster, "shares_memory", False):
+            return None
+        arrays = list(batch.x) if mode == "predict" else fed_arrays(batch, self._context.objective)
+        own = [tf.as_dtype(self.graph.layers[index].dtype(self.graph.dtype)) for index in self.graph.inputs]
+        dtypes = [*own, *(tf.as_dtype(array.dtype) for array in arrays[len(own) :])]
+        shared = shared_batches(self._container.name, [(array.shape, str(array.dtype)) for array in arrays], dtypes)
+        self._shared += [] if shared is None else [shared]
+        return shared
+
+    def _built(self, key: Key, build: Callable[[], Any]) -> Any:
         """Return a program, built on first use."""
         if key not in self._programs:
             known = {other[:-1] for other in self._programs}
@@ -289,9 +325,15 @@ class Engine:
         graph = tf.Graph()
         with graph.as_default():
             self._variables.recreate_handles()
-        self._tf_graph, self._access, self._programs = graph, SliceAccess(self._variables, self._context.mixing), {}
+        self._tf_graph, self._access = graph, SliceAccess(self._variables, self._context.mixing)
+        self._drop_programs()
         del session
         return_memory()
+
+    def _drop_programs(self) -> None:
+        for shared in self._shared:
+            shared.close()
+        self._programs, self._shared = {}, []
 
     def _initialize(self) -> None:
         """Write the values of variables that were created since the last call."""
@@ -306,15 +348,19 @@ class Engine:
 
     def _training(self, batch: BatchArrays, step: int, scalars: Mapping[str, float]) -> tuple[Program, dict[Any, Any]]:
         """Return the training program for a batch and its feed dictionary."""
-        program = self._program("train", batch.size, self._targets(batch), step)
+        program = self._program("train", batch, step)
         return program, {**self._feeds(program, batch, step), **{program.scalars[name]: value for name, value in scalars.items()}}
 
-    @staticmethod
-    def _feeds(program: Program, batch: BatchArrays, step: int) -> dict[Any, Any]:
-        feeds: dict[Any, Any] = {**dict(zip(program.x, batch.x)), program.step: step}
+    def _feeds(self, program: Program, batch: BatchArrays, step: int) -> dict[Any, Any]:
+        feeds: dict[Any, Any] = {program.step: step}
         for output_inputs, y, weight, scale in zip(program.loss_inputs, batch.y, batch.weight, batch.scale):
             if output_inputs is not None:
-                feeds.update({output_inputs.y: y, output_inputs.weight: weight, output_inputs.scale: scale})
+                feeds[output_inputs.scale] = scale
+                feeds |= {output_inputs.y: y, output_inputs.weight: weight} if program.shared is None else {}
+        if program.shared is None:
+            return {**feeds, **dict(zip(program.x, batch.x))}
+        arrays = fed_arrays(batch, self._context.objective) if batch.y else list(batch.x)
+        program.shared.use(batch, arrays)
         return feeds
 
     def _targets(self, batch: BatchArrays) -> Targets:
@@ -337,43 +383,7 @@ class Engine:
             raise self.cluster.explain(fault) from fault
 
 
-def check_plan(plan: Plan, graph: LayerGraph) -> None:
-    """Raise unless a plan is for this network and can be honoured completely.
-
-    Raises
-    ------
-    PlanError
-        If it is no plan, is for another network, or asks for what training does not support.
-    """
-    if not isinstance(plan, Plan):
-        raise PlanError(f"the plan is {plan!r:.60}, not a Plan; make one with hm.plan(profile) or hm.Plan.single")
-    if plan.gradient_sync == "butterfly_mixing" and plan.microbatches > 1:
-        raise PlanError(
-            f"the plan asks for butterfly mixing and {plan.microbatches} microbatches, which do not go together; "
-            "use gradient_sync=all_reduce or one microbatch"
-        )
-    plan.check(graph)
-
-
 def _placed(stage: Stage, plan: Plan, cluster: Any) -> PlacedStage:
     devices = [cluster.devices[index] for index in stage.devices]
     collectives = Collectives(plan.collectives, tuple(device.host for device in devices))
     return PlacedStage(stage, tuple(device.tf_device for device in devices), collectives)
-
-
-def check_cluster(plan: Plan, cluster: Any) -> None:
-    """Raise unless a plan's devices are those of a live cluster.
-
-    Raises
-    ------
-    ClusterError
-        If the cluster is not a live one.
-    PlanError
-        If the names of the devices differ.
-    """
-    check_live(cluster)
-    names = tuple(device.name for device in cluster.devices)
-    if plan.devices != names:
-        raise PlanError(
-            f"the plan is for the devices {', '.join(plan.devices)}, this cluster has {', '.join(names)}; plan again for this cluster"
-        )

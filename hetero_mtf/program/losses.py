@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import DataError, UnsupportedError
 from hetero_mtf.graph.present_tensors import compared_by_elements
+from hetero_mtf.mesh.batch_parts import Fed, import_batch
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
@@ -88,7 +89,7 @@ def is_samplewise(loss: Any) -> bool:
     return config.get("axis", -1) == -1 and config.get("ignore_class") is None
 
 
-def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, scale: tf.Tensor, share: float = 1.0) -> Any:
+def weighted_loss(loss: Any, output: Value, y: Fed, weight: Fed, scale: tf.Tensor, share: float = 1.0) -> Any:
     """Return the scalar loss of an output, an mtf.Tensor.
 
     Of a samplewise loss it is `scale * sum over samples of weight * loss(y, output)`, of another one `share` times Keras's value.
@@ -109,7 +110,7 @@ def weighted_loss(loss: Any, output: Value, y: tf.Tensor, weight: tf.Tensor, sca
     batch, *features = source.shape.dims
     mesh = source.mesh
     targets, weights = (
-        mtf.import_tf_tensor(mesh, tensor, mtf.Shape([batch, *(mtf.Dimension(f"{of}{i}", int(n)) for i, n in enumerate(tensor.shape[1:]))]))
+        import_batch(mesh, tensor, mtf.Shape([batch, *(mtf.Dimension(f"{of}{i}", int(n)) for i, n in enumerate(tensor.shape[1:]))]))
         for of, tensor in (("target", y), ("weight", weight))
     )
     factor = mtf.import_tf_tensor(mesh, scale, mtf.Shape([]))

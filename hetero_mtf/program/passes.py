@@ -23,7 +23,7 @@ from hetero_mtf.planning.schedule.clock_table import FORWARD, Task
 from hetero_mtf.program import losses
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
-from hetero_mtf.program.inputs import ProgramInputs
+from hetero_mtf.program.feeding.inputs import ProgramInputs
 from hetero_mtf.program.loss_scale import seed_of_loss
 from hetero_mtf.program.ops.value import Value
 

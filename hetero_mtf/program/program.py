@@ -8,11 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.mesh.batch_parts import Fed
 from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
-from hetero_mtf.program.inputs import LossInputs, placeholder, placeholders
+from hetero_mtf.program.feeding.inputs import LossInputs, placeholder, placeholders, read_inputs
+from hetero_mtf.program.feeding.shared_batches import SharedBatches
 from hetero_mtf.program.learning import learning, penalties
 from hetero_mtf.program.loss_scale import SCALAR
 from hetero_mtf.program.lowered import first_slice, lowered, total
@@ -23,12 +25,12 @@ from hetero_mtf.program.passes import Passes
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """Placeholders to feed and tensors to fetch.
+    """What is fed, and tensors to fetch.
 
     Parameters
     ----------
-    x : (inputs,) placeholders of the batch.
-    loss_inputs : (outputs,) placeholders of targets, sample weights and scale; None for an output without a loss, and to predict.
+    x : (inputs,) the batch: placeholders, or arrays that devices read.
+    loss_inputs : (outputs,) targets, sample weights and the placeholder of the scale; None for an output without a loss, and to predict.
     step : placeholder of the step's number.
     scalars : placeholders of the optimizer's scalars.
     loss : () the loss, regularization included.
@@ -37,9 +39,10 @@ class Program:
     train : operation that updates all variables; None unless it trains.
     nodes : number of nodes that the program added to the TensorFlow graph.
     finite : () bool, whether all gradients are finite; None where losses are not scaled.
+    shared : the memory that devices read batches in; None where these are fed through placeholders.
     """
 
-    x: tuple[tf.Tensor, ...]
+    x: tuple[Fed, ...]
     loss_inputs: tuple[LossInputs | None, ...]
     step: tf.Tensor
     scalars: Mapping[str, tf.Tensor]
@@ -49,9 +52,12 @@ class Program:
     train: tf.Operation | None
     nodes: int
     finite: tf.Tensor | None = None
+    shared: SharedBatches | None = None
 
 
-def build_program(context: ProgramContext, mode: str, batch: int, targets: Sequence[Target | None], phase: int = 0) -> Program:
+def build_program(
+    context: ProgramContext, mode: str, batch: int, targets: Sequence[Target | None], phase: int = 0, shared: SharedBatches | None = None
+) -> Program:
     """Return the program of a mode, added to the current TensorFlow graph.
 
     A batch is trained on in microbatches, by the schedule; tests and predictions take it whole.
@@ -62,11 +68,13 @@ def build_program(context: ProgramContext, mode: str, batch: int, targets: Seque
     batch : samples in the batch.
     targets : (outputs,) form of each output's targets, None for one without; empty to predict.
     phase : phase of butterfly mixing, from 0, which determines the partners.
+    shared : where devices read the batches; None to feed them.
     """
     before = len(tf.compat.v1.get_default_graph().get_operations())
     training = mode == "train"
     with tf.name_scope(f"{mode}_{batch}"):
-        inputs, step = placeholders(context, batch, targets), placeholder(tf.int32, ())
+        inputs = placeholders(context, batch, targets) if shared is None else read_inputs(context, shared.arrays, targets)
+        step = placeholder(tf.int32, ())
         sizes = microbatch_sizes(batch, context.execution.microbatches) if training else (batch,)
         order = task_order(context, len(sizes), training)
         scalars = (
@@ -91,7 +99,7 @@ def build_program(context: ProgramContext, mode: str, batch: int, targets: Seque
         train = tf.group(*(write for operation in step_operations for write in lowering.operations[operation])) if training else None
         finite = tf.equal(first_slice(lowering, counts[0]), 0) if counts else None
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
-    return Program(inputs.x, inputs.loss_inputs, step, scalars, loss, parts, outputs, train, nodes, finite)
+    return Program(inputs.x, inputs.loss_inputs, step, scalars, loss, parts, outputs, train, nodes, finite, shared)
 
 
 def _joined(lowering: Lowering, pieces: Sequence[Any]) -> tf.Tensor:

@@ -210,6 +210,11 @@ class Cluster:
         """What a TensorFlow session connects to: "" in process, "grpc://HOST:PORT" otherwise."""
         return self._backend.target
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether the devices' workers read memory of this process: those of emulated devices do."""
+        return isinstance(self._backend, Emulation)
+
     def session(self, graph: tf.Graph) -> tf.compat.v1.Session:
         """Return a session of `graph` on the cluster; close it when done.
 

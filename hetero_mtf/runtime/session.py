@@ -75,9 +75,15 @@ class Watch:
     def __init__(self, fault: Callable[[], WorkerError | None]) -> None:
         self._fault = fault
         self._idle: list[_Runner] = []
+        self._interrupted: list[_Runner] = []
 
-    def __call__(self, call: Callable[[], Any]) -> Any:
+    def __call__(self, call: Callable[[], Any], waits: bool = True) -> Any:
         """Return what `call` returns.
+
+        Parameters
+        ----------
+        call : the call.
+        waits : whether it is made after a call that was interrupted here is done on the cluster.
 
         Raises
         ------
@@ -87,6 +93,9 @@ class Watch:
         fault = self._fault()
         if fault is not None:
             raise fault
+        while waits and self._interrupted:
+            self._answer(self._interrupted[-1])
+            self._interrupted.pop()
         try:
             runner = self._idle.pop()
         except IndexError:
@@ -94,8 +103,9 @@ class Watch:
         runner.give(call)
         try:
             answer, error = self._answer(runner)
-        except BaseException:
+        except BaseException as stop:
             runner.give(None)
+            self._interrupted += [] if isinstance(stop, WorkerError) else [runner]
             raise
         self._idle.append(runner)
         if error is not None:
@@ -104,6 +114,7 @@ class Watch:
 
     def close(self) -> None:
         """End the idle threads."""
+        self._interrupted.clear()
         while self._idle:
             self._idle.pop().give(None)
 
@@ -167,7 +178,7 @@ class WatchedSession(tf.compat.v1.Session):  # type: ignore[misc]
         self._open = False
         close = super().close
         with contextlib.suppress(HeteroError, tf.errors.OpError):
-            self._watch(close)
+            self._watch(close, waits=False)
         self._closed = True  # TensorFlow's own mark: a session that was dropped makes no more calls to its server
         self._callables.clear()
         self._watch.close()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime.batch_memory import register
 from hetero_mtf.runtime.lease_listener import LeaseListener
 from hetero_mtf.runtime.parent_death import tie_to_parent
 from hetero_mtf.runtime.ports import check_port, split_address
@@ -115,7 +116,9 @@ def main(text: str) -> int:
     line = os.dup(1)
     os.dup2(2, 1)
     try:
+        registered = register()
         serve(order["hosts"], order["task"], threads=1, ready=lambda: _announce(line), leased=False)
+        del registered
     except ClusterError as fault:
         print(fault, file=sys.stderr, flush=True)
         return PORT_TAKEN

@@ -32,12 +32,13 @@ def form_of(wiring: Wiring, graph: LayerGraph, objective: Objective) -> Form:
     return Form(wiring.input_structure, wiring.output_structure, tuple(part is not None for part in objective), ranks, number_ranks)
 
 
-def samples(graph: LayerGraph, x: Any) -> tuple[np.ndarray, ...]:
+def samples(graph: LayerGraph, x: Any, short: bool = False) -> tuple[np.ndarray, ...]:
     """Return samples in the model's dtype, one array for each input.
 
     Parameters
     ----------
     x : (batch, ...) array, or a tuple of them in the order of the inputs.
+    short : whether to leave arrays of a shorter dtype, such as images of uint8, that casts exactly to the model's.
 
     Raises
     ------
@@ -46,7 +47,7 @@ def samples(graph: LayerGraph, x: Any) -> tuple[np.ndarray, ...]:
     """
     given = x if isinstance(x, tuple) else (x,)
     _check_count("x", given, len(graph.inputs))
-    arrays = tuple(_of_layer(graph.layers[index], graph.dtype, array) for index, array in zip(graph.inputs, given))
+    arrays = tuple(_of_layer(graph.layers[index], graph.dtype, array, short) for index, array in zip(graph.inputs, given))
     for index, array in zip(graph.inputs, arrays):
         layer = graph.layers[index]
         if array.shape[1:] != layer.output_shape:
@@ -55,26 +56,33 @@ def samples(graph: LayerGraph, x: Any) -> tuple[np.ndarray, ...]:
     return arrays
 
 
-def _of_layer(layer: Layer, dtype: str, array: Any) -> np.ndarray:
+def _of_layer(layer: Layer, dtype: str, array: Any, short: bool) -> np.ndarray:
     """Return the samples of an input; single numbers get a last dimension, as in Keras."""
-    own = np.asarray(array, layer.dtype(dtype))
+    given, wanted = np.asarray(array), np.dtype(layer.dtype(dtype))
+    own = given if short and _is_exact(given.dtype, wanted) else np.asarray(given, wanted)
     return own[:, np.newaxis] if own.ndim == 1 and layer.output_shape == (1,) else own
 
 
-def feed(graph: LayerGraph, objective: Objective, batch: Batch) -> BatchArrays:
+def _is_exact(given: np.dtype, wanted: np.dtype) -> bool:
+    """Return whether a cast to a wider dtype loses nothing."""
+    return given.kind in "biuf" and given.itemsize < wanted.itemsize and bool(np.can_cast(given, wanted, "safe"))
+
+
+def feed(graph: LayerGraph, objective: Objective, batch: Batch, short: bool = False) -> BatchArrays:
     """Return a batch ready to train on or to test.
 
     Parameters
     ----------
     objective : the loss of each output.
     batch : what `check_batch` gives.
+    short : as for `samples`.
 
     Raises
     ------
     DataError
         If shapes or labels do not fit the network and its losses.
     """
-    x = samples(graph, batch.x)
+    x = samples(graph, batch.x, short)
     count = len(graph.outputs)
     if batch.y is None:
         raise DataError("y is missing; pass the targets")

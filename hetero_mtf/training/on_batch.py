@@ -110,8 +110,8 @@ class OnBatch(Kept):
         self.prepare(batch.size)
         return self._form.outputs.pack(self._engine.predict(batches.samples(self._graph, batch.x)))
 
-    def _train(self, batch: Batch, want_output: bool) -> list[Trained]:
-        feed = self._feed(batch)
+    def _train(self, batch: Batch, want_output: bool, prepared: BatchArrays | None = None) -> list[Trained]:
+        feed = self._feed(batch) if prepared is None else prepared
         finished = self._engine.advance(feed, self._batches, self._scalars(), want_output)
         finite = all(step_result.finite for _, step_result in finished)
         self._step += finite
@@ -128,7 +128,13 @@ class OnBatch(Kept):
 
     def _feed(self, batch: Batch) -> BatchArrays:
         self.prepare(batch.size)
-        return batches.feed(self._graph, self._objective, batch)
+        return batches.feed(self._graph, self._objective, batch, short=getattr(self._cluster, "shares_memory", False))
+
+    def _next(self, batch: Batch, step: int) -> BatchArrays:
+        """Return the batch of a step that comes next, written where devices read it; another step may run meanwhile."""
+        feed = self._feed(batch)
+        self._engine.stage(feed, step)
+        return feed
 
     def _scalars(self) -> dict[str, float]:
         """Return the optimizer's numbers for the next step."""

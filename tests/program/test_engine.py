@@ -12,7 +12,7 @@ import hetero_mtf as hm
 from hetero_mtf.errors import ClusterError, PlanError
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.program.engine import check_cluster, check_plan
+from hetero_mtf.program.plan_checks import check_cluster, check_plan
 
 
 @pytest.fixture

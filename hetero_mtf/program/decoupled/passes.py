@@ -30,7 +30,7 @@ from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.decoupled.activations import StoredActivations
 from hetero_mtf.program.decoupled.stage_inputs import StageInputs
 from hetero_mtf.program.decoupled.weights import ForwardWeights
-from hetero_mtf.program.inputs import LossInputs
+from hetero_mtf.program.feeding.inputs import LossInputs
 from hetero_mtf.program.ops.value import Value
 from hetero_mtf.program.passes import Key
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from hetero_mtf.program.context import ProgramContext
-from hetero_mtf.program.inputs import host_of, placeholder, stage_placeholders
+from hetero_mtf.program.feeding.inputs import host_of, placeholder, stage_placeholders
 
 
 class Active(NamedTuple):

@@ -12,7 +12,7 @@ from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.decoupled.passes import DecoupledPasses, StagePasses
 from hetero_mtf.program.decoupled.stage_inputs import StageInputs, stage_inputs
 from hetero_mtf.program.decoupled.weights import Accumulation
-from hetero_mtf.program.inputs import LossInputs, placeholders
+from hetero_mtf.program.feeding.inputs import LossInputs, placeholders
 from hetero_mtf.program.learning import penalties, state_updates, weight_updates
 from hetero_mtf.program.lowered import first_slice, lowered, total
 

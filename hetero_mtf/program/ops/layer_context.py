@@ -11,6 +11,7 @@ from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.graph.variable_keys import variable_key
 from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.kind import FULL, ITS_OWN
+from hetero_mtf.mesh.batch_parts import Fed
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.mixing import average
 from hetero_mtf.mesh.operations.precision import cast
@@ -28,7 +29,7 @@ class LayerContext:
     stage : the plan's layouts and mesh.
     mesh : mtf.Mesh to build on.
     variables : the slices of the weights.
-    x : (inputs,) tf.Tensor (batch, ...), the batch, one per model input in the order of the input layers.
+    x : (inputs,) arrays (batch, ...), the batch, one per model input in the order of the input layers.
     training : whether batch statistics and dropout are in force.
     seed : seed of the dropout masks.
     step : () int32 tf.Tensor, number of the step; part of the masks' key.
@@ -55,7 +56,7 @@ class LayerContext:
         stage: Stage,
         mesh: Any,
         variables: SliceVariables,
-        x: Sequence[tf.Tensor],
+        x: Sequence[Fed],
         training: bool,
         seed: int,
         step: tf.Tensor,

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
+from hetero_mtf.mesh.batch_parts import import_batch
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import pool
 from hetero_mtf.mesh.operations.compute import compute
@@ -27,7 +28,7 @@ class SpaceOps(LayerContext):
         """Return the batch of an input layer under a dimension of the batch."""
         *space, channels = self.graph.layers[index].output_shape
         dimensions = [batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space)), mtf.Dimension(f"layer{index}", channels)]
-        return Value(mtf.import_tf_tensor(self.mesh, self.x[index], mtf.Shape(dimensions)))
+        return Value(import_batch(self.mesh, self.x[index], mtf.Shape(dimensions)))
 
     def pool(self, x: Value, mode: str, pool_size: Sequence[int], strides: Sequence[int], padding: str) -> Value:
         """Return the maxima ("max") or means ("average") of windows of `x`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import sys
@@ -17,6 +18,7 @@ from hetero_mtf.errors import DataError, NotFiniteError
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.training import batches
 from hetero_mtf.training.finite import loss_fault
+from hetero_mtf.training.fitting.ahead import Ahead
 from hetero_mtf.training.fitting.mirror import BatchesEnd, Mirror, Tests
 from hetero_mtf.training.fitting.validation import Validation
 from hetero_mtf.training.keras_side import KerasSide, with_averages
@@ -170,10 +172,12 @@ def _run_epoch(
     keras_side.reset_metrics()
     means = Means()
     logs: dict[str, float] = {}
-    warned, batch = False, None
+    warned, batch, ahead = False, None, Ahead()
     for number, batch in enumerate(source):
         listeners.on_train_batch_begin(number)
-        finished = trainer._train(batch, keras_side.has_metrics)
+        prepared = ahead.take(batch)
+        ahead.begin(source, functools.partial(trainer._next, step=trainer._batches + 1))
+        finished = trainer._train(batch, keras_side.has_metrics, prepared)
         for trained in finished:
             logs = {**means.add(trained.losses, trained.size), **trained.metrics}
         fault = None

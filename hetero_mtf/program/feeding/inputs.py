@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.mesh.batch_parts import BatchArray, Fed
 from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
 
@@ -18,12 +19,12 @@ class LossInputs:
 
     Parameters
     ----------
-    y, weight : placeholders of its targets (batch, ...) and sample weights (batch,) or (batch, ...), or their parts of a microbatch.
+    y, weight : its targets (batch, ...) and sample weights (batch,) or (batch, ...), or their parts of a microbatch.
     scale : placeholder of the () factor on the weighted sum of losses.
     """
 
-    y: tf.Tensor
-    weight: tf.Tensor
+    y: Fed
+    weight: Fed
     scale: tf.Tensor
 
 
@@ -37,7 +38,7 @@ class ProgramInputs:
     loss_inputs : (outputs,) targets, sample weights and scale; None for an output without a loss, and to predict.
     """
 
-    x: tuple[tf.Tensor, ...]
+    x: tuple[Fed, ...]
     loss_inputs: tuple[LossInputs | None, ...]
 
     def microbatches(self, sizes: Sequence[int]) -> list[ProgramInputs]:
@@ -62,9 +63,27 @@ def _split(output_inputs: LossInputs | None, sizes: Sequence[int]) -> Sequence[L
     ]
 
 
-def _cut(tensor: tf.Tensor, sizes: Sequence[int]) -> list[tf.Tensor]:
+def _cut(tensor: Fed, sizes: Sequence[int]) -> Sequence[Fed]:
+    if isinstance(tensor, BatchArray):
+        return tensor.cut(sizes)
     with tf.device(tensor.device):
         return tf.split(tensor, list(sizes))
+
+
+def read_inputs(context: ProgramContext, arrays: Sequence[BatchArray], targets: Sequence[Target | None]) -> ProgramInputs:
+    """Return inputs that devices read, but for the scales of losses, which are placeholders.
+
+    Parameters
+    ----------
+    context, targets : as for `placeholders`.
+    arrays : those of the batch, in the order of `fed_arrays`.
+    """
+    dtype, count = tf.as_dtype(context.graph.dtype), len(context.graph.inputs)
+    rest, loss_inputs = iter(arrays[count:]), []
+    for index, part, target in zip(context.graph.outputs, context.objective, targets or [None] * len(context.graph.outputs)):
+        with tf.device(_host(context, index)):
+            loss_inputs.append(None if part is None or target is None else LossInputs(next(rest), next(rest), placeholder(dtype, ())))
+    return ProgramInputs(tuple(arrays[:count]), tuple(loss_inputs))
 
 
 def placeholders(context: ProgramContext, batch: int, targets: Sequence[Target | None]) -> ProgramInputs:

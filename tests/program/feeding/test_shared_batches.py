@@ -1,0 +1,62 @@
+"""Which batch a step reads."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from hetero_mtf.program.batch_arrays import BatchArrays
+from hetero_mtf.program.feeding.shared_batches import SharedBatches, shared_batches
+from hetero_mtf.runtime import batch_memory
+from hetero_mtf.runtime.batch_memory import read_part
+
+
+def _batch(value: float) -> BatchArrays:
+    return BatchArrays((np.full((2, 3), value),), (), (), ())
+
+
+@pytest.fixture
+def shared() -> SharedBatches:
+    return SharedBatches("container", [((2, 3), "float64")], [tf.float64])
+
+
+def _present(shared: SharedBatches) -> float:
+    return float(read_part(shared._memory.order(0, [0, 0], [2, 3])).mean())
+
+
+def test_the_batch_in_use_stays_while_the_next_one_is_staged(shared: SharedBatches) -> None:
+    first, second, third = map(_batch, (1.0, 2.0, 3.0))
+    shared.use(first, first.x)
+    shared.stage(second, second.x)
+    assert _present(shared) == 1.0
+    shared.use(second, second.x)
+    assert _present(shared) == 2.0
+    shared.stage(third, third.x)
+    assert _present(shared) == 2.0
+
+
+def test_a_staged_batch_that_is_not_used_is_replaced(shared: SharedBatches) -> None:
+    first, staged, other = map(_batch, (1.0, 2.0, 3.0))
+    shared.use(first, first.x)
+    shared.stage(staged, staged.x)
+    shared.use(other, other.x)
+    assert _present(shared) == 3.0
+    shared.use(staged, staged.x)
+    assert _present(shared) == 2.0
+
+
+def test_a_batch_that_is_used_again_is_not_written_again(shared: SharedBatches) -> None:
+    batch = _batch(1.0)
+    shared.use(batch, batch.x)
+    batch.x[0][:] = 5.0
+    shared.use(batch, batch.x)
+    assert _present(shared) == 1.0
+    again = BatchArrays(batch.x, (), (), ())
+    shared.use(again, again.x)
+    assert _present(shared) == 5.0
+
+
+def test_there_is_none_for_text_or_on_systems_without_anonymous_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shared_batches("c", [((2,), "object")], [tf.string]) is None
+    assert shared_batches("c", [((2,), "<U3")], [tf.string]) is None
+    monkeypatch.delattr(batch_memory.os, "memfd_create")
+    assert shared_batches("c", [((2,), "float32")], [tf.float32]) is None

@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 
 from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.errors import ClusterError
-from hetero_mtf.runtime.batch_memory import register
 from hetero_mtf.runtime.lease_listener import LeaseListener
 from hetero_mtf.runtime.parent_death import tie_to_parent
 from hetero_mtf.runtime.ports import check_port, split_address
+from hetero_mtf.runtime.shared.worker_functions import register
 
 PORT_TAKEN = 98
 # On a pinned core a kernel of the critical path and one that may be late compute at the same time; the other threads

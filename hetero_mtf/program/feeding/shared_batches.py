@@ -12,7 +12,8 @@ import tensorflow as tf
 from hetero_mtf.mesh.batch_parts import BatchArray
 from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.objective import Objective
-from hetero_mtf.runtime.batch_memory import TOKEN, BatchMemory, Form
+from hetero_mtf.runtime.shared.batch_memory import BatchMemory, Form
+from hetero_mtf.runtime.shared.worker_functions import READ_PART
 
 _SLOTS = 2  # one that a step reads, and one for the next batch
 
@@ -96,7 +97,7 @@ class SharedBatches:
         """
         own = tf.as_dtype(self._memory.forms[number][1])
         order = tf.constant(self._memory.order(number, begins, extents))
-        part = tf.raw_ops.PyFunc(input=[order], token=TOKEN, Tout=[own], name="batch_part")[0]
+        part = tf.raw_ops.PyFunc(input=[order], token=READ_PART, Tout=[own], name="batch_part")[0]
         part.set_shape(extents)
         if own != dtype:
             return tf.cast(part, dtype)

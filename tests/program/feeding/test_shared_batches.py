@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.feeding.shared_batches import SharedBatches, shared_batches
-from hetero_mtf.runtime import batch_memory
-from hetero_mtf.runtime.batch_memory import read_part
+from hetero_mtf.runtime.shared import mapped_memory
+from hetero_mtf.runtime.shared.batch_memory import read_part
 
 
 def _batch(value: float) -> BatchArrays:
@@ -58,5 +58,5 @@ def test_a_batch_that_is_used_again_is_not_written_again(shared: SharedBatches) 
 def test_there_is_none_for_text_or_on_systems_without_anonymous_files(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shared_batches("c", [((2,), "object")], [tf.string]) is None
     assert shared_batches("c", [((2,), "<U3")], [tf.string]) is None
-    monkeypatch.delattr(batch_memory.os, "memfd_create")
+    monkeypatch.delattr(mapped_memory.os, "memfd_create")
     assert shared_batches("c", [((2,), "float32")], [tf.float32]) is None

@@ -1,0 +1,183 @@
+"""Claim: batches of 14 MB cost a step at most 5 ms, on two unequal devices.
+
+A network of six strided convolutions, batches of 32 images of 192x192x3. Four ways of getting them to emulated devices of 1.0 and 0.5
+cores are open side by side and take turns, each with the same plan, samples split: resident (every device holds its part, nothing is
+fed), staged (`Trainer.fit`: shuffled from an array, written into shared memory while the step before runs), the same from images of
+uint8, and fed through placeholders, as on devices that share no memory with their client. A figure is the median over rounds of a mean
+step of an epoch of 24 batches; tails are those of rounds.
+
+    python tools/bench/step/feeding.py [--rounds 5]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+
+import click
+import numpy as np
+
+from hetero_mtf.planning.profile.spread import median_and_spread
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
+
+SHAPE, BATCH, BATCHES = (192, 192, 3), 32, 24
+SHARES = (1.0, 0.5)
+RESIDENT, STAGED, STAGED_UINT8, FED = "resident", "staged", "staged, uint8", "through placeholders"
+AT_MOST_MS = 5.0
+
+
+def network() -> Any:
+    """Return the network."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    x = inputs = keras.Input(SHAPE)
+    for filters, stride in ((32, 4), (64, 2), (64, 1), (128, 2), (128, 1), (256, 2)):
+        x = keras.layers.Conv2D(filters, 3, stride, padding="same", activation="relu")(x)
+    return keras.Model(inputs, keras.layers.Dense(10)(keras.layers.GlobalAveragePooling2D()(x)))
+
+
+@contextlib.contextmanager
+def without_shared_memory() -> Iterator[None]:
+    """Make the programs that are built meanwhile get their batches through placeholders."""
+    from hetero_mtf.program import engine
+
+    shared, engine.shared_batches = engine.shared_batches, lambda *_: None
+    try:
+        yield
+    finally:
+        engine.shared_batches = shared
+
+
+@contextlib.contextmanager
+def resident_parts(kept: list[Any]) -> Iterator[None]:
+    """Make the programs that are built meanwhile read variables on devices.
+
+    Parameters
+    ----------
+    kept : gets (variable, what fills it) of each part.
+    """
+    import tensorflow as tf
+
+    from hetero_mtf.program.feeding.shared_batches import SharedBatches
+
+    part_of = SharedBatches._part
+
+    def resident(self: SharedBatches, number: int, begins: Any, extents: Any, dtype: Any) -> Any:
+        part = part_of(self, number, begins, extents, dtype)
+        handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=list(extents), container=self._container, shared_name=f"{part.op.name}/kept")
+        kept.append(tf.raw_ops.AssignVariableOp(resource=handle, value=part + 0))
+        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+
+    SharedBatches._part = resident  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        SharedBatches._part = part_of  # type: ignore[method-assign]
+
+
+def resident_step(trainer: Any, x: np.ndarray, y: np.ndarray) -> Callable[[], float]:
+    """Return what takes an epoch of steps whose batch lies on the devices, and returns the seconds of a step."""
+    from hetero_mtf.data.batch import Batch
+
+    kept: list[Any] = []
+    batch = trainer._feed(Batch(x[:BATCH], y[:BATCH], None))
+    with resident_parts(kept):
+        trainer._engine.build(batch)
+    program = next(iter(trainer._engine._programs.values()))
+    program.shared.use(batch, [*batch.x, batch.y[0], batch.weight[0]])
+    trainer._engine._run(kept, {})
+
+    def run() -> float:
+        begun = time.perf_counter()
+        for step in range(BATCHES):
+            trainer._engine.train(batch, step, trainer._scalars(), False)
+        return (time.perf_counter() - begun) / BATCHES
+
+    return run
+
+
+def fit_step(trainer: Any, x: np.ndarray, y: np.ndarray) -> Callable[[], float]:
+    """Return what trains for an epoch, and returns the seconds of a step."""
+    trainer.fit(x[:BATCH], y[:BATCH], verbose=0)  # builds
+
+    def run() -> float:
+        begun = time.perf_counter()
+        trainer.fit(x, y, verbose=0)
+        return (time.perf_counter() - begun) / BATCHES
+
+    return run
+
+
+def rows(rounds: int) -> list[Row]:
+    """Return a row for each way."""
+    import keras
+
+    import hetero_mtf as hm
+
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (BATCH * BATCHES, *SHAPE), dtype=np.uint8)
+    x, y = (images / 255).astype("float32"), rng.integers(0, 10, len(images))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(hm.Cluster.emulate(SHARES))
+        model = network()
+        plan = hm.Plan.batch(model, SHARES, cluster, BATCH)
+        trainers = {
+            way: stack.enter_context(hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(1e-4), loss=loss))
+            for way in (RESIDENT, STAGED, STAGED_UINT8, FED)
+        }
+        epochs = {RESIDENT: resident_step(trainers[RESIDENT], x, y)}
+        epochs |= {STAGED: fit_step(trainers[STAGED], x, y), STAGED_UINT8: fit_step(trainers[STAGED_UINT8], images, y)}
+        with without_shared_memory():
+            epochs[FED] = fit_step(trainers[FED], x, y)
+        seconds: dict[str, list[float]] = {way: [] for way in epochs}
+        for _ in range(rounds):
+            for way, epoch in epochs.items():
+                seconds[way].append(epoch())
+    resident_s = median_and_spread(seconds[RESIDENT])[0]
+    lines = []
+    for way, measured in seconds.items():
+        step_s, spread = median_and_spread(measured)
+        megabytes = 0.0 if way == RESIDENT else (images if way == STAGED_UINT8 else x)[:BATCH].nbytes / 1e6
+        more_ms = 1e3 * (step_s - resident_s)
+        figures = {"way": way, "megabytes": megabytes, "step_ms": 1e3 * step_s, "spread": spread, "more_ms": more_ms}
+        lines.append(table_row(figures, {"more_ms": AT_MOST_MS if way in (STAGED, STAGED_UINT8) else None}))
+    return lines
+
+
+TABLE = TableForm(
+    "feeding",
+    "What feeding costs a step",
+    (
+        Column("way", "batches are"),
+        Column("megabytes", "MB a batch", ".1f"),
+        Column("step_ms", "ms/step", ".1f"),
+        Column("spread", "spread", ".2f"),
+        Column("more_ms", "ms more than resident", ".1f", "at_most"),
+    ),
+    case=("way",),
+)
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=5, show_default=True, help="Rounds of turns.")
+@results_option
+def main(rounds: int, results: pathlib.Path | None) -> None:
+    """Measure, print the table."""
+    measured = rows(rounds)
+    publish(results, TABLE, measured)
+    print(shown(TABLE, measured))
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,8 @@
 A process that only computes, pinned to a core, is limited by a control group at each period, or on a duty cycle. The share it is given is
 processor time over windows of a second; the work is a loop that takes 20 ms without a limit, repeated all the time. A quota has at least
 1 ms, so small shares have longer periods. What is left of a quota is lost at the end of its period, or carried over to the next. All
-periods of a share take turns; a figure is the median over rounds.
+periods of a share take turns; a figure is the median over rounds. The process's control group has the largest weight there is, so that other
+programs on its core take little from it.
 
     python tools/bench/emulation/periods.py [--rounds 3]
 """
@@ -100,6 +101,10 @@ class LimitedLoop:
         )
         os.sched_setaffinity(self.process.pid, {available_cores()[-1]})
         self._group = cgroup.CpuGroup.make(folder, version, 0) if folder is not None else None
+        if self._group is not None:
+            self._group.add(self.process.pid)
+            file, weight = ("cpu.weight", "10000") if version == 2 else ("cpu.shares", "262144")
+            (self._group.folder / file).write_text(weight)
         assert self.process.stdout is not None and self.process.stdin is not None
         self._answers, self._orders = self.process.stdout, self.process.stdin
         self._answers.readline()
@@ -110,7 +115,6 @@ class LimitedLoop:
         cycle = threading.Thread(target=self._cycle, args=(limiting, ended))
         if limiting.method == "cgroup":
             assert self._group is not None
-            self._group.add(self.process.pid)
             self._group.set_share(limiting.share, (limiting.period_us,) * (2 if limiting.carry else 1))
         else:
             if self._group is not None:
@@ -221,7 +225,7 @@ def measure(rounds: int, seconds: float, shares: Sequence[float]) -> list[Row]:
 
 @click.command(help=__doc__)
 @click.option("--rounds", default=3, show_default=True, help="Rounds of turns.")
-@click.option("--seconds", default=5.0, show_default=True, help="Seconds of each turn.")
+@click.option("--seconds", default=2.5, show_default=True, help="Seconds of each turn.")
 @click.option("--share", "shares", multiple=True, type=float, default=SHARES, show_default=True, help="A share, several times for more.")
 @results_option
 def main(rounds: int, seconds: float, shares: Sequence[float], results: pathlib.Path | None) -> None:

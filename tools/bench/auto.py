@@ -122,7 +122,7 @@ def efficiency_row(case: dict[str, Any]) -> Row:
     return table_row(
         {
             "network": f"{NETWORKS[case['network']].title}, batch {case['batch']}",
-            "cluster": cluster_text(case["shares"], case["limit"]),
+            "cluster": cluster_text(case["shares"], case.get("limit", LIMITS[0])),
             "alone_ms": [1e3 * entry["measured_s"] for name, entry in case["times"].items() if name.startswith("alone")],
             "ideal_ms": 1e3 * case["ideal_s"],
             "predicted_ms": 1e3 * case["predicted_s"],
@@ -144,7 +144,7 @@ def comparison_rows(case: dict[str, Any]) -> list[Row]:
     for name, value in {**seconds, "ideal": case["ideal_s"]}.items():
         automatic = name == "auto"
         names = {
-            "cluster": cluster_text(case["shares"], case["limit"]),
+            "cluster": cluster_text(case["shares"], case.get("limit", LIMITS[0])),
             "arrangement": f"auto ({case['automatic']})" if automatic else arrangement_text(name),
         }
         times = {"predicted_ms": 1e3 * case["predicted_s"] if automatic else None, "measured_ms": 1e3 * value}

@@ -1,4 +1,4 @@
-"""Worker processes of a baseline, limited exactly as emulated devices are: the same cores, control groups and duty cycle."""
+"""Worker processes of a baseline, limited exactly as emulated devices are: the same cores, control groups, threads and duty cycle."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class LimitedWorkers:
     def _group(self, shares: Sequence[float], threaded: bool) -> None:
         parent = cgroup.parent_folder()
         if parent is None:
-            raise OSError("there is no control group for the cpu controller; leave the method out")
+            raise OSError("there is no control group for the cpu controller; leave method and limit out")
         for process in self._processes:
             self._groups.append(cgroup.CpuGroup.make(*parent, len(self._groups), threaded))
             self._groups[-1].add(process.pid)
@@ -178,7 +178,10 @@ class LimitedWorkers:
             group.set_share(share)
         if threaded:
             parts = zip(self._processes, self._groups, self._cores)
-            self._keep(self._sort, [SortedThreads(process.pid, group, core, available_cores()) for process, group, core in parts])
+            sorted_threads = [SortedThreads(process.pid, group, core, available_cores()) for process, group, core in parts]
+            for threads in sorted_threads:
+                threads.sort(time.monotonic())
+            self._keep(self._sort, sorted_threads)
 
     def _sort(self, sorted_threads: list[SortedThreads]) -> None:
         while not self._ended.is_set():

@@ -3,8 +3,8 @@
 A process that only computes, pinned to a core, is limited by a control group at each period, or on a duty cycle. The share it is given is
 processor time over windows of a second; the work is a loop that takes 20 ms without a limit, repeated all the time. A quota has at least
 1 ms, so small shares have longer periods. What is left of a quota is lost at the end of its period, or carried over to the next. All
-periods of a share take turns; a figure is the median over rounds. The process's control group has the largest weight there is, so that other
-programs on its core take little from it.
+periods of a share take turns; a figure is the median over rounds. The process's control group has the largest weight there is, so that
+other programs on its core take little from it.
 
     python tools/bench/emulation/periods.py [--rounds 3]
 """

@@ -1,8 +1,8 @@
 """Claim: an emulated device gets its share within 2 % at the period in use, and a shorter period makes fixed work scatter less.
 
 A process that only computes, pinned to a core, is limited by a control group at each period, or on a duty cycle. The share it is given is
-processor time over windows of a second; the work is a loop that takes 20 ms without a limit, repeated all the time. A quota has at least
-1 ms, so small shares have longer periods. What is left of a quota is lost at the end of its period, or carried over to the next. All
+processor time over windows of a second; the work is a loop that takes about 20 ms without a limit, repeated all the time. A quota has at
+least 1 ms, so small shares have longer periods. What is left of a quota is lost at the end of its period, or carried over to the next. All
 periods of a share take turns; a figure is the median over rounds. The process's control group has the largest weight there is, so that
 other programs on its core take little from it.
 
@@ -185,7 +185,7 @@ def row(limiting: Limiting, measured: Sequence[dict[str, list[float]]]) -> Row:
 
 TABLE = TableForm(
     "emulation_periods",
-    "The share that a limited process gets, and the scatter of 20 ms of work",
+    "The share that a limited process gets, and the scatter of a fixed piece of work",
     (
         Column("method", "limited by"),
         Column("share", "share", "g"),

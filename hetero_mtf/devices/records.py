@@ -12,6 +12,8 @@ from hetero_mtf.errors import ClusterError
 from hetero_mtf.units import value_text
 
 KINDS = ("CPU", "GPU")
+LIMITS = ("process", "compute")
+"""What the share of an emulated device limits: all threads of its process, or those that compute."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Device:
     share : emulated share of a core, in (0, 1]; 1 is unlimited.
     model : the maker's name for it.
     cores : cores of its host that programs may run on, of a CPU; 0 where that is not known.
+    limit : what the share limits, one of `LIMITS`; sending and receiving are not limited by "compute".
     """
 
     name: str
@@ -40,11 +43,17 @@ class Device:
     share: float = 1.0
     model: str = ""
     cores: int = 0
+    limit: str = LIMITS[0]
 
     @property
-    def traits(self) -> tuple[str, str, str, float, str]:
-        """Name, kind, model, share and TensorFlow device, by which a device is recognised; its host may have a new name."""
-        return self.name, self.kind, self.model, self.share, self.tf_device
+    def traits(self) -> tuple[str, str, str, float, str, str]:
+        """Name, kind, model, share, TensorFlow device and limit, by which a device is recognised; its host may have a new name."""
+        return self.name, self.kind, self.model, self.share, self.tf_device, self.limit
+
+    @property
+    def share_text(self) -> str:
+        """The share for people, such as "0.5", or "0.5 (compute only)" where sending and receiving are not limited."""
+        return f"{self.share:g}" + (" (compute only)" if self.limit == "compute" else "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,6 +208,8 @@ def _device_contradictions(device: Device, path: str, pools: list[str] | None) -
         faults.append(f"{path}.memory_bytes is {device.memory_bytes}, below 0")
     if not 0 < device.share <= 1:
         faults.append(f"{path}.share is {device.share}, outside (0, 1]")
+    if device.limit not in LIMITS:
+        faults.append(f"{path}.limit is {value_text(device.limit)}, neither {' nor '.join(LIMITS)}")
     if device.cores < 0:
         faults.append(f"{path}.cores is {device.cores}, below 0")
     return faults

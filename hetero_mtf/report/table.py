@@ -153,7 +153,7 @@ class Table:
 def devices_table(cluster: ClusterRecord) -> Table:
     """Return the devices of a cluster with what they are and the memory they can use."""
     rows = tuple(
-        (str(index), d.name, d.kind, d.model or NOTHING, d.host, bytes_text(d.memory_bytes), f"{d.share:g}")
+        (str(index), d.name, d.kind, d.model or NOTHING, d.host, bytes_text(d.memory_bytes), d.share_text)
         for index, d in enumerate(cluster.devices)
     )
     return Table(("index", "device", "kind", "model", "host", "memory", "share"), rows, left=5)

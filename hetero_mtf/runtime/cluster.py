@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 from hetero_mtf.devices import environment
 from hetero_mtf.devices.addresses import parse_hosts, parse_slurm, parse_tf_config
 from hetero_mtf.devices.host import this_host
-from hetero_mtf.devices.records import ClusterRecord, Device
+from hetero_mtf.devices.records import LIMITS, ClusterRecord, Device
 from hetero_mtf.errors import ClusterError, HeteroError, WorkerError
 from hetero_mtf.runtime.container import Container
 from hetero_mtf.runtime.emulation import Emulation
 from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, checked_timeout_s
+from hetero_mtf.runtime.limits.cores import read_shares
 from hetero_mtf.runtime.remote import Remote
 
 if TYPE_CHECKING:
@@ -101,7 +102,13 @@ class Cluster:
         return cls(InProcess(this_host(devices)))
 
     @classmethod
-    def emulate(cls, shares: Sequence[float], method: str | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
+    def emulate(
+        cls,
+        shares: Sequence[float],
+        method: str | None = None,
+        worker_timeout_s: float = WORKER_TIMEOUT_S,
+        limit: str = LIMITS[0],
+    ) -> Cluster:
         """Return emulated devices: one worker process each, pinned to a core and limited to a share of it.
 
         Parameters
@@ -109,15 +116,17 @@ class Cluster:
         shares : (devices,) share of a core of each, in (0, 1].
         method : "cgroup", "duty_cycle", or None for a control group where one can be made, else a duty cycle.
         worker_timeout_s : seconds without an answer after which a worker counts as lost; a step may take as long as it likes.
+        limit : "process" to limit all that a worker does; "compute" to limit those of its threads that compute, as a real device's
+            links take none of its compute time. Threads that send and receive may then use all cores. It needs a control group.
 
         Raises
         ------
         ClusterError
-            If the cores cannot give these shares, or the method does not work here.
+            If the cores cannot give these shares, or the method or the limit does not work here.
         WorkerError
             If a worker dies at start.
         """
-        return cls(Emulation(shares, method, worker_timeout_s=checked_timeout_s(worker_timeout_s)))
+        return cls(Emulation(shares, method, worker_timeout_s=checked_timeout_s(worker_timeout_s), limit=limit))
 
     @classmethod
     def from_tf_config(cls, text: str | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
@@ -173,7 +182,7 @@ class Cluster:
 
         Parameters
         ----------
-        text : "local", "local:cpu:0,cpu:0", "emulate:1.0,0.5", "tf_config", "slurm" or "hosts:HOST:PORT,...".
+        text : "local", "local:cpu:0,cpu:0", "emulate:1.0,0.5", "emulate:1.0,0.5:compute", "tf_config", "slurm" or "hosts:HOST:PORT,...".
         worker_timeout_s : as in `emulate`.
 
         Raises
@@ -186,7 +195,8 @@ class Cluster:
         if kind == "local" and (parts or ":" not in text):
             return cls.local(parts or None)
         if kind == "emulate" and parts:
-            return cls.emulate(_numbers(parts, text), worker_timeout_s=worker_timeout_s)
+            shares, limit = read_shares(text)
+            return cls.emulate(shares, worker_timeout_s=worker_timeout_s, limit=limit)
         if kind == "hosts" and parts:
             return cls.hosts(parts, worker_timeout_s)
         if text.strip() == "tf_config":
@@ -308,7 +318,7 @@ class Cluster:
 
     @property
     def method(self) -> str:
-        """How emulated devices are limited, "cgroup" or "duty_cycle"; "" for other clusters."""
+        """How emulated devices are limited: "cgroup", "cgroup, compute only" or "duty_cycle"; "" for other clusters."""
         return self._backend.method if isinstance(self._backend, Emulation) else ""
 
     def close(self) -> None:
@@ -388,10 +398,3 @@ def check_live(cluster: object) -> None:
     """
     if not hasattr(cluster, "session") or not hasattr(cluster, "devices"):
         raise ClusterError(f"the cluster is {cluster!r:.60}, not a live Cluster; open one, such as hm.Cluster.local()")
-
-
-def _numbers(parts: Sequence[str], text: str) -> list[float]:
-    try:
-        return [float(part) for part in parts]
-    except ValueError as fault:
-        raise ClusterError(f"{text!r} has a share that is no number; write emulate:1.0,0.5") from fault

@@ -19,17 +19,18 @@ from typing import IO, Any
 
 from hetero_mtf.devices.environment import bypass_proxy, child_variables
 from hetero_mtf.devices.host import available_cores, host_cpu
-from hetero_mtf.devices.records import ClusterRecord
+from hetero_mtf.devices.records import LIMITS, ClusterRecord
 from hetero_mtf.errors import ClusterError, WorkerError
-from hetero_mtf.runtime import cgroup
-from hetero_mtf.runtime.cores import check_shares, pack
 from hetero_mtf.runtime.faults import log_end
 from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
+from hetero_mtf.runtime.limits import cgroup
+from hetero_mtf.runtime.limits.cores import check_shares, pack
 from hetero_mtf.runtime.ports import free_ports
 from hetero_mtf.runtime.worker import PORT_TAKEN
 
 START_LIMIT_S = 180.0
 _ATTEMPTS = 4
+NO_THREAD_GROUPS = "no control group for single threads can be made here, and a duty cycle stops whole processes"
 _METHODS = (None, "cgroup", "duty_cycle")
 _QUIET = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
@@ -55,6 +56,7 @@ class Emulation:
     method : how to limit them: "cgroup", "duty_cycle", or None for a control group where one can be made, else a duty cycle.
     start_limit_s : seconds all workers together may take to start.
     worker_timeout_s : seconds without an answer after which a worker is a fault.
+    limit : what the shares limit: "process", or "compute" for those threads that compute, by control groups only.
 
     Raises
     ------
@@ -70,8 +72,10 @@ class Emulation:
         method: str | None = None,
         start_limit_s: float = START_LIMIT_S,
         worker_timeout_s: float = WORKER_TIMEOUT_S,
+        limit: str = LIMITS[0],
     ) -> None:
-        self._shares = _checked_shares(shares, method)
+        self._shares = _checked_shares(shares, method, limit)
+        self._limit = limit
         self._lock = threading.Lock()
         self._heartbeat = Heartbeat([])  # no worker is asked before all are ready
         cores = pack(self._shares, available_cores())
@@ -94,8 +98,8 @@ class Emulation:
 
     @property
     def method(self) -> str:
-        """How the workers are limited: "cgroup" or "duty_cycle"."""
-        return self._state.method
+        """How the workers are limited: "cgroup", "cgroup, compute only" or "duty_cycle"."""
+        return limit_text(self._state.method, self._limit)
 
     @property
     def target(self) -> str:
@@ -185,7 +189,7 @@ class Emulation:
             start_new_session=True,
         )
         self._finalizer = weakref.finalize(self, _end, self._process, self._log, os.getpid())
-        self._order({"owner": os.getpid(), "method": method, "workers": workers})
+        self._order({"owner": os.getpid(), "method": method, "limit": self._limit, "workers": workers})
 
     def _await_ready(self, end_s: float, last: bool) -> bool:
         """Wait until all workers are ready; return True where a port was taken meanwhile and starting again may help."""
@@ -204,21 +208,26 @@ class Emulation:
                 f"the workers' supervisor ended at start ({log_end(self._supervisor_log()) or 'its log is empty'}); start again"
             )
         if state.faults:
-            raise WorkerError(f"a worker could not be limited ({', '.join(state.faults)}); try method duty_cycle")
+            remedy = "leave the limit out" if self._limit == "compute" else "try method duty_cycle"
+            raise WorkerError(f"a worker could not be limited ({', '.join(state.faults)}); {remedy}")
         if len(state.workers) < len(self._shares):
             late = ", ".join(f"worker:{index}" for index in range(len(self._shares)) if index not in state.workers)
             raise WorkerError(f"{late} was not ready in time; free the machine or use fewer devices")
         return False
 
     def _check_method(self, method: str | None) -> None:
-        if method == "cgroup" and self.method != "cgroup":
-            self.close()
-            raise ClusterError("no control group for the cpu controller can be made here; use method duty_cycle or leave the method out")
+        if self._state.method == "cgroup" or (method != "cgroup" and self._limit != "compute"):
+            return
+        self.close()
+        if self._limit == "compute":
+            raise ClusterError(f"{NO_THREAD_GROUPS}; leave the limit out, so that processes are limited as a whole")
+        raise ClusterError("no control group for the cpu controller can be made here; use method duty_cycle or leave the method out")
 
     def _describe(self) -> ClusterRecord:
         described = [host_cpu(f"/job:worker/task:{task}/device:CPU:0", f"worker:{task}", share) for task, share in enumerate(self._shares)]
         pool = described[0][1]
-        return ClusterRecord(tuple(dataclasses.replace(device, memory_bytes=pool.free_bytes) for device, _ in described), (pool,))
+        devices = (dataclasses.replace(device, memory_bytes=pool.free_bytes, limit=self._limit) for device, _ in described)
+        return ClusterRecord(tuple(devices), (pool,))
 
     def _order(self, order: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
@@ -254,9 +263,24 @@ class Emulation:
         return self._log.read().decode(errors="replace")
 
 
-def _checked_shares(shares: Sequence[float], method: str | None) -> tuple[float, ...]:
+def limit_text(method: str, limit: str) -> str:
+    """Return how devices are limited, for people and records, such as "cgroup, compute only".
+
+    Parameters
+    ----------
+    method : "cgroup" or "duty_cycle".
+    limit : one of `LIMITS`.
+    """
+    return f"{method}, compute only" if limit == "compute" else method
+
+
+def _checked_shares(shares: Sequence[float], method: str | None, limit: str) -> tuple[float, ...]:
     if method not in _METHODS:
         raise ClusterError(f"{method!r} is no method of limiting workers; use cgroup or duty_cycle or leave it out")
+    if limit not in LIMITS:
+        raise ClusterError(f"{limit!r} is no limit of workers; use {' or '.join(LIMITS)}")
+    if limit == "compute" and method == "duty_cycle":
+        raise ClusterError("a duty cycle stops whole processes, not only threads that compute; use method cgroup or limit process")
     if not sys.platform.startswith("linux"):
         raise ClusterError(f"devices can be emulated on Linux only and this is {sys.platform}; use local or hosts:HOST:PORT,...")
     try:

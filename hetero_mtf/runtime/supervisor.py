@@ -16,6 +16,7 @@ So the process that stops workers on a duty cycle cannot end without ending them
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import selectors
@@ -27,8 +28,10 @@ import tempfile
 import time
 from typing import IO, Any
 
-from hetero_mtf.runtime import cgroup
-from hetero_mtf.runtime.duty_cycle import DutyCycle
+from hetero_mtf.devices.host import available_cores
+from hetero_mtf.runtime.limits import cgroup
+from hetero_mtf.runtime.limits.duty_cycle import DutyCycle
+from hetero_mtf.runtime.limits.threads import LOOK_S, SortedThreads
 from hetero_mtf.runtime.parent_death import tie_to_parent
 
 TAIL_BYTES = 4000
@@ -42,29 +45,43 @@ class Worker:
     ----------
     order : order of the worker process: hosts, task, core.
     share : share of a core it gets once it is ready.
+    limit : what the share limits, one of `LIMITS`.
     """
 
-    def __init__(self, order: dict[str, Any], share: float) -> None:
+    def __init__(self, order: dict[str, Any], share: float, limit: str) -> None:
         self.index: int = order["task"]
         self.share = share
+        self._core: int = order["core"]
+        self._threaded = limit == "compute"
         self.log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process that writes it
         command = [sys.executable, "-m", "hetero_mtf.runtime.worker", json.dumps({**order, "supervisor": os.getpid()})]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log)
         self.ready = False
         self.group: cgroup.CpuGroup | None = None
         self.cycle: DutyCycle | None = None
+        self._threads: SortedThreads | None = None
 
     def limit(self, share: float, parent: tuple[Any, int] | None) -> None:
         """Limit the process to `share` of a core, by a group below `parent` or, where that is None, on a duty cycle."""
         self.share = share
         if self.group is None and parent is not None:
-            self.group = _group_of(self.process.pid, parent, self.index)
+            self.group = _group_of(self.process.pid, parent, self.index, self._threaded)
         if self.group is not None:
             self.group.set_share(share)
+            if self._threaded and self._threads is None:
+                self._threads = SortedThreads(self.process.pid, self.group, self._core, available_cores())
+                self._threads.sort(time.monotonic())
+                if not self._threads.limited - {self.process.pid}:
+                    raise OSError(errno.ENOTSUP, "this TensorFlow does not name its threads that compute", "threads")
             return
         now_s = time.monotonic()
         self.cycle = self.cycle or DutyCycle(share, now_s)
         self.cycle.set_share(share, now_s)
+
+    def sort_threads(self, now_s: float) -> None:
+        """Limit threads that compute and free others, where threads are limited one by one and it is time to look for new ones."""
+        if self._threads is not None and self.process.returncode is None:
+            self._threads.sort(now_s)
 
     def apply_cycle(self, now_s: float) -> None:
         """Stop or continue the process as its duty cycle requires."""
@@ -91,7 +108,7 @@ class Supervisor:
     Parameters
     ----------
     order : the owner's first line: owner (process id), method ("cgroup", "duty_cycle" or None for the better one that
-        works) and workers, each with order and share.
+        works), limit (one of `LIMITS`) and workers, each with order and share.
     """
 
     def __init__(self, order: dict[str, Any]) -> None:
@@ -99,9 +116,11 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._buffer = b""
         self._ending = False
-        self._may_fall_back = order["method"] is None
-        self._parent = _group_parent(order["method"])
-        self._workers = [Worker(entry["order"], entry["share"]) for entry in order["workers"]]
+        limit = order["limit"]
+        self._check_s = LOOK_S if limit == "compute" else _CHECK_S
+        self._may_fall_back = order["method"] is None and limit == "process"
+        self._parent = _group_parent(order["method"], limit == "compute")
+        self._workers = [Worker(entry["order"], entry["share"], limit) for entry in order["workers"]]
 
     def run(self) -> None:
         """Supervise until the owner orders the end or has ended; then end every worker."""
@@ -113,6 +132,7 @@ class Supervisor:
                 now_s = time.monotonic()
                 for worker in self._workers:
                     worker.apply_cycle(now_s)
+                    worker.sort_threads(now_s)
         finally:
             self._end()
 
@@ -130,7 +150,7 @@ class Supervisor:
 
     def _wait(self) -> None:
         due_s = min((w.cycle.next_s() for w in self._workers if w.cycle is not None and w.process.returncode is None), default=float("inf"))
-        ready = self._selector.select(min(_CHECK_S, max(0.0, due_s - time.monotonic())))
+        ready = self._selector.select(min(self._check_s, max(0.0, due_s - time.monotonic())))
         for key, _ in ready:
             if isinstance(key.data, Worker):
                 self._read_worker(key.data)
@@ -200,8 +220,8 @@ class Supervisor:
             worker.close()
 
 
-def _group_of(process: int, parent: tuple[Any, int], number: int) -> cgroup.CpuGroup:
-    group = cgroup.CpuGroup.make(*parent, number)
+def _group_of(process: int, parent: tuple[Any, int], number: int, threaded: bool) -> cgroup.CpuGroup:
+    group = cgroup.CpuGroup.make(*parent, number, threaded)
     try:
         group.add(process)
     except OSError:
@@ -210,7 +230,7 @@ def _group_of(process: int, parent: tuple[Any, int], number: int) -> cgroup.CpuG
     return group
 
 
-def _group_parent(method: str | None) -> tuple[Any, int] | None:
+def _group_parent(method: str | None, threaded: bool) -> tuple[Any, int] | None:
     if method == "duty_cycle":
         return None
     parent = cgroup.parent_folder()
@@ -218,7 +238,7 @@ def _group_parent(method: str | None) -> tuple[Any, int] | None:
         return None
     cgroup.sweep(parent[0])
     try:
-        cgroup.CpuGroup.make(*parent, 9999).remove()
+        cgroup.CpuGroup.make(*parent, 9999, threaded).remove()
     except OSError:
         return None
     return parent

@@ -15,7 +15,7 @@ import pytest
 from hetero_mtf.commands import main
 from hetero_mtf.commands.process.quiet import load_tensorflow
 from hetero_mtf.report import progress
-from hetero_mtf.runtime import cgroup
+from hetero_mtf.runtime.limits import cgroup
 
 MODEL = """
 import keras

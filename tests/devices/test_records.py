@@ -58,7 +58,7 @@ def test_a_document_that_is_no_object_is_refused():
 
 
 def test_every_contradiction_is_named_at_once():
-    bad = dataclasses.replace(FAST, kind="TPU", pool="attic", memory_bytes=-1, share=0.0, cores=-2)
+    bad = dataclasses.replace(FAST, kind="TPU", pool="attic", memory_bytes=-1, share=0.0, cores=-2, limit="all")
     with pytest.raises(ClusterError) as caught:
         ClusterRecord((bad,), (MemoryPool("host", -5), MemoryPool("host", 1)), (Link(0, 1, -1.0, 0.0),))
     for part in (
@@ -68,6 +68,7 @@ def test_every_contradiction_is_named_at_once():
         "devices[0].pool is 'attic', which is no pool",
         "devices[0].memory_bytes is -1, below 0",
         "devices[0].share is 0.0, outside (0, 1]",
+        "devices[0].limit is 'all', neither process nor compute",
         "devices[0].cores is -2, below 0",
         "links[0].destination is 1, and there are 1 devices",
         "links[0].latency_s is -1.0, not a time",

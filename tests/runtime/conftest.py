@@ -9,7 +9,7 @@ import time
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.runtime import cgroup
+from hetero_mtf.runtime.limits import cgroup
 
 
 @pytest.fixture(scope="session")

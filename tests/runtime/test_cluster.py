@@ -199,6 +199,16 @@ def test_a_share_that_is_no_number_is_refused():
         hm.Cluster.parse("emulate:1.0,half")
 
 
+def test_a_limit_of_emulated_devices_is_parsed_and_another_refused(monkeypatch):
+    opened = []
+    monkeypatch.setattr(hm.Cluster, "emulate", lambda shares, **options: opened.append((shares, options["limit"])))
+    hm.Cluster.parse("emulate:1.0,0.5:compute")
+    hm.Cluster.parse("emulate:1.0,0.5")
+    assert opened == [([1.0, 0.5], "compute"), ([1.0, 0.5], "process")]
+    with pytest.raises(ClusterError, match="ends with 'fast', which is no limit"):
+        hm.Cluster.parse("emulate:1.0,0.5:fast")
+
+
 def test_local_is_parsed_with_and_without_devices():
     assert [device.name for device in hm.Cluster.parse("local:cpu:0,cpu:0").devices] == ["cpu:0", "cpu:0"]
     assert len(hm.Cluster.parse(" local ").devices) >= 1

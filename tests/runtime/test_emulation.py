@@ -14,6 +14,7 @@ from hetero_mtf.runtime import emulation
 from tests.cases import first_fast
 
 METHODS = ["cgroup", "duty_cycle"]
+WAYS = [*METHODS, "compute"]  # the last is a limit of threads that compute
 OWNER = """
 import json, os, sys, threading, time
 import hetero_mtf as hm
@@ -21,7 +22,8 @@ from hetero_mtf.errors import ClusterError
 opened = []
 def open_cluster():
     try:
-        opened.append(hm.Cluster.emulate([0.4], method=sys.argv[1]))
+        way = sys.argv[1]
+        opened.append(hm.Cluster.emulate([0.4], **({"limit": way} if way == "compute" else {"method": way})))
     except ClusterError as fault:
         os._exit(1)
 if sys.argv[2] == "thread":
@@ -36,9 +38,9 @@ time.sleep(600)
 """
 
 
-def _open(shares, method):
+def _open(shares, way):
     try:
-        return hm.Cluster.emulate(shares, method=method)
+        return hm.Cluster.emulate(shares, **({"limit": way} if way == "compute" else {"method": way}))
     except ClusterError as fault:
         pytest.skip(str(fault))
 
@@ -59,10 +61,10 @@ def _used_share(cluster, session, busy, window_s=1.5):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", WAYS)
 def test_a_busy_worker_uses_its_share_of_processor_time_and_a_new_share_takes_hold(method, matmuls):
     with _open([0.6], method) as cluster:
-        assert cluster.method == method
+        assert cluster.method == {"compute": "cgroup, compute only"}.get(method, method)
         graph, sums = matmuls(cluster, 20)
         with cluster.session(graph) as session:
             most = _used_share(cluster, session, sums)
@@ -75,6 +77,47 @@ def test_a_busy_worker_uses_its_share_of_processor_time_and_a_new_share_takes_ho
         assert [device.share for device in cluster.devices] == [0.6]
 
 
+def _groups_of_threads(process):
+    """Return name of a thread -> its control group for the cpu controller, and the cores that it may use, of all threads."""
+    found = []
+    for thread in os.listdir(f"/proc/{process}/task"):
+        folder = f"/proc/{process}/task/{thread}"
+        with open(f"{folder}/comm") as name, open(f"{folder}/cgroup") as membership:
+            lines = [line.rstrip("\n").split(":", 2) for line in membership]
+            group = next((path for _, names, path in lines if "cpu" in names.split(",")), None) or next(p for n, _, p in lines if n == "0")
+            found.append((name.read().rstrip("\n"), group, os.sched_getaffinity(int(thread))))
+    return found
+
+
+@pytest.mark.slow
+def test_only_threads_that_compute_are_limited_and_results_are_the_same(matmuls, groups):
+    with _open([0.5, 0.3], "compute") as cluster:
+        assert [device.limit for device in cluster.devices] == ["compute", "compute"]
+        graph, sums = matmuls(cluster, 2)
+        with cluster.session(graph) as session:
+            assert session.run(sum(sums)) == pytest.approx(180000.0)
+        time.sleep(1.0)  # threads that were started by the session are sorted
+        for process in cluster.process_ids():
+            for name, group, cores in _groups_of_threads(process)[1:]:
+                limited = name.startswith("tf_")
+                assert group.endswith("/compute") == limited
+                assert (len(cores) == 1) == limited or len(os.sched_getaffinity(0)) == 1
+        supervisor = cluster._backend._process.pid
+    assert not any(f"-{supervisor}-" in name for name in groups())
+
+
+@pytest.mark.slow
+def test_a_cluster_whose_threads_cannot_be_limited_is_refused(monkeypatch):
+    started = emulation.Emulation._start
+
+    def without_groups(self, hosts, cores, method):
+        started(self, hosts, cores, "duty_cycle")  # as where no group can be made
+
+    monkeypatch.setattr(emulation.Emulation, "_start", without_groups)
+    with pytest.raises(ClusterError, match="no control group for single threads can be made here.*; leave the limit out"):
+        hm.Cluster.emulate([0.5], limit="compute")
+
+
 @pytest.fixture
 def owned(program, groups):
     """Starts a program with an emulated device, opened by a thread that has ended or not; returns it, the worker and its supervisor."""
@@ -85,14 +128,14 @@ def owned(program, groups):
         if not line:
             pytest.skip(f"{method} does not work here")
         worker, supervisor = json.loads(line)
-        assert any(f"-{supervisor}-" in name for name in groups()) == (method == "cgroup")
+        assert any(f"-{supervisor}-" in name for name in groups()) == (method != "duty_cycle")
         return owner, worker, supervisor
 
     return start
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", first_fast(METHODS, 1))
+@pytest.mark.parametrize("method", first_fast(WAYS, 1))
 def test_nothing_is_left_when_the_owner_is_killed(method, owned, groups, process_state, eventually):
     owner, worker, supervisor = owned(method)
     owner.kill()
@@ -102,7 +145,7 @@ def test_nothing_is_left_when_the_owner_is_killed(method, owned, groups, process
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["main", "thread"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", WAYS)
 def test_nothing_is_left_when_the_owner_is_killed_while_the_supervisor_is_stopped(method, where, owned, groups, process_state, eventually):
     owner, worker, supervisor = owned(method, where)
     os.kill(supervisor, signal.SIGSTOP)
@@ -117,7 +160,7 @@ def test_nothing_is_left_when_the_owner_is_killed_while_the_supervisor_is_stoppe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["cgroup", "duty_cycle"])
+@pytest.mark.parametrize("method", WAYS)
 def test_no_stopped_worker_is_left_when_the_supervisor_is_killed_and_its_groups_are_swept(method, groups, process_state, eventually):
     with _open([0.4], method) as cluster:
         worker, supervisor = cluster.process_ids()[0], cluster._backend._process.pid
@@ -211,6 +254,13 @@ def test_a_supervisor_that_cannot_start_is_quoted(monkeypatch):
 def test_shares_that_cannot_be_given_are_refused(shares, sentence):
     with pytest.raises(ClusterError, match=sentence):
         hm.Cluster.emulate(shares)
+
+
+def test_limits_that_cannot_be_kept_are_refused(monkeypatch):
+    with pytest.raises(ClusterError, match="'all' is no limit of workers; use process or compute"):
+        hm.Cluster.emulate([0.5], limit="all")
+    with pytest.raises(ClusterError, match="a duty cycle stops whole processes, not only threads that compute; use method cgroup or"):
+        hm.Cluster.emulate([0.5], method="duty_cycle", limit="compute")
 
 
 def test_an_unknown_method_is_refused():

@@ -5,13 +5,18 @@ import os
 
 import pytest
 
-from hetero_mtf.runtime import cgroup, supervisor
+from hetero_mtf.runtime import supervisor
+from hetero_mtf.runtime.limits import cgroup
 
 
 @pytest.fixture
 def order():
     hosts = ["127.0.0.1:61000"]
-    return {"owner": os.getppid(), "workers": [{"order": {"hosts": hosts, "task": 0, "core": min(os.sched_getaffinity(0))}, "share": 0.5}]}
+    return {
+        "owner": os.getppid(),
+        "limit": "process",
+        "workers": [{"order": {"hosts": hosts, "task": 0, "core": min(os.sched_getaffinity(0))}, "share": 0.5}],
+    }
 
 
 @pytest.fixture
@@ -27,7 +32,7 @@ def _refuse(group, process):
 
 
 def test_where_a_process_cannot_join_a_group_a_duty_cycle_takes_over(order, close_later, monkeypatch, capfd, tmp_path):
-    monkeypatch.setattr(supervisor, "_group_parent", lambda method: (tmp_path, 1))
+    monkeypatch.setattr(supervisor, "_group_parent", lambda method, threaded: (tmp_path, 1))
     monkeypatch.setattr(cgroup.CpuGroup, "set_share", lambda group, share: None)
     monkeypatch.setattr(cgroup.CpuGroup, "add", _refuse)
     one = supervisor.Supervisor({**order, "method": None})
@@ -39,7 +44,7 @@ def test_where_a_process_cannot_join_a_group_a_duty_cycle_takes_over(order, clos
 
 
 def test_where_a_group_was_asked_for_a_refusal_is_told(order, close_later, monkeypatch, capfd, tmp_path):
-    monkeypatch.setattr(supervisor, "_group_parent", lambda method: (tmp_path, 1))
+    monkeypatch.setattr(supervisor, "_group_parent", lambda method, threaded: (tmp_path, 1))
     monkeypatch.setattr(cgroup.CpuGroup, "set_share", lambda group, share: None)
     monkeypatch.setattr(cgroup.CpuGroup, "add", _refuse)
     one = supervisor.Supervisor({**order, "method": "cgroup"})
@@ -50,11 +55,32 @@ def test_where_a_group_was_asked_for_a_refusal_is_told(order, close_later, monke
 
 def test_no_group_is_looked_for_where_a_duty_cycle_was_asked_for(monkeypatch):
     monkeypatch.setattr(cgroup, "parent_folder", lambda: pytest.fail("looked"))
-    assert supervisor._group_parent("duty_cycle") is None
+    assert supervisor._group_parent("duty_cycle", False) is None
 
 
 def test_without_a_usable_hierarchy_there_is_no_group(monkeypatch, tmp_path):
     monkeypatch.setattr(cgroup, "parent_folder", lambda: None)
-    assert supervisor._group_parent(None) is None
+    assert supervisor._group_parent(None, False) is None
     monkeypatch.setattr(cgroup, "parent_folder", lambda: (tmp_path, 1))
-    assert supervisor._group_parent(None) is None and list(tmp_path.iterdir()) == []
+    assert supervisor._group_parent(None, False) is None and list(tmp_path.iterdir()) == []
+
+
+def test_where_threads_are_to_be_limited_no_duty_cycle_takes_over(order, close_later, monkeypatch, capfd, tmp_path):
+    monkeypatch.setattr(supervisor, "_group_parent", lambda method, threaded: (tmp_path, 1))
+    monkeypatch.setattr(cgroup.CpuGroup, "set_share", lambda group, share: None)
+    monkeypatch.setattr(cgroup.CpuGroup, "add", _refuse)
+    one = supervisor.Supervisor({**order, "method": None, "limit": "compute"})
+    close_later(one)
+    one._limit(one._workers[0], 0.5)
+    assert one._workers[0].cycle is None and list(tmp_path.iterdir()) == []
+    assert json.loads(capfd.readouterr().out) == {"event": "fault", "text": "cgroup.procs: Permission denied"}
+
+
+def test_a_worker_whose_threads_have_no_names_cannot_be_limited_by_them(order, close_later, monkeypatch, capfd, tmp_path):
+    monkeypatch.setattr(supervisor, "_group_parent", lambda method, threaded: (tmp_path, 1))
+    for name in ("set_share", "add", "limit_thread", "free_thread"):
+        monkeypatch.setattr(cgroup.CpuGroup, name, lambda group, value: None)
+    one = supervisor.Supervisor({**order, "method": None, "limit": "compute"})
+    close_later(one)
+    one._limit(one._workers[0], 0.5)  # before TensorFlow is loaded
+    assert json.loads(capfd.readouterr().out)["text"] == "threads: this TensorFlow does not name its threads that compute"

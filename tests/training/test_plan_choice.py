@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -124,6 +125,13 @@ def test_losses_count_with_their_options_and_not_with_their_names(files: _Files)
     }
     assert names["mse"] == names["object"] and len(set(names.values())) == len(names) - 1
     assert files.name("sgd", _error) == names["function"]
+
+
+def test_what_the_shares_of_devices_limit_counts(files: _Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, record = files.name("sgd"), files.cluster.record
+    limited = tuple(dataclasses.replace(device, limit="compute") for device in record.devices)
+    monkeypatch.setattr(files.cluster._backend, "record", dataclasses.replace(record, devices=limited))
+    assert files.name("sgd") != before
 
 
 def test_the_dtype_policy_counts(files: _Files) -> None:

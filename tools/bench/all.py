@@ -57,6 +57,8 @@ class BenchRun:
 RUNS = (
     BenchRun("simulator", "tools/bench/simulator.py", 0.5, ("simulator",)),
     BenchRun("mixing", "tools/bench/mixing.py", 2, ("mixing",)),
+    BenchRun("emulation_sending", "tools/bench/emulation/sending.py", 3, ("emulation_sending",)),
+    BenchRun("emulation_periods", "tools/bench/emulation/periods.py", 6, ("emulation_periods",)),
     BenchRun("graph_size", "tools/bench/graph_size.py", 2, ("graph_size",)),
     BenchRun("collectives", "tools/bench/collectives.py", 2, ("collectives", "collective_crossovers")),
     BenchRun("planner", "tools/bench/planner.py", 3, ("planner",)),

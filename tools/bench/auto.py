@@ -10,6 +10,7 @@ same limits, take turns with this project's plans.
 
     python tools/bench/auto.py [--torch-python ~/torch-env/bin/python] [--json auto.json]
     python tools/bench/auto.py --part efficiency --model vgg11
+    python tools/bench/auto.py --part efficiency --model vgg11 --limit compute
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
+from hetero_mtf.devices.records import LIMITS
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, Baselines
 from tools.bench.comparison.lost import PARTS, ideal_s, lost, on_all
-from tools.bench.comparison.measured import arrangement_text, cluster_text, record
+from tools.bench.comparison.measured import arrangement_text, cluster_text, limit_option, record
 from tools.bench.comparison.networks import FIVE, NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
@@ -53,6 +55,7 @@ class AutoCase:
     equal : what equal splits of this project take part: EQUAL, EQUAL_FILTERS or both.
     compared : whether equal batches of other libraries take part.
     torch_python : a Python with torch, or None to leave PyTorch out.
+    limit : what the shares limit, of all arrangements.
     """
 
     network: str
@@ -62,6 +65,7 @@ class AutoCase:
     equal: tuple[str, ...] = ()
     compared: bool = False
     torch_python: str | None = None
+    limit: str = LIMITS[0]
 
 
 def run(question: AutoCase) -> dict[str, Any]:
@@ -72,8 +76,8 @@ def run(question: AutoCase) -> dict[str, Any]:
     task, count = TrainingTask(network.make(), question.batch), len(question.shares)
     weights = sum(math.prod(variable.shape) for variable in task.model.trainable_variables)
     with contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(hm.Cluster.emulate(question.shares))
-        baselines = Baselines(question.network, weights, question.shares, task.batch, question.torch_python)
+        cluster = stack.enter_context(hm.Cluster.emulate(question.shares, limit=question.limit))
+        baselines = Baselines(question.network, weights, question.shares, task.batch, question.torch_python, question.limit)
         others = baselines.start(stack) if question.compared else {}
         budget_s = question.pace.budget_s
         profile = hm.calibrate(cluster, task.model, task.batch, optimizer=task.settings["optimizer"], budget_s=budget_s)
@@ -86,6 +90,7 @@ def run(question: AutoCase) -> dict[str, Any]:
     return {
         "network": question.network,
         "shares": question.shares,
+        "limit": question.limit,
         "batch": task.batch,
         "limited_by": method,
         "automatic": automatic.strategy,
@@ -117,7 +122,7 @@ def efficiency_row(case: dict[str, Any]) -> Row:
     return table_row(
         {
             "network": f"{NETWORKS[case['network']].title}, batch {case['batch']}",
-            "cluster": cluster_text(case["shares"]),
+            "cluster": cluster_text(case["shares"], case.get("limit", LIMITS[0])),
             "alone_ms": [1e3 * entry["measured_s"] for name, entry in case["times"].items() if name.startswith("alone")],
             "ideal_ms": 1e3 * case["ideal_s"],
             "predicted_ms": 1e3 * case["predicted_s"],
@@ -139,7 +144,7 @@ def comparison_rows(case: dict[str, Any]) -> list[Row]:
     for name, value in {**seconds, "ideal": case["ideal_s"]}.items():
         automatic = name == "auto"
         names = {
-            "cluster": cluster_text(case["shares"]),
+            "cluster": cluster_text(case["shares"], case.get("limit", LIMITS[0])),
             "arrangement": f"auto ({case['automatic']})" if automatic else arrangement_text(name),
         }
         times = {"predicted_ms": 1e3 * case["predicted_s"] if automatic else None, "measured_ms": 1e3 * value}
@@ -192,6 +197,7 @@ def _shares(text: str) -> list[float]:
 @click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
+@limit_option
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
 @click.option("--json", "path", help="File to write all figures to, after each network.")
 @results_option
@@ -203,6 +209,7 @@ def main(
     torch_python: str | None,
     rounds: int,
     steps: int,
+    limit: str,
     budget: float,
     path: str | None,
     results: pathlib.Path | None,
@@ -213,14 +220,14 @@ def main(
     if part != "comparison":
         cases: list[dict[str, Any]] = []
         for network in models or FIVE:
-            cases.append(run(AutoCase(network, _shares(shares), batch or NETWORKS[network].usual, pace)))
+            cases.append(run(AutoCase(network, _shares(shares), batch or NETWORKS[network].usual, pace, limit=limit)))
             record(path, command, document | {"efficiency": cases})
             publish(results, EFFICIENCIES, [efficiency_row(cases[-1])])
         click.echo(shown(EFFICIENCIES, [efficiency_row(case) for case in cases]))
         print("\nParts are compute+communication+idle of each device; what is lost is a part of the step and sums to 1 - efficiency.\n")
         document["efficiency"] = cases
     if part != "efficiency":
-        compared = run(AutoCase(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, (EQUAL,), True, torch_python))
+        compared = run(AutoCase(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, (EQUAL,), True, torch_python, limit))
         record(path, command, document | {"comparison": compared})
         notes = [NO_TORCH] if torch_python is None else []
         click.echo(shown(COMPARISON, comparison_rows(compared), notes))

@@ -31,12 +31,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 
 import hetero_mtf as hm
+from hetero_mtf.devices.records import LIMITS
 from hetero_mtf.errors import HeteroError
 from tools.bench.comparison.accuracy import distinct
 from tools.bench.comparison.ceiling import communication_ceilings
 from tools.bench.comparison.commit_seeds import FOLDER, last_commit, seed_of
 from tools.bench.comparison.drawn import drawn_network
-from tools.bench.comparison.measured import kept, record
+from tools.bench.comparison.measured import kept, limit_option, record
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.comparison.unseen_rows import AFTER, ALONE, BEFORE, EQUAL, TABLE, row
@@ -116,6 +117,17 @@ def cases(networks: Sequence[UnseenNetwork], clusters: Mapping[str, int | None])
     ]
 
 
+def limited(clusters: Mapping[str, int | None], limit: str) -> dict[str, int | None]:
+    """Return clusters by their text with what their shares limit.
+
+    Examples
+    --------
+    >>> limited({"1.0,0.5": None}, "compute")
+    {'1.0,0.5:compute': None}
+    """
+    return {cluster if limit == LIMITS[0] else f"{cluster}:{limit}": most for cluster, most in clusters.items()}
+
+
 def refined(task: TrainingTask, plan: Any, profile: Any, cluster: Any, time_limit_s: float) -> Any:
     """Return the Refinement of a plan; None where it is not wanted."""
     if time_limit_s <= 0:
@@ -137,14 +149,14 @@ def run(network: Any, shares: str, pace: UnseenPace) -> dict[str, Any]:
     Parameters
     ----------
     network : what is trained: UnseenNetwork, or another record with a title, a seed, a batch and a task.
-    shares : share of a core of each emulated device, as text.
+    shares : share of a core of each emulated device, as text; with ":compute" the shares limit only threads that compute.
     pace : how long to measure.
     """
     import keras
 
     keras.utils.clear_session()  # the graphs of the network before
     task = network.task()
-    with hm.Cluster.emulate([float(share) for share in shares.split(",")]) as cluster:
+    with hm.Cluster.parse(f"emulate:{shares}") as cluster:
         start_s = time.perf_counter()
         profile = hm.calibrate(cluster, task.model, task.batch, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
         calibration_s = time.perf_counter() - start_s
@@ -249,6 +261,7 @@ def networks_of(seeds: str | None, count: int, with_fixed: bool) -> tuple[list[U
 @click.option(
     "--shares", multiple=True, help="Shares of a core of the devices, several times for more.  [default: 1.0,0.5; for five also others]"
 )
+@limit_option
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--refine-time", "refine_s", default=30.0, show_default=True, help="Seconds that each refinement may take; 0 for none.")
 @click.option("--budget", "budget_s", type=float, help="Seconds that each calibration may take.  [default: that of hm.calibrate]")
@@ -260,6 +273,7 @@ def main(
     seeds: str | None,
     with_fixed: bool,
     shares: tuple[str, ...],
+    limit: str,
     rounds: int,
     refine_s: float,
     budget_s: float | None,
@@ -272,11 +286,11 @@ def main(
         networks, origin = networks_of(seeds, count, with_fixed)
     except HeteroError as fault:
         raise click.ClickException(str(fault)) from fault
-    published = seeds is None and count >= PUBLISHED and with_fixed and not shares and budget_s is None
+    published = seeds is None and count >= PUBLISHED and with_fixed and not shares and limit == LIMITS[0] and budget_s is None
     notes = [f"{'Published run' if published else 'Not a published run'}. {origin}"]
     if path is not None:
         pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)  # not to fail after the first case
-    wanted = cases(networks, dict.fromkeys(shares) if shares else CLUSTERS)
+    wanted = cases(networks, limited(dict.fromkeys(shares) if shares else CLUSTERS, limit))
     known = {(case["network"], case["seed"], case["cluster"]): case for case in (kept(path) if resume else [])}
     measured = functools.partial(run, pace=UnseenPace(rounds, refine_s, budget_s))
     done: list[dict[str, Any]] = []

@@ -90,7 +90,7 @@ def _network(graph: LayerGraph) -> str:
 
 
 def _listed(cluster: ClusterRecord) -> str:
-    return ", ".join(" ".join(part for part in (d.name, d.model, f"at {d.share:g}") if part) for d in cluster.devices)
+    return ", ".join(" ".join(part for part in (d.name, d.model, f"at {d.share_text}") if part) for d in cluster.devices)
 
 
 def days_old(profile: Profile, now: datetime.datetime) -> float:
@@ -180,7 +180,7 @@ def _other_devices(profile: Profile, cluster: ClusterRecord) -> Iterator[str]:
 
 
 def _named(device: Device) -> str:
-    return " ".join(part for part in (device.name, device.model, f"at {device.share:g}", f"({device.tf_device})") if part)
+    return " ".join(part for part in (device.name, device.model, f"at {device.share_text}", f"({device.tf_device})") if part)
 
 
 def _other_programs(profile: Profile, versions: Mapping[str, str]) -> str:

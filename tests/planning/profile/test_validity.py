@@ -8,9 +8,10 @@ import datetime
 import pytest
 
 from hetero_mtf.devices import ClusterRecord
+from hetero_mtf.errors import ProfileError
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.profile.validity import days_old, profile_warnings, same_device, wide_spread
+from hetero_mtf.planning.profile.validity import check_profile, days_old, profile_warnings, same_device, wide_spread
 from tests.planning.networks import cluster_of, pair_net, profile_of
 
 NOW = datetime.datetime(2026, 1, 20, 12, tzinfo=datetime.timezone.utc)
@@ -72,6 +73,15 @@ def test_other_devices_hosts_and_programs_are_told_each(profile: Profile) -> Non
         "the profile was measured on worker:1 of host here, it is on b now; calibrate again if that is another machine",
         "the profile was measured with tensorflow 2.21.0, here is 2.22.0; calibrate again",
     ]
+
+
+def test_a_profile_of_processes_that_are_limited_is_none_of_devices_whose_threads_are(profile: Profile) -> None:
+    limited = tuple(dataclasses.replace(device, limit="compute") for device in profile.cluster.devices)
+    other = ClusterRecord(limited, profile.cluster.pools)
+    assert not same_device(profile.cluster.devices[0], limited[0])
+    assert "in its place is worker:0 at 1 (compute only)" in profile_warnings(profile, other, NOW)[0]
+    with pytest.raises(ProfileError, match=r"was measured on worker:0 at 1, .* this cluster has worker:0 at 1 \(compute only\)"):
+        check_profile(profile, profile.graph, other)
 
 
 def test_another_number_of_cores_is_told_where_both_are_known(profile: Profile) -> None:

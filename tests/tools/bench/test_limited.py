@@ -55,6 +55,23 @@ def test_they_take_as_many_steps_as_told_and_answer_with_their_mean_loss(tmp_pat
     assert not [number for number in ids if os.path.exists(f"/proc/{number}")]
 
 
+def test_only_their_threads_that_compute_are_limited_where_that_is_asked_for(tmp_path: pathlib.Path) -> None:
+    try:
+        workers = limited.LimitedWorkers(script(tmp_path, COUNTING), [0.6, 0.4], [3, 1], limit_s=60.0, limit="compute")
+    except OSError as fault:
+        pytest.skip(str(fault))
+    try:
+        assert workers.method == "cgroup, compute only" and workers.step() == (3 * 3 + 3 * 1) / 2
+    finally:
+        workers.close()
+
+
+def test_a_group_for_threads_that_cannot_be_made_is_told(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limited.cgroup, "parent_folder", lambda: None)
+    with pytest.raises(OSError, match="there is no control group for the cpu controller; leave method and limit out"):
+        limited.LimitedWorkers(script(tmp_path, COUNTING), [0.5], [1], limit_s=60.0, limit="compute")
+
+
 FAULTS = {
     "raise ValueError('no such strategy')": r"process 0 of .*worker\.py ended with exit code 1 \(.*no such strategy.*\); run it by hand",
     "time.sleep(60)": r"worker\.py did not answer within 3 s; free the machine or use a smaller batch",

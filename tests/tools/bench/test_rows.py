@@ -44,6 +44,7 @@ def test_the_efficiency_of_auto_is_bold_where_it_is_missed() -> None:
     assert row[:7] == ["VGG-11, batch 32", "1.0,0.5", "700 / 1400", "400", "450", "500", "layers"]
     assert row[7:] == ["**0.80**", "5% / 10% / 5%", "300+50+0", "300+50+0"]
     assert auto.efficiency_row(_auto(0.44)).numbers["efficiency"] > 0.9
+    assert auto.efficiency_row({**_auto(), "limit": "compute"}).texts["cluster"].endswith(":compute")
 
 
 def test_auto_is_compared_with_every_arrangement_and_wanted_to_be_faster_than_other_libraries() -> None:

@@ -17,7 +17,7 @@ from tools.bench.comparison.commit_seeds import seed_of
 from tools.bench.comparison.networks import convolutions
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.comparison.unseen_rows import row
-from tools.bench.unseen import CLUSTERS, FIXED, UnseenNetwork, UnseenPace, attempted, cases, main, networks_of, unfinished
+from tools.bench.unseen import CLUSTERS, FIXED, UnseenNetwork, UnseenPace, attempted, cases, limited, main, networks_of, unfinished
 from tools.results.records import ResultSet
 
 COMMIT = "1" * 40
@@ -45,6 +45,10 @@ def test_all_drawn_networks_are_measured_on_the_first_cluster_and_the_first_five
     seeds = [network.seed for network in networks]
     assert numbers == {"1.0,0.5": seeds, "0.8,0.4,0.4": [*seeds[:5], *seeds[7:]], "1.0,0.33": [*seeds[:5], *seeds[7:]]}
     assert len(seeds) == 7 + len(FIXED)
+
+
+def test_clusters_whose_threads_are_limited_have_names_of_their_own() -> None:
+    assert limited({"1.0,0.5": None}, "process") == {"1.0,0.5": None} and list(limited(CLUSTERS, "compute"))[0] == "1.0,0.5:compute"
 
 
 def test_a_network_that_fails_stays_with_its_reason() -> None:

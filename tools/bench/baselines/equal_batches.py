@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from hetero_mtf.devices.records import LIMITS
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.planning.solvers.apportionment import proportional
 from tools.bench.baselines.limited import LimitedWorkers
@@ -27,6 +28,7 @@ class Baselines:
     shares : (devices,) share of a core of each.
     batch : samples per step of all devices together.
     torch_python : a Python with torch, or None to leave PyTorch out.
+    limit : what the shares limit, as `Cluster.emulate`.
     """
 
     network: str
@@ -34,6 +36,7 @@ class Baselines:
     shares: Sequence[float]
     batch: int
     torch_python: str | None
+    limit: str = LIMITS[0]
 
     def start(self, stack: contextlib.ExitStack) -> dict[str, Callable[[], float]]:
         """Return name -> function that takes a step, of each baseline; their processes end with the stack.
@@ -55,7 +58,7 @@ class Baselines:
         ):
             if python is None:
                 continue
-            workers = LimitedWorkers((os.path.expanduser(python), script, self.network), self.shares, samples)
+            workers = LimitedWorkers((os.path.expanduser(python), script, self.network), self.shares, samples, limit=self.limit)
             stack.callback(workers.close)
             if workers.weights != self.weights:
                 there = f"{name} trains {workers.weights} weights of {self.network} and this project {self.weights}"

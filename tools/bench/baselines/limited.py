@@ -1,4 +1,4 @@
-"""Worker processes of a baseline, limited exactly as emulated devices are: the same cores, control groups and duty cycle."""
+"""Worker processes of a baseline, limited exactly as emulated devices are: the same cores, control groups, threads and duty cycle."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hetero_mtf.devices.environment import variables
 from hetero_mtf.devices.host import available_cores
+from hetero_mtf.devices.records import LIMITS
 from hetero_mtf.errors import WorkerError
-from hetero_mtf.runtime import cgroup
-from hetero_mtf.runtime.cores import pack
-from hetero_mtf.runtime.duty_cycle import DutyCycle
+from hetero_mtf.runtime.emulation import limit_text
 from hetero_mtf.runtime.faults import log_end
+from hetero_mtf.runtime.limits import cgroup
+from hetero_mtf.runtime.limits.cores import pack
+from hetero_mtf.runtime.limits.duty_cycle import DutyCycle
+from hetero_mtf.runtime.limits.threads import LOOK_S, SortedThreads
 from hetero_mtf.runtime.ports import free_ports
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -41,11 +44,12 @@ class LimitedWorkers:
     batches : (devices,) samples per step of each.
     method : "cgroup", "duty_cycle", or None for a control group where one can be made, else a duty cycle.
     limit_s : seconds that starting, and any number of steps, may take.
+    limit : what the shares limit: "process", or "compute" for the threads that compute, as `Cluster.emulate`.
 
     Attributes
     ----------
     weights : trainable weights of the network that they built.
-    method : how they are limited, "cgroup" or "duty_cycle".
+    method : how they are limited: "cgroup", "cgroup, compute only" or "duty_cycle".
 
     Raises
     ------
@@ -62,6 +66,7 @@ class LimitedWorkers:
         batches: Sequence[int],
         method: str | None = None,
         limit_s: float = 600.0,
+        limit: str = LIMITS[0],
     ) -> None:
         addresses = [f"127.0.0.1:{port}" for port in free_ports(len(shares))]
         self._script, self._limit_s = command[1], limit_s
@@ -69,8 +74,10 @@ class LimitedWorkers:
         self._processes = []
         self._groups: list[cgroup.CpuGroup] = []
         self._ended = threading.Event()
-        self._cycles: threading.Thread | None = None
-        for task, core in enumerate(pack(shares, available_cores())):
+        self._limiting: threading.Thread | None = None
+        self._limit = limit
+        self._cores = pack(shares, available_cores())
+        for task, core in enumerate(self._cores):
             order = {"parent": os.getpid(), "core": core, "task": task, "addresses": addresses}
             self._start(command, {**order, "batch": batches[task], "warm_up": _WARM_UP_STEPS}, self._logs[task])
         try:
@@ -100,8 +107,8 @@ class LimitedWorkers:
     def close(self) -> None:
         """End the processes and remove their control groups. Closing twice is harmless."""
         self._ended.set()
-        if self._cycles is not None:
-            self._cycles.join()
+        if self._limiting is not None:
+            self._limiting.join()
         for process in self._processes:
             process.kill()
             process.wait()
@@ -143,28 +150,44 @@ class LimitedWorkers:
 
     def _limited(self, shares: Sequence[float], method: str | None) -> str:
         """Limit the processes, and return how."""
-        if method != "duty_cycle":
+        threaded = self._limit == "compute"
+        if method != "duty_cycle" or threaded:
             try:
-                self._group(shares)
-                return "cgroup"
+                self._group(shares, threaded)
+                return limit_text("cgroup", self._limit)
             except OSError:
-                if method == "cgroup":
+                if method == "cgroup" or threaded:
                     raise
                 for group in self._groups:
                     group.set_share(1.0)
-        self._cycles = threading.Thread(target=self._turn, args=(list(shares),), daemon=True)
-        self._cycles.start()
+        self._keep(self._turn, list(shares))
         return "duty_cycle"
 
-    def _group(self, shares: Sequence[float]) -> None:
+    def _keep(self, limiting: Callable[[Any], None], argument: Any) -> None:
+        self._limiting = threading.Thread(target=limiting, args=(argument,), daemon=True)
+        self._limiting.start()
+
+    def _group(self, shares: Sequence[float], threaded: bool) -> None:
         parent = cgroup.parent_folder()
         if parent is None:
-            raise OSError("there is no control group for the cpu controller; leave the method out")
+            raise OSError("there is no control group for the cpu controller; leave method and limit out")
         for process in self._processes:
-            self._groups.append(cgroup.CpuGroup.make(*parent, len(self._groups)))
+            self._groups.append(cgroup.CpuGroup.make(*parent, len(self._groups), threaded))
             self._groups[-1].add(process.pid)
         for group, share in zip(self._groups, shares):
             group.set_share(share)
+        if threaded:
+            parts = zip(self._processes, self._groups, self._cores)
+            sorted_threads = [SortedThreads(process.pid, group, core, available_cores()) for process, group, core in parts]
+            for threads in sorted_threads:
+                threads.sort(time.monotonic())
+            self._keep(self._sort, sorted_threads)
+
+    def _sort(self, sorted_threads: list[SortedThreads]) -> None:
+        while not self._ended.is_set():
+            for threads in sorted_threads:
+                threads.sort(time.monotonic())
+            self._ended.wait(LOOK_S)
 
     def _turn(self, shares: list[float]) -> None:
         cycles = [DutyCycle(share, time.monotonic()) for share in shares]

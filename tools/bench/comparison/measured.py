@@ -6,9 +6,12 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import click
+
+from hetero_mtf.devices.records import LIMITS
 from hetero_mtf.report.scores import Score
 from tools.results.records import Column
 
@@ -22,9 +25,15 @@ def scored(case: Mapping[str, Any]) -> dict[str, str]:
     return {key: by_kind[title].text().partition(":")[0] for key, title in SCORES.items()}
 
 
-def cluster_text(shares: Sequence[float]) -> str:
-    """Return the shares of a core of emulated devices as the command line takes them, such as "1.0,0.5"."""
-    return ",".join(map(str, map(float, shares)))
+def cluster_text(shares: Sequence[float], limit: str = LIMITS[0]) -> str:
+    """Return the shares of a core of emulated devices as the command line takes them, such as "1.0,0.5" or "1.0,0.5:compute"."""
+    return ",".join(map(str, map(float, shares))) + (f":{limit}" if limit != LIMITS[0] else "")
+
+
+def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a bench the option --limit: what the shares of emulated devices and of the baselines limit."""
+    text = "What shares limit: processes as a whole, or their threads that compute only."
+    return click.option("--limit", type=click.Choice(LIMITS), default=LIMITS[0], show_default=True, help=text)(command)
 
 
 def arrangement_text(name: str) -> str:

@@ -4,9 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hetero_mtf.devices.records import LIMITS
 from hetero_mtf.errors import ClusterError
 
 _SLACK = 1e-9
+
+
+def read_shares(text: str) -> tuple[list[float], str]:
+    """Return the shares that a command line names, and what they limit.
+
+    Parameters
+    ----------
+    text : "emulate:1.0,0.5", or "emulate:1.0,0.5:compute" to limit only the threads that compute.
+
+    Raises
+    ------
+    ClusterError
+        If a share is no number, or what follows the shares is no limit.
+
+    Examples
+    --------
+    >>> read_shares("emulate:1.0,0.5:compute")
+    ([1.0, 0.5], 'compute')
+    """
+    _, _, rest = text.strip().partition(":")
+    listed, colon, limit = rest.partition(":")
+    if colon and limit.strip() not in LIMITS:
+        raise ClusterError(f"{text!r} ends with {limit.strip()!r}, which is no limit; write emulate:1.0,0.5 or emulate:1.0,0.5:compute")
+    try:
+        shares = [float(part) for part in listed.split(",") if part.strip()]
+    except ValueError as fault:
+        raise ClusterError(f"{text!r} has a share that is no number; write emulate:1.0,0.5") from fault
+    return shares, limit.strip() or LIMITS[0]
 
 
 def check_shares(shares: Sequence[float], cores: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetero_mtf.runtime.duty_cycle import DutyCycle
+from hetero_mtf.runtime.limits.duty_cycle import DutyCycle
 
 
 def _run(cycle, end_s, lateness, now_s=0.0):

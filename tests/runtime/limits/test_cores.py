@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import ClusterError
-from hetero_mtf.runtime.cores import pack
+from hetero_mtf.runtime.limits.cores import pack, read_shares
 
 
 @given(st.lists(st.sampled_from([0.1, 0.25, 0.3, 0.5, 0.6, 1.0]), min_size=1, max_size=5), st.integers(1, 3))
@@ -39,3 +39,14 @@ def test_shares_that_would_cut_a_device_in_two_are_refused():
         ClusterError, match="the shares 0.6, 0.6, 0.6 do not fit onto 2 cores without cutting a device in two; use smaller shares"
     ):
         pack([0.6, 0.6, 0.6], [0, 1])
+
+
+@pytest.mark.parametrize("text", ["emulate:1.0, 0.5", " emulate:1.0,0.5:process ", "emulate:1.0,0.5,"])
+def test_shares_are_read_with_blanks_and_limit_processes_unless_it_is_said(text):
+    assert read_shares(text) == ([1.0, 0.5], "process")
+
+
+@pytest.mark.parametrize("limit", ["fast", "", "compute:x", "Compute"])
+def test_what_follows_the_shares_is_a_limit(limit):
+    with pytest.raises(ClusterError, match=f"ends with '{limit}', which is no limit; write emulate:1.0,0.5 or emulate:1.0,0.5:compute"):
+        read_shares(f"emulate:1.0,0.5:{limit}")

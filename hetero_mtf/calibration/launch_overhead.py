@@ -1,13 +1,16 @@
-"""Launch overhead: the seconds of a training step besides its layers and links, for the session call and the feeding of the batch.
+"""Launch overhead: the seconds of a training step besides its layers and links, for the session call and the batch.
 
 One step of work w takes t(w) = launch + w seconds, a step that is fed n bytes takes feed * n seconds more. Of k steps in a row,
 
     launch = (t of k steps of w - t of one step of k w) / (k - 1)
     feed   = (t of k steps fed n bytes - t of k steps) / (k n)
+
+Where a batch is written for its devices while the step before runs, feed is what reading it takes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +20,9 @@ import tensorflow as tf
 
 from hetero_mtf.calibration.windows import Windows, repeated_run
 from hetero_mtf.calibration.work import Work, work_on
+from hetero_mtf.program.batch_arrays import BatchArrays
+from hetero_mtf.program.feeding.choice import staged_batches
+from hetero_mtf.program.feeding.staged_batches import StagedBatches
 
 WORK_S = 0.01
 STEPS = 4
@@ -44,14 +50,14 @@ class _Steps:
     Parameters
     ----------
     plain : what a step without a batch fetches.
-    fed : what a step fetches that feeds a batch to every device.
-    batch : placeholder of the batch.
+    fed : what a step fetches of which every device gets a batch.
+    batch : placeholder of the batch; None where devices read it.
     work : (devices,) how long each computes.
     """
 
     plain: list[tf.Tensor]
     fed: list[tf.Tensor]
-    batch: tf.Tensor
+    batch: tf.Tensor | None
     work: tuple[Work, ...]
 
 
@@ -68,26 +74,33 @@ def measure_launch_overhead(cluster: Any, devices: Sequence[int], windows: Windo
     All devices compute in every step, as they do in training. k is `STEPS`, n is `FED_BYTES`. Both values are differences of times
     measured side by side, and never below 0.
     """
-    graph = tf.Graph()
+    graph, container = tf.Graph(), cluster.container("calibration")
+    form = (FED_BYTES // 4,), "float32"
+    staged, array = staged_batches(cluster, container.name, [form], [tf.float32]), np.zeros(FED_BYTES // 4, np.float32)
     with graph.as_default():
-        steps = _steps([cluster.devices[index].tf_device for index in devices])
-    with cluster.session(graph) as session:
+        steps = _steps([cluster.devices[index].tf_device for index in devices], staged)
+    with contextlib.closing(staged) if staged is not None else contextlib.nullcontext(), cluster.session(graph) as session:
+        batch = {steps.batch: array} if staged is None else staged.use(BatchArrays((array,), (), (), ()), [array])
         counts = {work.repeats: work.count(session, WORK_S) for work in steps.work}
         once = {repeats: STEPS * count for repeats, count in counts.items()}
-        fed = {**counts, steps.batch: np.zeros(FED_BYTES // 4, np.float32)}
+        fed = {**counts, **batch}
         runs = {
             "one": repeated_run(session, steps.plain, once),
             "several": repeated_run(session, steps.plain, counts, STEPS),
             "fed": repeated_run(session, steps.fed, fed, STEPS),
         }
         times = windows.times(runs)
+    container.release()
     launch_s = float(np.median(times["several"] - times["one"])) / (STEPS - 1)
     fed_s = float(np.median(times["fed"] - times["several"])) / STEPS
     return LaunchOverhead(max(0.0, launch_s), max(0.0, fed_s) / FED_BYTES)
 
 
-def _steps(devices: Sequence[str]) -> _Steps:
+def _steps(devices: Sequence[str], staged: StagedBatches | None) -> _Steps:
     work = tuple(work_on(device) for device in devices)
+    if staged is not None:
+        read = staged.arrays[0].read
+        return _Steps([each.done for each in work], [_fed(each, read(each.device, [0], [FED_BYTES // 4])) for each in work], None, work)
     batch = tf.compat.v1.placeholder(tf.float32, (FED_BYTES // 4,))
     return _Steps([each.done for each in work], [_fed(each, batch) for each in work], batch, work)
 

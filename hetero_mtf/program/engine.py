@@ -23,7 +23,8 @@ from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.batch_arrays import BatchArrays, Result, Target
 from hetero_mtf.program.context import PlacedStage, ProgramContext
-from hetero_mtf.program.feeding.shared_batches import SharedBatches, fed_arrays, shared_batches
+from hetero_mtf.program.feeding.choice import staged_batches
+from hetero_mtf.program.feeding.staged_batches import StagedBatches, fed_arrays
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.plan_checks import check_cluster, check_plan
@@ -96,7 +97,7 @@ class Engine:
         self._session: Any = None
         self._kept: dict[str, np.ndarray] = {}  # values between a session that is closed and the next one
         self._programs: dict[Key, Any] = {}
-        self._shared: list[SharedBatches] = []
+        self._staged: list[StagedBatches] = []
         self._written: set[str] = set()
         self._closed = False
 
@@ -113,8 +114,8 @@ class Engine:
         step : number of the next step.
         """
         program = self._programs.get(self._key("train", batch, step))
-        if program is not None and program.shared is not None and not self._closed:
-            program.shared.stage(batch, fed_arrays(batch, self._context.objective))
+        if program is not None and program.staged is not None and not self._closed:
+            program.staged.stage(batch, fed_arrays(batch, self._context.objective))
 
     def train(self, batch: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool) -> Result:
         """Take one step; return the losses before it, and the predictions if `want_outputs`.
@@ -273,19 +274,17 @@ class Engine:
         self.check_open()
         key = self._key(mode, batch, step)
         _, size, (targets, _), phase = key
-        program: Program = self._built(key, lambda: build_program(self._context, mode, size, targets, phase, self._shared_for(mode, batch)))
+        program: Program = self._built(key, lambda: build_program(self._context, mode, size, targets, phase, self._staged_for(mode, batch)))
         return program
 
-    def _shared_for(self, mode: str, batch: BatchArrays) -> SharedBatches | None:
-        """Return the memory that devices read batches of a form in, None where they do not."""
-        if not getattr(self.cluster, "shares_memory", False):
-            return None
+    def _staged_for(self, mode: str, batch: BatchArrays) -> StagedBatches | None:
+        """Return where batches of a form are written before their steps, None where they are fed."""
         arrays = list(batch.x) if mode == "predict" else fed_arrays(batch, self._context.objective)
         own = [tf.as_dtype(self.graph.layers[index].dtype(self.graph.dtype)) for index in self.graph.inputs]
         dtypes = [*own, *(tf.as_dtype(array.dtype) for array in arrays[len(own) :])]
-        shared = shared_batches(self._container.name, [(array.shape, str(array.dtype)) for array in arrays], dtypes)
-        self._shared += [] if shared is None else [shared]
-        return shared
+        staged = staged_batches(self.cluster, self._container.name, [(array.shape, str(array.dtype)) for array in arrays], dtypes)
+        self._staged += [] if staged is None else [staged]
+        return staged
 
     def _built(self, key: Key, build: Callable[[], Any]) -> Any:
         """Return a program, built on first use."""
@@ -331,9 +330,9 @@ class Engine:
         return_memory()
 
     def _drop_programs(self) -> None:
-        for shared in self._shared:
-            shared.close()
-        self._programs, self._shared = {}, []
+        for staged in self._staged:
+            staged.close()
+        self._programs, self._staged = {}, []
 
     def _initialize(self) -> None:
         """Write the values of variables that were created since the last call."""
@@ -356,12 +355,11 @@ class Engine:
         for output_inputs, y, weight, scale in zip(program.loss_inputs, batch.y, batch.weight, batch.scale):
             if output_inputs is not None:
                 feeds[output_inputs.scale] = scale
-                feeds |= {output_inputs.y: y, output_inputs.weight: weight} if program.shared is None else {}
-        if program.shared is None:
+                feeds |= {output_inputs.y: y, output_inputs.weight: weight} if program.staged is None else {}
+        if program.staged is None:
             return {**feeds, **dict(zip(program.x, batch.x))}
         arrays = fed_arrays(batch, self._context.objective) if batch.y else list(batch.x)
-        program.shared.use(batch, arrays)
-        return feeds
+        return {**feeds, **self._guarded(lambda: program.staged.use(batch, arrays))}
 
     def _targets(self, batch: BatchArrays) -> Targets:
         """Return the form of the targets of the outputs that have a loss."""

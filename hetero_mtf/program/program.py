@@ -14,7 +14,7 @@ from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.feeding.inputs import LossInputs, placeholder, placeholders, read_inputs
-from hetero_mtf.program.feeding.shared_batches import SharedBatches
+from hetero_mtf.program.feeding.staged_batches import StagedBatches
 from hetero_mtf.program.learning import learning, penalties
 from hetero_mtf.program.loss_scale import SCALAR
 from hetero_mtf.program.lowered import first_slice, lowered, total
@@ -39,7 +39,7 @@ class Program:
     train : operation that updates all variables; None unless it trains.
     nodes : number of nodes that the program added to the TensorFlow graph.
     finite : () bool, whether all gradients are finite; None where losses are not scaled.
-    shared : the memory that devices read batches in; None where these are fed through placeholders.
+    staged : where batches are written before their steps; None where they are fed through placeholders.
     """
 
     x: tuple[Fed, ...]
@@ -52,11 +52,11 @@ class Program:
     train: tf.Operation | None
     nodes: int
     finite: tf.Tensor | None = None
-    shared: SharedBatches | None = None
+    staged: StagedBatches | None = None
 
 
 def build_program(
-    context: ProgramContext, mode: str, batch: int, targets: Sequence[Target | None], phase: int = 0, shared: SharedBatches | None = None
+    context: ProgramContext, mode: str, batch: int, targets: Sequence[Target | None], phase: int = 0, staged: StagedBatches | None = None
 ) -> Program:
     """Return the program of a mode, added to the current TensorFlow graph.
 
@@ -68,12 +68,12 @@ def build_program(
     batch : samples in the batch.
     targets : (outputs,) form of each output's targets, None for one without; empty to predict.
     phase : phase of butterfly mixing, from 0, which determines the partners.
-    shared : where devices read the batches; None to feed them.
+    staged : where devices read the batches; None to feed them.
     """
     before = len(tf.compat.v1.get_default_graph().get_operations())
     training = mode == "train"
     with tf.name_scope(f"{mode}_{batch}"):
-        inputs = placeholders(context, batch, targets) if shared is None else read_inputs(context, shared.arrays, targets)
+        inputs = placeholders(context, batch, targets) if staged is None else read_inputs(context, staged.arrays, targets)
         step = placeholder(tf.int32, ())
         sizes = microbatch_sizes(batch, context.execution.microbatches) if training else (batch,)
         order = task_order(context, len(sizes), training)
@@ -99,7 +99,7 @@ def build_program(
         train = tf.group(*(write for operation in step_operations for write in lowering.operations[operation])) if training else None
         finite = tf.equal(first_slice(lowering, counts[0]), 0) if counts else None
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
-    return Program(inputs.x, inputs.loss_inputs, step, scalars, loss, parts, outputs, train, nodes, finite, shared)
+    return Program(inputs.x, inputs.loss_inputs, step, scalars, loss, parts, outputs, train, nodes, finite, staged)
 
 
 def _joined(lowering: Lowering, pieces: Sequence[Any]) -> tf.Tensor:

@@ -16,6 +16,7 @@ from hetero_mtf.errors import ClusterError, HeteroError, WorkerError
 from hetero_mtf.runtime.container import Container
 from hetero_mtf.runtime.emulation import Emulation
 from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, checked_timeout_s
+from hetero_mtf.runtime.in_process import InProcess
 from hetero_mtf.runtime.limits.cores import read_shares
 from hetero_mtf.runtime.remote import Remote
 
@@ -31,6 +32,7 @@ class _Backend(Protocol):
     """The implementation of a cluster: in process, emulated or remote."""
 
     record: ClusterRecord
+    hosts: tuple[str, ...]
 
     @property
     def target(self) -> str: ...
@@ -43,27 +45,6 @@ class _Backend(Protocol):
     def unresponsive(self, limit_s: float) -> WorkerError | None: ...
 
     def close(self, freed: bool = True) -> None: ...
-
-
-class InProcess:
-    """The devices of this process, on TensorFlow's runtime in it."""
-
-    target = ""
-    reset_target = ""
-
-    def __init__(self, record: ClusterRecord) -> None:
-        self.record = record
-
-    def fault(self, wait_s: float = 0.0) -> WorkerError | None:
-        """Return None: there are no workers."""
-        return None
-
-    def unresponsive(self, limit_s: float) -> WorkerError | None:
-        """Return None: there are no workers."""
-        return None
-
-    def close(self, freed: bool = True) -> None:
-        """Do nothing: there are no workers."""
 
 
 class Cluster:
@@ -243,19 +224,25 @@ class Cluster:
         """
         self._check()
         from hetero_mtf.devices.host import allow_memory_growth
-        from hetero_mtf.runtime.session import OpenSessions, WatchedSession, session_config
+        from hetero_mtf.runtime.session import session_config
 
-        config = session_config(cluster=bool(self.target))
         if not self.target:
             import tensorflow as tf
 
             allow_memory_growth()
-            return tf.compat.v1.Session("", graph=graph, config=config)
-        with self._lock:
-            self._sessions = self._sessions or OpenSessions()
-        session = WatchedSession(self.target, graph, config, self._backend.fault, self._session_closed)
-        self._sessions.add(session)
-        return session
+            return tf.compat.v1.Session("", graph=graph, config=session_config(cluster=False))
+        return self._watched(self.target, graph)
+
+    def worker_session(self, graph: tf.Graph, task: int) -> tf.compat.v1.Session:
+        """Return a session with one worker alone, which sends what it is fed there directly; variables are those of `session`.
+
+        Parameters
+        ----------
+        graph : graph of operations on that worker.
+        task : number of a worker of this cluster.
+        """
+        self._check()
+        return self._watched(f"grpc://{self._backend.hosts[task]}", graph, [f"/job:worker/task:{task}"])
 
     def container(self, prefix: str = "trainer") -> Container:
         """Return a container of a name of its own for one trainer's variables; release it when done.
@@ -343,6 +330,19 @@ class Cluster:
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _watched(self, target: str, graph: tf.Graph, filters: Sequence[str] = ()) -> tf.compat.v1.Session:
+        """Return a session with a server, on all devices or those of some workers."""
+        from hetero_mtf.runtime.session import OpenSessions, WatchedSession, session_config
+
+        config = session_config(cluster=True)
+        if filters:
+            config.device_filters[:] = filters
+        with self._lock:
+            self._sessions = self._sessions or OpenSessions()
+        session = WatchedSession(target, graph, config, self._backend.fault, self._session_closed)
+        self._sessions.add(session)
+        return session
 
     def _check(self) -> None:
         if self._closed:

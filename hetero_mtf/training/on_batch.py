@@ -128,7 +128,7 @@ class OnBatch(Kept):
 
     def _feed(self, batch: Batch) -> BatchArrays:
         self.prepare(batch.size)
-        return batches.feed(self._graph, self._objective, batch, short=getattr(self._cluster, "shares_memory", False))
+        return batches.feed(self._graph, self._objective, batch, short=bool(getattr(self._cluster, "target", "")))
 
     def _next(self, batch: Batch, step: int) -> BatchArrays:
         """Return the batch of a step that comes next, written where devices read it; another step may run meanwhile."""

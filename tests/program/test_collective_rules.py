@@ -14,7 +14,7 @@ import hetero_mtf as hm
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.collectives import choice as made
 from hetero_mtf.planning.layout.records import CollectiveRule
-from hetero_mtf.runtime.cluster import InProcess
+from hetero_mtf.runtime.in_process import InProcess
 from tests.cases import first_fast
 from tests.program.oracle import Steps, assert_transparent
 

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from hetero_mtf.program.batch_arrays import BatchArrays
-from hetero_mtf.program.feeding.shared_batches import SharedBatches, shared_batches
-from hetero_mtf.runtime.shared import mapped_memory
+from hetero_mtf.program.feeding.shared_batches import SharedBatches
 from hetero_mtf.runtime.shared.batch_memory import read_part
 
 
@@ -53,10 +52,3 @@ def test_a_batch_that_is_used_again_is_not_written_again(shared: SharedBatches) 
     again = BatchArrays(batch.x, (), (), ())
     shared.use(again, again.x)
     assert _present(shared) == 5.0
-
-
-def test_there_is_none_for_text_or_on_systems_without_anonymous_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shared_batches("c", [((2,), "object")], [tf.string]) is None
-    assert shared_batches("c", [((2,), "<U3")], [tf.string]) is None
-    monkeypatch.delattr(mapped_memory.os, "memfd_create")
-    assert shared_batches("c", [((2,), "float32")], [tf.float32]) is None

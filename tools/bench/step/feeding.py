@@ -51,11 +51,11 @@ def without_shared_memory() -> Iterator[None]:
     """Make the programs that are built meanwhile get their batches through placeholders."""
     from hetero_mtf.program import engine
 
-    shared, engine.shared_batches = engine.shared_batches, lambda *_: None
+    staged, engine.staged_batches = engine.staged_batches, lambda *_: None
     try:
         yield
     finally:
-        engine.shared_batches = shared
+        engine.staged_batches = staged
 
 
 @contextlib.contextmanager
@@ -72,8 +72,8 @@ def resident_parts(kept: list[Any]) -> Iterator[None]:
 
     part_of = SharedBatches._part
 
-    def resident(self: SharedBatches, number: int, begins: Any, extents: Any, dtype: Any) -> Any:
-        part = part_of(self, number, begins, extents, dtype)
+    def resident(self: SharedBatches, number: int, device: str, begins: Any, extents: Any, dtype: Any) -> Any:
+        part = part_of(self, number, device, begins, extents, dtype)
         handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=list(extents), container=self._container, shared_name=f"{part.op.name}/kept")
         kept.append(tf.raw_ops.AssignVariableOp(resource=handle, value=part + 0))
         return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
@@ -94,7 +94,7 @@ def resident_step(trainer: Any, x: np.ndarray, y: np.ndarray) -> Callable[[], fl
     with resident_parts(kept):
         trainer._engine.build(batch)
     program = next(iter(trainer._engine._programs.values()))
-    program.shared.use(batch, [*batch.x, batch.y[0], batch.weight[0]])
+    program.staged.use(batch, [*batch.x, batch.y[0], batch.weight[0]])
     trainer._engine._run(kept, {})
 
     def run() -> float:

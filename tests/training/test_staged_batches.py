@@ -1,4 +1,4 @@
-"""Workers read batches in memory of their client: the numbers are Keras's, whatever happens between steps."""
+"""Batches are written for devices ahead of their steps: the numbers are Keras's, whatever happens between steps."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,15 +8,25 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
+from hetero_mtf.program.feeding import choice
 from tests.program.oracle import worst_error
 
 CLASSES = 4
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[hm.Cluster]:
+def emulated() -> Iterator[hm.Cluster]:
     with hm.Cluster.emulate([0.6, 0.4, 0.3]) as cluster:
         yield cluster
+
+
+@pytest.fixture(params=["shared", "sent"])
+def workers(request: pytest.FixtureRequest, emulated: hm.Cluster, monkeypatch: pytest.MonkeyPatch) -> hm.Cluster:
+    """The way that batches take: memory of this host, or, as if the workers were elsewhere, a session with each."""
+    if request.param == "sent":
+        monkeypatch.setattr(hm.Cluster, "shares_memory", False)
+        monkeypatch.setattr(choice, "LEAST_BYTES", 0)
+    return emulated
 
 
 @pytest.fixture(autouse=True)

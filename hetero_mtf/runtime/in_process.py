@@ -1,0 +1,28 @@
+"""The devices of this process."""
+
+from __future__ import annotations
+
+from hetero_mtf.devices.records import ClusterRecord
+from hetero_mtf.errors import WorkerError
+
+
+class InProcess:
+    """The devices of this process, on TensorFlow's runtime in it."""
+
+    hosts: tuple[str, ...] = ()
+    target = ""
+    reset_target = ""
+
+    def __init__(self, record: ClusterRecord) -> None:
+        self.record = record
+
+    def fault(self, wait_s: float = 0.0) -> WorkerError | None:
+        """Return None: there are no workers."""
+        return None
+
+    def unresponsive(self, limit_s: float) -> WorkerError | None:
+        """Return None: there are no workers."""
+        return None
+
+    def close(self, freed: bool = True) -> None:
+        """Do nothing: there are no workers."""

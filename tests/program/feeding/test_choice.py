@@ -1,0 +1,34 @@
+"""Which way batches take."""
+
+import types
+
+import pytest
+import tensorflow as tf
+
+from hetero_mtf.program.feeding.choice import staged_batches
+from hetero_mtf.program.feeding.sent_batches import SentBatches
+from hetero_mtf.program.feeding.shared_batches import SharedBatches
+from hetero_mtf.runtime.shared import mapped_memory
+
+HERE = types.SimpleNamespace(shares_memory=True, target="grpc://127.0.0.1:1")
+ELSEWHERE = types.SimpleNamespace(shares_memory=False, target="grpc://127.0.0.1:1")
+INSIDE = types.SimpleNamespace(shares_memory=False, target="")
+LARGE, SMALL = ((2**17,), "float32"), ((16,), "float32")
+
+
+def test_workers_of_this_host_share_memory_and_servers_elsewhere_are_sent_large_batches() -> None:
+    assert isinstance(staged_batches(HERE, "c", [SMALL], [tf.float32]), SharedBatches)
+    assert isinstance(staged_batches(ELSEWHERE, "c", [LARGE], [tf.float32]), SentBatches)
+    assert staged_batches(ELSEWHERE, "c", [SMALL], [tf.float32]) is None
+    assert staged_batches(INSIDE, "c", [LARGE], [tf.float32]) is None
+
+
+def test_text_is_fed() -> None:
+    assert staged_batches(HERE, "c", [((2,), "object")], [tf.string]) is None
+    assert staged_batches(HERE, "c", [((2,), "<U3")], [tf.string]) is None
+
+
+def test_without_anonymous_files_workers_of_this_host_are_as_servers_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(mapped_memory.os, "memfd_create")
+    assert staged_batches(HERE, "c", [SMALL], [tf.float32]) is None
+    assert isinstance(staged_batches(HERE, "c", [LARGE], [tf.float32]), SentBatches)

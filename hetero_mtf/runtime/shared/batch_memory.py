@@ -102,8 +102,8 @@ def read_part(order: bytes) -> np.ndarray:
     part = _parsed(bytes(order))
     memory = mapped(*part["place"])
     slot = int(np.frombuffer(memory, np.int64, 1)[0])
-    whole = _view(memory, part["offset"] + slot * part["slot_bytes"], (tuple(part["shape"]), part["dtype"]))
-    return whole[tuple(slice(begin, begin + extent) for begin, extent in zip(part["begins"], part["extents"]))]
+    array = _view(memory, part["offset"] + slot * part["slot_bytes"], (tuple(part["shape"]), part["dtype"]))
+    return array[tuple(slice(begin, begin + extent) for begin, extent in zip(part["begins"], part["extents"]))]
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,10 +1,10 @@
 """Claim: batches of 14 MB cost a step at most 5 ms, on two unequal devices.
 
-A network of six strided convolutions, batches of 32 images of 192x192x3. Four ways of getting them to emulated devices of 1.0 and 0.5
+A network of six strided convolutions, batches of 32 images of 192x192x3. Five ways of getting them to emulated devices of 1.0 and 0.5
 cores are open side by side and take turns, each with the same plan, samples split: resident (every device holds its part, nothing is
-fed), staged (`Trainer.fit`: shuffled from an array, written into shared memory while the step before runs), the same from images of
-uint8, and fed through placeholders, as on devices that share no memory with their client. A figure is the median over rounds of a mean
-step of an epoch of 24 batches; tails are those of rounds.
+fed); staged (`Trainer.fit`: shuffled from an array, written into shared memory while the step before runs); the same from images of
+uint8; sent (to each server its part while the step before runs, as to servers on other hosts); and fed through placeholders with the
+step, as all were before. A figure is the median over rounds of a mean step of an epoch of 24 batches.
 
     python tools/bench/step/feeding.py [--rounds 5]
 """
@@ -31,7 +31,7 @@ from tools.results.records import Column, Row
 
 SHAPE, BATCH, BATCHES = (192, 192, 3), 32, 24
 SHARES = (1.0, 0.5)
-RESIDENT, STAGED, STAGED_UINT8, FED = "resident", "staged", "staged, uint8", "through placeholders"
+RESIDENT, STAGED, STAGED_UINT8, SENT, FED = "resident", "staged", "staged, uint8", "sent", "fed with the step"
 AT_MOST_MS = 5.0
 
 
@@ -47,15 +47,20 @@ def network() -> Any:
 
 
 @contextlib.contextmanager
-def without_shared_memory() -> Iterator[None]:
-    """Make the programs that are built meanwhile get their batches through placeholders."""
+def built_by(choice: Callable[..., Any]) -> Iterator[None]:
+    """Make the programs that are built meanwhile get their batches as a function chooses.
+
+    Parameters
+    ----------
+    choice : as `staged_batches`.
+    """
     from hetero_mtf.program import engine
 
-    staged, engine.staged_batches = engine.staged_batches, lambda *_: None
+    usual, engine.staged_batches = engine.staged_batches, choice
     try:
         yield
     finally:
-        engine.staged_batches = staged
+        engine.staged_batches = usual
 
 
 @contextlib.contextmanager
@@ -119,10 +124,11 @@ def fit_step(trainer: Any, x: np.ndarray, y: np.ndarray) -> Callable[[], float]:
 
 
 def rows(rounds: int) -> list[Row]:
-    """Return a row for each way."""
+    """Return a row for each."""
     import keras
 
     import hetero_mtf as hm
+    from hetero_mtf.program.feeding.sent_batches import SentBatches
 
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (BATCH * BATCHES, *SHAPE), dtype=np.uint8)
@@ -133,25 +139,27 @@ def rows(rounds: int) -> list[Row]:
         model = network()
         plan = hm.Plan.batch(model, SHARES, cluster, BATCH)
         trainers = {
-            way: stack.enter_context(hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(1e-4), loss=loss))
-            for way in (RESIDENT, STAGED, STAGED_UINT8, FED)
+            name: stack.enter_context(hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(1e-4), loss=loss))
+            for name in (RESIDENT, STAGED, STAGED_UINT8, SENT, FED)
         }
         epochs = {RESIDENT: resident_step(trainers[RESIDENT], x, y)}
         epochs |= {STAGED: fit_step(trainers[STAGED], x, y), STAGED_UINT8: fit_step(trainers[STAGED_UINT8], images, y)}
-        with without_shared_memory():
+        with built_by(lambda _, *arguments: SentBatches(cluster, *arguments)):
+            epochs[SENT] = fit_step(trainers[SENT], x, y)
+        with built_by(lambda *_: None):
             epochs[FED] = fit_step(trainers[FED], x, y)
-        seconds: dict[str, list[float]] = {way: [] for way in epochs}
+        seconds: dict[str, list[float]] = {name: [] for name in epochs}
         for _ in range(rounds):
-            for way, epoch in epochs.items():
-                seconds[way].append(epoch())
+            for name, epoch in epochs.items():
+                seconds[name].append(epoch())
     resident_s = median_and_spread(seconds[RESIDENT])[0]
     lines = []
-    for way, measured in seconds.items():
+    for name, measured in seconds.items():
         step_s, spread = median_and_spread(measured)
-        megabytes = 0.0 if way == RESIDENT else (images if way == STAGED_UINT8 else x)[:BATCH].nbytes / 1e6
+        megabytes = 0.0 if name == RESIDENT else (images if name == STAGED_UINT8 else x)[:BATCH].nbytes / 1e6
         more_ms = 1e3 * (step_s - resident_s)
-        figures = {"way": way, "megabytes": megabytes, "step_ms": 1e3 * step_s, "spread": spread, "more_ms": more_ms}
-        lines.append(table_row(figures, {"more_ms": AT_MOST_MS if way in (STAGED, STAGED_UINT8) else None}))
+        figures = {"feeding": name, "megabytes": megabytes, "step_ms": 1e3 * step_s, "spread": spread, "more_ms": more_ms}
+        lines.append(table_row(figures, {"more_ms": AT_MOST_MS if name in (STAGED, STAGED_UINT8) else None}))
     return lines
 
 
@@ -159,13 +167,13 @@ TABLE = TableForm(
     "feeding",
     "What feeding costs a step",
     (
-        Column("way", "batches are"),
+        Column("feeding", "batches are"),
         Column("megabytes", "MB a batch", ".1f"),
         Column("step_ms", "ms/step", ".1f"),
         Column("spread", "spread", ".2f"),
         Column("more_ms", "ms more than resident", ".1f", "at_most"),
     ),
-    case=("way",),
+    case=("feeding",),
 )
 
 

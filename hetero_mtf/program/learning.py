@@ -158,8 +158,9 @@ def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: M
 
 def _summed(passes: Passes | StagePasses, trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
     """Return the gradients without penalties, their all-reduces fused into buckets in the order in which backward passes compute them."""
-    layers, by_mesh = passes.context.graph.layers, dict[Any, list[Key]]()
-    for key in reversed(trained):
+    layers = passes.context.graph.layers
+    by_mesh: dict[Any, list[Key]] = {}
+    for key in reversed(list(trained)):
         if key in passes.gradients:
             by_mesh.setdefault(passes.gradients[key].mesh, []).append(key)
     gradient_of = dict(passes.gradients)
@@ -171,7 +172,7 @@ def _summed(passes: Passes | StagePasses, trained: Mapping[Key, Parameter]) -> d
     return gradient_of
 
 
-def _own_parts(passes: Passes, trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
+def _own_parts(passes: Passes | StagePasses, trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
     """Return the gradients without penalties of each processor's own mean loss."""
     own = passes.builders[0].batch_sizes
     factors = [sum(own) / n if n else 0.0 for n in own]

@@ -10,8 +10,9 @@ import numpy as np
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import Ring
 from hetero_mtf.planning.layout.arrangement import takes_statistics
-from hetero_mtf.planning.layout.records import LayerLayout, Stage
+from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout, input_of, output_of, reshardings
+from hetero_mtf.planning.plan.bucket import buckets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Clocks:
     Parameters
     ----------
     beside : whether the other devices of the hosts may compute at the same time, for other stages.
+    bucket_bytes : as in a Plan.
 
     Attributes
     ----------
@@ -50,8 +52,8 @@ class Clocks:
     communication_s : (processors,) seconds in collectives.
     """
 
-    def __init__(self, costs: Costs, stage: Stage, beside: bool = False) -> None:
-        self.costs, self.stage, self.beside = costs, stage, beside
+    def __init__(self, costs: Costs, stage: Stage, beside: bool = False, bucket_bytes: int = BUCKET_BYTES) -> None:
+        self.costs, self.stage, self.beside, self.bucket_bytes = costs, stage, beside, bucket_bytes
         self.devices = np.array(stage.devices)
         self.now, self.compute_s, self.communication_s = (np.zeros(len(stage.devices)) for _ in range(3))
         self.entries = {entry.layer: entry for entry in stage.layouts}
@@ -157,9 +159,13 @@ class Clocks:
             self._meet(axis, [ring.sent_s(1, n) for ring, n in zip(along.rings, held)])
 
     def _messages_s(self, axis: str) -> float:
-        """Return the seconds of handing the gradients of all weights to one other processor, their bytes left out."""
-        layers = [entry.layer for entry in self.stage.layouts if entry.samples and entry.batch_axis == axis]
-        return self.costs.message_s * sum(map(self.costs.summed_tensors, layers))
+        """Return the seconds of handing the gradients of all weights to one other processor in buckets, their bytes left out."""
+        sizes: list[float] = []
+        for entry in reversed(self.stage.layouts):
+            if entry.samples and entry.batch_axis == axis:
+                part = max(entry.sizes) / sum(entry.sizes) if entry.sizes else 1.0
+                sizes += [part * size for size in self.costs.gradient_bytes[entry.layer]]
+        return self.costs.message_s * len(buckets(sizes, self.bucket_bytes))
 
     def _batch_axes(self) -> list[str]:
         return sorted({entry.batch_axis for entry in self.stage.layouts if entry.samples})

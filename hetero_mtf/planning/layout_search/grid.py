@@ -147,7 +147,7 @@ class GridCost(LayoutCost):
             columns = list(zip(self._groups[BATCH_AXIS], parts))
             seconds += max(ring.all_gather_s(len(samples) * part * statistics) for ring, part in columns)
             seconds += max(ring.all_reduce_s(part * statistics) for ring, part in columns) if self.costs.trains_before[index] else 0.0
-        messages_s = (len(samples) - 1) * self.costs.message_s * self.costs.summed_tensors(index)
+        messages_s = (len(samples) - 1) * self.costs.message_s * self.costs.messages(index, self._bucket_bytes)
         return seconds + messages_s + self._gradient_s_per_byte * max(parts) * self._trained_bytes((index,))
 
     def _parts(self, state: LayoutState) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ def buckets(tensor_bytes: Sequence[float], up_to_bytes: float) -> list[list[int]
     """Return the tensors of each message, by their indices: small ones together, larger ones alone.
 
     A bucket takes tensors in the order given until another one would make it larger than the limit. Tensors that are larger by
-    themselves go alone, and the bucket that is begun stays open meanwhile: so small gradients are fused although large ones lie between them.
+    themselves go alone, and the bucket that is begun stays open meanwhile: small gradients are fused although large ones lie between.
 
     Parameters
     ----------

@@ -59,14 +59,15 @@ def test_calling_a_step_and_feeding_its_batch_come_on_top_whatever_the_plan_and_
             )
 
 
-def test_every_gradient_of_a_split_batch_is_a_message_to_each_other_processor() -> None:
+@pytest.mark.parametrize(("bucket_bytes", "messages"), [(0, 6), (4 * 24, 5), (None, 1)])
+def test_every_bucket_of_gradients_of_a_split_batch_is_a_message_to_each_other_processor(bucket_bytes: int | None, messages: int) -> None:
     graph = pair_net()
     plain = profile_of(graph, [1e6, 1e6, 1e6], latency_s=0.25, bandwidth=1e9)
     links = tuple(dataclasses.replace(link, message_s=0.125) for link in plain.links)
-    plan, tensors = Plan.batch(graph, [2, 1, 1], plain.cluster, BATCH), sum(len(layer.variables) for layer in graph.layers)
-    before, after = (predicted(profile, plan) for profile in (plain, dataclasses.replace(plain, links=links)))
-    assert tensors == 6 and after.step_s == pytest.approx(before.step_s + 2 * 0.125 * tensors)
-    assert after.parts[0].communication_s == pytest.approx(before.parts[0].communication_s + 2 * 0.125 * tensors)
+    plan, costs = Plan.batch(graph, [2, 1, 1], plain.cluster, BATCH), [Costs(plain), Costs(dataclasses.replace(plain, links=links))]
+    before, after = (predict(each, plan.stages[0], bucket_bytes=bucket_bytes) for each in costs)
+    assert after.step_s == pytest.approx(before.step_s + 2 * 0.125 * messages)
+    assert after.parts[0].communication_s == pytest.approx(before.parts[0].communication_s + 2 * 0.125 * messages)
     alone = Plan.single(graph, 1, plain.cluster, BATCH)
     assert predicted(plain, alone) == predicted(dataclasses.replace(plain, links=links), alone)
 

@@ -15,9 +15,9 @@ from hetero_mtf.layers.half_precision import sums_in
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations import mixing
-from hetero_mtf.mesh.operations.buckets import Buckets
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.sources import Source
+from hetero_mtf.mesh.sums.buckets import Buckets
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext

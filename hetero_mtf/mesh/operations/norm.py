@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
-from hetero_mtf.mesh.operations.parts import Parts
+from hetero_mtf.mesh.sums.parts import Parts
 
 Tensor = Any
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
-from hetero_mtf.mesh.operations.buckets import Buckets
+from hetero_mtf.mesh.sums.buckets import Buckets
 from hetero_mtf.planning.layout.records import CollectiveRule
 from tests.mesh.running import run, shape
 

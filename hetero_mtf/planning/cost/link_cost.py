@@ -220,8 +220,8 @@ def collective_rules(profile: Profile, devices: Sequence[int], axes: Sequence[tu
 def bucket_bytes(profile: Profile, devices: Sequence[int]) -> int:
     """Return the most bytes of a bucket of gradients: what the links send in the seconds of their latency, a r.
 
-    Up to this size, n_1/2, latency is the larger part of a message's seconds a + n / r, so sending one message less saves more than it costs that all
-    gradients of a bucket wait for the last one and are copied twice. 0 where links cost nothing, and the default for one device.
+    Up to this size, n_1/2, latency is the larger part of a message's seconds a + n / r: what a message less saves exceeds what it costs
+    that the gradients of a bucket wait for the last one and are copied twice. 0 where links cost nothing, the default for one device.
 
     Parameters
     ----------

@@ -69,10 +69,11 @@ class Clocks:
         self._held_as: dict[int, TensorLayout] = {}
         self._wanted_as: dict[int, TensorLayout] = {}
         self._spent: dict[int, dict[str, np.ndarray]] = {}
-        self._look_up_layouts()
+        self._merged = costs.merged(stage, self._look_up_layouts())
 
-    def _look_up_layouts(self) -> None:
-        """Look up each layer's output layout, input layout and seconds, once for all layers of equal layout."""
+    def _look_up_layouts(self) -> tuple[int, ...]:
+        """Look up each layer's output layout, input layout and seconds, once for all layers of equal layout; return their numbers."""
+        numbers: list[int] = []
         known: dict[tuple[object, ...], tuple[TensorLayout, TensorLayout, int]] = {}
         columns: set[tuple[int, str, TensorLayout]] = set()
         for entry in self.stage.layouts:
@@ -81,11 +82,13 @@ class Clocks:
                 known[key] = output_of(entry), input_of(entry), self.costs.layout_number(entry, self.stage, self.beside)
             self._held_as[entry.layer], self._wanted_as[entry.layer], number = known[key]
             self._spent[entry.layer] = self.costs.passes_on(entry, self.stage, number, self.beside)
+            numbers.append(number)
             for source in self.costs.graph.layers[entry.layer].inputs if entry.layout == "column" else ():
                 column = source, entry.axis, self._wanted_as[entry.layer]
                 if column not in columns:
                     columns.add(column)
                     self._summed_for.add((source, entry.layer))
+        return tuple(numbers)
 
     def _compute(self, entry: LayerLayout, step_pass: str) -> None:
         """Charge every processor for its part of a layer; processors on one TensorFlow device run one after another."""
@@ -199,11 +202,18 @@ class Clocks:
         self._meet(axis, [ring.all_reduce_s(n) for ring, n in self._held_bytes(axis, tensor_layout, full_bytes)])
 
     def _join_statistics(self, entry: LayerLayout, forward: bool) -> None:
-        """Batch norm over a split batch: an all-gather of two numbers a channel and processor forward, an all-reduce of them backward."""
+        """Batch norm over a split batch: an all-gather of two numbers a channel and processor forward, an all-reduce of them backward.
+
+        Norms whose synchronisations are merged have one of each, when the last of them has computed its own.
+        """
         layer = self.costs.graph.layers[entry.layer]
         if not entry.samples or not takes_statistics(layer):
             return
-        statistics, apart = 2 * layer.units * self.costs.graph.item_bytes, len(entry.samples)
+        group = self._merged.get(entry.layer, (entry.layer,))
+        if entry.layer != (group[-1] if forward else group[0]):
+            return
+        units = sum(self.costs.graph.layers[member].units for member in group)
+        statistics, apart = 2 * units * self.costs.graph.item_bytes, len(entry.samples)
         tensor_layout = TensorLayout(entry.sizes, entry.axis if entry.sizes else "")
         held = self._held_bytes(entry.batch_axis, tensor_layout, statistics)
         self._meet(entry.batch_axis, [ring.all_gather_s(apart * n) if forward else ring.all_reduce_s(n) for ring, n in held])

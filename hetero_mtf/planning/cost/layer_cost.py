@@ -15,6 +15,7 @@ from hetero_mtf.planning.cost.layer_tables import LayerTables
 from hetero_mtf.planning.cost.link_cost import Lines, Ring, bucket_bytes_of, link_lines, ring
 from hetero_mtf.planning.layout.arrangement import takes_statistics, trains_before
 from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
+from hetero_mtf.planning.layout.synchronisation import synchronisation_groups
 from hetero_mtf.planning.memory.layer_memory import NetworkMemory
 from hetero_mtf.planning.profile.curve import PASSES
 from hetero_mtf.planning.profile.profile import Profile
@@ -51,6 +52,8 @@ class Costs:
         scores = enumerate(self.memory.score_bytes)
         self.gradient_bytes = [_gradient_bytes(self.graph, layer) for layer in range(len(self.graph.layers))]
         self.joining = {i for i, held in scores if held or self.graph.layers[i].kind == "BatchNormalization"}
+        self._joins_statistics = any(takes_statistics(layer) for layer in self.graph.layers)
+        self._merged: dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, tuple[int, ...]]] = {}
         self._sums: dict[object, np.ndarray] = {}
         self._layout_numbers: dict[object, int] = {}
         self._numbers = itertools.count()
@@ -176,6 +179,23 @@ class Costs:
                 by_pass = {each: by_pass[each] * np.where(alone, parts[each], 1.0) for each in PASSES}
             self._spent[key] = by_pass
         return self._spent[key]
+
+    def merged(self, stage: Stage, numbers: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
+        """Return the group of each batch norm of a stage whose synchronisations are merged with others'.
+
+        Parameters
+        ----------
+        numbers : (layers of the stage,) the layouts' numbers from `layout_number`.
+        """
+        if not self._joins_statistics or not any(entry.samples for entry in stage.layouts):
+            return {}
+        key = stage.layers, numbers
+        if key not in self._merged:
+            if len(self._merged) >= _KEPT:
+                self._merged.clear()
+            groups = synchronisation_groups(self.graph, stage.layouts)
+            self._merged[key] = {layer: group for group in groups for layer in group}
+        return self._merged[key]
 
     def undisturbed(self, devices: Sequence[int]) -> np.ndarray:
         """Return, for each device, whether all other devices of its host are idle when only these compute.

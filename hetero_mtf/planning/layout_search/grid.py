@@ -99,8 +99,8 @@ class GridCost(LayoutCost):
     """The terms of J on a mesh of rows and columns.
 
     Collectives over channels are among the devices of one row, those over samples among the devices of one column. All groups along an
-    axis communicate at the same time, so the slowest group is charged, with the part of the tensor that it holds. The rest of J is
-    defined in `program`.
+    axis communicate at the same time, so the slowest group is charged, with the part of the tensor that it holds. Every batch norm is
+    charged its own synchronisations: which are merged depends on the layouts of all layers. The rest of J is defined in `program`.
 
     Parameters
     ----------

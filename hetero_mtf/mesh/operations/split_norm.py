@@ -128,8 +128,8 @@ def normalize_split_batches(norms: Sequence[SplitNorm], parts: Any, samples: Seq
 
     def gradient(_: Local, *dys: Tensor | None) -> Sequence[Tensor | None]:
         given = [(*each, dy) for *each, dy in zip(norms, rules, pairs, dys) if dy is not None]
-        found = iter(_gradients(given, batch, dtype))
-        return [piece for dy in dys for piece in (next(found) if dy is not None else [None] * 5)]
+        gradients = iter(_gradients(given, batch, dtype))
+        return [piece for dy in dys for piece in (next(gradients) if dy is not None else [None] * 5)]
 
     inputs = [tensor for norm, pair in zip(norms, pairs) for tensor in (norm.x, norm.gamma, norm.beta, *pair)]
     ys = Local("batch_norm", forward, inputs, [(norm.x.shape, dtype) for norm in norms], gradient=gradient).outputs

@@ -285,15 +285,14 @@ def _save_options(request: TrainRequest, prepared: Prepared) -> None:
 
 def _measured(trainer: Any, plan: Plan, step_s: list[float], workload: Workload) -> Measured | None:
     """Return the times of a run whose state is saved; its parts are those of a further step, traced."""
-    from hetero_mtf.planning.layout.records import DevicePart
     from hetero_mtf.planning.profile.spread import median_and_spread
-    from hetero_mtf.report.measured import Measured, measured_task
+    from hetero_mtf.report.measured import Measured, MeasuredPart, measured_task
     from hetero_mtf.training.timing import trace_median_step
 
     if not step_s:
         return None
     traced = trace_median_step(trainer, *workload.data.first(plan.batch_size))
-    parts = tuple(DevicePart(part.device, part.compute_s, part.communication_s, part.idle_s) for part in traced.parts)
+    parts = tuple(MeasuredPart(p.device, p.compute_s, p.communication_s, p.idle_s, overlapped_s=p.overlapped_s) for p in traced.parts)
     tasks = tuple(measured_task(task.device, task.task, task.start_s, task.end_s, task.compute_s) for task in traced.tasks)
     median_s, spread = median_and_spread(step_s)
     return Measured(plan.digest, plan.strategy, plan.batch_size, plan.devices, len(step_s), median_s, spread, parts=parts, tasks=tasks)

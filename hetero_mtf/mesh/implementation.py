@@ -76,6 +76,11 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         if len(extents) != count or min(extents) < 0:
             raise LayoutError(f"dimension {name} has the sizes {list(extents)} on a mesh axis of {count}; give {count} sizes of 0 or more")
 
+    @property
+    def bucket_bytes(self) -> int:
+        """Most bytes of tensors whose all-reduces are fused."""
+        return self._collectives.bucket_bytes
+
     def axis_of(self, name: str) -> int | None:
         """Return the mesh axis that dimension `name` lies on, None if it is whole."""
         return self._axis_of.get(name)

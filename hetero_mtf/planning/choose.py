@@ -14,7 +14,7 @@ import numpy as np
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.cost.link_cost import collective_rules
+from hetero_mtf.planning.cost.link_cost import bucket_bytes, collective_rules
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.arrangement import splits_batch, takes_statistics
 from hetero_mtf.planning.layout.manual import device_names, filter_stage, single_stage
@@ -350,4 +350,5 @@ def _plan(profile: Profile, strategy: str, candidate: Candidate) -> Plan:
     graph, stage, names = profile.graph, candidate.stage, device_names(profile.cluster)
     rules = collective_rules(profile, stage.devices, stage.axes)
     head = graph.digest, graph.dtype, profile.batch_size, strategy, names, (stage,)
-    return Plan(*head, collectives=rules, predicted=candidate.prediction, proof=candidate.proof)
+    limit = bucket_bytes(profile, stage.devices)
+    return Plan(*head, collectives=rules, predicted=candidate.prediction, proof=candidate.proof, bucket_bytes=limit)

@@ -17,6 +17,7 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.precision import cast
 from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.mesh.sources import Source
+from hetero_mtf.planning.layout.synchronisation import building_order, synchronisation_groups
 from hetero_mtf.program.ops.activation import ActivationOps
 from hetero_mtf.program.ops.attention import AttentionOps
 from hetero_mtf.program.ops.fallback import FallbackOps
@@ -56,6 +57,9 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._resharded: dict[InputKey, Value] = {}
+        self._normalized_together = {}
+        groups = synchronisation_groups(self.graph, list(self._layouts.values())) if self.training else ()
+        self._order = building_order(self.graph, self.layers, groups)
 
     def part(self, x: Sequence[Fed], microbatch: int) -> Builder:
         """Return a builder of the same stage for a microbatch: it shares parameters, dimensions and updated variables.
@@ -122,12 +126,30 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         ----------
         values : layer index -> its output; layers that have one are not built again.
         """
-        for index in self._layouts:
-            if index not in values:
-                self.index = index
+        for entry in self._order:
+            members = [index for index in entry if index not in values]
+            inputs = {index: self._inputs_of(index, values) for index in members}
+            if len(members) > 1:
+                self._synchronise(inputs)
+            for index in members:
                 self.sources.begin(Source(index, "forward"))
-                required = self._required_layout()
-                values[index] = self.build_layer(index, [self._in_layout(source, values[source], required) for source in self.layer.inputs])
+                values[index] = self.build_layer(index, inputs[index])
+
+    def _inputs_of(self, index: int, values: Mapping[int, Value]) -> list[Value]:
+        """Return the inputs of a layer in the layout that it requires."""
+        self.index = index
+        self.sources.begin(Source(index, "forward"))
+        required = self._required_layout()
+        return [self._in_layout(source, values[source], required) for source in self.layer.inputs]
+
+    def _synchronise(self, inputs: Mapping[int, list[Value]]) -> None:
+        """Normalise the inputs of batch norms whose synchronisations are merged."""
+        read = {}
+        for index, (x,) in inputs.items():
+            self.index = index
+            self.sources.begin(Source(index, "forward"))
+            read[index] = self._as_read(x)
+        self.normalize_together(read)
 
     def build_layer(self, index: int, inputs: Sequence[Value]) -> Value:
         """Return the output of one layer.

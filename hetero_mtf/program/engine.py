@@ -383,5 +383,5 @@ class Engine:
 
 def _placed(stage: Stage, plan: Plan, cluster: Any) -> PlacedStage:
     devices = [cluster.devices[index] for index in stage.devices]
-    collectives = Collectives(plan.collectives, tuple(device.host for device in devices))
+    collectives = Collectives(plan.collectives, tuple(device.host for device in devices), plan.bucket_bytes)
     return PlacedStage(stage, tuple(device.tf_device for device in devices), collectives)

@@ -16,8 +16,8 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations import mixing
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.mesh.operations.precision import sum_in
 from hetero_mtf.mesh.sources import Source
+from hetero_mtf.mesh.sums.buckets import Buckets
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
@@ -147,21 +147,33 @@ def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: M
     """
     seeds = [seed_of_loss(term, 1.0, passes.loss_scale) for term in terms]
     added = gradients(terms, seeds, [p.value for p in trained.values()], tuple(passes.graph.operations))
+    by_data = _own_parts(passes, trained) if passes.context.mixing else _summed(passes, trained)
     gradient_of = {}
     for key, extra in zip(trained, added):
-        both = [term for term in (_data_gradient(passes, key), extra) if term is not None]
+        both = [term for term in (by_data.get(key), extra) if term is not None]
         if both:
             gradient_of[key] = functools.reduce(mtf.add, both)
     return gradient_of
 
 
-def _data_gradient(passes: Passes | StagePasses, key: Key) -> Tensor | None:
-    """Return the gradient of a variable without penalties."""
-    gradient = passes.gradients.get(key)
-    if gradient is None:
-        return None
-    if not passes.context.mixing:
-        sent = sums_in(passes.context.graph.layers[key[0]])
-        return gradient if sent is None else sum_in(gradient, tf.as_dtype(sent))
+def _summed(passes: Passes | StagePasses, trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
+    """Return the gradients without penalties, their all-reduces fused into buckets in the order in which backward passes compute them."""
+    layers = passes.context.graph.layers
+    by_mesh: dict[Any, list[Key]] = {}
+    for key in reversed(list(trained)):
+        if key in passes.gradients:
+            by_mesh.setdefault(passes.gradients[key].mesh, []).append(key)
+    gradient_of = dict(passes.gradients)
+    for keys in by_mesh.values():
+        tensors = [passes.gradients[key] for key in keys]
+        sent = [sums_in(layers[index]) for index, _ in keys]
+        dtypes = [tensor.dtype if name is None else tf.as_dtype(name) for tensor, name in zip(tensors, sent)]
+        gradient_of.update(zip(keys, Buckets(tensors, dtypes).outputs))
+    return gradient_of
+
+
+def _own_parts(passes: Passes | StagePasses, trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
+    """Return the gradients without penalties of each processor's own mean loss."""
     own = passes.builders[0].batch_sizes
-    return mixing.OwnPart(gradient, [sum(own) / n if n else 0.0 for n in own]).outputs[0]
+    factors = [sum(own) / n if n else 0.0 for n in own]
+    return {key: mixing.OwnPart(passes.gradients[key], factors).outputs[0] for key in trained if key in passes.gradients}

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
-from hetero_mtf.mesh.operations.accumulate import accumulate
 from hetero_mtf.mesh.sources import Sources
+from hetero_mtf.mesh.sums.accumulate import accumulate
 from hetero_mtf.mesh.task_order import OrderedTask
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.planning.schedule.clock_table import FORWARD, Task

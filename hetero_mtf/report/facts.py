@@ -261,9 +261,9 @@ def _parts_section(predicted: Prediction, measured: Measured) -> Section:
         for name in TIMES:
             expected = getattr(predicted_of[part.device], f"{name}_s") if part.device in predicted_of else None
             cells += [_time(expected), seconds_text(getattr(part, f"{name}_s"))]
-        rows.append(tuple(cells))
-    headings = ("device", *(heading for name in TIMES for heading in (name, "measured")))
-    told = "communication during compute counts as compute"
+        rows.append((*cells, seconds_text(part.overlapped_s)))
+    headings = ("device", *(heading for name in TIMES for heading in (name, "measured")), "overlapped")
+    told = "communication during compute counts as compute; overlapped is how long there was both"
     return Section("Measured beside predicted", (_base(measured), told), Table(headings, tuple(rows)), measured_bars(predicted, scaled))
 
 

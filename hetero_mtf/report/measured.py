@@ -22,6 +22,7 @@ from hetero_mtf.report.step_time import StepTimes
 
 VERSION, EARLIER = 2, 1
 _HEAD = ("kind", "version")
+_PART_TIMES = ("compute_s", "communication_s", "idle_s", "overlapped_s")
 _TASK = re.compile(rf"stage(\d+)_({FORWARD}|{BACKWARD})(\d+)")
 
 
@@ -72,6 +73,18 @@ def measured_task(device: str, task: str, start_s: float, end_s: float, compute_
 
 
 @dataclasses.dataclass(frozen=True)
+class MeasuredPart(DevicePart):
+    """What one device did in one traced step.
+
+    Parameters
+    ----------
+    overlapped_s : seconds of `compute_s` in which a tensor was sent from it or to it.
+    """
+
+    overlapped_s: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
 class Measured:
     """Measured seconds of training steps.
 
@@ -105,7 +118,7 @@ class Measured:
     spread: float = 0.0
     alone_s: tuple[float, ...] = ()
     equal_s: float | None = None
-    parts: tuple[DevicePart, ...] = ()
+    parts: tuple[MeasuredPart, ...] = ()
     tasks: tuple[MeasuredTask, ...] = ()
     simpler_s: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
@@ -142,12 +155,7 @@ class Measured:
         if self.traced_s <= 0:
             return self
         scale = self.step_s / self.traced_s
-        parts = tuple(
-            dataclasses.replace(
-                part, compute_s=scale * part.compute_s, communication_s=scale * part.communication_s, idle_s=scale * part.idle_s
-            )
-            for part in self.parts
-        )
+        parts = tuple(dataclasses.replace(part, **{name: scale * getattr(part, name) for name in _PART_TIMES}) for part in self.parts)
         tasks = tuple(
             dataclasses.replace(task, start_s=scale * task.start_s, end_s=scale * task.end_s, compute_s=scale * task.compute_s)
             for task in self.tasks
@@ -221,7 +229,7 @@ def _faults(measured: Measured) -> list[Fault]:
     named |= {f"simpler_s.{name}": value for name, value in measured.simpler_s.items()}
     faults += [Fault(path, f"is {value:g}, must be finite and above zero") for path, value in named.items() if not 0 < value < math.inf]
     for index, part in enumerate(measured.parts):
-        spent = {f"parts[{index}].{name}": getattr(part, name) for name in ("compute_s", "communication_s", "idle_s")}
+        spent = {f"parts[{index}].{name}": getattr(part, name) for name in _PART_TIMES}
         faults += [Fault(path, f"is {value:g}, must be zero or more") for path, value in spent.items() if not 0 <= value < math.inf]
     for index, task in enumerate(measured.tasks):
         faults += [Fault(f"tasks[{index}].{name}", text) for name, text in _task_faults(task)]

@@ -31,12 +31,14 @@ class DeviceTrace:
     compute_s : seconds in which it computed at least one operation.
     communication_s : further seconds in which a tensor was sent from it or to it. Communication during computation counts as compute.
     idle_s : the other seconds.
+    overlapped_s : seconds of `compute_s` in which a tensor was sent from it or to it: communication that took no time of its own.
     """
 
     device: str
     compute_s: float
     communication_s: float
     idle_s: float
+    overlapped_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,7 +177,8 @@ def _part(device: Device, computing: dict[Any, list[Interval]], transfers: dict[
     sent = [interval for spec, intervals in transfers.items() if _is(spec, wanted) for interval in intervals]
     compute_s = covered_s(worked)
     communication_s = covered_s([*worked, *sent]) - compute_s
-    return DeviceTrace(device.name, compute_s, communication_s, max(0.0, step_s - compute_s - communication_s))
+    overlapped_s = max(0.0, covered_s(sent) - communication_s)
+    return DeviceTrace(device.name, compute_s, communication_s, max(0.0, step_s - compute_s - communication_s), overlapped_s)
 
 
 def _spec(name: str) -> tf.DeviceSpec:

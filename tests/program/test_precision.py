@@ -188,6 +188,6 @@ def test_what_is_sent_is_in_the_dtype_that_layers_compute_in() -> None:
         with hm.Trainer(model, plan, cluster, loss="sparse_categorical_crossentropy") as trainer:
             trainer.train_on_batch(*batches(model)[0])
             operations = trainer._engine._tf_graph.get_operations()
-    sent = [op.inputs[0].dtype for op in operations if op.type == "Cast" and "sum_in" in op.name and op.outputs[0].dtype == tf.float32]
+    sent = [op.inputs[0].dtype for op in operations if op.type == "Cast" and "buckets" in op.name and op.outputs[0].dtype == tf.float32]
     kernels = sum(layer.kind in ("Conv2D", "DepthwiseConv2D") for layer in layer_graph(model).layers)
     assert len(sent) >= kernels and set(sent) == {tf.bfloat16}

@@ -13,7 +13,7 @@ from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.report.facts import ReportedPlan, facts, step_times
-from hetero_mtf.report.measured import Measured
+from hetero_mtf.report.measured import Measured, MeasuredPart
 from hetero_mtf.report.section import Section, sections_text
 from hetero_mtf.units import seconds_text
 from tests.planning.networks import cluster_of, pair_net, profile_of
@@ -112,7 +112,7 @@ def Plan_single(device: int) -> Plan:
 
 def measured(made: Plan, **changes: object) -> Measured:
     step_s = predicted(made).step_s * 1.25
-    traced = DevicePart("worker:0", 1.0, 0.5, 0.5), DevicePart("worker:9", 0.25, 0.5, 1.25)  # a step of 2 s
+    traced = MeasuredPart("worker:0", 1.0, 0.5, 0.5, overlapped_s=0.75), MeasuredPart("worker:9", 0.25, 0.5, 1.25)  # a step of 2 s
     found = Measured(made.digest, made.strategy, 8, made.devices, 30, step_s, 0.05, (1.0, 2.0, 3.0), 4.0, traced)
     return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
 
@@ -121,12 +121,13 @@ def test_what_was_measured_stands_beside_what_was_predicted() -> None:
     made = plan(unequal())
     found = titled(facts(ReportedPlan(made, unequal(), measured(made))))
     assert found["Predicted step"].sentences[0].endswith("(median of 30 steps, spread 5%), 1.25 times what was predicted")
+    step_s = 1.25 * predicted(made).step_s
     parts = found["Measured beside predicted"].table
-    assert parts is not None and parts.headings == ("device", "compute", "measured", "communication", "measured", "idle", "measured")
+    assert parts is not None and parts.headings[::2] == ("device", "measured", "measured", "measured")
+    assert parts.headings[1::2] == ("compute", "communication", "idle", "overlapped") and parts.rows[0][7] == seconds_text(0.375 * step_s)
     bars = found["Measured beside predicted"].bars
     assert bars is not None and [bar.label for bar in bars.bars] == ["worker:0 predicted", "worker:0 measured", "worker:9 measured"]
-    step_s = 1.25 * predicted(made).step_s
-    assert bars.bars[1].parts == pytest.approx((step_s / 2, step_s / 4, step_s / 4)) and parts.rows[1][1::2] == ("-", "-", "-")
+    assert bars.bars[1].parts == pytest.approx((step_s / 2, step_s / 4, step_s / 4)) and parts.rows[1][1:7:2] == ("-", "-", "-")
     assert parts.rows[0][2::2] == tuple(seconds_text(part * step_s) for part in (0.5, 0.25, 0.25))
     assert bars.full_length == max(sum(bar.parts) for bar in bars.bars) == pytest.approx(step_s)
     assert f"one step of 2.00 s was traced; its times are scaled to the measured {seconds_text(step_s)}/step" in " ".join(

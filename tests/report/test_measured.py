@@ -10,15 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import DataError, HeteroError, PlanError
-from hetero_mtf.planning.layout.records import DevicePart
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.report.measured import Measured, MeasuredTask, measured_task
+from hetero_mtf.report.measured import Measured, MeasuredPart, MeasuredTask, measured_task
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from tests.planning.networks import cluster_of, pair_net
 from tests.planning.spoiling import spoilt
 
 PLAN = Plan.filters(pair_net(), [2, 1], cluster_of(2), 8)
-PART = DevicePart("worker:0", 0.1, 0.02, 0.03)
+PART = MeasuredPart("worker:0", 0.1, 0.02, 0.03, overlapped_s=0.05)
 TASK = MeasuredTask("worker:1", 0, 0, "backward", 0.1, 0.3, 0.15)
 
 

@@ -43,6 +43,7 @@ def test_each_device_is_busy_sending_or_waiting() -> None:
     assert (fast.device, slow.device) == ("worker:0", "worker:1")
     assert (fast.compute_s, fast.communication_s, fast.idle_s) == pytest.approx((0.06, 0.01, 0.03))
     assert (slow.compute_s, slow.communication_s, slow.idle_s) == pytest.approx((0.02, 0.025, 0.055))
+    assert (fast.overlapped_s, slow.overlapped_s) == pytest.approx((0.015, 0.0))
 
 
 def test_processors_on_one_device_are_one_part_and_a_device_without_work_waits() -> None:

@@ -15,7 +15,7 @@ from hetero_mtf.mesh.collectives.nccl import nccl, nccl_lack
 from hetero_mtf.mesh.collectives.placement import AllReduce, Combine, elements_of
 from hetero_mtf.mesh.collectives.ring import ring
 from hetero_mtf.mesh.collectives.two_level import two_level
-from hetero_mtf.planning.layout.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
+from hetero_mtf.planning.layout.records import BUCKET_BYTES, BUTTERFLY_UP_TO_BYTES, CollectiveRule
 from hetero_mtf.planning.plan.collective_rule import rule_for
 
 _METHODS: dict[str, AllReduce] = {
@@ -35,10 +35,12 @@ class Collectives:
     ----------
     rules : rules of the plan; empty for the defaults.
     hosts : (processors of the mesh,) name of each one's host, which two_level needs; empty if unknown.
+    bucket_bytes : most bytes of a bucket of gradients, whose all-reduces are fused; 0 for none.
     """
 
     rules: tuple[CollectiveRule, ...] = ()
     hosts: tuple[str, ...] = ()
+    bucket_bytes: int = BUCKET_BYTES
 
     def all_reduce(self, tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine, members: Sequence[int]) -> list[tf.Tensor]:
         """Return the combination of all tensors, on every processor of a group, by the rule for tensors of this size.

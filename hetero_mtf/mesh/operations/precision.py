@@ -1,4 +1,4 @@
-"""Operations of mixed precision: casts, sums that are sent in fewer bits, and the count of what is not finite."""
+"""Operations of mixed precision: casts, and the count of what is not finite."""
 
 from __future__ import annotations
 
@@ -55,43 +55,6 @@ def _lower_cast(operation: Cast, lowering: Lowering) -> None:
         lowered, axes = lowered.laid_out_input, lowered.mesh_axes
     slices = lowered.to_laid_out_tensor().tensor_list
     lowering.set_partial_sums(y, lowering.mesh_impl(x).on_processors(lambda p: tf.cast(slices[p], y.dtype)), axes)
-
-
-def sum_in(x: Tensor, dtype: tf.DType) -> Tensor:
-    """Return `x` with a pending all-reduce done in a dtype of fewer bits; where none is pending, `x` as it is.
-
-    Parameters
-    ----------
-    x : mtf.Tensor, float.
-    dtype : dtype in which partial sums are sent and added.
-    """
-    return x if x.dtype == dtype else SumIn(x, dtype).outputs[0]
-
-
-class SumIn(mtf.Operation):  # type: ignore[misc]
-    """The operation of `sum_in`. It has no gradient."""
-
-    def __init__(self, x: Tensor, dtype: tf.DType) -> None:
-        super().__init__([x], name="sum_in")
-        self.dtype = dtype
-        self._outputs = [mtf.Tensor(self, x.shape, x.dtype)]
-
-    @property
-    def has_gradient(self) -> bool:
-        return False
-
-
-@lower_operation.register(SumIn)
-def _lower_sum_in(operation: SumIn, lowering: Lowering) -> None:
-    (x,), (y,), impl = operation.inputs, operation.outputs, lowering.mesh_impl(operation)
-    lowered = lowering.tensors[x]
-    if not isinstance(lowered, mtf.LazyAllreduceSum):
-        lowering.set_tensor_lowering(y, lowered.to_laid_out_tensor())
-        return
-    terms = lowered.laid_out_input.to_laid_out_tensor().tensor_list
-    partial_sums = impl.on_processors(lambda p: tf.cast(terms[p], operation.dtype))
-    sums = mtf.LazyAllreduceSum(impl, partial_sums, lowered.mesh_axes).to_laid_out_tensor().tensor_list
-    lowering.set_tensor_lowering(y, impl.on_processors(lambda p: tf.cast(sums[p], y.dtype)))
 
 
 class NotFinite(mtf.Operation):  # type: ignore[misc]

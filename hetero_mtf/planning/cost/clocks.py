@@ -10,8 +10,9 @@ import numpy as np
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import Ring
 from hetero_mtf.planning.layout.arrangement import takes_statistics
-from hetero_mtf.planning.layout.records import LayerLayout, Stage
+from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout, input_of, output_of, reshardings
+from hetero_mtf.planning.plan.bucket import buckets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Clocks:
     Parameters
     ----------
     beside : whether the other devices of the hosts may compute at the same time, for other stages.
+    bucket_bytes : as in a Plan.
 
     Attributes
     ----------
@@ -50,8 +52,8 @@ class Clocks:
     communication_s : (processors,) seconds in collectives.
     """
 
-    def __init__(self, costs: Costs, stage: Stage, beside: bool = False) -> None:
-        self.costs, self.stage, self.beside = costs, stage, beside
+    def __init__(self, costs: Costs, stage: Stage, beside: bool = False, bucket_bytes: int = BUCKET_BYTES) -> None:
+        self.costs, self.stage, self.beside, self.bucket_bytes = costs, stage, beside, bucket_bytes
         self.devices = np.array(stage.devices)
         self.now, self.compute_s, self.communication_s = (np.zeros(len(stage.devices)) for _ in range(3))
         self.entries = {entry.layer: entry for entry in stage.layouts}
@@ -67,10 +69,11 @@ class Clocks:
         self._held_as: dict[int, TensorLayout] = {}
         self._wanted_as: dict[int, TensorLayout] = {}
         self._spent: dict[int, dict[str, np.ndarray]] = {}
-        self._look_up_layouts()
+        self._merged = costs.merged(stage, self._look_up_layouts())
 
-    def _look_up_layouts(self) -> None:
-        """Look up each layer's output layout, input layout and seconds, once for all layers of equal layout."""
+    def _look_up_layouts(self) -> tuple[int, ...]:
+        """Look up each layer's output layout, input layout and seconds, once for all layers of equal layout; return their numbers."""
+        numbers: list[int] = []
         known: dict[tuple[object, ...], tuple[TensorLayout, TensorLayout, int]] = {}
         columns: set[tuple[int, str, TensorLayout]] = set()
         for entry in self.stage.layouts:
@@ -79,11 +82,13 @@ class Clocks:
                 known[key] = output_of(entry), input_of(entry), self.costs.layout_number(entry, self.stage, self.beside)
             self._held_as[entry.layer], self._wanted_as[entry.layer], number = known[key]
             self._spent[entry.layer] = self.costs.passes_on(entry, self.stage, number, self.beside)
+            numbers.append(number)
             for source in self.costs.graph.layers[entry.layer].inputs if entry.layout == "column" else ():
                 column = source, entry.axis, self._wanted_as[entry.layer]
                 if column not in columns:
                     columns.add(column)
                     self._summed_for.add((source, entry.layer))
+        return tuple(numbers)
 
     def _compute(self, entry: LayerLayout, step_pass: str) -> None:
         """Charge every processor for its part of a layer; processors on one TensorFlow device run one after another."""
@@ -157,9 +162,13 @@ class Clocks:
             self._meet(axis, [ring.sent_s(1, n) for ring, n in zip(along.rings, held)])
 
     def _messages_s(self, axis: str) -> float:
-        """Return the seconds of handing the gradients of all weights to one other processor, their bytes left out."""
-        layers = [entry.layer for entry in self.stage.layouts if entry.samples and entry.batch_axis == axis]
-        return self.costs.message_s * sum(map(self.costs.summed_tensors, layers))
+        """Return the seconds of handing the gradients of all weights to one other processor in buckets, their bytes left out."""
+        sizes: list[float] = []
+        for entry in reversed(self.stage.layouts):
+            if entry.samples and entry.batch_axis == axis:
+                part = max(entry.sizes) / sum(entry.sizes) if entry.sizes else 1.0
+                sizes += [part * size for size in self.costs.gradient_bytes[entry.layer]]
+        return self.costs.message_s * len(buckets(sizes, self.bucket_bytes))
 
     def _batch_axes(self) -> list[str]:
         return sorted({entry.batch_axis for entry in self.stage.layouts if entry.samples})
@@ -193,11 +202,18 @@ class Clocks:
         self._meet(axis, [ring.all_reduce_s(n) for ring, n in self._held_bytes(axis, tensor_layout, full_bytes)])
 
     def _join_statistics(self, entry: LayerLayout, forward: bool) -> None:
-        """Batch norm over a split batch: an all-gather of two numbers a channel and processor forward, an all-reduce of them backward."""
+        """Batch norm over a split batch: an all-gather of two numbers a channel and processor forward, an all-reduce of them backward.
+
+        Norms whose synchronisations are merged have one of each, when the last of them has computed its own.
+        """
         layer = self.costs.graph.layers[entry.layer]
         if not entry.samples or not takes_statistics(layer):
             return
-        statistics, apart = 2 * layer.units * self.costs.graph.item_bytes, len(entry.samples)
+        group = self._merged.get(entry.layer, (entry.layer,))
+        if entry.layer != (group[-1] if forward else group[0]):
+            return
+        units = sum(self.costs.graph.layers[member].units for member in group)
+        statistics, apart = 2 * units * self.costs.graph.item_bytes, len(entry.samples)
         tensor_layout = TensorLayout(entry.sizes, entry.axis if entry.sizes else "")
         held = self._held_bytes(entry.batch_axis, tensor_layout, statistics)
         self._meet(entry.batch_axis, [ring.all_gather_s(apart * n) if forward else ring.all_reduce_s(n) for ring, n in held])

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.graph.records import ITEM_BYTES, LayerGraph
+from hetero_mtf.layers.half_precision import sums_in
 from hetero_mtf.planning.cost.layer_tables import LayerTables
-from hetero_mtf.planning.cost.link_cost import Lines, Ring, link_lines, ring
-from hetero_mtf.planning.layout.arrangement import trains_before
-from hetero_mtf.planning.layout.records import LayerLayout, Stage
+from hetero_mtf.planning.cost.link_cost import Lines, Ring, bucket_bytes_of, link_lines, ring
+from hetero_mtf.planning.layout.arrangement import takes_statistics, trains_before
+from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
+from hetero_mtf.planning.layout.synchronisation import synchronisation_groups
 from hetero_mtf.planning.memory.layer_memory import NetworkMemory
 from hetero_mtf.planning.profile.curve import PASSES
 from hetero_mtf.planning.profile.profile import Profile
@@ -30,6 +32,8 @@ class Costs:
     counts : (layers,) units each layer's output is split into, see `layout.channels`.
     trains_before : (layers,) whether each layer's output needs a gradient, see `layout.trains_before`.
     alike : (layers,) index of the first layer that takes the same time, see `profile.alike`; such layers share their tables.
+    gradient_bytes : (layers, gradients) bytes, as they are sent, of what is added up after the backward pass of a layer that splits its
+        batch: a gradient of each weight that trains and is its own; those of a batch norm are the sums of its backward pass.
     joining : the layers whose passes may have collectives of their own: batch norm, and attention scores.
     message_s : largest seconds of a link for each further tensor that is sent at the same time.
     kept : results of strategies that others start from, by name.
@@ -46,7 +50,10 @@ class Costs:
         self.kept: dict[str, object] = {}
         self.memory = NetworkMemory(profile)
         scores = enumerate(self.memory.score_bytes)
+        self.gradient_bytes = [_gradient_bytes(self.graph, layer) for layer in range(len(self.graph.layers))]
         self.joining = {i for i, held in scores if held or self.graph.layers[i].kind == "BatchNormalization"}
+        self._joins_statistics = any(takes_statistics(layer) for layer in self.graph.layers)
+        self._merged: dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, tuple[int, ...]]] = {}
         self._sums: dict[object, np.ndarray] = {}
         self._layout_numbers: dict[object, int] = {}
         self._numbers = itertools.count()
@@ -55,9 +62,18 @@ class Costs:
         self._rings: dict[tuple[int, ...], Ring] = {}
         self._lines: Lines | None = None
 
-    def summed_tensors(self, layer: int) -> int:
-        """Return the number of gradients that are added up where a layer splits its batch: one a weight that trains and is its own."""
-        return sum(v.trainable for v in self.graph.layers[layer].variables) if self.graph.owner(layer) == layer else 0
+    def messages(self, layer: int, bucket_bytes: int) -> float:
+        """Return the messages that a layer's gradients add: one for each, of those that share a bucket their parts of it.
+
+        Parameters
+        ----------
+        bucket_bytes : as in a Plan.
+        """
+        return sum(min(1.0, size / bucket_bytes) if bucket_bytes else 1.0 for size in self.gradient_bytes[layer])
+
+    def bucket_bytes(self, devices: Sequence[int]) -> int:
+        """Return the most bytes of a bucket of gradients among devices; see `link_cost.bucket_bytes`."""
+        return bucket_bytes_of(self.ring(tuple(devices))) if len(devices) > 1 else BUCKET_BYTES
 
     def spent(self, entry: LayerLayout, devices: np.ndarray, sizes: np.ndarray, samples: np.ndarray, step_pass: str) -> np.ndarray:
         """Return the seconds of a layer's pass on each processor of a mesh.
@@ -164,6 +180,23 @@ class Costs:
             self._spent[key] = by_pass
         return self._spent[key]
 
+    def merged(self, stage: Stage, numbers: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
+        """Return the group of each batch norm of a stage whose synchronisations are merged with others'.
+
+        Parameters
+        ----------
+        numbers : (layers of the stage,) the layouts' numbers from `layout_number`.
+        """
+        if not self._joins_statistics or not any(entry.samples for entry in stage.layouts):
+            return {}
+        key = stage.layers, numbers
+        if key not in self._merged:
+            if len(self._merged) >= _KEPT:
+                self._merged.clear()
+            groups = synchronisation_groups(self.graph, stage.layouts)
+            self._merged[key] = {layer: group for group in groups for layer in group}
+        return self._merged[key]
+
     def undisturbed(self, devices: Sequence[int]) -> np.ndarray:
         """Return, for each device, whether all other devices of its host are idle when only these compute.
 
@@ -245,6 +278,14 @@ class Costs:
             self._lines = self._lines or link_lines(self.profile)
             self._rings[devices] = ring(self.profile, devices, lines=self._lines)
         return self._rings[devices]
+
+
+def _gradient_bytes(graph: LayerGraph, layer: int) -> list[int]:
+    record = graph.layers[layer]
+    if graph.owner(layer) != layer or takes_statistics(record):
+        return []
+    item_bytes = ITEM_BYTES[sums_in(record) or record.variable_dtype or graph.dtype]
+    return [item_bytes * variable.size for variable in record.variables[::-1] if variable.trainable]
 
 
 def _parts_of(stage: Stage, parts: Sequence[int], axis: str) -> np.ndarray:

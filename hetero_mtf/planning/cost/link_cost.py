@@ -12,7 +12,7 @@ import numpy as np
 from hetero_mtf.devices import Device
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.planning.cost.all_reduce import AllReduceCost, PairLinks, cheapest_by_size, choices, priced
-from hetero_mtf.planning.layout.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
+from hetero_mtf.planning.layout.records import BUCKET_BYTES, BUTTERFLY_UP_TO_BYTES, CollectiveRule
 from hetero_mtf.planning.layout.resharding import Resharding
 from hetero_mtf.planning.plan.collective_rule import rule_for
 from hetero_mtf.planning.profile.profile import Profile
@@ -215,6 +215,34 @@ def collective_rules(profile: Profile, devices: Sequence[int], axes: Sequence[tu
     if not any(priced_groups) or free or _nccl_may_serve(records):
         return ()
     return cheapest_by_size(priced_groups, segmented=len(split) < 2)
+
+
+def bucket_bytes(profile: Profile, devices: Sequence[int]) -> int:
+    """Return the most bytes of a bucket of gradients: what the links send in the seconds of their latency, a r.
+
+    Up to this size, n_1/2, latency is the larger part of a message's seconds a + n / r: what a message less saves exceeds what it costs
+    that the gradients of a bucket wait for the last one and are copied twice. 0 where links cost nothing, the default for one device.
+
+    Parameters
+    ----------
+    profile : Profile with measured links.
+    devices : indices of the stage's devices.
+
+    Raises
+    ------
+    ProfileError
+        If the link between two neighbours was not measured.
+
+    References
+    ----------
+    Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994, for n_1/2.
+    """
+    return bucket_bytes_of(ring(profile, devices)) if len(devices) > 1 else BUCKET_BYTES
+
+
+def bucket_bytes_of(links: Ring) -> int:
+    """Return `bucket_bytes` of links among several devices."""
+    return int(links.latency_s / links.seconds_per_byte) if links.seconds_per_byte > 0 else 0
 
 
 def _nccl_may_serve(records: Sequence[Device]) -> bool:

@@ -11,7 +11,9 @@ from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
 from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
 
 
-def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce", memory: bool = True) -> Prediction:
+def predict(
+    costs: Costs, stage: Stage, gradient_sync: str = "all_reduce", memory: bool = True, bucket_bytes: int | None = None
+) -> Prediction:
     """Return the predicted seconds of one synchronous step of a stage that holds the whole network.
 
     Every device d has a clock c_d, 0 at the start. A layer with measured seconds t_d advances it, c_d <- c_d + t_d; a collective of s
@@ -23,6 +25,7 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce", memor
     ----------
     gradient_sync : as in a Plan.
     memory : whether to compute the bytes of each device too; a search that compares seconds does not need them.
+    bucket_bytes : as in a Plan; None for what `plan` chooses by the links.
 
     Notes
     -----
@@ -32,12 +35,12 @@ def predict(costs: Costs, stage: Stage, gradient_sync: str = "all_reduce", memor
     it needs one, every resharding is reversed, batch norm adds up two sums a channel, and attention the gradients of its scores. The
     gradients of weights whose layer splits the batch are added up along its axis before the update. TensorFlow starts each as soon as
     it is computed, but sending takes a CPU's time from computing, so all their bytes are charged, with the latency of one all-reduce and
-    the seconds of each further tensor (`Link.message_s`, to each other processor). Butterfly mixing instead sends the weights to one
-    partner after the update. Processors on one TensorFlow device run one after another. The launch overhead of the step is in the
-    profile (`launch_s`). Loss, regularizers and metrics are not counted.
+    the seconds of each bucket of gradients (`Link.message_s`, to each other processor; `bucket.buckets`). Butterfly mixing instead
+    sends the weights to one partner after the update. Processors on one TensorFlow device run one after another. The launch overhead
+    of the step is in the profile (`launch_s`). Loss, regularizers and metrics are not counted.
     O(layers * devices).
     """
-    clocks = Clocks(costs, stage)
+    clocks = Clocks(costs, stage, bucket_bytes=costs.bucket_bytes(stage.devices) if bucket_bytes is None else bucket_bytes)
     end_s = {step_pass: float(clocks.now.max()) for step_pass in clocks.passes(gradient_sync)}
     forward_s = end_s["forward"]
     backward_s = end_s["gradients"] - forward_s

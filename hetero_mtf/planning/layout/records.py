@@ -11,6 +11,7 @@ LEADERS = ("ring", "butterfly", "halving_doubling", "exchange")  # methods among
 AXIS = "devices"
 # Without rules, all-reduces of at most this many bytes use the method of fewest rounds, larger ones that of fewest bytes.
 BUTTERFLY_UP_TO_BYTES = 256 * 1024
+BUCKET_BYTES = 256 * 1024  # most bytes of a bucket of gradients in a plan that does not come from measured links
 BATCH_AXIS, FILTER_AXIS = "batch", "filters"  # of a mesh that splits samples along one axis and channels along the other
 
 

@@ -99,8 +99,8 @@ class GridCost(LayoutCost):
     """The terms of J on a mesh of rows and columns.
 
     Collectives over channels are among the devices of one row, those over samples among the devices of one column. All groups along an
-    axis communicate at the same time, so the slowest group is charged, with the part of the tensor that it holds. The rest of J is
-    defined in `program`.
+    axis communicate at the same time, so the slowest group is charged, with the part of the tensor that it holds. Every batch norm is
+    charged its own synchronisations: which are merged depends on the layouts of all layers. The rest of J is defined in `program`.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class GridCost(LayoutCost):
             columns = list(zip(self._groups[BATCH_AXIS], parts))
             seconds += max(ring.all_gather_s(len(samples) * part * statistics) for ring, part in columns)
             seconds += max(ring.all_reduce_s(part * statistics) for ring, part in columns) if self.costs.trains_before[index] else 0.0
-        messages_s = (len(samples) - 1) * self.costs.message_s * self.costs.summed_tensors(index)
+        messages_s = (len(samples) - 1) * self.costs.message_s * self.costs.messages(index, self._bucket_bytes)
         return seconds + messages_s + self._gradient_s_per_byte * max(parts) * self._trained_bytes((index,))
 
     def _parts(self, state: LayoutState) -> tuple[np.ndarray, np.ndarray]:

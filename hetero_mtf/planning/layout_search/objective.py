@@ -41,6 +41,7 @@ class LayoutCost:
         self._processors_per_device, self._undisturbed = costs.processors_per_device(space.devices), costs.undisturbed(space.devices)
         self._views = flattened(self.graph, costs.counts)
         self._gradient_s_per_byte = self._rate()
+        self._bucket_bytes = costs.bucket_bytes(space.devices)
         self._layout_numbers: dict[TensorLayout, int] = {TensorLayout(): _UNSPLIT}
         self._by_number = [TensorLayout()]
         self._held: dict[LayoutState, int] = {}
@@ -282,7 +283,7 @@ class LayoutCost:
         if takes_statistics(layer):
             statistics = 2 * layer.units * self.graph.item_bytes
             seconds += self.ring.all_gather_s(len(self.devices) * statistics) + (self._all_reduce_s(statistics) if trains else 0.0)
-        messages_s = (len(self.devices) - 1) * self.costs.message_s * self.costs.summed_tensors(index)
+        messages_s = (len(self.devices) - 1) * self.costs.message_s * self.costs.messages(index, self._bucket_bytes)
         return seconds + messages_s + self._gradient_s_per_byte * self._trained_bytes((index,))
 
     def _passes_s(self, index: int, state: LayoutState) -> float:

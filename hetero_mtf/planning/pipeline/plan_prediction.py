@@ -31,7 +31,7 @@ def predict_plan(costs: Costs, plan: Plan) -> Prediction | None:
     One stage takes its microbatches one after another by any schedule.
     """
     if not (plan.pipelined or plan.recompute):
-        return predict(costs, plan.stages[0], plan.gradient_sync)
+        return predict(costs, plan.stages[0], plan.gradient_sync, bucket_bytes=plan.bucket_bytes)
     predicted = time_line(costs, plan)
     return predicted[0] if predicted is not None else None
 

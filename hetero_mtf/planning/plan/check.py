@@ -56,6 +56,7 @@ def _entries(plan: PlanRecord) -> Iterator[tuple[bool, str, str]]:
     yield plan.dtype not in ("float32", "float64"), "dtype", f"is {plan.dtype!r}, must be float32 or float64"
     yield not plan.strategy, "strategy", "is empty, must name how the plan was made"
     yield not plan.devices, "devices", "are none, must name at least one"
+    yield plan.bucket_bytes < 0, "bucket_bytes", f"is {plan.bucket_bytes}, must be 0 or more"
     yield from _gradient_sync(plan)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from hetero_mtf.planning.layout.records import Alternative, CollectiveRule, DeviceContribution, Prediction, Proof, Stage
+from hetero_mtf.planning.layout.records import BUCKET_BYTES, Alternative, CollectiveRule, DeviceContribution, Prediction, Proof, Stage
 from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.schedule.stale import StaleOptions
 
@@ -35,6 +35,7 @@ class PlanRecord:
     contributions : contribution of each device; empty if they were not computed.
     what_if : what-if changes of its profile, a clause each; empty where all of it was measured.
     proof : bound and gap of its layouts; None where they are not known.
+    bucket_bytes : most bytes of a bucket of gradients, whose all-reduces are fused (`bucket.buckets`); 0 for none.
     """
 
     digest: str
@@ -56,6 +57,7 @@ class PlanRecord:
     proof: Proof | None = None
     depths: tuple[int, ...] = ()
     stale: StaleOptions | None = None
+    bucket_bytes: int = BUCKET_BYTES
 
     @property
     def execution(self) -> Execution:
@@ -66,7 +68,7 @@ class PlanRecord:
     def built_from(self) -> tuple[object, ...]:
         """What decides how it is built and run; plans in which these are equal differ in no more than strategy and predictions."""
         head = self.digest, self.dtype, self.batch_size, self.devices
-        return *head, self.stages, self.collectives, self.execution, self.gradient_sync
+        return *head, self.stages, self.collectives, self.execution, self.gradient_sync, self.bucket_bytes
 
     @property
     def used(self) -> tuple[int, ...]:

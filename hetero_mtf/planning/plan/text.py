@@ -28,6 +28,8 @@ def plan_text(plan: PlanRecord) -> str:
         lines += [f"Stage {index} on {', '.join(names)}", *(f"  {line}" for line in aligned(stage_rows(stage, plan.devices)))]
     if plan.collectives:
         lines.append(f"All-reduces: {', '.join(_rule_text(rule) for rule in plan.collectives)}")
+    if plan.gradient_sync == "all_reduce" and any(entry.samples for stage in plan.stages for entry in stage.layouts):
+        lines.append(_bucket_text(plan.bucket_bytes))
     if plan.predicted is not None:
         lines += _prediction_lines(plan.predicted)
     if plan.proof is not None:
@@ -64,6 +66,10 @@ def _rule_text(rule: CollectiveRule) -> str:
     segments = f" in segments {', '.join(f'{part:.2f}' for part in rule.segments)}" if rule.segments else ""
     limit = "for any size" if rule.up_to_bytes is None else f"up to {bytes_text(rule.up_to_bytes)}"
     return f"{method}{segments} {limit}"
+
+
+def _bucket_text(bucket_bytes: int) -> str:
+    return f"Gradients: in buckets of up to {bytes_text(bucket_bytes)}" if bucket_bytes else "Gradients: each by itself"
 
 
 def execution_text(plan: PlanRecord) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import norm
+from hetero_mtf.mesh.operations.split_norm import SplitNorm, normalize_split_batch, normalize_split_batches
 from hetero_mtf.program.ops.layer_context import LayerContext
 from hetero_mtf.program.ops.value import Value
 
@@ -15,12 +17,12 @@ from hetero_mtf.program.ops.value import Value
 class NormOps(LayerContext):
     """Batch normalisation."""
 
+    _normalized_together: dict[int, tuple[Any, Any, Any]]  # layer index -> (y, mean, variance) of norms whose synchronisations were merged
+
     def normalize_batch(self, x: Value, gamma: str | None, beta: str | None, momentum: float, epsilon: float) -> Value:
         """Return `x` normalised over all but its channels: by its own statistics in training, else by the moving ones."""
         channels = x.feature_dims
-        shape = mtf.Shape(channels)
-        scale = self.parameter(gamma, channels) if gamma else mtf.Constant(self.mesh, 1.0, shape, self.dtype).outputs[0]
-        offset = self.parameter(beta, channels) if beta else mtf.Constant(self.mesh, 0.0, shape, self.dtype).outputs[0]
+        scale, offset = self._scale_and_offset(x, gamma, beta)
         moving = [self.parameter(name, channels) for name in ("moving_mean", "moving_variance")]
         if not (self.training and self.layer.attributes["trainable"]):
             y = norm.normalize_by(x.tensor, scale, offset, moving[0], moving[1], epsilon)
@@ -30,9 +32,35 @@ class NormOps(LayerContext):
             self.set_after_step(name, old, functools.partial(norm.moving_average, value=new, momentum=momentum))
         return dataclasses.replace(x, tensor=y, logits=None)
 
+    def normalize_together(self, inputs: Mapping[int, Value]) -> None:
+        """Normalise the inputs of several batch norms, whose layers are built next, with one synchronisation for all.
+
+        Parameters
+        ----------
+        inputs : layer index -> its input as the layer reads it, its batch split and its channels whole.
+        """
+        norms = []
+        for index, x in inputs.items():
+            self.index, attributes = index, self.graph.layers[index].attributes
+            names = ["gamma" if attributes["scale"] else None, "beta" if attributes["center"] else None]
+            norms.append(SplitNorm(x.tensor, *self._scale_and_offset(x, *names), attributes["epsilon"], f"layer{index}"))
+        self.sources.begin(None)
+        batch = next(iter(inputs.values())).batch
+        self._normalized_together = dict(zip(inputs, normalize_split_batches(norms, self.parts_dimension(batch), self.sizes[batch.name])))
+
+    def _scale_and_offset(self, x: Value, gamma: str | None, beta: str | None) -> tuple[Any, Any]:
+        """Return the layer's scale and offset, constants where it has none."""
+        channels = x.feature_dims
+        shape = mtf.Shape(channels)
+        scale = self.parameter(gamma, channels) if gamma else mtf.Constant(self.mesh, 1.0, shape, self.dtype).outputs[0]
+        offset = self.parameter(beta, channels) if beta else mtf.Constant(self.mesh, 0.0, shape, self.dtype).outputs[0]
+        return scale, offset
+
     def _by_own_statistics(self, x: Value, scale: Any, offset: Any, epsilon: float) -> tuple[Any, Any, Any]:
         """Return `x` normalised by the statistics of the whole batch, in any layout of its samples, and these."""
+        if self.index in self._normalized_together:
+            return self._normalized_together.pop(self.index)
         if self.axis_of(x.batch) is None:
             return norm.normalize_batch(x.tensor, scale, offset, epsilon)
         samples = self.sizes[x.batch.name]
-        return norm.normalize_split_batch(x.tensor, scale, offset, epsilon, self.parts_dimension(x.batch), samples)
+        return normalize_split_batch(x.tensor, scale, offset, epsilon, self.parts_dimension(x.batch), samples)

@@ -43,9 +43,9 @@ class BatchMemory:
 
     def __init__(self, forms: Sequence[Form], slots: int) -> None:
         self.forms = tuple(forms)
-        ends = np.cumsum([_aligned(math.prod(shape) * np.dtype(dtype).itemsize) for shape, dtype in forms], dtype=np.int64)
-        self._offsets = [0, *ends[:-1].tolist()]
-        self._slot_bytes = int(ends[-1])
+        limits = np.cumsum([_aligned(math.prod(shape) * np.dtype(dtype).itemsize) for shape, dtype in forms], dtype=np.int64)
+        self._offsets = [0, *limits[:-1].tolist()]
+        self._slot_bytes = int(limits[-1])
         self._memory = SharedMemory(_HEADER_BYTES + slots * self._slot_bytes)
         memory = self._memory.mapped()
         self._selected = np.frombuffer(memory, np.int64, 1)

@@ -10,6 +10,7 @@ import pytest
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import norm
+from hetero_mtf.mesh.operations.split_norm import normalize_split_batch
 from tests.mesh.running import implementation, run, shape, with_gradients
 
 EXTENTS = {"batch": 6, "space0": 5, "space1": 4, "c": 3}
@@ -26,7 +27,7 @@ def values(extents: dict[str, int], dtype: str) -> list[tuple[np.ndarray, Any]]:
 def spread(samples: Sequence[int], outputs: slice) -> Callable[..., Sequence[Any]]:
     def build(_: Any, x: Any, gamma: Any, beta: Any) -> Sequence[Any]:
         parts = mtf.Dimension("parts", len(samples))
-        return norm.normalize_split_batch(x, gamma, beta, 1e-3, parts, samples)[outputs]
+        return normalize_split_batch(x, gamma, beta, 1e-3, parts, samples)[outputs]
 
     return build
 

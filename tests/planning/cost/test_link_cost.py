@@ -6,8 +6,8 @@ import pytest
 
 from hetero_mtf.devices import Link
 from hetero_mtf.errors import ProfileError
-from hetero_mtf.planning.cost.link_cost import Ring, collective_rules, link_lines, ring
-from hetero_mtf.planning.layout.records import BUTTERFLY_UP_TO_BYTES, CollectiveRule
+from hetero_mtf.planning.cost.link_cost import Ring, bucket_bytes, collective_rules, link_lines, ring
+from hetero_mtf.planning.layout.records import BUCKET_BYTES, BUTTERFLY_UP_TO_BYTES, CollectiveRule
 from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import pair_net, profile_of
@@ -47,6 +47,14 @@ def test_the_defaults_are_an_exchange_of_two_and_of_more_a_butterfly_or_for_much
     assert Ring(2, 1.0, 1.0, rules=()).all_reduce_s(10) == pytest.approx(11)
     assert Ring(4, 1.0, 1.0, rules=()).all_reduce_s(30) == pytest.approx(2 * (1 + 30))
     assert Ring(4, 1.0, 1.0, rules=()).all_reduce_s(BUTTERFLY_UP_TO_BYTES + 4) == pytest.approx(6 + 1.5 * (BUTTERFLY_UP_TO_BYTES + 4))
+
+
+def test_a_bucket_has_the_bytes_that_are_sent_in_the_latency_of_the_slowest_link() -> None:
+    assert bucket_bytes(workers(3, latency_s=0.5, bandwidth=1000.0), (0, 1, 2)) == 500
+    assert bucket_bytes(workers(2), (1,)) == BUCKET_BYTES
+    here = workers(2)
+    same = tuple(dataclasses.replace(device, tf_device="/device:CPU:0") for device in here.cluster.devices)
+    assert bucket_bytes(dataclasses.replace(here, cluster=dataclasses.replace(here.cluster, devices=same)), (0, 1)) == 0
 
 
 def test_one_device_sends_nothing() -> None:

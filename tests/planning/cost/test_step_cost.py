@@ -17,7 +17,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.layout_objective import spent
-from tests.planning.networks import attention_net, frozen, pair_net, profile_of, residual_net
+from tests.planning.networks import Net, attention_net, frozen, pair_net, profile_of, residual_net
 
 BATCH = 4
 
@@ -59,14 +59,15 @@ def test_calling_a_step_and_feeding_its_batch_come_on_top_whatever_the_plan_and_
             )
 
 
-def test_every_gradient_of_a_split_batch_is_a_message_to_each_other_processor() -> None:
+@pytest.mark.parametrize(("bucket_bytes", "messages"), [(0, 6), (4 * 24, 5), (None, 1)])
+def test_every_bucket_of_gradients_of_a_split_batch_is_a_message_to_each_other_processor(bucket_bytes: int | None, messages: int) -> None:
     graph = pair_net()
     plain = profile_of(graph, [1e6, 1e6, 1e6], latency_s=0.25, bandwidth=1e9)
     links = tuple(dataclasses.replace(link, message_s=0.125) for link in plain.links)
-    plan, tensors = Plan.batch(graph, [2, 1, 1], plain.cluster, BATCH), sum(len(layer.variables) for layer in graph.layers)
-    before, after = (predicted(profile, plan) for profile in (plain, dataclasses.replace(plain, links=links)))
-    assert tensors == 6 and after.step_s == pytest.approx(before.step_s + 2 * 0.125 * tensors)
-    assert after.parts[0].communication_s == pytest.approx(before.parts[0].communication_s + 2 * 0.125 * tensors)
+    plan, costs = Plan.batch(graph, [2, 1, 1], plain.cluster, BATCH), [Costs(plain), Costs(dataclasses.replace(plain, links=links))]
+    before, after = (predict(each, plan.stages[0], bucket_bytes=bucket_bytes) for each in costs)
+    assert after.step_s == pytest.approx(before.step_s + 2 * 0.125 * messages)
+    assert after.parts[0].communication_s == pytest.approx(before.parts[0].communication_s + 2 * 0.125 * messages)
     alone = Plan.single(graph, 1, plain.cluster, BATCH)
     assert predicted(plain, alone) == predicted(dataclasses.replace(plain, links=links), alone)
 
@@ -271,3 +272,23 @@ def test_the_parts_of_every_device_add_up_to_the_step_of_a_split_batch(shares: l
     for part in found.parts:
         spent = part.compute_s + part.communication_s + part.idle_s
         assert spent == pytest.approx(found.step_s) and min(part.compute_s, part.communication_s, part.idle_s) >= 0
+
+
+def test_norms_that_need_not_wait_for_each_other_meet_once_forward_and_once_backward() -> None:
+    net = Net()
+    stem = net.conv("stem", 6)
+    ends = []
+    for name in ("left", "right"):
+        net.conv(name, 6, [stem])
+        ends.append(net.add("BatchNormalization", f"{name}_norm"))
+    net.add("Add", "sum", ends)
+    net.add("GlobalAveragePooling2D", "pool")
+    net.dense("head", 5)
+    graph = net.graph()
+    profile = profile_of(graph, [1e6, 1e6], latency_s=0.25, bandwidth=1e9)
+    costs, by_itself = Costs(profile), Costs(profile)
+    by_itself.merged = lambda stage, numbers: {}  # type: ignore[method-assign]
+    stage = Plan.batch(graph, [1, 1], profile.cluster, BATCH).stages[0]
+    merged, alone = predict(costs, stage), predict(by_itself, stage)
+    assert alone.forward_s - merged.forward_s == pytest.approx(0.25) and alone.backward_s - merged.backward_s == pytest.approx(0.25)
+    assert alone.parts[0].communication_s - merged.parts[0].communication_s == pytest.approx(0.5)

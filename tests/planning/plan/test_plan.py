@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.planning.layout.records import Alternative, CollectiveRule, DevicePart, LayerLayout, Prediction
+from hetero_mtf.planning.layout.records import BUCKET_BYTES, Alternative, CollectiveRule, DevicePart, LayerLayout, Prediction
 from hetero_mtf.planning.plan.plan import Plan
 from tests.planning.networks import Net, cluster_of, pair_net, residual_net
 from tests.planning.spoiling import spoilt
@@ -122,9 +122,22 @@ def test_a_plan_read_back_is_the_same_plan(tmp_path: pathlib.Path) -> None:
         CollectiveRule("all_reduce", "two_level", 100, leaders="butterfly"),
         CollectiveRule("all_reduce", "ring", None, (0.5, 0.25, 0.25)),
     )
-    plan = filters_plan(predicted=predicted, alternatives=others, collectives=rules, microbatches=2, schedule="fill_drain")
+    plan = filters_plan(predicted=predicted, alternatives=others, collectives=rules, microbatches=2, schedule="fill_drain", bucket_bytes=9)
     plan.save(tmp_path / "plan.json")
     assert Plan.load(tmp_path / "plan.json") == plan
+
+
+def test_a_plan_without_a_bucket_size_has_the_default_and_one_below_zero_is_a_fault() -> None:
+    earlier = document()
+    del earlier["bucket_bytes"]
+    assert Plan.from_json(earlier).bucket_bytes == BUCKET_BYTES
+    with pytest.raises(PlanError, match="bucket_bytes: is -1, must be 0 or more"):
+        Plan.from_json(document(bucket_bytes=-1))
+
+
+def test_plans_of_other_buckets_are_built_otherwise() -> None:
+    plan = filters_plan()
+    assert dataclasses.replace(plan, bucket_bytes=0).built_from != plan.built_from
 
 
 @given(st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any), st.sampled_from(["pairs", "gather"]))

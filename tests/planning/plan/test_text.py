@@ -28,6 +28,13 @@ def test_the_methods_of_all_reduces_are_one_line_and_defaults_none() -> None:
     assert "All-reduces: two_level (ring among leaders) up to 2.0 KiB, ring in segments 0.50, 0.25, 0.25 for any size\n" in text + "\n"
 
 
+def test_buckets_of_gradients_are_stated_where_a_batch_is_split() -> None:
+    plan = Plan.batch(pair_net(), [2, 1, 1], cluster_of(3), 8)
+    assert "Gradients: in buckets of up to 2.0 KiB" in str(dataclasses.replace(plan, bucket_bytes=2048))
+    assert "Gradients: each by itself" in str(dataclasses.replace(plan, bucket_bytes=0))
+    assert "Gradients" not in str(Plan.filters(pair_net(), [2, 1, 1], cluster_of(3), 8))
+
+
 def test_the_repr_of_a_plan_is_one_line_and_its_str_the_full_text() -> None:
     plan = Plan.filters(pair_net(), [2, 0, 1], cluster_of(3), 8)
     assert repr(plan).startswith("<Plan: filters for 5 layers") and "\n" not in repr(plan)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
-from hetero_mtf.mesh.operations.parts import Parts
+from hetero_mtf.mesh.sums.parts import Parts
 from tests.mesh.running import implementation, run, shape
 
 

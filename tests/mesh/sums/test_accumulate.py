@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from hetero_mtf.mesh import Lowering
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.operations.accumulate import accumulate
 from hetero_mtf.mesh.operations.local import Local
+from hetero_mtf.mesh.sums.accumulate import accumulate
 from tests.mesh.running import implementation, quick, shape
 
 PIECES = shape(b=5, c=3)

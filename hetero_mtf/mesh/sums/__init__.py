@@ -1,0 +1,1 @@
+"""Sums over processors: what stays pending, and what shares an all-reduce."""

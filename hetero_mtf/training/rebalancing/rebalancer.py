@@ -215,7 +215,7 @@ class Rebalancer:
             self._refused.add(decision.after.built_from)
             self.decisions[-1] = dataclasses.replace(decision, moves=False, reason=f"the plan could not be built: {fault}")
             said = f"training goes on under its plan, as {split_text(decision.after)} could not be built ({fault})"
-            warnings.warn(said, stacklevel=6)
+            warnings.warn(said, stacklevel=5)
             return None
         trainer._engine = engine
         before.close()

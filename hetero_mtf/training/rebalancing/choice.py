@@ -13,7 +13,7 @@ from hetero_mtf.planning.refinement.corrector import prediction
 from hetero_mtf.training.rebalancing.records import Decision, DeviceChange
 from hetero_mtf.units import seconds_text
 
-LEAST_GAIN = 0.05  # part of the step that a move gains at least
+LEAST_GAIN = 0.05  # part of the step that a move gains at least, or the spread of steps where that is larger
 MARGIN = 1.5  # times the cost of a move that its gain has to exceed
 
 
@@ -29,6 +29,7 @@ class Present:
     changes : the devices that have changed.
     steps_left : steps that a gain is expected for.
     cost_s : seconds that a move is expected to take.
+    spread : inter-quartile range of such steps, relative to their median.
     refused : `Plan.built_from` of the plans that are not moved to: they could not be built, or did not bring the gain.
     """
 
@@ -38,6 +39,7 @@ class Present:
     changes: tuple[DeviceChange, ...]
     steps_left: int
     cost_s: float
+    spread: float = 0.0
     refused: frozenset[object] = frozenset()
 
     @property
@@ -62,7 +64,7 @@ def decide(costs: Costs, present: Present, plans: Callable[[Costs], Iterable[Pla
     to take p(other) T / p(present). Any other plan has other errors than the present one: it is expected to take p(other), times
     T / p(present) where that is above 1, and more by the error of predictions. It is moved to if
 
-        T - expected >= 0.05 T    and    (T - expected) * steps left > 1.5 * cost
+        T - expected >= max(0.05, spread) T    and    (T - expected) * steps left > 1.5 * cost
     """
     if present.step_s * present.steps_left <= MARGIN * present.cost_s:
         return _stays(present, f"{present.steps_left} steps are left, which take less than a move")
@@ -76,8 +78,9 @@ def decide(costs: Costs, present: Present, plans: Callable[[Costs], Iterable[Pla
         return _stays(present, "there is no other plan")
     expected_s, best = min(expected, key=lambda entry: entry[0])
     gain_s = (present.step_s - expected_s) * present.steps_left
-    if present.step_s - expected_s < LEAST_GAIN * present.step_s:
-        return _stays(present, "no other plan is expected to be faster by 5 %", best, expected_s)
+    least = max(LEAST_GAIN, present.spread)
+    if present.step_s - expected_s < least * present.step_s:
+        return _stays(present, f"no other plan is expected to be faster by {least:.0%}", best, expected_s)
     if gain_s <= MARGIN * present.cost_s:
         spared = f"{present.steps_left} steps under the best other plan save {seconds_text(gain_s)}"
         return _stays(present, f"{spared}, and a move takes {seconds_text(present.cost_s)}", best, expected_s)

@@ -11,6 +11,7 @@ from hetero_mtf.planning.refinement.observations import Observation
 from hetero_mtf.planning.refinement.plan_run import TracedStep
 
 CHANGED = math.log(1.2)  # a device whose layers take less than a fifth longer or shorter has not changed
+SPREADS = 2.5  # times the spread of single traces, that a change exceeds likewise
 CONSECUTIVE = 0.5  # part of that which every single trace shows
 
 Passes = Mapping[tuple[int, int, str], float]
@@ -51,6 +52,23 @@ def levels(reference: Passes, traces: Sequence[TracedStep]) -> dict[int, float]:
         if compute_s > 0 and reference.get((device, layer, step_pass), 0.0) > 0
     ]
     return device_levels(observed)
+
+
+def least_change(reference: Passes, *groups: Sequence[TracedStep]) -> float:
+    """Return ln of the least factor that counts as a change, where traces of the same state scatter as they do.
+
+    Parameters
+    ----------
+    reference : seconds that levels are relative to.
+    groups : traces of one state each.
+    """
+    squares, freedom = 0.0, 0
+    for traces in groups:
+        single = [levels(reference, [trace]) for trace in traces]
+        for device in set.intersection(*map(set, single)) if len(single) > 1 else ():
+            squares = squares + statistics.variance(each[device] for each in single) * (len(single) - 1)
+            freedom += len(single) - 1
+    return max(CHANGED, SPREADS * math.sqrt(squares / freedom)) if freedom else CHANGED
 
 
 def changed_devices(median: Mapping[int, float], single: Sequence[Mapping[int, float]], least: float = CHANGED) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from hetero_mtf.program.engine import Engine, Finished
 from hetero_mtf.training.plan_runner import traced_step
 from hetero_mtf.training.rebalancing.budget import TraceBudget
 from hetero_mtf.training.rebalancing.choice import Present, decide
+from hetero_mtf.training.rebalancing.levels import CHANGED
 from hetero_mtf.training.rebalancing.records import Decision, DeviceChange, Evidence, Move
 from hetero_mtf.training.rebalancing.speeds import evidence_at_start, log_factors_after, profile_at
 from hetero_mtf.training.rebalancing.step_call import StepCall
@@ -151,8 +152,6 @@ class Rebalancer:
             evidence = evidence_at_start(self.profile, plan, baseline)
         else:
             evidence = self._watch.evidence()
-            if evidence is not None:
-                self._watch.accept()
         self._started = self._started or baseline is not None
         if evidence is not None:
             return self._decided(step, plan, evidence)
@@ -160,13 +159,18 @@ class Rebalancer:
             return self._decide(self._present(step, plan, baseline.step_s, self.decisions[-1].changes))
         return None
 
-    def _decided(self, step: int, plan: Plan, evidence: Evidence) -> Decision:
-        """Return what to do about a change, with the speeds of devices after it."""
+    def _decided(self, step: int, plan: Plan, evidence: Evidence) -> Decision | None:
+        """Return what to do about a change, with the speeds of devices after it; None where steps and traces do not agree on it."""
         before, devices = self._log_factors, self.profile.cluster.devices
-        self._log_factors = log_factors_after(self.profile, plan, before, evidence)
-        change = {device: self._log_factors.get(device, 0.0) - before.get(device, 0.0) for device in evidence.changed}
+        after = log_factors_after(self.profile, plan, before, evidence)
+        change = {device: after.get(device, 0.0) - before.get(device, 0.0) for device in evidence.changed}
+        if all(times * math.copysign(1.0, evidence.levels[device]) < CHANGED / 2 for device, times in change.items()):
+            self._watch.dismiss()
+            return None
+        self._log_factors = after
+        self._watch.accept()
         changes = tuple(DeviceChange(devices[device].name, math.exp(times)) for device, times in change.items())
-        present = self._present(step, plan, evidence.step_s, changes)
+        present = self._present(step, plan, evidence.step_s, changes, 2 * evidence.spread)
         self._changed_at = self._taken
         return self._decide(present)
 
@@ -176,13 +180,13 @@ class Rebalancer:
         self._retry_at = 2 * self._taken if unknown else None
         return decision
 
-    def _present(self, step: int, plan: Plan, step_s: float, changes: tuple[DeviceChange, ...]) -> Present:
+    def _present(self, step: int, plan: Plan, step_s: float, changes: tuple[DeviceChange, ...], spread: float = 0.0) -> Present:
         """Return where the training is; what has changed before is expected to change again after as many steps as it lasted."""
         ahead = self.steps_ahead()
         left = self._taken if ahead is None else ahead
         lasted = left if self._changed_at is None or self._retry_at is not None else self._taken - self._changed_at
         cost_s = self.moves[-1].taken_s if self.moves else max(0.0, self._build_s - step_s)
-        return Present(step, plan, step_s, changes, min(left, lasted), cost_s, frozenset(self._refused))
+        return Present(step, plan, step_s, changes, min(left, lasted), cost_s, spread, frozenset(self._refused))
 
     def _failed(self, step: int, plan: Plan) -> Decision | None:
         """Return whether to move back, once, where steps take longer than before the last move."""

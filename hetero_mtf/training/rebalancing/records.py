@@ -18,12 +18,14 @@ class Evidence:
     changed : those of the devices that have changed.
     step_s : median seconds of the present steps.
     reference_s : seconds of a step in the reference: the plan's own earlier steps, or its prediction.
+    spread : how far either is from its usual value, as a part of it.
     """
 
     levels: Mapping[int, float]
     changed: tuple[int, ...]
     step_s: float
     reference_s: float
+    spread: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

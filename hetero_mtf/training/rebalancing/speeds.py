@@ -59,7 +59,7 @@ def evidence_at_start(profile: Profile, plan: Plan, baseline: Baseline) -> Evide
     slower = tuple(device for device, level in sorted(level_of.items()) if level >= START_LEVEL)
     if not slower or math.log(baseline.step_s / predicted_s) < START_STEP:
         return None
-    return Evidence(level_of, slower, baseline.step_s, predicted_s)
+    return Evidence(level_of, slower, baseline.step_s, predicted_s, baseline.spread / 2)
 
 
 def log_factors_after(profile: Profile, plan: Plan, before: LogFactors, evidence: Evidence) -> dict[int, float]:
@@ -88,7 +88,7 @@ def log_factors_after(profile: Profile, plan: Plan, before: LogFactors, evidence
     change = {device: evidence.levels[device] for device in keys}
     for _ in range(ITERATIONS):
         slopes = {key: _slope(log_ratio, change, device) for device, key in keys.items()}
-        whole = StepResidual(log_step - log_ratio(change), STEP_SPREAD, slopes)
+        whole = StepResidual(log_step - log_ratio(change), max(STEP_SPREAD, evidence.spread), slopes)
         traced = [StepResidual(evidence.levels[d] - change[d], LEVEL_SPREAD, {key: 1.0}) for d, key in keys.items()]
         estimate = step_factors(list(keys.values()), [whole, *traced], {key: change[d] for d, key in keys.items()})
         change = {device: estimate[key] for device, key in keys.items()}

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from hetero_mtf.planning.profile.spread import median_and_spread
 from hetero_mtf.planning.refinement.plan_run import TracedStep
 from hetero_mtf.training.rebalancing.budget import LEAST_INTERVAL, TraceBudget
-from hetero_mtf.training.rebalancing.levels import CHANGED, Passes, changed_devices, levels, unexplained, usual_passes
+from hetero_mtf.training.rebalancing.levels import CHANGED, Passes, changed_devices, least_change, levels, unexplained, usual_passes
 from hetero_mtf.training.rebalancing.records import Evidence
 
 SETTLING = 2  # steps after building that do not count: the first builds, the one after it is often slow
 BASELINE_STEPS, BASELINE_TRACES = 10, 3
+MOST_TRACES = 9  # of a baseline: later ones that show no change are added up to these
 BETWEEN_TRACES = 2  # steps between two traces of the baseline
 LOOKED_STEPS = 3  # of a closer look, that are not traced: one after each trace
 RECENT = 5  # steps whose median is compared with the baseline
@@ -131,7 +132,9 @@ class Watch:
             self._end_baseline()
         elif self._looking:
             self._traces.append(trace)
-        elif not self._quiet and any(abs(level) >= CHANGED for level in levels(self.baseline.passes, [trace]).values()):
+        elif all(abs(level) < CHANGED for level in levels(self.baseline.passes, [trace]).values()):
+            self._add_to_baseline(trace)
+        elif not self._quiet:
             self._looking, self._traces = True, [trace]
 
     def evidence(self) -> Evidence | None:
@@ -140,23 +143,36 @@ class Watch:
             return None
         passes, traces = self.baseline.passes, tuple(self._traces)
         median, single = levels(passes, traces), [levels(passes, [trace]) for trace in traces]
-        step_s = statistics.median(self._recent)
+        step_s, spread = median_and_spread([*self._recent])
         log_step = math.log(step_s / self.baseline.step_s)
-        changed = unexplained(changed_devices(median, single), median, self._shares, log_step)
+        least = least_change(passes, self.baseline.traces, traces)
+        changed = unexplained(changed_devices(median, single, least), median, self._shares, log_step)
         if not changed:
-            self._begin()
-            self._quiet, self._next_quiet = self._next_quiet, 2 * self._next_quiet
+            self.dismiss()
             return None
-        return Evidence(median, changed, step_s, self.baseline.step_s)
+        return Evidence(median, changed, step_s, self.baseline.step_s, max(spread, self.baseline.spread) / 2)
+
+    def dismiss(self) -> None:
+        """Go on with the baseline as it is, without a closer look for a while."""
+        self._begin()
+        self._quiet, self._next_quiet = self._next_quiet, 2 * self._next_quiet
 
     def accept(self) -> None:
-        """Take what there is evidence of as the baseline from now on."""
-        assert self.baseline is not None
+        """Take what a closer look has shown as the baseline from now on; without one it stays."""
+        if self.baseline is None or not self._looking:
+            return
         traces = tuple(self._traces)
         step_s, spread = median_and_spread([*self._recent])
         self.baseline = Baseline(step_s, max(spread, self.baseline.spread), usual_passes(traces), traces)
         self._begin()
         self._next_quiet = FIRST_QUIET
+
+    def _add_to_baseline(self, trace: TracedStep) -> None:
+        """Make the traced seconds of the baseline more certain by a trace that shows no change."""
+        assert self.baseline is not None
+        if len(self.baseline.traces) < MOST_TRACES:
+            traces = (*self.baseline.traces, trace)
+            self.baseline = dataclasses.replace(self.baseline, passes=usual_passes(traces), traces=traces)
 
     def _has_left(self) -> bool:
         """Return whether the recent steps have left the baseline, beyond its spread."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from hetero_mtf.planning.choose import plan as make_plan
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.refinement.plan_run import TracedStep
 from tests.planning.refinement.simulated import slower
 from tests.training.rebalancing.simulated_training import PROFILE, SimulatedTraining, best_s
 
@@ -154,3 +158,18 @@ def test_another_engine_is_watched_from_its_first_step_on() -> None:
     training._engine = training._make_engine(make_plan(slower(PROFILE, 1, 2.5)), {}, 0)
     training.train(100)
     assert training.rebalancer.moves == [] and training.rebalancer.decisions == []
+
+
+def test_a_step_that_does_not_bear_out_what_traces_show_leads_to_nothing() -> None:
+    training = SimulatedTraining(steps=5000)
+    training.train(60)
+    trace = training.runner.trace
+
+    def misleading(plan: Plan) -> TracedStep:
+        traced = trace(plan)
+        layers = tuple(each._replace(compute_s=each.compute_s * (1.3 if each.device == 1 else 1.0)) for each in traced.layers)
+        return dataclasses.replace(traced, layers=layers)
+
+    training.runner.trace = misleading  # type: ignore[method-assign]
+    training.train(300)
+    assert training.rebalancer.moves == []

@@ -88,9 +88,9 @@ def log_factors_after(profile: Profile, plan: Plan, before: LogFactors, evidence
     change = {device: evidence.levels[device] for device in keys}
     for _ in range(ITERATIONS):
         slopes = {key: _slope(log_ratio, change, device) for device, key in keys.items()}
-        whole = StepResidual(log_step - log_ratio(change), max(STEP_SPREAD, evidence.spread), slopes)
+        step = StepResidual(log_step - log_ratio(change), max(STEP_SPREAD, evidence.spread), slopes)
         traced = [StepResidual(evidence.levels[d] - change[d], LEVEL_SPREAD, {key: 1.0}) for d, key in keys.items()]
-        estimate = step_factors(list(keys.values()), [whole, *traced], {key: change[d] for d, key in keys.items()})
+        estimate = step_factors(list(keys.values()), [step, *traced], {key: change[d] for d, key in keys.items()})
         change = {device: estimate[key] for device, key in keys.items()}
     after = _sum(before, change)
     return {device: factor for device, factor in after.items() if device not in keys or not _is_as_measured(profile, device, factor)}

@@ -23,6 +23,7 @@ RECENT = 5  # steps whose median is compared with the baseline
 STEP_CHANGE = 0.1  # of ln(step), from where steps are looked at more closely
 SPREADS = 3.0  # times the spread of the baseline, likewise
 WIDE = 0.3  # spread of a baseline that is taken again
+MUCH_FURTHER = 0.3  # of ln(step), from a look that showed nothing, from where there is another one at once
 FIRST_QUIET = 20  # steps without a closer look after one that showed nothing; twice as many after each further one
 
 
@@ -61,6 +62,7 @@ class Watch:
         self._budget, self._shares = budget, tuple(shares)
         self._settling = SETTLING
         self._quiet, self._next_quiet = 0, FIRST_QUIET
+        self._dismissed = 0.0  # how far steps had left the baseline at the last look that showed nothing
         self.baseline: Baseline | None = None
         self._begin()
 
@@ -112,9 +114,10 @@ class Watch:
             return
         if self._looking:
             self._looked.append(seconds)
-        elif self._quiet:
-            self._quiet -= 1
-        elif self._has_left():
+            return
+        away = self._away()
+        self._quiet = max(0, self._quiet - 1)
+        if away > max(STEP_CHANGE, SPREADS * self.baseline.spread) and (not self._quiet or away > self._dismissed + MUCH_FURTHER):
             self._looking = True
 
     def add_traced(self, seconds: float, trace: TracedStep) -> None:
@@ -153,7 +156,8 @@ class Watch:
         return Evidence(median, changed, step_s, self.baseline.step_s, max(spread, self.baseline.spread) / 2)
 
     def dismiss(self) -> None:
-        """Go on with the baseline as it is, without a closer look for a while."""
+        """Go on with the baseline as it is, without a closer look for a while, unless steps leave it much further."""
+        self._dismissed = self._away()
         self._begin()
         self._quiet, self._next_quiet = self._next_quiet, 2 * self._next_quiet
 
@@ -174,13 +178,11 @@ class Watch:
             traces = (*self.baseline.traces, trace)
             self.baseline = dataclasses.replace(self.baseline, passes=usual_passes(traces), traces=traces)
 
-    def _has_left(self) -> bool:
-        """Return whether the recent steps have left the baseline, beyond its spread."""
-        assert self.baseline is not None
-        if len(self._recent) < RECENT:
-            return False
-        away = abs(math.log(statistics.median(self._recent) / self.baseline.step_s))
-        return away > max(STEP_CHANGE, SPREADS * self.baseline.spread)
+    def _away(self) -> float:
+        """Return how far the recent steps have left the baseline, |ln(median / baseline)|; 0 where there are too few of them."""
+        if self.baseline is None or len(self._recent) < RECENT:
+            return 0.0
+        return abs(math.log(statistics.median(self._recent) / self.baseline.step_s))
 
     def _end_baseline(self) -> None:
         """Take the baseline once there is enough of it; begin again where its steps scatter too widely."""

@@ -78,6 +78,16 @@ def test_steps_that_take_longer_with_no_device_that_does_are_looked_at_less_and_
     assert gaps[0] > FIRST_QUIET and all(later > 1.5 * earlier for earlier, later in zip(gaps, gaps[1:]))
 
 
+def test_a_change_soon_after_a_look_that_showed_nothing_is_found_at_once() -> None:
+    steps = Steps()
+    steps.run(60)
+    steps.extra_s = 0.15
+    assert steps.run(13) == []
+    steps.seconds = [1.0, 2.5]
+    (evidence,) = steps.run(12)
+    assert evidence.changed == (1,)
+
+
 @pytest.mark.parametrize("noise", [0.02, 0.06, 0.12])
 def test_noise_is_no_evidence(noise: float) -> None:
     steps = Steps()

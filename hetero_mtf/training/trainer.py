@@ -65,6 +65,7 @@ class Trainer(OnBatch):
     Attributes
     ----------
     refinement : Refinement by which the plan was chosen; None where a plan was given.
+    rebalancer : what watches the steps and moves; None where training is not rebalanced.
 
     Raises
     ------

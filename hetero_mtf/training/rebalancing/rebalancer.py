@@ -69,6 +69,7 @@ class Rebalancer:
         self._changed_at: int | None = None  # of these, when there last was evidence
         self._retry_at: int | None = None  # of these, when a gain that did not pay is looked at again
         self._build_s, self._built_before_s = 0.0, 0.0  # of building and the first step; of the former, before that step
+        self._solve_s = 0.0  # of solving for other plans, the last time
         self._begin(None)
 
     def _begin(self, engine: Engine | None) -> None:
@@ -175,7 +176,9 @@ class Rebalancer:
         return self._decide(present)
 
     def _decide(self, present: Present) -> Decision:
+        start_s = self._clock()
         decision = decide(Costs(profile_at(self.profile, self._log_factors)), present, self._plans)
+        self._solve_s = self._clock() - start_s
         unknown = self.steps_ahead() is None and decision.after is not None and not decision.moves
         self._retry_at = 2 * self._taken if unknown else None
         return decision
@@ -186,7 +189,7 @@ class Rebalancer:
         left = self._taken if ahead is None else ahead
         lasted = left if self._changed_at is None or self._retry_at is not None else self._taken - self._changed_at
         cost_s = self.moves[-1].taken_s if self.moves else max(0.0, self._build_s - step_s)
-        return Present(step, plan, step_s, changes, min(left, lasted), cost_s, spread, frozenset(self._refused))
+        return Present(step, plan, step_s, changes, min(left, lasted), cost_s + self._solve_s, spread, frozenset(self._refused))
 
     def _failed(self, step: int, plan: Plan) -> Decision | None:
         """Return whether to move back, once, where steps take longer than before the last move."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 from hetero_mtf.planning.choose import candidate_plans
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.prediction_error import prediction_error
+from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.corrector import prediction
 from hetero_mtf.training.rebalancing.records import Decision, DeviceChange
 from hetero_mtf.units import seconds_text
@@ -62,7 +64,7 @@ def decide(costs: Costs, present: Present, plans: Callable[[Costs], Iterable[Pla
     -----
     With T the measured step and p the predictions, a plan whose layers are split alike on the same devices, in other parts, is expected
     to take p(other) T / p(present). Any other plan has other errors than the present one: it is expected to take p(other), times
-    T / p(present) where that is above 1, and more by the error of predictions. It is moved to if
+    T / p(present) where that is above 1, and more by the largest error that predictions had. It is moved to if
 
         T - expected >= max(0.05, spread) T    and    (T - expected) * steps left > 1.5 * cost
     """
@@ -96,7 +98,13 @@ def _expected_s(costs: Costs, present: Present, plan: Plan, own_s: float) -> flo
     predicted_s, measured_part = plan.predicted.step_s, present.step_s / own_s
     if _kinds(plan) == _kinds(present.plan):
         return predicted_s * measured_part
-    return predicted_s * max(1.0, measured_part) * (1 + prediction_error(costs.profile, predicted_s))
+    return predicted_s * max(1.0, measured_part) * (1 + _worst_error(costs.profile, predicted_s))
+
+
+def _worst_error(profile: Profile, step_s: float) -> float:
+    """Return the largest error that predictions of steps had, as the plan is not run beforehand; as where none was run without any."""
+    errors = (abs(math.log(step.measured_s / step.predicted_s)) for step in profile.corrections.steps[1:])
+    return max(prediction_error(profile, step_s), *errors, 0.0)
 
 
 def _kinds(plan: Plan) -> object:

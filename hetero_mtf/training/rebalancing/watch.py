@@ -21,8 +21,8 @@ BETWEEN_TRACES = 2  # steps between two traces of the baseline
 LOOKED_STEPS = 3  # of a closer look, that are not traced: one after each trace
 RECENT = 5  # steps whose median is compared with the baseline
 STEP_CHANGE = 0.1  # of ln(step), from where steps are looked at more closely
-SPREADS = 3.0  # times the spread of the baseline, likewise
-WIDE = 0.3  # spread of a baseline that is taken again
+SPREADS = 1.5  # times the spread of the baseline, likewise: more than three standard deviations of a median of five
+WIDE = 0.5  # spread of a baseline that is taken again
 MUCH_FURTHER = 0.3  # of ln(step), from a look that showed nothing, from where there is another one at once
 FIRST_QUIET = 20  # steps without a closer look after one that showed nothing; twice as many after each further one
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 
 from hetero_mtf.planning.choose import candidate_plans
 from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.corrections import Corrections, MeasuredStep
 from hetero_mtf.planning.refinement.corrector import prediction
 from hetero_mtf.training.rebalancing.choice import MARGIN, Present, change_text, decide
 from hetero_mtf.training.rebalancing.records import DeviceChange
@@ -62,6 +65,20 @@ def test_plans_that_are_refused_are_left_out() -> None:
 def test_steps_that_are_longer_than_predicted_are_expected_to_be_under_all_plans() -> None:
     usual, longer = decide(COSTS, PRESENT), decide(COSTS, dataclasses.replace(PRESENT, step_s=1.5 * NOW_S))
     assert longer.expected_s == pytest.approx(1.5 * usual.expected_s)
+
+
+def test_a_plan_that_was_not_run_is_expected_to_err_as_much_as_the_worst_that_was() -> None:
+    single = Plan.single(PROFILE.graph, 0, PROFILE.cluster, PROFILE.batch_size)
+
+    def expected_s(*errors: float) -> float:
+        steps = tuple(MeasuredStep("layers", "", 1.0, 1.0 + error, 0.0, "2026-01-01") for error in (0.0, *errors))
+        profile = dataclasses.replace(PROFILE, corrections=Corrections(steps=steps))
+        costs = Costs(profile)
+        planned = dataclasses.replace(single, predicted=prediction(costs, single))
+        present = dataclasses.replace(PRESENT, step_s=prediction(costs, PLAN).step_s)
+        return decide(costs, present, plans=lambda _: [planned]).expected_s
+
+    assert expected_s(0.01, 0.2, 0.01) == pytest.approx(expected_s(0.2)) == pytest.approx((1 + math.log(1.2)) / 1.03 * expected_s(0.0))
 
 
 def test_changes_are_told_in_words() -> None:

@@ -183,10 +183,15 @@ class Rebalancer:
         self._retry_at = 2 * self._taken if unknown else None
         return decision
 
+    @property
+    def _left(self) -> int:
+        """Steps of the run that are left; where that is not known, as many as were taken."""
+        ahead = self.steps_ahead()
+        return self._taken if ahead is None else ahead
+
     def _present(self, step: int, plan: Plan, step_s: float, changes: tuple[DeviceChange, ...], spread: float = 0.0) -> Present:
         """Return where the training is; what has changed before is expected to change again after as many steps as it lasted."""
-        ahead = self.steps_ahead()
-        left = self._taken if ahead is None else ahead
+        left = self._left
         lasted = left if self._changed_at is None or self._retry_at is not None else self._taken - self._changed_at
         cost_s = self.moves[-1].taken_s if self.moves else max(0.0, self._build_s - step_s)
         return Present(step, plan, step_s, changes, min(left, lasted), cost_s + self._solve_s, spread, frozenset(self._refused))
@@ -200,9 +205,9 @@ class Rebalancer:
         if baseline.step_s <= WORSE * move.before_s:
             return None
         self._refused.add(plan.built_from)
-        present = self._present(step, plan, baseline.step_s, ())
+        present = dataclasses.replace(self._present(step, plan, baseline.step_s, ()), steps_left=self._left)
         pays = (baseline.step_s - move.before_s) * present.steps_left > move.taken_s
-        reason = "steps take longer than before the last move"
+        reason = "steps take longer than before the last move" + (", and moving back does not pay" if not pays else "")
         fields = {**present.head, "moves": pays, "reason": reason, "after": move.before, "expected_s": move.before_s}
         return Decision(**fields)  # type: ignore[arg-type]
 

@@ -30,8 +30,8 @@ class TraceBudget:
 
     @property
     def spent_s(self) -> float:
-        """Seconds that traces have cost so far: what traced steps took beyond the usual step."""
-        return self._spent_s
+        """Seconds that traces have cost so far: what traced steps took beyond the usual step, in sum, so that noise cancels."""
+        return max(0.0, self._spent_s)
 
     def add(self, seconds: float) -> None:
         """Count a step that is not traced.
@@ -50,7 +50,7 @@ class TraceBudget:
         seconds : what it took, the reading of its trace included.
         usual_s : seconds of steps before it that were not traced, at least one.
         """
-        extra_s = max(0.0, seconds - statistics.median(usual_s))
+        extra_s = seconds - statistics.median(usual_s)
         self._run_s += seconds
         self._spent_s += extra_s
         self._extra_s.append(extra_s)
@@ -66,5 +66,5 @@ class TraceBudget:
         -----
         What the next one costs is taken to be the median so far; the first one is free, as nothing is known of it.
         """
-        next_s = statistics.median(self._extra_s) if self._extra_s else 0.0
-        return self._spent_s + next_s <= self._part * (self._run_s + ahead_s)
+        next_s = max(0.0, statistics.median(self._extra_s)) if self._extra_s else 0.0
+        return self.spent_s + next_s <= self._part * (self._run_s + ahead_s)

@@ -26,10 +26,12 @@ def test_steps_that_are_known_to_come_pay_for_traces_too() -> None:
     assert not budget.allows(ahead_s=5.0) and budget.allows(ahead_s=20.0)
 
 
-def test_a_traced_step_that_was_shorter_than_usual_costs_nothing() -> None:
+def test_noise_of_traced_steps_cancels_and_traces_never_gain_time() -> None:
     budget = TraceBudget()
     budget.add_traced(0.9, [1.0, 1.2, 0.8])
     assert budget.spent_s == 0 and budget.run_s == 0.9
+    budget.add_traced(1.3, [1.0])
+    assert budget.spent_s == pytest.approx(0.2)
 
 
 def test_what_traces_cost_stays_below_the_part_over_a_long_run() -> None:

@@ -51,6 +51,11 @@ if TYPE_CHECKING:
 @objective_options()
 @shared.budget_option
 @shared.refine_options(default=True)
+@click.option(
+    "--rebalance/--no-rebalance",
+    default=None,
+    help="Go on under another plan where a device becomes slower or faster and that pays.  [default: rebalance where --strategy is auto]",
+)
 @click.option("--save", metavar="FILE", help="Where to save all state: at the end, at a signal, and with --save-every on the way.")
 @click.option("--save-every", type=click.IntRange(1), metavar="STEPS", help="Steps between saves.  [default: not on the way]")
 @callback_options
@@ -242,12 +247,14 @@ def _train(
     from hetero_mtf.commands.process.interruption import naming
     from hetero_mtf.commands.process.output_file import save_model
     from hetero_mtf.commands.workload.fit import fit
+    from hetero_mtf.training.rebalancing.text import move_text
     from hetero_mtf.training.trainer import Trainer
 
     workload, data, plan = run.workload, run.workload.data, prepared.plan
     shown_by = "--verbose" if prepared.plan_file is None else f"--verbose or hetero-mtf explain {prepared.plan_file}"
     optimizer = run.make_optimizer(request.epochs * -(-data.counts["train"] // plan.batch_size))
     settings: dict[str, Any] = {"optimizer": optimizer, "loss": workload.loss, "metrics": workload.metrics, "seed": request.seed}
+    settings |= {"profile": prepared.profile, "rebalance": _rebalances(request, prepared)}
     with Trainer(workload.model, plan, live, **settings) as trainer:
         plan_text = plan_report(plan) if request.verbose else f"{plan_summary(plan, workload.graph)}\nThe full plan: {shown_by}"
         click.echo(f"{plan_text}\n\n{workload.loss_text}" if shows_plan else workload.loss_text)
@@ -257,17 +264,29 @@ def _train(
         trainer.notes = run.notes.document()
         stored = workload.store(request.run_files)  # --save-every saves before the end
         epochs = fit(request, workload, trainer, stop, run.notes)
+        for move in trainer.moves:
+            click.echo(move_text(move))
         with naming(epochs.saved), data.testing(plan.batch_size) as source:
             metrics = trainer.evaluate(source)
             click.echo(workload.metrics_text(metrics))
             tested(trainer)
         if request.output is not None:
             save_model(request.output, trainer.to_keras())
-        measured = _measured(trainer, plan, epochs.step_s, workload) if request.measured_file is not None else None
+        steady = request.measured_file is not None and not trainer.moves  # else steps are of several plans
+        measured = _measured(trainer, plan, epochs.step_s, workload) if steady else None
     for path in (request.save, request.output, *stored):
         if path is not None:
             click.echo(f"saved {path}")
     return metrics, measured
+
+
+def _rebalances(request: TrainRequest, prepared: Prepared) -> bool:
+    """Return whether to rebalance: where that is asked for, and by default where the plan is the best of all strategies."""
+    from hetero_mtf.training.rebalancing.rebalancer import can_rebalance
+
+    if request.rebalance is None:
+        return prepared.profile is not None and request.strategy == "auto" and can_rebalance(prepared.plan, prepared.profile)
+    return request.rebalance
 
 
 def _save_options(request: TrainRequest, prepared: Prepared) -> None:
@@ -278,7 +297,7 @@ def _save_options(request: TrainRequest, prepared: Prepared) -> None:
         return
     changes: dict[str, Any] = {"seed": request.seed, "precision": request.precision}
     if prepared.plan_file is not None:
-        changes |= {"plan": prepared.plan_file, "profile": None, "refine-time": None, "allow-stale": None}
+        changes |= {"plan": prepared.plan_file, "profile": None, "refine-time": None, "allow-stale": None, "rebalance": None}
     save_config(request.config_file, used_options(click.get_current_context(), changes))
     click.echo(f"saved {request.config_file}")
 

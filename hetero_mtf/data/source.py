@@ -59,6 +59,11 @@ class BatchSource(abc.ABC):
         return self._epoch
 
     @property
+    def batch(self) -> int:
+        """Number of batches of the present epoch that were handed over."""
+        return self._batch
+
+    @property
     def batches_per_epoch(self) -> int | None:
         """Batches in a whole epoch, or None where that is not known beforehand."""
         return None

@@ -128,8 +128,7 @@ class Engine:
         want_outputs : whether the predictions are fetched.
         """
         program, feeds = self._training(batch, step, scalars)
-        finite = {} if program.finite is None else {"finite": program.finite}
-        return self._result(program, feeds, want_outputs, {"train": program.train, **finite})
+        return _result(self._run(_step_fetches(program, want_outputs), feeds))
 
     def advance(self, batch: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool) -> list[Finished]:
         """Take one step with a batch, and return the batches whose losses it gave: this one, or under some schedules earlier ones.
@@ -152,22 +151,23 @@ class Engine:
     def wait(self) -> None:
         """Return when all steps that were begun are done, which those of most schedules are at once."""
 
-    def trace(self, batch: BatchArrays, step: int, scalars: Mapping[str, float]) -> StepTrace:
-        """Take one step and return its trace.
+    def advance_traced(
+        self, batch: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool
+    ) -> tuple[list[Finished], StepTrace]:
+        """Take one step, and return what `advance` returns and the trace of the step.
 
         Parameters
         ----------
-        batch, step, scalars : as for `train`.
+        batch, step, scalars, want_outputs : as for `train`.
         """
         program, feeds = self._training(batch, step, scalars)
-        fetches = {"loss": program.loss, "train": program.train}
-        _, trace = self._guarded(lambda: traced(functools.partial(self._opened().run, fetches, feeds), self._devices))
-        return trace
+        fetched, trace = self._traced(_step_fetches(program, want_outputs), feeds)
+        return [(batch, _result(fetched))], trace
 
     def test(self, batch: BatchArrays, want_outputs: bool) -> Result:
         """Return the losses of a batch, and the predictions if `want_outputs`, without a change of state."""
         program = self._program("test", batch)
-        return self._result(program, self._feeds(program, batch, 0), want_outputs, {})
+        return _result(self._run(_fetches(program, want_outputs), self._feeds(program, batch, 0)))
 
     def predict(self, x: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """Return the network's outputs for a batch.
@@ -365,20 +365,32 @@ class Engine:
         """Return the form of the targets of the outputs that have a loss."""
         return tuple(None if part is None else target for part, target in zip(self._context.objective, batch.targets))
 
-    def _result(self, program: Program, feeds: Mapping[Any, Any], want_outputs: bool, besides: Mapping[str, Any]) -> Result:
-        fetches = {"loss": program.loss, "parts": program.parts, **({"outputs": program.outputs} if want_outputs else {}), **besides}
-        fetched = self._run(fetches, feeds)
-        parts = tuple(map(float, fetched["parts"]))
-        return Result(float(fetched["loss"]), parts, fetched.get("outputs"), bool(fetched.get("finite", True)))
-
     def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:
         return self._guarded(lambda: self._opened().run(fetches, feeds))
+
+    def _traced(self, fetches: Any, feeds: Mapping[Any, Any]) -> tuple[Any, StepTrace]:
+        """Return what `_run` returns, and the trace of the call."""
+        return self._guarded(lambda: traced(functools.partial(self._opened().run, fetches, feeds), self._devices))
 
     def _guarded(self, work: Any) -> Any:
         try:
             return work()
         except tf.errors.OpError as fault:
             raise self.cluster.explain(fault) from fault
+
+
+def _fetches(program: Program, want_outputs: bool) -> dict[str, Any]:
+    return {"loss": program.loss, "parts": program.parts, **({"outputs": program.outputs} if want_outputs else {})}
+
+
+def _step_fetches(program: Program, want_outputs: bool) -> dict[str, Any]:
+    finite = {} if program.finite is None else {"finite": program.finite}
+    return {**_fetches(program, want_outputs), "train": program.train, **finite}
+
+
+def _result(fetched: Mapping[str, Any]) -> Result:
+    parts = tuple(map(float, fetched["parts"]))
+    return Result(float(fetched["loss"]), parts, fetched.get("outputs"), bool(fetched.get("finite", True)))
 
 
 def _placed(stage: Stage, plan: Plan, cluster: Any) -> PlacedStage:

@@ -15,6 +15,7 @@ from hetero_mtf.errors import DataError, PlanError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import leaves_of
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.decoupled.engine import engine_of
 from hetero_mtf.program.engine import Engine
@@ -22,6 +23,8 @@ from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.training.keras_side import Settings, read_weights, with_initial_slots
 from hetero_mtf.training.plan_choice import Task, choose_plan
+from hetero_mtf.training.rebalancing.rebalancer import Rebalancer, can_rebalance
+from hetero_mtf.training.rebalancing.records import Move
 
 BATCH_SIZE = 32  # of arrays, where none is given, as in Keras
 
@@ -113,6 +116,8 @@ class PlannedOnUse:
     _seed: int
     _task: Callable[[int], Task]
     _refine_s: float
+    _rebalance: bool | None = None
+    rebalancer: Rebalancer | None = None
     refinement: Refinement | None = None
 
     @property
@@ -150,11 +155,19 @@ class PlannedOnUse:
         if self._held is None:
             choice = choose_plan(self._task(batch_size), self._refine_s, verbose)
             self.refinement = choice.refinement
-            self._begin(choice.plan)
+            self._begin(choice.plan, choice.profile)
         return self.plan
 
-    def _begin(self, plan: Plan) -> None:
+    def _begin(self, plan: Plan, profile: Profile | None) -> None:
+        """Begin with a plan, and watch its steps where there is a profile to rebalance it by."""
         self._engine = self._make_engine(plan, self._first_values(), self._seed)
+        watched = profile is not None and self._rebalance is not False and can_rebalance(plan, profile)
+        self.rebalancer = Rebalancer(profile) if watched and profile is not None else None
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """The moves to other plans while training, as devices had changed."""
+        return () if self.rebalancer is None else tuple(self.rebalancer.moves)
 
     def _first_values(self) -> dict[str, np.ndarray]:
         return with_initial_slots(self._graph, self._rule, {**read_weights(self._model, self._graph), **self._first_slots})

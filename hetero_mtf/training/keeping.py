@@ -125,7 +125,7 @@ class Kept(PlannedOnUse):
         self._loss_scale = (state.loss_scale or self._loss_scale) if self._loss_scale is not None else None
 
     def replan(self, plan: Plan) -> None:
-        """Go on under another plan, with all weights, slots and counters as they are.
+        """Go on under another plan, with all weights, slots and counters as they are; it is not rebalanced unless that was asked for.
 
         Parameters
         ----------
@@ -137,6 +137,8 @@ class Kept(PlannedOnUse):
             If the plan is for another network or cluster, or cannot be honoured; the old plan stays in force then.
         """
         self._replace_engine(plan, self._engine.read(), self._seed)
+        if self._rebalance is not True or (self.rebalancer is not None and not self.rebalancer.fits(plan)):
+            self.rebalancer = None
 
 
 def _write_onnx(model: Any, path: str) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.data.batch import Batch, add_class_weight, check_batch, check_class_weight
 from hetero_mtf.program.batch_arrays import BatchArrays
+from hetero_mtf.program.engine import Finished
 from hetero_mtf.program.optimizers import step_scalars
 from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
 from hetero_mtf.training.keeping import Kept
+from hetero_mtf.training.rebalancing.step_call import StepCall
 from hetero_mtf.training.trained import Trained, trained
 
 
@@ -26,7 +29,10 @@ class OnBatch(Kept):
         x, y : (batch, ...) samples and targets, several packed as the model's inputs and outputs.
         """
         feed = self._feed(check_batch(x, y, None, form=self._form))
+        start_s = time.perf_counter()
         self._engine.build(feed)
+        if self.rebalancer is not None:
+            self.rebalancer.note_build(time.perf_counter() - start_s)
 
     def train_on_batch(
         self,
@@ -84,8 +90,8 @@ class OnBatch(Kept):
         x, y, sample_weight : as for `train_on_batch`.
         """
         feed = self._feed(check_batch(x, y, sample_weight, form=self._form))
-        trace = self._engine.trace(feed, self._batches, self._scalars())
-        self._step += 1
+        finished, trace = self._engine.advance_traced(feed, self._batches, self._scalars(), want_outputs=False)
+        self._count(finished)
         return trace
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False) -> Any:
@@ -112,12 +118,17 @@ class OnBatch(Kept):
 
     def _train(self, batch: Batch, want_output: bool, prepared: BatchArrays | None = None) -> list[Trained]:
         feed = self._feed(batch) if prepared is None else prepared
-        finished = self._engine.advance(feed, self._batches, self._scalars(), want_output)
+        call = StepCall(feed, self._batches, self._scalars(), want_output)
+        finished = call.advance(self._engine) if self.rebalancer is None else self.rebalancer.advance(self, call)
+        self._count(finished)
+        return [trained(self._objective, self._keras, *each) for each in finished]
+
+    def _count(self, finished: Sequence[Finished]) -> None:
+        """Count a step, unless a gradient overflowed, and take the loss scale after it."""
         finite = all(step_result.finite for _, step_result in finished)
         self._step += finite
         if self._loss_scale is not None and self._rule.loss_scaling is not None:
             self._loss_scale = self._loss_scale.after(finite, self._rule.loss_scaling)
-        return [trained(self._objective, self._keras, *each) for each in finished]
 
     def _drain(self, want_output: bool) -> list[Trained]:
         return [trained(self._objective, self._keras, *each) for each in self._engine.drain(want_output)]

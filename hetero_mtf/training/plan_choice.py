@@ -60,10 +60,12 @@ class Choice:
     ----------
     plan : the plan.
     refinement : by which it was chosen; None where there is nothing to choose from, or it was chosen before.
+    profile : the refined profile; None where there is nothing to choose from.
     """
 
     plan: Plan
     refinement: Refinement | None = None
+    profile: Profile | None = None
 
 
 def cache_folder() -> pathlib.Path:
@@ -105,7 +107,7 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Cho
         plan = _kept_plan(plan_file, task, verbose)
         if plan is not None:
             _say(f"{_text(plan)}; measured {earlier.measured_at[:10]}, kept in {folder}", verbose)
-            return Choice(plan)
+            return Choice(plan, profile=earlier)
         profile = earlier
     else:
         optimizer = task.settings["optimizer"]
@@ -113,7 +115,7 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Cho
     refinement = refine(None, profile, task.model, task.cluster, **task.settings, time_limit_s=refine_s)
     where = _keep(refinement, profile_file, plan_file)
     _say(f"{_text(refinement.plan)}, measured {seconds_text(refinement.best.median_s)}{_gain(refinement)}; {where}", verbose)
-    return Choice(refinement.plan, refinement)
+    return Choice(refinement.plan, refinement, refinement.profile)
 
 
 def _name(task: Task) -> str:

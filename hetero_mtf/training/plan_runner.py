@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hetero_mtf.data.batch import Batch
+from hetero_mtf.devices.records import Device
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.plan_run import LayerSeconds, TracedStep
@@ -18,6 +19,7 @@ from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.losses import WITH_CLASS_NUMBERS
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule, step_scalars
+from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
 from hetero_mtf.training.keras_side import read_weights
 
@@ -100,10 +102,8 @@ class EngineRunner:
         ----------
         plan : one that was started.
         """
-        trace = self._engines[id(plan)].trace(self._batch(plan), 0, self._scalars)
-        index_of = {device.name: index for index, device in reversed(list(enumerate(self._cluster.devices)))}
-        layers = (LayerSeconds(index_of[entry.device], entry.layer, entry.step_pass, entry.compute_s) for entry in trace.layers)
-        return TracedStep(trace.step_s, tuple(layers))
+        _, trace = self._engines[id(plan)].advance_traced(self._batch(plan), 0, self._scalars, False)
+        return traced_step(trace, self._cluster.devices)
 
     def stop(self, plan: Plan) -> None:
         """Free what a plan holds on the cluster.
@@ -123,6 +123,18 @@ class EngineRunner:
         if plan.batch_size not in self._batches:
             self._batches[plan.batch_size] = random_batch(self._graph, self._objective, plan.batch_size, self._generator)
         return self._batches[plan.batch_size]
+
+
+def traced_step(trace: StepTrace, devices: Sequence[Device]) -> TracedStep:
+    """Return a trace with the numbers of its devices.
+
+    Parameters
+    ----------
+    devices : those of the cluster.
+    """
+    index_of = {device.name: index for index, device in reversed(list(enumerate(devices)))}
+    layers = (LayerSeconds(index_of[entry.device], entry.layer, entry.step_pass, entry.compute_s) for entry in trace.layers)
+    return TracedStep(trace.step_s, tuple(layers))
 
 
 def random_batch(graph: LayerGraph, objective: Objective, size: int, generator: np.random.Generator) -> BatchArrays:

@@ -23,11 +23,21 @@ from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training import batches
 from hetero_mtf.training.copying import clone
 from hetero_mtf.training.first_use import settings_of
-from hetero_mtf.training.fitting.loop import Fit, listed, run_epochs, run_predictions, run_test, shown_verbosity, testing_listeners
+from hetero_mtf.training.fitting.loop import (
+    Fit,
+    listed,
+    run_epochs,
+    run_predictions,
+    run_test,
+    shown_verbosity,
+    steps_ahead,
+    testing_listeners,
+)
 from hetero_mtf.training.fitting.validation import Validation, check_fit, split_validation
 from hetero_mtf.training.keras_side import KerasSide, Settings, first_loss_scale, trained_state, write_weights
 from hetero_mtf.training.on_batch import OnBatch
 from hetero_mtf.training.plan_choice import Task
+from hetero_mtf.training.rebalancing.rebalancer import check_request
 from hetero_mtf.training.refine import refine
 
 
@@ -49,10 +59,13 @@ class Trainer(OnBatch):
     seed : seed of dropout and shuffling, a whole number from 0.
     profile : Profile of the network and cluster to make a plan from by `refine` now, where none is given.
     refine_s : seconds after which no further plan is tried then.
+    rebalance : whether training goes on under another plan where a device becomes slower or faster and that pays (`moves`). None for
+        where the plan was chosen by the trainer, True also for a given plan, whose profile has to be given too, False for never.
 
     Attributes
     ----------
     refinement : Refinement by which the plan was chosen; None where a plan was given.
+    rebalancer : what watches the steps and moves; None where training is not rebalanced.
 
     Raises
     ------
@@ -81,6 +94,7 @@ class Trainer(OnBatch):
         seed: int = 0,
         profile: Profile | None = None,
         refine_s: float = TIME_LIMIT_S,
+        rebalance: bool | None = None,
     ) -> None:
         given = Settings(optimizer, loss, loss_weights, metrics, weighted_metrics)
         optimizer, loss, loss_weights, metrics, weighted_metrics = settings_of(model, given)
@@ -101,13 +115,15 @@ class Trainer(OnBatch):
         self._position: Mapping[str, Any] | None = None
         self._source: BatchSource | None = None
         settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}
-        self._refine_s = refine_s
+        self._refine_s, self._rebalance = refine_s, rebalance
         self._task = lambda batch_size: Task(model, self._graph, self._cluster, batch_size, settings)
         if plan is None and profile is not None:
             self.refinement = refine(None, profile, model, self._cluster, **settings, time_limit_s=refine_s)
-            plan = self.refinement.plan
-        if plan is not None:
-            self._begin(plan)
+            self._begin(self.refinement.plan, self.refinement.profile)
+        elif plan is not None:
+            if rebalance:
+                check_request(plan, profile, self._graph, self._cluster)
+            self._begin(plan, profile if rebalance else None)
 
     def __repr__(self) -> str:
         network = f"{len(self._graph.layers)} layers (digest {self._graph.digest})"
@@ -277,9 +293,13 @@ class Trainer(OnBatch):
             if self._position is not None:
                 source.restore(self._position)
                 self._position = None
+            if self.rebalancer is not None:
+                self.rebalancer.steps_ahead, self.rebalancer.speaks = lambda: steps_ahead(source, fit.epochs), fit.verbose != 0
             return run_epochs(self, self._keras, source, fit)
         finally:
             self._source = None
+            if self.rebalancer is not None:
+                self.rebalancer.steps_ahead, self.rebalancer.speaks = lambda: None, True
 
     def _evaluate(
         self, x: Any, y: Any = None, listeners: Any = None, *, batch_size: Any = None, steps: Any = None, shown: Any = None, **options: Any

@@ -370,3 +370,23 @@ def test_a_training_that_is_killed_leaves_nothing_that_the_next_one_does_not_rem
     assert resumed.code == 0, resumed
     measured = {"s-measured.json"}  # only where the killed one had left a step of the epoch
     assert {entry.name for entry in tmp_path.iterdir()} - measured == {"s.npz", "s-config.yaml"}
+
+
+def test_a_training_is_rebalanced_where_its_plan_is_the_best_of_all_strategies_or_that_is_asked_for(cli, subject, profile, monkeypatch):
+    asked = []
+    init = Trainer.__init__
+
+    def noted(trainer, *arguments, **options):
+        asked.append(options["rebalance"])
+        init(trainer, *arguments, **options)
+
+    monkeypatch.setattr(Trainer, "__init__", noted)
+    for options in ([], ["--no-rebalance"], ["--strategy", "batch"], ["--strategy", "batch", "--rebalance"]):
+        said = cli("train", *subject, "--profile", profile, "--epochs", "1", "--no-refine", *options)
+        assert said.code == 0, said
+    assert asked == [True, False, False, True]
+
+
+def test_a_plan_that_is_given_cannot_be_rebalanced_by_the_command(cli, subject, plan):
+    said = cli("train", *subject, "--plan", plan, "--rebalance")
+    assert said.code == 2 and "--rebalance goes with --profile" in said.err

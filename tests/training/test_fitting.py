@@ -15,7 +15,7 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.data.array_source import ArraySource
 from hetero_mtf.errors import DataError, HeteroError, NotFiniteError
-from hetero_mtf.training.fitting.loop import shown_verbosity
+from hetero_mtf.training.fitting.loop import shown_verbosity, steps_ahead
 from tests.cases import first_fast
 from tests.training.setting import cluster, cross_entropy, data, net
 
@@ -107,6 +107,15 @@ def test_a_state_that_a_callback_saves_has_what_callbacks_before_it_have_changed
         assert again.notes == {"loss": "mse"} and again.position is not None and again.position["epoch"] == 2
         for one, other in zip(trained, again.to_keras().get_weights(), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_the_steps_ahead_are_those_of_all_epochs_that_are_left() -> None:
+    x = np.zeros((10, 1))
+    with ArraySource(x, x, batch_size=4) as source:
+        assert steps_ahead(source, 3) == 9
+        batches = iter(source)
+        next(batches), next(batches)
+        assert steps_ahead(source, 3) == 7 and steps_ahead(source, 1) == 1 and steps_ahead(source, 0) == 0
 
 
 def test_a_metric_that_counted_elsewhere_before_starts_anew(cluster: Any) -> None:

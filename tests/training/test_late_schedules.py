@@ -116,3 +116,22 @@ def test_a_step_that_fails_leaves_a_trainer_that_can_be_read_and_goes_on() -> No
             assert all(np.isfinite(weight).all() for weight in weights)
             losses = [trainer.train_on_batch(x, y) for _ in range(8)] + trainer.drain()
             assert np.isfinite(losses[-1]) and losses[-1] < losses[3]
+
+
+@pytest.mark.parametrize("schedule", ["decoupled", "1f1b_2bw"])
+def test_a_traced_step_keeps_the_losses_of_the_batches_in_flight(schedule: str) -> None:
+    keras.config.set_floatx("float64")
+    model, (x, y) = network(), np.random.default_rng(0).normal(size=(2, 6 * BATCH, 6))
+    batches = [slice(at, at + BATCH) for at in range(0, len(x), BATCH)]
+    losses = []
+    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
+        parts = 2 if schedule == "1f1b_2bw" else 1
+        plan = hm.Plan.pipeline(model, ["dense0", "dense2"], [[0], [1]], [[1], [1]], cluster, BATCH, parts, schedule)
+        for traced in (False, True):
+            with hm.Trainer(model, plan, cluster, optimizer="sgd", loss="mse") as trainer:
+                engine = trainer._engine
+                if traced:
+                    engine.advance = lambda *step, engine=engine: engine.advance_traced(*step)[0]  # type: ignore[method-assign]
+                given = [trainer.train_on_batch(x[cut], y[cut]) for cut in batches]
+                losses.append([*(loss for loss in given if not np.isnan(loss)), *trainer.drain()])
+    assert losses[0] == losses[1] and len(losses[0]) == len(batches)

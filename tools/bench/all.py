@@ -80,6 +80,7 @@ RUNS = (
         maker=f"tools/make_cohort.py {COHORT.parent} --subjects 200 --size 48",
     ),
     BenchRun("written", "tools/bench/today/speed.py", 7, ("written",)),
+    BenchRun("rebalancing", "tools/bench/today/rebalancing.py", 7, ("rebalancing",)),
     BenchRun("genetic", "tools/bench/genetic.py", 8, ("genetic", "genetic_operations", "genetic_large")),
     BenchRun("resattnet", "tools/bench/resattnet.py --rounds 3", 8, ("resattnet",)),
     BenchRun("uneven_split", "tools/bench/uneven_split.py", 9, ("uneven_split",)),

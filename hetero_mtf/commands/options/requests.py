@@ -68,8 +68,11 @@ class TrainRequest:
     allow_stale: bool = False
     callbacks: CallbackOptions = CallbackOptions()
     config: str | None = None
+    rebalance: bool | None = None
 
     def __post_init__(self) -> None:
+        if self.rebalance and self.plan is not None:
+            raise click.UsageError("--rebalance goes with --profile or with neither, not with --plan: other plans are made from a profile")
         if self.allow_stale and (self.plan is not None or self.strategy != "auto"):
             raise click.UsageError("--allow-stale goes with --strategy auto, not with --plan or another strategy")
         if self.plan is not None and self.profile is not None:

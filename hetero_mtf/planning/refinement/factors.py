@@ -82,6 +82,16 @@ def traced_levels(observed: Sequence[Observation]) -> dict[Level, float]:
     return _ratios(_cells(observed), lambda cell: (cell[1], cell[2]))
 
 
+def device_levels(observed: Sequence[Observation]) -> dict[int, float]:
+    """Return ln of the ratio of all traced to all predicted seconds of each device.
+
+    Parameters
+    ----------
+    observed : observations of all traces.
+    """
+    return _ratios(_cells(observed), lambda cell: cell[1])
+
+
 def layer_factors(profile: Profile, levels: Mapping[Level, float], relative: Mapping[Cell, float]) -> tuple[LayerFactor, ...]:
     """Return the factor of every layer with curves, for every device, split and pass of which something is known.
 

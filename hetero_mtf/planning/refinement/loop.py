@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from hetero_mtf.errors import LayoutError, PlanError, UnsupportedError
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.choose import candidate_plans, mixes_samples
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.records import Alternative
@@ -121,7 +122,9 @@ class Refiner:
         """
         try:
             self._run(plan)
-            reason = self._run_alternatives() if self._is_synchronous(plan) else "no other plan has the numbers of this one"
+            reason = (
+                self._run_alternatives() if has_alternatives(plan, self.measured.graph) else "no other plan has the numbers of this one"
+            )
             best = self._compare_best()
         finally:
             for started in self._started:
@@ -165,11 +168,6 @@ class Refiner:
         if for_single:
             return left_s >= 0 or self.time_limit_s >= TIME_LIMIT_S
         return left_s >= self._longest_s + self._comparison_s
-
-    def _is_synchronous(self, plan: Plan) -> bool:
-        """Return whether a plan has the numbers of one device, as all alternatives have."""
-        apart = plan.microbatches > 1 and mixes_samples(self.measured.graph)
-        return plan.gradient_sync == "all_reduce" and not apart
 
     def _promising(self, plans: Iterable[Plan]) -> Plan | None:
         """Return the plan with the shortest promised step, if that is shorter than the best measured step by one per cent."""
@@ -248,6 +246,17 @@ class Refiner:
 
     def _was_run(self, plan: Plan) -> bool:
         return any(plan.built_from == known.built_from for known in (*(run.plan for run in self._runs), *self._refused))
+
+
+def has_alternatives(plan: Plan, graph: LayerGraph) -> bool:
+    """Return whether a plan has the numbers of one device, as all other plans have that could take its place.
+
+    Parameters
+    ----------
+    graph : the network.
+    """
+    apart = plan.microbatches > 1 and mixes_samples(graph)
+    return plan.gradient_sync == "all_reduce" and not apart
 
 
 def faster_for_sure(rounds_s: Sequence[float], others_s: Sequence[float]) -> bool:

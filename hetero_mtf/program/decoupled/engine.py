@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from hetero_mtf.program.decoupled.in_flight import Entered, InFlight
 from hetero_mtf.program.decoupled.tick import Tick, build_tick
 from hetero_mtf.program.engine import Engine, Finished, Targets
 from hetero_mtf.program.optimizers import SeveralRules
-from hetero_mtf.runtime.step_trace import StepTrace, traced
+from hetero_mtf.runtime.step_trace import StepTrace
 
 
 def engine_of(graph: LayerGraph, plan: Plan, *arguments: Any) -> Engine:
@@ -101,19 +100,23 @@ class DecoupledEngine(Engine):
     def wait(self) -> None:
         self._await(0)
 
-    def trace(self, batch: BatchArrays, step: int, scalars: Mapping[str, float]) -> StepTrace:
+    def advance_traced(
+        self, batch: BatchArrays, step: int, scalars: Mapping[str, float], want_outputs: bool
+    ) -> tuple[list[Finished], StepTrace]:
         own = _copied(batch)
-        *before, last = self._entered(own, self._enterable(own, want_outputs=False), step, scalars)
+        *before, last = self._entered(own, self._enterable(own, want_outputs), step, scalars)
         for entered in before:
             self._in_flight.enter(entered)
-            self._launch(want_outputs=False)
+            self._launch(want_outputs)
         self._await(0)
         self._in_flight.enter(last)
-        tick, feeds = self._next_tick()
-        fetches = {"loss": tick.loss, "train": tick.train}
-        _, trace = self._guarded(lambda: traced(functools.partial(self._opened().run, fetches, feeds), self._devices))
+        fetches, feeds = self._next_call(want_outputs)
+        fetched, trace = self._traced(fetches, feeds)
+        leaving = self._in_flight.leaving
         self._in_flight.advance()
-        return trace
+        if leaving is not None:
+            self._leave(leaving, fetched)
+        return self._taken(), trace
 
     def close(self) -> None:
         with contextlib.suppress(HeteroError):
@@ -170,10 +173,7 @@ class DecoupledEngine(Engine):
 
     def _launch(self, want_outputs: bool) -> None:
         """Begin the next tick; of the calls before, all but the last one at most are done then."""
-        tick, feeds = self._next_tick()
-        fetches = {"loss": tick.loss, "parts": tick.parts, "train": tick.train, **({"outputs": tick.outputs} if want_outputs else {})}
-        if tick.penalty is not None:
-            fetches["penalty"] = tick.penalty
+        fetches, feeds = self._next_call(want_outputs)
         self._await(self._most)
         self._calls.append((Call(lambda: self._run(fetches, feeds)), self._in_flight.leaving))
         self._in_flight.advance()
@@ -215,13 +215,15 @@ class DecoupledEngine(Engine):
             done, self._done = self._done, []
             self._late.append((leaving.full, _joined([each[1:] for each in done])))
 
-    def _next_tick(self) -> tuple[Tick, dict[Any, Any]]:
+    def _next_call(self, want_outputs: bool) -> tuple[dict[str, Any], dict[Any, Any]]:
+        """Return what the next tick fetches and is fed."""
         size, targets = self._in_flight.form
         wanted = tuple(None if part is None else target for part, target in zip(self._context.objective, targets))
         tick = self._tick(size, wanted, partly=self._context.sums_gradients or not self._in_flight.is_full)
         feeds = self._in_flight.feeds(tick, self.graph, self._number)
         self._number += 1
-        return tick, feeds
+        fetches = {"loss": tick.loss, "parts": tick.parts, "train": tick.train, **({"outputs": tick.outputs} if want_outputs else {})}
+        return fetches if tick.penalty is None else {**fetches, "penalty": tick.penalty}, feeds
 
     def _tick(self, size: int, targets: Targets, partly: bool) -> Tick:
         key = "part of a tick" if partly else "tick", size, targets, 0

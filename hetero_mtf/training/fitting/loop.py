@@ -79,6 +79,18 @@ def shown_verbosity(verbose: str | int) -> int:
     return 1 if sys.stdout.isatty() or "ipykernel" in sys.modules else 2
 
 
+def steps_ahead(source: BatchSource, epochs: int) -> int | None:
+    """Return the steps until all epochs are done; None where that is not known.
+
+    Parameters
+    ----------
+    source : batches, at the present position.
+    epochs : the last epoch.
+    """
+    an_epoch = source.batches_per_epoch
+    return None if an_epoch is None else max(0, (epochs - source.epoch) * an_epoch - source.batch)
+
+
 def run_epochs(trainer: Any, keras_side: KerasSide, source: BatchSource, fit: Fit) -> Any:
     """Train until all epochs are done and return Keras's History.
 

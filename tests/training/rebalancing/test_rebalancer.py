@@ -1,0 +1,175 @@
+"""A trainer moves once for a change of a device, where that pays, and never without one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hetero_mtf.planning.choose import plan as make_plan
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.refinement.plan_run import TracedStep
+from tests.planning.refinement.simulated import slower
+from tests.training.rebalancing.simulated_training import PROFILE, SimulatedTraining, best_s
+
+NOISE = 0.03
+
+
+@pytest.mark.parametrize("noise", [0.0, NOISE])
+@pytest.mark.parametrize("device, times", [(0, 2.5), (1, 2.5), (1, 1.6), (0, 6.0)])
+def test_a_device_that_becomes_slower_gets_less_work_within_50_steps(device: int, times: float, noise: float) -> None:
+    training = SimulatedTraining(noise)
+    training.train(60)
+    assert training.rebalancer.moves == []
+    factors = [1.0, 1.0]
+    factors[device] = times
+    training.change(*factors)
+    training.train(50)
+    (move,) = training.rebalancer.moves
+    assert f"{PROFILE.cluster.devices[device].name} became" in move.reason and "times as slow" in move.reason
+    assert training.true_s <= 1.05 * best_s(*factors) < move.before_s
+    assert move.expected_s == pytest.approx(training.true_s, rel=0.1)
+    training.train(500)
+    assert len(training.rebalancer.moves) == 1 and training.step == 610
+
+
+def test_a_device_that_recovers_gets_its_work_back() -> None:
+    training = SimulatedTraining(NOISE, steps=5000)
+    first = training.plan
+    training.train(60)
+    training.change(1.0, 2.5)
+    training.train(400)
+    training.change(1.0, 1.0)
+    training.train(400)
+    slowed, recovered = training.rebalancer.moves
+    assert "times as fast" in recovered.reason and training.plan.built_from == recovered.after.built_from
+    assert training.true_s <= 1.05 * training.runner.true_s(first)
+
+
+def test_a_device_that_becomes_faster_gets_more_work() -> None:
+    training = SimulatedTraining(NOISE, steps=5000)
+    training.train(60)
+    training.change(1.0, 0.4)
+    training.train(300)
+    (move,) = training.rebalancer.moves
+    assert "times as fast" in move.reason and training.true_s <= 1.05 * best_s(1.0, 0.4)
+
+
+def test_devices_that_change_alike_keep_their_plan() -> None:
+    training = SimulatedTraining(NOISE)
+    training.train(60)
+    training.change(1.8, 1.8)
+    training.train(500)
+    assert training.rebalancer.moves == []
+    assert [len(decision.changes) for decision in training.rebalancer.decisions] == [2]
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.05, 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_500_steady_steps_have_no_move_and_cheap_traces(noise: float, seed: int) -> None:
+    training = SimulatedTraining(noise, steps=20_000, seed=seed)
+    training.train(500)
+    budget = training.rebalancer.budget
+    assert training.rebalancer.moves == [] and training.rebalancer.decisions == []
+    assert budget.spent_s <= 0.02 * budget.run_s
+
+
+def test_no_move_where_few_steps_are_left() -> None:
+    training = SimulatedTraining(steps=80)
+    training.train(60)
+    training.change(1.0, 2.5)
+    training.train(20)
+    (decision,) = training.rebalancer.decisions
+    assert not decision.moves and decision.steps_left <= 12 and training.rebalancer.moves == []
+
+
+def test_no_move_where_the_gain_is_less_than_what_it_costs() -> None:
+    training = SimulatedTraining(steps=100)
+    training.train(60)
+    training.change(1.0, 1.6)
+    training.train(40)
+    (decision,) = training.rebalancer.decisions
+    assert not decision.moves and 0 < decision.gain_s <= 1.5 * decision.cost_s and "a move takes" in decision.reason
+
+
+def test_of_a_run_of_unknown_length_as_many_steps_as_were_taken_are_taken_to_be_left() -> None:
+    training = SimulatedTraining(steps=None)
+    training.train(25)
+    training.change(1.0, 1.6)
+    training.train(20)
+    (first,) = training.rebalancer.decisions
+    assert not first.moves and first.steps_left <= 45
+    training.train(400)
+    assert len(training.rebalancer.moves) == 1 and len(training.rebalancer.decisions) <= 4
+
+
+def test_a_device_that_changes_to_and_fro_is_not_followed() -> None:
+    training = SimulatedTraining(steps=10_000)
+    training.train(60)
+    for turn in range(20):
+        training.change(1.0, 1.0 if turn % 2 else 2.5)
+        training.train(25)
+    assert len(training.rebalancer.moves) <= 1
+    assert all(decision.steps_left <= 50 for decision in training.rebalancer.decisions[1:])
+
+
+def test_a_plan_that_cannot_be_built_is_warned_of_once_and_not_tried_again() -> None:
+    training = SimulatedTraining(steps=5000)
+    training.train(60)
+    before = training.plan
+    training.refused = lambda plan: plan.built_from != before.built_from
+    training.change(1.0, 2.5)
+    with pytest.warns(UserWarning, match="could not be built .*too much memory") as warned:
+        training.train(50)
+    assert len(warned) == 1 and training.plan is before and training.step == 110
+    assert training.rebalancer.moves == [] and not training.rebalancer.decisions[0].moves
+
+
+def test_a_move_that_makes_steps_longer_is_taken_back_once() -> None:
+    training = SimulatedTraining(steps=5000)
+    training.train(60)
+    before = training.plan
+    training.penalty = lambda plan: 1.0 if plan.built_from == before.built_from else 4.0
+    training.change(1.0, 2.5)
+    training.train(600)
+    away, back = training.rebalancer.moves
+    assert back.after is before and "longer than before the last move" in back.reason and training.plan is before
+
+
+def test_a_device_that_is_slower_than_in_the_profile_from_the_start_gets_less_work() -> None:
+    training = SimulatedTraining(NOISE, truth=slower(PROFILE, 1, 2.5))
+    training.train(60)
+    (move,) = training.rebalancer.moves
+    assert move.step < 30 and training.true_s <= 1.05 * best_s(1.0, 2.5)
+
+
+def test_batches_of_another_size_are_trained_on_and_do_not_count() -> None:
+    training = SimulatedTraining()
+    training.train(30)
+    run_s = training.rebalancer.budget.run_s
+    training.train(3, batch_size=1)
+    assert training.rebalancer.budget.run_s == run_s and training.step == 33
+
+
+def test_another_engine_is_watched_from_its_first_step_on() -> None:
+    training = SimulatedTraining(NOISE)
+    training.train(60)
+    training.change(1.0, 2.5)
+    training._engine = training._make_engine(make_plan(slower(PROFILE, 1, 2.5)), {}, 0)
+    training.train(100)
+    assert training.rebalancer.moves == [] and training.rebalancer.decisions == []
+
+
+def test_a_step_that_does_not_bear_out_what_traces_show_leads_to_nothing() -> None:
+    training = SimulatedTraining(steps=5000)
+    training.train(60)
+    trace = training.runner.trace
+
+    def misleading(plan: Plan) -> TracedStep:
+        traced = trace(plan)
+        layers = tuple(each._replace(compute_s=each.compute_s * (1.3 if each.device == 1 else 1.0)) for each in traced.layers)
+        return dataclasses.replace(traced, layers=layers)
+
+    training.runner.trace = misleading  # type: ignore[method-assign]
+    training.train(300)
+    assert training.rebalancer.moves == []

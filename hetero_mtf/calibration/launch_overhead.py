@@ -98,8 +98,9 @@ def measure_launch_overhead(cluster: Any, devices: Sequence[int], windows: Windo
 
 def _steps(devices: Sequence[str], staged: StagedBatches | None) -> _Steps:
     work = tuple(work_on(device) for device in devices)
-    if staged is not None:
-        read = staged.arrays[0].read
+    array = None if staged is None else staged.arrays[0]
+    if array is not None:
+        read = array.read
         return _Steps([each.done for each in work], [_fed(each, read(each.device, [0], [FED_BYTES // 4])) for each in work], None, work)
     batch = tf.compat.v1.placeholder(tf.float32, (FED_BYTES // 4,))
     return _Steps([each.done for each in work], [_fed(each, batch) for each in work], batch, work)

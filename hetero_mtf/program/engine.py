@@ -15,6 +15,7 @@ from hetero_mtf.errors import HeteroError
 from hetero_mtf.graph.present_tensors import present_tensors
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.variable_keys import variable_key
+from hetero_mtf.mesh.batch_parts import BatchArray
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.operations.history import Histories
 from hetero_mtf.mesh.operations.mixing import rounds as mixing_rounds
@@ -279,7 +280,7 @@ class Engine:
 
     def _staged_for(self, mode: str, batch: BatchArrays) -> StagedBatches | None:
         """Return where batches of a form are written before their steps, None where they are fed."""
-        arrays = list(batch.x) if mode == "predict" else fed_arrays(batch, self._context.objective)
+        arrays = fed_arrays(batch, self._context.objective)
         own = [tf.as_dtype(self.graph.layers[index].dtype(self.graph.dtype)) for index in self.graph.inputs]
         dtypes = [*own, *(tf.as_dtype(array.dtype) for array in arrays[len(own) :])]
         staged = staged_batches(self.cluster, self._container.name, [(array.shape, str(array.dtype)) for array in arrays], dtypes)
@@ -351,15 +352,12 @@ class Engine:
         return program, {**self._feeds(program, batch, step), **{program.scalars[name]: value for name, value in scalars.items()}}
 
     def _feeds(self, program: Program, batch: BatchArrays, step: int) -> dict[Any, Any]:
-        feeds: dict[Any, Any] = {program.step: step}
-        for output_inputs, y, weight, scale in zip(program.loss_inputs, batch.y, batch.weight, batch.scale):
-            if output_inputs is not None:
-                feeds[output_inputs.scale] = scale
-                feeds |= {output_inputs.y: y, output_inputs.weight: weight} if program.staged is None else {}
-        if program.staged is None:
-            return {**feeds, **dict(zip(program.x, batch.x))}
-        arrays = fed_arrays(batch, self._context.objective) if batch.y else list(batch.x)
-        return {**feeds, **self._guarded(lambda: program.staged.use(batch, arrays))}
+        """Return what a step is fed, after what devices read is written where it was not."""
+        inputs, arrays = program.inputs, fed_arrays(batch, self._context.objective)
+        scales = {each.scale: scale for each, scale in zip(inputs.loss_inputs, batch.scale) if each is not None}
+        feeds = {fed: array for fed, array in zip(inputs.fed, arrays) if not isinstance(fed, BatchArray)}
+        staged = program.staged
+        return {program.step: step, **scales, **feeds, **(self._guarded(lambda: staged.use(batch, arrays)) if staged else {})}
 
     def _targets(self, batch: BatchArrays) -> Targets:
         """Return the form of the targets of the outputs that have a loss."""

@@ -8,12 +8,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.batch_parts import Fed
 from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
-from hetero_mtf.program.feeding.inputs import LossInputs, placeholder, placeholders, read_inputs
+from hetero_mtf.program.feeding.inputs import ProgramInputs, partly_read, placeholder, placeholders
 from hetero_mtf.program.feeding.staged_batches import StagedBatches
 from hetero_mtf.program.learning import learning, penalties
 from hetero_mtf.program.loss_scale import SCALAR
@@ -29,8 +28,7 @@ class Program:
 
     Parameters
     ----------
-    x : (inputs,) the batch: placeholders, or arrays that devices read.
-    loss_inputs : (outputs,) targets, sample weights and the placeholder of the scale; None for an output without a loss, and to predict.
+    inputs : the batch: placeholders, or arrays that devices read; and placeholders of the scales of losses.
     step : placeholder of the step's number.
     scalars : placeholders of the optimizer's scalars.
     loss : () the loss, regularization included.
@@ -39,11 +37,10 @@ class Program:
     train : operation that updates all variables; None unless it trains.
     nodes : number of nodes that the program added to the TensorFlow graph.
     finite : () bool, whether all gradients are finite; None where losses are not scaled.
-    staged : where batches are written before their steps; None where they are fed through placeholders.
+    staged : where the arrays that devices read are written before their steps; None where there are none.
     """
 
-    x: tuple[Fed, ...]
-    loss_inputs: tuple[LossInputs | None, ...]
+    inputs: ProgramInputs
     step: tf.Tensor
     scalars: Mapping[str, tf.Tensor]
     loss: tf.Tensor | None
@@ -73,7 +70,8 @@ def build_program(
     before = len(tf.compat.v1.get_default_graph().get_operations())
     training = mode == "train"
     with tf.name_scope(f"{mode}_{batch}"):
-        inputs = placeholders(context, batch, targets) if staged is None else read_inputs(context, staged.arrays, targets)
+        inputs = placeholders(context, batch, targets)
+        inputs = inputs if staged is None else partly_read(inputs, staged.arrays)
         step = placeholder(tf.int32, ())
         sizes = microbatch_sizes(batch, context.execution.microbatches) if training else (batch,)
         order = task_order(context, len(sizes), training)
@@ -99,7 +97,7 @@ def build_program(
         train = tf.group(*(write for operation in step_operations for write in lowering.operations[operation])) if training else None
         finite = tf.equal(first_slice(lowering, counts[0]), 0) if counts else None
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
-    return Program(inputs.x, inputs.loss_inputs, step, scalars, loss, parts, outputs, train, nodes, finite, staged)
+    return Program(inputs, step, scalars, loss, parts, outputs, train, nodes, finite, staged)
 
 
 def _joined(lowering: Lowering, pieces: Sequence[Any]) -> tf.Tensor:

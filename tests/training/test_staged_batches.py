@@ -25,7 +25,7 @@ def workers(request: pytest.FixtureRequest, emulated: hm.Cluster, monkeypatch: p
     """The way that batches take: memory of this host, or, as if the workers were elsewhere, a session with each."""
     if request.param == "sent":
         monkeypatch.setattr(hm.Cluster, "shares_memory", False)
-        monkeypatch.setattr(choice, "LEAST_BYTES", 0)
+    monkeypatch.setattr(choice, "LEAST_BYTES", 0)
     return emulated
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,28 +10,36 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from hetero_mtf.program.feeding.sent_batches import LEAST_BYTES, SentBatches
+from hetero_mtf.program.feeding.sent_batches import SentBatches
 from hetero_mtf.program.feeding.shared_batches import SharedBatches
 from hetero_mtf.program.feeding.staged_batches import StagedBatches
 from hetero_mtf.runtime.shared.batch_memory import Form
 
+LEAST_BYTES = 1 << 17
+"""Smaller arrays are fed with their step: to read them, or to send them by a call of their own, would take longer."""
+
 
 def staged_batches(cluster: Any, container: str, forms: Sequence[Form], dtypes: Sequence[tf.DType]) -> StagedBatches | None:
-    """Return where the batches of a program are written before their steps; None where they are fed through placeholders.
+    """Return where the larger arrays of a program's batches are written before their steps; None where all are fed with these.
 
-    That is in this process, where nothing is sent; for text, which has no fixed size; and for small batches of servers elsewhere.
+    That is in this process, where nothing is sent; for text, which has no fixed size; and for small arrays.
 
     Parameters
     ----------
     cluster : live cluster.
-    container, forms, dtypes : as for `StagedBatches`.
+    container : as for `StagedBatches`.
+    forms : (arrays,) form of each array of a batch.
+    dtypes : (arrays,) what devices get of each.
     """
-    if any(np.dtype(dtype).hasobject or np.dtype(dtype).kind in "US" for _, dtype in forms):
+    staged = [form if _is_staged(*form) else None for form in forms]
+    if not getattr(cluster, "target", "") or not any(staged):
         return None
     if getattr(cluster, "shares_memory", False):
-        try:
-            return SharedBatches(container, forms, dtypes)
-        except (OSError, AttributeError):  # no anonymous files
-            pass
-    size = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in forms)
-    return SentBatches(cluster, container, forms, dtypes) if getattr(cluster, "target", "") and size >= LEAST_BYTES else None
+        with contextlib.suppress(OSError, AttributeError):  # no anonymous files
+            return SharedBatches(container, staged, dtypes)
+    return SentBatches(cluster, container, staged, dtypes)
+
+
+def _is_staged(shape: tuple[int, ...], dtype: str) -> bool:
+    own = np.dtype(dtype)
+    return not own.hasobject and own.kind not in "US" and math.prod(shape) * own.itemsize >= LEAST_BYTES

@@ -41,6 +41,11 @@ class ProgramInputs:
     x: tuple[Fed, ...]
     loss_inputs: tuple[LossInputs | None, ...]
 
+    @property
+    def fed(self) -> tuple[Fed, ...]:
+        """What a batch's arrays go into, in the order of `fed_arrays`: samples, and targets and weights of the outputs that have a loss."""
+        return (*self.x, *(array for each in self.loss_inputs if each is not None for array in (each.y, each.weight)))
+
     def microbatches(self, sizes: Sequence[int]) -> list[ProgramInputs]:
         """Return the parts of the batch, in order.
 
@@ -70,20 +75,18 @@ def _cut(tensor: Fed, sizes: Sequence[int]) -> Sequence[Fed]:
         return tf.split(tensor, list(sizes))
 
 
-def read_inputs(context: ProgramContext, arrays: Sequence[BatchArray], targets: Sequence[Target | None]) -> ProgramInputs:
-    """Return inputs that devices read, but for the scales of losses, which are placeholders.
+def partly_read(inputs: ProgramInputs, arrays: Sequence[BatchArray | None]) -> ProgramInputs:
+    """Return inputs of which devices read some arrays.
 
     Parameters
     ----------
-    context, targets : as for `placeholders`.
-    arrays : those of the batch, in the order of `fed_arrays`.
+    inputs : placeholders.
+    arrays : those that devices read, in the order of `ProgramInputs.fed`; None for the others.
     """
-    dtype, count = tf.as_dtype(context.graph.dtype), len(context.graph.inputs)
-    rest, loss_inputs = iter(arrays[count:]), []
-    for index, part, target in zip(context.graph.outputs, context.objective, targets or [None] * len(context.graph.outputs)):
-        with tf.device(_host(context, index)):
-            loss_inputs.append(None if part is None or target is None else LossInputs(next(rest), next(rest), placeholder(dtype, ())))
-    return ProgramInputs(tuple(arrays[:count]), tuple(loss_inputs))
+    pieces = iter([fed if array is None else array for fed, array in zip(inputs.fed, arrays, strict=True)])
+    x = tuple(next(pieces) for _ in inputs.x)
+    given = (None if each is None else LossInputs(next(pieces), next(pieces), each.scale) for each in inputs.loss_inputs)
+    return ProgramInputs(x, tuple(given))
 
 
 def placeholders(context: ProgramContext, batch: int, targets: Sequence[Target | None]) -> ProgramInputs:

@@ -16,9 +16,6 @@ from hetero_mtf.program.feeding.inputs import host_of, placeholder
 from hetero_mtf.program.feeding.staged_batches import SLOTS, StagedBatches
 from hetero_mtf.runtime.shared.batch_memory import Form
 
-LEAST_BYTES = 1 << 17
-"""Smaller batches are fed with their step: a call more for each server would take longer."""
-
 
 class _SentPart(NamedTuple):
     """A part of an array that a server holds in a variable for each slot.
@@ -46,8 +43,8 @@ class SentBatches(StagedBatches):
     cluster : live cluster of servers.
     """
 
-    def __init__(self, cluster: Any, container: str, forms: Sequence[Form], dtypes: Sequence[tf.DType]) -> None:
-        self._cluster, self._forms, self._name = cluster, forms, uuid.uuid4().hex
+    def __init__(self, cluster: Any, container: str, forms: Sequence[Form | None], dtypes: Sequence[tf.DType]) -> None:
+        self._cluster, self._forms, self._name = cluster, [form for form in forms if form is not None], uuid.uuid4().hex
         self._sent: dict[int, list[_SentPart]] = {}
         self._is_second: dict[str, tf.Tensor] = {}
         self._senders: dict[int, _Sender] = {}

@@ -23,8 +23,8 @@ class SharedBatches(StagedBatches):
         If the system has no anonymous files.
     """
 
-    def __init__(self, container: str, forms: Sequence[Form], dtypes: Sequence[tf.DType]) -> None:
-        self._memory = BatchMemory(forms, SLOTS)
+    def __init__(self, container: str, forms: Sequence[Form | None], dtypes: Sequence[tf.DType]) -> None:
+        self._memory = BatchMemory([form for form in forms if form is not None], SLOTS)
         self._name = uuid.uuid4().hex
         super().__init__(container, forms, dtypes)
 

@@ -25,25 +25,30 @@ class StagedBatches(abc.ABC):
     Parameters
     ----------
     container : resource container on every worker.
-    forms : (arrays,) form of each array of a batch.
+    forms : (arrays,) form of each array of a batch; None for those that are fed with their step.
     dtypes : (arrays,) what devices get of each.
 
     Attributes
     ----------
-    arrays : (arrays,) what programs are built of.
+    arrays : (arrays,) what programs are built of; None likewise.
     """
 
-    def __init__(self, container: str, forms: Sequence[Form], dtypes: Sequence[tf.DType]) -> None:
+    def __init__(self, container: str, forms: Sequence[Form | None], dtypes: Sequence[tf.DType]) -> None:
         self._container = container
+        self._numbers = [number for number, form in enumerate(forms) if form is not None]
         self._parts: dict[tuple[int, str, tuple[int, ...], tuple[int, ...]], tf.Tensor] = {}
         self._held: list[weakref.ref[BatchArrays] | None] = [None] * SLOTS
         self._read = 0
         self._lock = threading.Lock()
-        self.arrays = tuple(self._array(number, shape, dtype) for number, ((shape, _), dtype) in enumerate(zip(forms, dtypes, strict=True)))
+        kept = {number: place for place, number in enumerate(self._numbers)}
+        self.arrays = tuple(
+            None if form is None else self._array(kept[number], form[0], dtype)
+            for number, (form, dtype) in enumerate(zip(forms, dtypes, strict=True))
+        )
 
     @abc.abstractmethod
     def _write(self, slot: int, arrays: Sequence[np.ndarray]) -> None:
-        """Write a batch into a slot that no step reads."""
+        """Write the arrays of a batch that have a form into a slot that no step reads."""
 
     @abc.abstractmethod
     def _select(self, slot: int) -> dict[tf.Tensor, Any]:
@@ -51,7 +56,7 @@ class StagedBatches(abc.ABC):
 
     @abc.abstractmethod
     def _part(self, number: int, device: str, begins: Sequence[int], extents: Sequence[int], dtype: tf.DType) -> tf.Tensor:
-        """Return a part of an array on a device, which is the present one, in what devices get."""
+        """Return a part of an array with a form on a device, which is the present one, in what devices get."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -87,7 +92,7 @@ class StagedBatches(abc.ABC):
     def _fill(self, batch: BatchArrays, arrays: Sequence[np.ndarray]) -> int:
         slot = (self._read + 1) % SLOTS
         self._held[slot] = None
-        self._write(slot, arrays)
+        self._write(slot, [arrays[number] for number in self._numbers])
         self._held[slot] = weakref.ref(batch)
         return slot
 

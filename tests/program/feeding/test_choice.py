@@ -17,18 +17,18 @@ LARGE, SMALL = ((2**17,), "float32"), ((16,), "float32")
 
 
 def test_workers_of_this_host_share_memory_and_servers_elsewhere_are_sent_large_batches() -> None:
-    assert isinstance(staged_batches(HERE, "c", [SMALL], [tf.float32]), SharedBatches)
-    assert isinstance(staged_batches(ELSEWHERE, "c", [LARGE], [tf.float32]), SentBatches)
-    assert staged_batches(ELSEWHERE, "c", [SMALL], [tf.float32]) is None
+    for cluster, kind in ((HERE, SharedBatches), (ELSEWHERE, SentBatches)):
+        staged = staged_batches(cluster, "c", [LARGE, SMALL], [tf.float32] * 2)
+        assert isinstance(staged, kind) and [array is not None for array in staged.arrays] == [True, False]
+        assert staged_batches(cluster, "c", [SMALL], [tf.float32]) is None
     assert staged_batches(INSIDE, "c", [LARGE], [tf.float32]) is None
 
 
 def test_text_is_fed() -> None:
-    assert staged_batches(HERE, "c", [((2,), "object")], [tf.string]) is None
-    assert staged_batches(HERE, "c", [((2,), "<U3")], [tf.string]) is None
+    assert staged_batches(HERE, "c", [((2**17,), "object")], [tf.string]) is None
+    assert staged_batches(HERE, "c", [((2**17,), "<U3")], [tf.string]) is None
 
 
 def test_without_anonymous_files_workers_of_this_host_are_as_servers_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(mapped_memory.os, "memfd_create")
-    assert staged_batches(HERE, "c", [SMALL], [tf.float32]) is None
     assert isinstance(staged_batches(HERE, "c", [LARGE], [tf.float32]), SentBatches)

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.budget.CalibrationWarning"),
 ]
 
-BATCH, STEPS, THROTTLED_AT = 16, 150, 40
+BATCH, STEPS, THROTTLED_AT = 16, 400, 40
 
 
 class _Throttle(keras.callbacks.Callback):

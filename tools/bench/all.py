@@ -58,6 +58,7 @@ RUNS = (
     BenchRun("simulator", "tools/bench/simulator.py", 0.5, ("simulator",)),
     BenchRun("mixing", "tools/bench/mixing.py", 2, ("mixing",)),
     BenchRun("feeding", "tools/bench/step/feeding.py", 3, ("feeding",)),
+    BenchRun("exposed", "tools/bench/step/exposed.py", 12, ("exposed",)),
     BenchRun("emulation_sending", "tools/bench/emulation/sending.py", 3, ("emulation_sending",)),
     BenchRun("emulation_periods", "tools/bench/emulation/periods.py", 6, ("emulation_periods",)),
     BenchRun("graph_size", "tools/bench/graph_size.py", 2, ("graph_size",)),

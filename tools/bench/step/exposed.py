@@ -1,0 +1,134 @@
+"""Claim: staged batches, buckets of gradients and merged synchronisations take from a step what is no computation.
+
+Five networks on two and three unequal devices, samples split by shares. *before*: batches are fed with their step, each gradient and each
+batch norm has a message of its own. *after*: as programs are built. Both are open side by side and take turns; steps are those of
+`Trainer.fit` over eight batches, a figure is the median over rounds, *x* that of the ratios of a round. The parts are those of the traced
+step of median length: communication only while nothing is computed, and how much of it there was meanwhile.
+
+    python tools/bench/step/exposed.py [--rounds 5] [--network "ResNet-18, batch 32"] [--shares 1.0,0.5]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+
+import click
+import numpy as np
+
+from hetero_mtf.planning.profile.spread import median_and_spread
+from tools.bench.comparison.networks import NETWORKS
+from tools.bench.comparison.side_by_side import TrainingTask
+from tools.bench.today.networks import SegmentationTask, unet3d
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column, Row
+
+BATCHES = 8
+BEFORE, AFTER = "before", "after"
+TASKS: dict[str, Callable[[], TrainingTask]] = {
+    "VGG-8, batch 32": lambda: TrainingTask(NETWORKS["vgg8"].make(), 32),
+    "ResNet-18, batch 32": lambda: TrainingTask(NETWORKS["resnet18"].make(), 32),
+    "AlexNet-like, batch 32": lambda: TrainingTask(NETWORKS["alexnet"].make(), 32),
+    "3-D ResNet-10, batch 16": lambda: TrainingTask(NETWORKS["volume"].make(), 16),
+    "3-D U-Net, batch 8": lambda: SegmentationTask(unet3d(), 8),
+}
+
+
+@contextlib.contextmanager
+def as_before() -> Iterator[None]:
+    """Make the programs that are built meanwhile feed batches with their step, and synchronise each batch norm by itself."""
+    from hetero_mtf.program import builder, engine
+
+    merged, staged = builder.synchronisation_groups, engine.staged_batches
+    builder.synchronisation_groups, engine.staged_batches = lambda *_: (), lambda *_: None
+    try:
+        yield
+    finally:
+        builder.synchronisation_groups, engine.staged_batches = merged, staged
+
+
+def rows(name: str, shares: list[float], rounds: int) -> list[Row]:
+    """Return a row before, and one after."""
+    import hetero_mtf as hm
+
+    task = TASKS[name]()
+    (x, y), rates = task.drawn(BATCHES * task.batch), ",".join(f"{share:g}" for share in shares)
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(hm.Cluster.emulate(shares))
+        plan = hm.Plan.batch(task.model, shares, cluster, task.batch)
+        plans = {BEFORE: dataclasses.replace(plan, bucket_bytes=0), AFTER: plan}
+        trainers = {when: stack.enter_context(hm.Trainer(task.model, each, cluster, **task.settings)) for when, each in plans.items()}
+        for when, trainer in trainers.items():
+            with as_before() if when == BEFORE else contextlib.nullcontext():
+                trainer.fit(x[: 2 * task.batch], y[: 2 * task.batch], batch_size=task.batch, verbose=0)
+        seconds: dict[str, list[float]] = {when: [] for when in trainers}
+        for _ in range(rounds):
+            for when, trainer in trainers.items():
+                begun = time.perf_counter()
+                trainer.fit(x, y, batch_size=task.batch, verbose=0)
+                seconds[when].append((time.perf_counter() - begun) / BATCHES)
+        traces = {when: _traced(trainer, x[: task.batch], y[: task.batch]) for when, trainer in trainers.items()}
+    ratios = [after_s / before_s for before_s, after_s in zip(seconds[BEFORE], seconds[AFTER])]
+    lines = []
+    for when, measured in seconds.items():
+        step_s, spread = median_and_spread(measured)
+        figures: dict[str, Any] = {"network": name, "cluster": rates, "when": when, "step_ms": 1e3 * step_s, "spread": spread}
+        figures["ratio"] = 1.0 if when == BEFORE else statistics.median(ratios)
+        parts = ("compute_s", "communication_s", "idle_s", "overlapped_s")
+        figures |= {part[:-2]: [1e3 * getattr(each, part) for each in traces[when].parts] for part in parts}
+        lines.append(table_row(figures))
+    return lines
+
+
+def _traced(trainer: Any, x: np.ndarray, y: np.ndarray) -> Any:
+    from hetero_mtf.training.timing import trace_median_step
+
+    return trace_median_step(trainer, x, y)
+
+
+TABLE = TableForm(
+    "exposed",
+    "What a step loses besides compute",
+    (
+        Column("network", "network"),
+        Column("cluster", "cluster"),
+        Column("when", "when"),
+        Column("step_ms", "ms/step", ".0f"),
+        Column("spread", "spread", ".2f"),
+        Column("ratio", "x", ".2f"),
+        Column("compute", "compute ms, each device", ".0f"),
+        Column("communication", "exposed communication ms", ".0f"),
+        Column("idle", "idle ms", ".0f"),
+        Column("overlapped", "communication during compute ms", ".0f"),
+    ),
+    case=("network", "cluster"),
+)
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=5, show_default=True, help="Rounds of turns.")
+@click.option("--network", "names", multiple=True, type=click.Choice(list(TASKS)), help="A network, or several.  [default: all]")
+@click.option("--shares", "clusters", multiple=True, default=("1.0,0.5", "0.8,0.4,0.4"), show_default=True, help="Shares of devices.")
+@results_option
+def main(rounds: int, names: tuple[str, ...], clusters: tuple[str, ...], results: pathlib.Path | None) -> None:
+    """Measure, print the table."""
+    measured: list[Row] = []
+    for shares in clusters:
+        for name in names or TASKS:
+            measured += rows(name, [float(share) for share in shares.split(",")], rounds)
+            publish(results, TABLE, measured)
+    print(shown(TABLE, measured))
+
+
+if __name__ == "__main__":
+    main()

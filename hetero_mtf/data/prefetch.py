@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hetero_mtf.data.batch import Batch
@@ -29,6 +29,7 @@ class Prefetcher:
         self._ahead = ahead
         self._ready: collections.deque[Batch] = collections.deque()
         self._change = threading.Condition()
+        self._given = 0
         self._closed = False
         self._ended = False
         self._fault: BaseException | None = None
@@ -46,17 +47,26 @@ class Prefetcher:
             self._change.wait_for(lambda: self._ready or self._ended or self._closed)
             if self._ready:
                 batch = self._ready.popleft()
+                self._given += 1
                 self._change.notify_all()
                 return batch
             if self._fault is not None:
                 raise self._fault
             return None
 
-    def peek(self) -> Batch | None:
-        """Return the batch that `next` will return, waiting for it if need be; None at the end, or where the iterator raised."""
+    def upcoming(self) -> Callable[[], Batch | None]:
+        """Return a function that waits for the batch that `next` will return now, and returns it too.
+
+        It returns None at the end, where the iterator raised, and where `next` has returned that batch meanwhile.
+        """
         with self._change:
-            self._change.wait_for(lambda: self._ready or self._ended or self._closed)
-            return self._ready[0] if self._ready else None
+            given = self._given
+        return lambda: self._peek(given)
+
+    def _peek(self, given: int) -> Batch | None:
+        with self._change:
+            self._change.wait_for(lambda: self._ready or self._ended or self._closed or self._given != given)
+            return self._ready[0] if self._ready and self._given == given else None
 
     def close(self) -> None:
         """End the thread; wait for it as long as an iterator can reasonably take, no longer."""

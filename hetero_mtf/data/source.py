@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -97,13 +97,13 @@ class BatchSource(abc.ABC):
             self._sample += batch.size
             yield batch
 
-    def peek(self) -> Batch | None:
-        """Return the batch that the present iteration gives next, without a change of the position; wait until it is prepared.
+    def upcoming(self) -> Callable[[], Batch | None]:
+        """Return a function that waits for the batch that the present iteration gives next, and returns it without a change of position.
 
-        None at the end of the epoch, and where nothing iterates. Another thread may call it.
+        It returns None at the end of the epoch, and where that batch was handed over meanwhile. Another thread may call it.
         """
         feed = self._feed
-        return None if feed is None else feed.peek()
+        return (lambda: None) if feed is None else feed.upcoming()
 
     def begin_at(self, epoch: int) -> None:
         """Count epochs from a number on, which changes nothing about the batches that a stream gives first.

@@ -30,8 +30,10 @@ class Ahead:
         prepare : returns a batch as a program takes it. What it raises is left to the step itself, which calls it again.
         """
 
+        upcoming = source.upcoming()
+
         def work() -> None:
-            batch = source.peek()
+            batch = upcoming()
             if batch is not None:
                 try:
                     self._ready = batch, prepare(batch)

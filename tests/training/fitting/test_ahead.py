@@ -31,6 +31,7 @@ def test_each_batch_of_an_epoch_is_prepared_once_and_ahead(source) -> None:
     for batch in source:
         taken.append(ahead.take(batch))
         ahead.begin(source, prepare)
+        ahead._thread.join()  # a step takes longer than to prepare a batch
     ahead.take(None)
     assert taken[0] is None and len(prepared) == 2
     assert [float(arrays.x[0][0]) for arrays in taken[1:]] == [4.0, 8.0]
@@ -45,12 +46,20 @@ def test_the_position_is_that_of_what_was_handed_over(source) -> None:
     assert source.state()["sample"] == 4 and float(next(iter(source)).x[0]) == 4.0
 
 
+def test_a_batch_that_was_handed_over_before_it_was_looked_at_is_left_to_its_step(source) -> None:
+    batches = iter(source)
+    next(batches)
+    upcoming = source.upcoming()
+    second = next(batches)
+    assert upcoming() is None and source.upcoming()() is not second
+
+
 def test_what_was_prepared_of_another_batch_is_dropped(source) -> None:
     ahead = Ahead()
     first = next(iter(source))
     ahead.begin(source, _arrays)
     assert ahead.take(first) is None
-    assert ahead.take(source.peek()) is None
+    assert ahead.take(source.upcoming()()) is None
 
 
 def test_an_error_is_left_to_the_step(source) -> None:
@@ -61,7 +70,7 @@ def test_an_error_is_left_to_the_step(source) -> None:
         raise ValueError("wrong")
 
     ahead.begin(source, fail)
-    assert ahead.take(source.peek()) is None
+    assert ahead.take(source.upcoming()()) is None
 
 
 def test_it_ends_where_the_source_is_closed_while_it_waits_for_a_batch() -> None:

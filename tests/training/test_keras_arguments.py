@@ -76,7 +76,7 @@ def test_steps_of_shuffled_arrays_take_each_sample_once_a_pass(cluster: Any) -> 
     seen: list[float] = []
     with _trainer(model, cluster) as trainer:
         step = trainer._train
-        trainer._train = lambda batch, want: (seen.extend(batch.x[:, 0, 0, 0]), step(batch, want))[1]  # type: ignore[method-assign]
+        trainer._train = lambda batch, *rest: (seen.extend(batch.x[:, 0, 0, 0]), step(batch, *rest))[1]  # type: ignore[method-assign]
         trainer.fit(x, y, batch_size=4, steps_per_epoch=3, epochs=4, verbose=0)
     assert sorted(seen[:COUNT]) == sorted(seen[COUNT:]) == list(range(COUNT)) and seen[:COUNT] != seen[COUNT:]
 

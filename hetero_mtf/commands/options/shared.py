@@ -182,12 +182,12 @@ class OptimizerChoice:
 
 def cluster_option(command: Command) -> Command:
     """Add --cluster."""
-    forms = "local | emulate:1.0,0.5[:compute] | tf_config | slurm | hosts:HOST:PORT,..."
+    forms = "local | emulate:1.0,0.5[:compute] | slurm | tf_config | hosts:HOST:PORT,..."
     text = "Time without an answer after which a worker counts as lost; a long step is none.  [default: 30]"
     timeout = click.option(
         "--worker-timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS", help=text, expose_value=False, callback=_keep_timeout
     )
-    return click.option("--cluster", default="local", metavar="CLUSTER", help=f"The devices: {forms}.")(timeout(command))
+    return click.option("--cluster", default="local", metavar="CLUSTER", help=f"Devices: {forms}.")(timeout(command))
 
 
 def open_cluster(text: str) -> Cluster:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -14,7 +15,6 @@ import hetero_mtf as hm
 from hetero_mtf.mesh import variables
 from tests.program import small_nets as nets
 
-TARGETS = (((), "int32", ()),)
 READS = {"ReadVariableOp", "ResourceGather"}
 
 
@@ -29,7 +29,7 @@ def _train_operations(model: keras.Model, cluster: Any, optimizer: Any) -> list[
     plan = hm.Plan.filters(model, [5, 3, 1], cluster, 4)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     with hm.Trainer(model, plan, cluster, optimizer=optimizer, loss=loss) as trainer:
-        trainer._engine._program("train", 4, TARGETS)
+        trainer.build(np.zeros((4, *model.input_shape[1:])), np.zeros(4, int))
         return [op for op in trainer._engine._tf_graph.get_operations() if op.name.startswith("train_4/")]
 
 
@@ -111,7 +111,9 @@ def test_a_deep_residual_network_stays_a_small_graph(cluster: Any) -> None:
         plan = hm.Plan.filters(model, [5, 3, 2], cluster, 4)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         with hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(0.1, momentum=0.9), loss=loss) as trainer:
-            counts[convolutions] = trainer._engine._program("train", 4, TARGETS).nodes
+            trainer.build(np.zeros((4, *model.input_shape[1:])), np.zeros(4, int))
+            (program,) = trainer._engine._programs.values()
+            counts[convolutions] = program.nodes
     each = (counts[20] - counts[14]) / 6
     assert each <= 220, "nodes a convolution with its batch norm, activation and updates, on three processors"
     assert counts[14] + 36 * each <= 12_000, "fifty convolutions"

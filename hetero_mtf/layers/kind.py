@@ -41,6 +41,7 @@ class LayerKind(abc.ABC):
     mixes : whether a kernel mixes input channels, so that column and row layouts exist.
     merges : whether all inputs must be split alike for the "split" layout.
     mixes_samples : whether a sample's output depends on other samples, so that the batch must be whole.
+    draws : whether it may draw at random as it trains.
     reads_integers : whether its inputs may be of another dtype than the network.
     needs_flat : whether a flattened input must be whole, since its dimensions are treated differently.
     ignored_variables : names of variables of the Keras layer that do not enter what it computes.
@@ -57,6 +58,7 @@ class LayerKind(abc.ABC):
     mixes: ClassVar[bool] = False
     merges: ClassVar[bool] = False
     mixes_samples: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
     reads_integers: ClassVar[bool] = False
     needs_flat: ClassVar[bool] = False
     ignored_variables: ClassVar[frozenset[str]] = frozenset()

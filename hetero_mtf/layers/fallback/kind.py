@@ -32,6 +32,7 @@ class KerasCall(LayerKind):
 
     keras_class = "keras.Operation"
     precision = ITS_OWN
+    draws = True  # for all that is known here
     needs_flat = True  # its own shapes are those of Keras
     merges = True
 

@@ -94,6 +94,11 @@ def splits_batch(layer: Layer) -> bool:
     return not getattr(kind_of(layer), "mixes_samples", False)
 
 
+def draws_at_random(layer: Layer) -> bool:
+    """Return whether a layer may draw at random as it trains: then each microbatch has draws of its own."""
+    return bool(getattr(kind_of(layer), "draws", False))
+
+
 def takes_statistics(layer: Layer) -> bool:
     """Return whether a layer takes statistics of a batch as it trains: batch norm, unless it is frozen."""
     return layer.kind == "BatchNormalization" and bool(layer.attributes.get("trainable", True))

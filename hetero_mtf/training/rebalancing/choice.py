@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from hetero_mtf.planning.choose import candidate_plans
 from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.layout.arrangement import draws_at_random
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.prediction_error import prediction_error
 from hetero_mtf.planning.profile.profile import Profile
@@ -74,7 +75,7 @@ def decide(costs: Costs, present: Present, plans: Callable[[Costs], Iterable[Pla
     expected = [
         (_expected_s(costs, present, plan, own), plan)
         for plan in plans(costs)
-        if plan.built_from not in present.refused and plan.built_from != present.plan.built_from
+        if plan.built_from not in present.refused and plan.built_from != present.plan.built_from and _draws_alike(costs, plan, present.plan)
     ]
     if not expected:
         return _stays(present, "there is no other plan")
@@ -87,6 +88,11 @@ def decide(costs: Costs, present: Present, plans: Callable[[Costs], Iterable[Pla
         spared = f"{present.steps_left} steps under the best other plan save {seconds_text(gain_s)}"
         return _stays(present, f"{spared}, and a move takes {seconds_text(present.cost_s)}", best, expected_s)
     return Decision(**present.head, moves=True, reason=change_text(present.changes), after=best, expected_s=expected_s)  # type: ignore[arg-type]
+
+
+def _draws_alike(costs: Costs, plan: Plan, present: Plan) -> bool:
+    """Return whether a plan has the random draws of another one: in a network that draws none, or with as many microbatches."""
+    return plan.microbatches == present.microbatches or not any(map(draws_at_random, costs.graph.layers))
 
 
 def _stays(present: Present, reason: str, best: Plan | None = None, expected_s: float = 0.0) -> Decision:

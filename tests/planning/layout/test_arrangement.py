@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.layout.arrangement import Segment, arrange, channels, lay_out, split_units, trains_before
+from hetero_mtf.planning.layout.arrangement import Segment, arrange, channels, draws_at_random, lay_out, split_units, trains_before
 from tests.planning.networks import Net, frozen, pair_net
 
 
@@ -176,3 +176,10 @@ def test_several_inputs_are_replicated_and_their_branches_split() -> None:
     right = net.conv("right", 6, [other])
     net.add("Add", "sum", [1, right])
     assert arrange(net.graph()).layouts == ("replicated", "column", "replicated", "column", "split")
+
+
+def test_layers_of_random_draws_are_known() -> None:
+    net = Net((8, 8, 3))
+    net.conv("conv", 4)
+    net.add("Dropout", "dropout", rate=0.5, seed=None, noise_shape=None)
+    assert [draws_at_random(layer) for layer in net.graph().layers] == [False, False, True]

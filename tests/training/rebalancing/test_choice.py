@@ -13,6 +13,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.corrections import Corrections, MeasuredStep
 from hetero_mtf.planning.refinement.corrector import prediction
+from hetero_mtf.training.rebalancing import choice
 from hetero_mtf.training.rebalancing.choice import MARGIN, Present, change_text, decide
 from hetero_mtf.training.rebalancing.records import DeviceChange
 from tests.planning.refinement.simulated import slower
@@ -51,6 +52,16 @@ def test_a_gain_within_the_spread_of_steps_does_not_count() -> None:
     part = 1 - decide(COSTS, PRESENT).expected_s / NOW_S
     assert decide(COSTS, dataclasses.replace(PRESENT, spread=0.9 * part)).moves
     assert not decide(COSTS, dataclasses.replace(PRESENT, spread=1.1 * part)).moves
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_a_network_that_draws_at_random_keeps_its_microbatches(draws: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    best = decide(COSTS, PRESENT).after
+    assert best is not None and best.microbatches == PLAN.microbatches
+    cut = dataclasses.replace(best, microbatches=best.microbatches + 1)
+    monkeypatch.setattr(choice, "draws_at_random", lambda layer: draws)
+    assert decide(COSTS, PRESENT, plans=lambda costs: [cut]).moves is not draws
+    assert decide(COSTS, PRESENT, plans=lambda costs: [best]).moves
 
 
 def test_plans_that_are_refused_are_left_out() -> None:

@@ -12,14 +12,13 @@ import hetero_mtf as hm
 from tests.program.oracle import worst_error
 
 pytestmark = [
-    pytest.mark.xfail(strict=False, reason="in some runs the weights differ by several per cent; the cause is not known yet"),
     pytest.mark.slow,
     pytest.mark.serial,
     pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.budget.CalibrationWarning"),
 ]
 
 BATCH, STEPS, THROTTLED_AT = 16, 400, 40
-COMPARED_AT = 70  # later, roundings that differ have grown: Adam divides small gradients by their size
+COMPARED_AT = 70  # long before the epoch ends, so that a move pays
 
 
 class _Throttle(keras.callbacks.Callback):

@@ -46,7 +46,7 @@ class SentBatches(StagedBatches):
     def __init__(self, cluster: Any, container: str, forms: Sequence[Form | None], dtypes: Sequence[tf.DType]) -> None:
         self._cluster, self._forms, self._name = cluster, [form for form in forms if form is not None], uuid.uuid4().hex
         self._sent: dict[int, list[_SentPart]] = {}
-        self._is_second: dict[str, tf.Tensor] = {}
+        self._slots: dict[str, tf.Tensor] = {}  # placeholder of the slot that is read, by host
         self._senders: dict[int, _Sender] = {}
         super().__init__(container, forms, dtypes)
 
@@ -57,10 +57,10 @@ class SentBatches(StagedBatches):
         task = int(tf.DeviceSpec.from_string(device).task or 0)
         self._sent.setdefault(task, []).append(_SentPart(number, cut, tuple(extents), own, names))
         with tf.device(host):
-            if host not in self._is_second:
-                self._is_second[host] = placeholder(tf.bool, ())
+            if host not in self._slots:
+                self._slots[host] = placeholder(tf.int32, ())
             reads = [_reader(_handle(name, own, extents, self._container), own) for name in names]
-            part = tf.cond(self._is_second[host], reads[1], reads[0])
+            part = tf.switch_case(self._slots[host], reads)
         return tf.cast(part, dtype) if own != dtype else tf.identity(part)
 
     def _write(self, slot: int, arrays: Sequence[np.ndarray]) -> None:
@@ -72,7 +72,7 @@ class SentBatches(StagedBatches):
             each.end()
 
     def _select(self, slot: int) -> dict[tf.Tensor, Any]:
-        return {is_second: slot == 1 for is_second in self._is_second.values()}
+        return dict.fromkeys(self._slots.values(), slot)
 
     def close(self) -> None:
         senders, self._senders = self._senders, {}

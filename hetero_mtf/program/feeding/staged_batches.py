@@ -16,7 +16,7 @@ from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.runtime.shared.batch_memory import Form
 
-SLOTS = 2  # one that a step reads, and one for the next batch
+SLOTS = 3  # one that a step reads, one for the batch of the step that begins, and one for the next, which may come before that
 
 
 class StagedBatches(abc.ABC):
@@ -38,7 +38,7 @@ class StagedBatches(abc.ABC):
         self._numbers = [number for number, form in enumerate(forms) if form is not None]
         self._parts: dict[tuple[int, str, tuple[int, ...], tuple[int, ...]], tf.Tensor] = {}
         self._held: list[weakref.ref[BatchArrays] | None] = [None] * SLOTS
-        self._read = 0
+        self._read = self._filled = 0
         self._lock = threading.Lock()
         kept = {number: place for place, number in enumerate(self._numbers)}
         self.arrays = tuple(
@@ -90,10 +90,11 @@ class StagedBatches(abc.ABC):
         return next((slot for slot, held in enumerate(self._held) if held is not None and held() is batch), None)
 
     def _fill(self, batch: BatchArrays, arrays: Sequence[np.ndarray]) -> int:
-        slot = (self._read + 1) % SLOTS
+        """Write a batch into a slot that neither is read nor was filled last, which a step may read next; return the slot."""
+        slot = next(slot for slot in ((self._filled + step) % SLOTS for step in (1, 2)) if slot != self._read)
         self._held[slot] = None
         self._write(slot, [arrays[number] for number in self._numbers])
-        self._held[slot] = weakref.ref(batch)
+        self._held[slot], self._filled = weakref.ref(batch), slot
         return slot
 
     def _array(self, number: int, shape: tuple[int, ...], dtype: tf.DType) -> BatchArray:

@@ -5,7 +5,6 @@ import types
 import pytest
 import tensorflow as tf
 
-from hetero_mtf.program.feeding import choice
 from hetero_mtf.program.feeding.choice import staged_batches
 from hetero_mtf.program.feeding.sent_batches import SentBatches
 from hetero_mtf.program.feeding.shared_batches import SharedBatches
@@ -15,11 +14,6 @@ HERE = types.SimpleNamespace(shares_memory=True, target="grpc://127.0.0.1:1")
 ELSEWHERE = types.SimpleNamespace(shares_memory=False, target="grpc://127.0.0.1:1")
 INSIDE = types.SimpleNamespace(shares_memory=False, target="")
 LARGE, SMALL = ((2**17,), "float32"), ((16,), "float32")
-
-
-@pytest.fixture(autouse=True)
-def _on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "LEAST_BYTES", 1 << 17)
 
 
 def test_workers_of_this_host_share_memory_and_servers_elsewhere_are_sent_large_batches() -> None:

@@ -33,6 +33,17 @@ def test_the_batch_in_use_stays_while_the_next_one_is_staged(shared: SharedBatch
     assert _present(shared) == 2.0
 
 
+def test_a_batch_that_is_staged_before_the_one_in_front_of_it_is_used_takes_another_slot(shared: SharedBatches) -> None:
+    first, second, third, fourth = map(_batch, (1.0, 2.0, 3.0, 4.0))
+    shared.use(first, first.x)
+    shared.stage(second, second.x)
+    for present, ahead, value in ((second, third, 2.0), (third, fourth, 3.0)):
+        shared.stage(ahead, ahead.x)
+        present.x[0][:] = 9.0  # seen if the batch were written again
+        shared.use(present, present.x)
+        assert _present(shared) == value
+
+
 def test_a_staged_batch_that_is_not_used_is_replaced(shared: SharedBatches) -> None:
     first, staged, other = map(_batch, (1.0, 2.0, 3.0))
     shared.use(first, first.x)

@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 BATCH, STEPS, THROTTLED_AT = 16, 400, 40
-COMPARED_AT = 70  # long before the epoch ends, so that a move pays
+COMPARED_AT = 150  # long before the epoch ends, so that a move pays
 
 
 class _Throttle(keras.callbacks.Callback):
@@ -58,7 +58,5 @@ def test_a_throttled_worker_gets_less_work_and_no_number_changes() -> None:
                 weights.append(trainer.to_keras().get_weights())
                 moves = trainer.moves
     assert worst_error(*weights) <= 1e-8
-    if not moves:
-        pytest.skip("this machine was too busy for the throttle to be noticed within 30 steps")
-    assert "worker:1 became" in moves[0].reason and "times as slow" in moves[0].reason
+    assert moves and "worker:1 became" in moves[0].reason and "times as slow" in moves[0].reason
     assert moves[0].step >= THROTTLED_AT and moves[0].expected_s < moves[0].before_s

@@ -67,6 +67,7 @@ class Link:
     bandwidth_bytes_per_s : bytes per second after that.
     spread : largest inter-quartile range of what was measured, relative to the median.
     message_s : seconds of each further tensor that is sent at the same time, its bytes left out.
+    hidden : part of the seconds of a transfer, from 0 to 1, by which independent computing on its devices takes no longer.
     """
 
     source: int
@@ -75,6 +76,7 @@ class Link:
     bandwidth_bytes_per_s: float
     spread: float = 0.0
     message_s: float = 0.0
+    hidden: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,4 +229,6 @@ def _link_contradictions(link: Link, path: str, devices: Sequence[Device | None]
     for name in ("spread", "message_s"):
         if not (math.isfinite(getattr(link, name)) and getattr(link, name) >= 0):
             faults.append(f"{path}.{name} is {getattr(link, name)}, not a number from 0")
+    if not 0 <= link.hidden <= 1:
+        faults.append(f"{path}.hidden is {link.hidden}, not a number from 0 to 1")
     return faults

@@ -16,7 +16,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import bucket_bytes, collective_rules
 from hetero_mtf.planning.cost.step_cost import predict
-from hetero_mtf.planning.layout.arrangement import splits_batch, takes_statistics
+from hetero_mtf.planning.layout.arrangement import draws_at_random, splits_batch, takes_statistics
 from hetero_mtf.planning.layout.manual import device_names, filter_stage, single_stage
 from hetero_mtf.planning.layout.records import Alternative
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_name
@@ -26,6 +26,7 @@ from hetero_mtf.planning.pipeline.late_choice import with_late
 from hetero_mtf.planning.pipeline.plans import pipeline_alternative, pipeline_plan
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
+from hetero_mtf.planning.pipeline.two_batches_choice import best_in_two_batches, with_two_batches
 from hetero_mtf.planning.plan.names import GRADIENT_SYNCS, PIPELINE, PIPELINE_STRATEGIES, STRATEGY_NAMES
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.prediction_error import prediction_error
@@ -106,7 +107,8 @@ def plan(
 def candidate_plans(costs: Costs) -> list[Plan]:
     """Return the plan of every strategy that has one with the numbers of one device and fits in memory, in order of predicted step.
 
-    A pipeline is among them if it is predicted to be as fast as the first of the others, within the error of predictions.
+    A pipeline, and a batch in two halves, is among them if it is predicted to be as fast as the first of the others, within the error of
+    predictions.
 
     Parameters
     ----------
@@ -117,7 +119,12 @@ def candidate_plans(costs: Costs) -> list[Plan]:
     plans = [_plan(costs.profile, name, without_slowing_devices(costs, candidate)) for name, candidate in fits.items()]
     if not mixes_samples(costs.graph):
         shortest_s = min((_step_s(plan) for plan in plans), default=math.inf)
-        piped = _pipeline(costs, None, shortest_s * (1 + prediction_error(costs.profile, shortest_s)))
+        below_s = shortest_s * (1 + prediction_error(costs.profile, shortest_s))
+        by_name = {plan.strategy: plan for plan in plans}
+        stages = {name: plan.stages[0] for name, plan in by_name.items()}
+        halved = best_in_two_batches(costs, stages, by_name.__getitem__) if may_halve_batches(costs.graph) else None
+        piped = _pipeline(costs, None, below_s)
+        plans += [halved] if halved is not None and _step_s(halved) <= below_s else []
         plans += [piped] if isinstance(piped, Plan) else []
     return sorted(plans, key=_step_s)
 
@@ -268,6 +275,16 @@ def mixes_samples(graph: LayerGraph) -> bool:
     return any(takes_statistics(layer) or not splits_batch(layer) for layer in graph.layers)
 
 
+def may_halve_batches(graph: LayerGraph) -> bool:
+    """Return whether a batch in two halves trains as the batch in one: no layer mixes samples, and none draws at random.
+
+    Parameters
+    ----------
+    graph : the network.
+    """
+    return not mixes_samples(graph) and not any(map(draws_at_random, graph.layers))
+
+
 def _cheapest_of_one_stage(costs: Costs) -> Plan:
     """Return the cheapest plan of one stage, with the other strategies as alternatives."""
     candidates, impossible = _candidates(costs)
@@ -279,9 +296,14 @@ def _cheapest_of_one_stage(costs: Costs) -> Plan:
     best = candidates[chosen] = without_slowing_devices(costs, candidates[chosen])
     rest = tuple(_alternative(costs, name, candidates, lacks[name], chosen) for name in candidates if name != chosen)
     contributions = device_contributions(costs, best, [candidates[name] for name in fitting_names if name != chosen])
-    return dataclasses.replace(
+    plan_in_one = dataclasses.replace(
         _plan(costs.profile, chosen, proven(costs, best)), alternatives=rest + impossible, contributions=contributions
     )
+    if not may_halve_batches(costs.graph):
+        return plan_in_one
+    stages = {name: candidates[name].stage for name in fitting_names}
+    halved = best_in_two_batches(costs, stages, lambda name: _plan(costs.profile, name, candidates[name]))
+    return with_two_batches(costs, plan_in_one, halved, _gains_for_sure)
 
 
 def _promising(costs: Costs, fitting_candidates: Mapping[str, Candidate]) -> str:

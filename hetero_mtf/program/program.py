@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
+from hetero_mtf.planning.schedule.names import TWO_BATCHES
 from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.feeding.inputs import ProgramInputs, partly_read, placeholder, placeholders
@@ -57,7 +58,8 @@ def build_program(
 ) -> Program:
     """Return the program of a mode, added to the current TensorFlow graph.
 
-    A batch is trained on in microbatches, by the schedule; tests and predictions take it whole.
+    A batch is trained on in microbatches, by the schedule; tests and predictions take it whole. Under "two_batches" the passes of the
+    halves are not ordered: a device computes what is ready, of one half while collectives of the other are sent.
 
     Parameters
     ----------
@@ -87,9 +89,10 @@ def build_program(
         step_operations = learning(passes, terms, scalars, phase) if training else []
         counts = [*passes.not_finite.values()][:1]
         several = len(context.stages) > 1 or len(passes.parts) > 1 or context.execution.recompute
+        ordered = training and several and context.execution.schedule != TWO_BATCHES
         predictions = [tensor for pieces in passes.outputs for tensor in pieces]
         added = passes.added_losses if mode != "predict" else []
-        lowering = lowered(passes, [*passes.losses, *added, *terms, *counts, *step_operations], predictions, ordered=training and several)
+        lowering = lowered(passes, [*passes.losses, *added, *terms, *counts, *step_operations], predictions, ordered=ordered)
         outputs = tuple(_joined(lowering, pieces) for pieces in passes.outputs)
         parts = tuple(first_slice(lowering, part) for part in passes.losses)
         weights = [part.weight for part, loss_input in zip(context.objective, inputs.loss_inputs) if part and loss_input]

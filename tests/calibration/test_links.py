@@ -32,10 +32,13 @@ class _Given(Windows):
         return found
 
 
-def _found(monkeypatch: pytest.MonkeyPatch, hops: Mapping[int, list[float]], several_s: float = 0.7) -> tuple[Link, Link]:
+def _found(
+    monkeypatch: pytest.MonkeyPatch, hops: Mapping[int, list[float]], several_s: float = 0.7, beside_s: float = 0.5
+) -> tuple[Link, Link]:
     left = [{name: np.full(3, seconds) for name, seconds in IDLE.items()}]
     left += [{"still": np.full(3, 0.5), "swapping": 0.5 + HOPS * np.array(hops[elements])} for elements in ELEMENTS]
     left.append({"one": np.full(3, 0.7), "several": np.full(3, several_s)})
+    left.append({"still": np.full(3, 0.5), "beside": np.full(3, beside_s)})
     monkeypatch.setattr(_Given, "left", left, raising=False)
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
         return measure_link(cluster, 0, 1, _Given(0.02, 3))
@@ -64,6 +67,15 @@ def test_a_further_message_costs_what_several_small_tensors_take_longer_than_one
     hops = {n: [0.002 + 4 * n / 1e8] * 3 for n in ELEMENTS}
     there, back = _found(monkeypatch, hops, several_s)
     assert there.message_s == back.message_s == pytest.approx(message_s)
+
+
+@pytest.mark.parametrize("exposed, hidden", [(0.0, 1.0), (0.25, 0.75), (1.5, 0.0), (-0.1, 1.0)])
+def test_what_an_exchange_beside_computing_does_not_add_to_it_is_hidden(
+    exposed: float, hidden: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hops = {n: [0.002 + 4 * n / 1e8] * 3 for n in ELEMENTS}
+    link, _ = _found(monkeypatch, hops, beside_s=0.5 + HOPS * exposed * hops[ELEMENTS[-1]][0])
+    assert link.hidden == pytest.approx(hidden)
 
 
 @pytest.mark.slow

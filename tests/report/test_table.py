@@ -60,7 +60,16 @@ def test_the_plan_table_gives_idle_devices_a_column_of_their_own() -> None:
 def test_the_prediction_and_alternatives_of_a_plan_are_tables() -> None:
     made = plan(profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e-6))
     assert [row[0] for row in prediction_table(made).rows] == ["worker:0", "worker:1"]
-    assert [row[0] for row in alternatives_table(made).rows] == ["single", "equal", "filters", "batch", "hybrid", "grid", "pipeline"]
+    assert [row[0] for row in alternatives_table(made).rows] == [
+        "single",
+        "equal",
+        "filters",
+        "batch",
+        "hybrid",
+        "grid",
+        "layers in two batches",
+        "pipeline",
+    ]
     assert prediction_table(Plan.single(pair_net(), 0, cluster_of(1), 8)).rows == ()
 
 

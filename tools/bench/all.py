@@ -59,6 +59,7 @@ RUNS = (
     BenchRun("mixing", "tools/bench/mixing.py", 2, ("mixing",)),
     BenchRun("feeding", "tools/bench/step/feeding.py", 3, ("feeding",)),
     BenchRun("exposed", "tools/bench/step/exposed.py", 12, ("exposed",)),
+    BenchRun("two_batches", "tools/bench/step/two_batches.py", 8, ("two_batches",)),
     BenchRun("emulation_sending", "tools/bench/emulation/sending.py", 3, ("emulation_sending",)),
     BenchRun("emulation_periods", "tools/bench/emulation/periods.py", 6, ("emulation_periods",)),
     BenchRun("graph_size", "tools/bench/graph_size.py", 2, ("graph_size",)),
@@ -71,6 +72,7 @@ RUNS = (
     BenchRun("hybrid", "tools/bench/hybrid.py", 5, ("hybrid",)),
     BenchRun("allocation_bound", "tools/bench/allocation_bound.py", 5, ("allocation_bound",)),
     BenchRun("uneven_batch", "tools/bench/uneven_batch.py", 6, ("uneven_batch",), torch=True),
+    BenchRun("rivals", "tools/bench/baselines/rivals.py", 20, ("rivals",), torch=True),
     BenchRun("batch_sizes", "tools/bench/batch_sizes.py", 6, ("batch_sizes",)),
     BenchRun(
         "voxels",

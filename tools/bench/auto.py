@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
 import pathlib
 import sys
@@ -30,6 +29,7 @@ import click
 
 from hetero_mtf.devices.records import LIMITS
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, Baselines
+from tools.bench.baselines.tasks import Trained
 from tools.bench.comparison.lost import PARTS, ideal_s, lost, on_all
 from tools.bench.comparison.measured import arrangement_text, cluster_text, limit_option, record
 from tools.bench.comparison.networks import FIVE, NETWORKS
@@ -74,10 +74,10 @@ def run(question: AutoCase) -> dict[str, Any]:
 
     network = NETWORKS[question.network]
     task, count = TrainingTask(network.make(), question.batch), len(question.shares)
-    weights = sum(math.prod(variable.shape) for variable in task.model.trainable_variables)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(hm.Cluster.emulate(question.shares, limit=question.limit))
-        baselines = Baselines(question.network, weights, question.shares, task.batch, question.torch_python, question.limit)
+        trained = Trained.of(question.network, task.model)
+        baselines = Baselines(trained, question.shares, task.batch, question.torch_python, question.limit, cluster.method)
         others = baselines.start(stack) if question.compared else {}
         budget_s = question.pace.budget_s
         profile = hm.calibrate(cluster, task.model, task.batch, optimizer=task.settings["optimizer"], budget_s=budget_s)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import math
 import os
 import pathlib
 import sys
@@ -27,6 +26,7 @@ import click
 import numpy as np
 
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, Baselines
+from tools.bench.baselines.tasks import Trained
 from tools.bench.comparison.measured import arrangement_text, cluster_text, record
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
@@ -81,10 +81,10 @@ def measure(question: BatchCase) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(question.batch, *model.input_shape[1:])).astype("float32"), rng.integers(0, 10, question.batch)
     settings = {"optimizer": optimizer, "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
-    count, weights = len(question.shares), sum(math.prod(variable.shape) for variable in model.trainable_variables)
+    count, trained = len(question.shares), Trained.of("resnet18", model)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(hm.Cluster.emulate(question.shares))
-        runs = Baselines("resnet18", weights, question.shares, question.batch, question.torch_python).start(stack)
+        runs = Baselines(trained, question.shares, question.batch, question.torch_python, method=cluster.method).start(stack)
         profile = hm.calibrate(cluster, model, batch_size=question.batch, optimizer=optimizer, budget_s=question.budget_s)
         planned, automatic = hm.plan(profile, strategy="batch"), hm.plan(profile)
         plans = {f"alone {d}": hm.Plan.single(model, device=d, cluster=cluster, batch_size=question.batch) for d in range(count)}

@@ -109,8 +109,8 @@ def shown(form: TableForm, rows: Sequence[Row], notes: Sequence[str] = ()) -> st
 def merged(before: ResultSet | None, fresh: ResultSet, form: TableForm) -> ResultSet:
     """Return the results with the cases of a run replaced.
 
-    A case's new rows stand where its old ones stood; new cases come last. A note stays as long as a row of its run does, or if it never
-    had one; a run stays as long as a row or a note does.
+    A case's new rows stand where its old ones stood; new cases come last. A note stays as long as an earlier row of its run does, or if it
+    never had one, so a bench that publishes all its rows again replaces its notes; a run stays as long as a row or a note does.
 
     Parameters
     ----------
@@ -121,20 +121,21 @@ def merged(before: ResultSet | None, fresh: ResultSet, form: TableForm) -> Resul
     if before is None:
         return dataclasses.replace(fresh, summary=tuple(form.summarise(fresh.rows)))
     case = functools.partial(_case, keys=form.case)
-    new_cases, placed = {case(entry) for entry in fresh.rows}, list[Row]()
+    new_cases, placed, kept = {case(entry) for entry in fresh.rows}, list[Row](), set[int]()
     number = next((i for i, run in enumerate(before.runs) if (run,) == fresh.runs), len(before.runs))  # a bench may publish row by row
     added = [dataclasses.replace(entry, run=number) for entry in fresh.rows]
     for entry in (_known(entry, form.columns) for entry in before.rows):
         if case(entry) not in new_cases:
             placed.append(entry)
+            kept.add(entry.run)
             continue
         placed += [new for new in added if case(new) == case(entry)]
         added = [new for new in added if case(new) != case(entry)]
     rows = [*placed, *added]
-    left, had_rows = {entry.run for entry in rows}, {entry.run for entry in before.rows}
-    notes = [note for note in before.notes if note.run in left or note.run not in had_rows]
+    had_rows = {entry.run for entry in before.rows}
+    notes = [note for note in before.notes if note.run in kept or note.run not in had_rows]
     notes += [dataclasses.replace(note, run=number) for note in fresh.notes]
-    used = sorted(left | {note.run for note in notes})
+    used = sorted({entry.run for entry in rows} | {note.run for note in notes})
     rows = [dataclasses.replace(entry, run=used.index(entry.run)) for entry in rows]
     notes = [dataclasses.replace(note, run=used.index(note.run)) for note in notes]
     runs = [*before.runs, *fresh.runs]

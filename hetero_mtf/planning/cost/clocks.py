@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from hetero_mtf.planning.cost.hidden_sums import HiddenSums
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import Ring
 from hetero_mtf.planning.layout.arrangement import takes_statistics
@@ -44,6 +45,7 @@ class Clocks:
     ----------
     beside : whether the other devices of the hosts may compute at the same time, for other stages.
     bucket_bytes : as in a Plan.
+    hides : whether computing hides sums of gradients, as far as the links allow; not where they follow the last microbatch only.
 
     Attributes
     ----------
@@ -52,9 +54,11 @@ class Clocks:
     communication_s : (processors,) seconds in collectives.
     """
 
-    def __init__(self, costs: Costs, stage: Stage, beside: bool = False, bucket_bytes: int = BUCKET_BYTES) -> None:
+    def __init__(self, costs: Costs, stage: Stage, beside: bool = False, bucket_bytes: int = BUCKET_BYTES, hides: bool = True) -> None:
         self.costs, self.stage, self.beside, self.bucket_bytes = costs, stage, beside, bucket_bytes
         self.devices = np.array(stage.devices)
+        self._hidden = costs.hidden if hides else 0.0
+        self._sums = HiddenSums()
         self.now, self.compute_s, self.communication_s = (np.zeros(len(stage.devices)) for _ in range(3))
         self.entries = {entry.layer: entry for entry in stage.layouts}
         self.places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
@@ -109,13 +113,16 @@ class Clocks:
         """
         self._forward()
         yield "forward"
+        if gradient_sync == "all_reduce" and self._hidden:
+            self._sums = HiddenSums(self._sums_s_per_byte())
         self._backward()
         yield "backward"
         if gradient_sync == "all_reduce":
             self._add_gradients_up()
         yield "gradients"
-        for entry in self.stage.layouts:
+        for entry in reversed(self.stage.layouts) if self._hidden else self.stage.layouts:
             if self.costs.graph.owner(entry.layer) == entry.layer:
+                self._await(entry)
                 self._compute(entry, "update")
         if gradient_sync == "butterfly_mixing":
             self._mix_weights()
@@ -146,13 +153,44 @@ class Clocks:
                 self._join_scores(entry)
                 self._join_statistics(entry, forward=False)
             self._return_gradients(entry)
+            self._send_gradients(entry)
 
     def _add_gradients_up(self) -> None:
-        """Add the gradients of the weights up over the processors that share the batch."""
+        """Add the gradients of the weights up over the processors that share the batch, but for what computing hides."""
+        for axis, sums_s in self._gradient_sums_s():
+            self._meet(axis, [(1 - self._hidden) * seconds for seconds in sums_s])
+
+    def _gradient_sums_s(self) -> list[tuple[str, list[float]]]:
+        """Return, for each axis along which batches are split, the seconds in which each group adds all its gradients up."""
+        sums_s = []
         for axis in self._batch_axes():
             along, messages_s = self._groups(axis), self._messages_s(axis)
             held = self._weight_bytes(axis)[along.firsts].tolist()
-            self._meet(axis, [ring.all_reduce_s(n) + (along.size - 1) * messages_s for ring, n in zip(along.rings, held)])
+            sums_s.append((axis, [ring.all_reduce_s(n) + (along.size - 1) * messages_s for ring, n in zip(along.rings, held)]))
+        return sums_s
+
+    def _send_gradients(self, entry: LayerLayout) -> None:
+        """Begin to send the gradients of a layer's weights, while the layers before it compute."""
+        weights = self.costs.memory.message_bytes[entry.layer]
+        if entry.samples and weights and self._sums.on(entry.batch_axis):
+            self._sums.begin(entry.batch_axis, entry.layer, self._groups(entry.batch_axis).now, weights)
+
+    def _sums_s_per_byte(self) -> dict[str, np.ndarray]:
+        """Return, for each axis with sums of gradients, the seconds a byte of all weights in each group."""
+        full_bytes, weights = dict[str, float](), self.costs.memory.message_bytes
+        for entry in self.stage.layouts:
+            if entry.samples:
+                full_bytes[entry.batch_axis] = full_bytes.get(entry.batch_axis, 0.0) + weights[entry.layer]
+        sums_s = [(axis, seconds) for axis, seconds in self._gradient_sums_s() if seconds and full_bytes[axis]]
+        return {axis: np.array(seconds) / full_bytes[axis] for axis, seconds in sums_s}
+
+    def _await(self, entry: LayerLayout) -> None:
+        """Charge every processor for waiting until the gradients of a layer have arrived."""
+        if entry.layer in self._sums.arrivals_s:
+            along = self._groups(entry.batch_axis)
+            wait_s = np.maximum(0.0, self._sums.arrivals_s[entry.layer] - along.now)
+            along.now[:] += wait_s
+            along.communication_s[:] += wait_s
 
     def _mix_weights(self) -> None:
         """Charge every processor for sending its weights to one partner."""
@@ -255,14 +293,19 @@ class Clocks:
         """Return the bytes of a layer's output, all parts together."""
         return self.costs.memory.output_bytes[layer]
 
+    def extent(self, axis: str) -> tuple[int, int]:
+        """Return the processors of a group along an axis, and how many processors lie from one of them to the next."""
+        inner = 1
+        for name, size in reversed(self.stage.axes):
+            if name == axis:
+                return size, inner
+            inner *= size
+        return 1, inner
+
     def _groups(self, axis: str) -> _DeviceMembership:
         """Return the processors in groups that differ in their place on one axis only; none where the axis has one place."""
         if axis not in self._along:
-            size, inner = dict(self.stage.axes).get(axis, 1), 1
-            for name, extent in reversed(self.stage.axes):
-                if name == axis:
-                    break
-                inner *= extent
+            size, inner = self.extent(axis)
             at = np.arange(len(self.now)).reshape(-1, size, inner)
             groups = np.swapaxes(at, 1, 2).reshape(-1, size).tolist() if size > 1 else []
             rings = [self.costs.ring(tuple(self.stage.devices[at] for at in group)) for group in groups]
@@ -273,6 +316,7 @@ class Clocks:
     def _meet(self, axis: str, seconds: Sequence[float]) -> None:
         """Synchronise the clocks of each group along an axis and charge its seconds of communication."""
         along = self._groups(axis)
+        self._sums.delay(axis, along.now, seconds)
         if len(seconds) == 1:
             along.communication_s[:] += seconds[0]
             along.now[:] = np.maximum.reduce(self.now) + seconds[0]

@@ -36,6 +36,7 @@ class Costs:
         batch: a gradient of each weight that trains and is its own; those of a batch norm are the sums of its backward pass.
     joining : the layers whose passes may have collectives of their own: batch norm, and attention scores.
     message_s : largest seconds of a link for each further tensor that is sent at the same time.
+    hidden : least part of a transfer's seconds on a link by which independent computing takes no longer.
     kept : results of strategies that others start from, by name.
     """
 
@@ -45,7 +46,9 @@ class Costs:
         self.tables = LayerTables(profile)
         self.counts, self.alike = self.tables.counts, self.tables.alike
         self.trains_before = trains_before(self.graph)
-        message_s = max((link.message_s for link in (*profile.cluster.links, *profile.links)), default=0.0)
+        links = (*profile.cluster.links, *profile.links)
+        message_s = max((link.message_s for link in links), default=0.0)
+        self.hidden = min((link.hidden for link in links), default=0.0)
         self.message_s = profile.corrections.links * message_s
         self.kept: dict[str, object] = {}
         self.memory = NetworkMemory(profile)

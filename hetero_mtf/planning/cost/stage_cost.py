@@ -58,7 +58,7 @@ def stage_cost(costs: Costs, stage: Stage, beside: bool = True) -> StageCost:
     -----
     Transfers between stages are not included. O(layers * processors).
     """
-    clocks = Clocks(costs, stage, beside=beside)
+    clocks = Clocks(costs, stage, beside=beside, hides=False)
     forward, backward, finish = (_spent(clocks) for step_pass in clocks.passes() if step_pass != "gradients")
     return StageCost(forward, backward, finish)
 

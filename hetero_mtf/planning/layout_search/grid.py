@@ -148,7 +148,8 @@ class GridCost(LayoutCost):
             seconds += max(ring.all_gather_s(len(samples) * part * statistics) for ring, part in columns)
             seconds += max(ring.all_reduce_s(part * statistics) for ring, part in columns) if self.costs.trains_before[index] else 0.0
         messages_s = (len(samples) - 1) * self.costs.message_s * self.costs.messages(index, self._bucket_bytes)
-        return seconds + messages_s + self._gradient_s_per_byte * max(parts) * self._trained_bytes((index,))
+        gradients_s = messages_s + self._gradient_s_per_byte * max(parts) * self._trained_bytes((index,))
+        return seconds + (1 - self.costs.hidden) * gradients_s
 
     def _parts(self, state: LayoutState) -> tuple[np.ndarray, np.ndarray]:
         rows, columns = self.space.rows, len(self.devices) // self.space.rows

@@ -284,7 +284,8 @@ class LayoutCost:
             statistics = 2 * layer.units * self.graph.item_bytes
             seconds += self.ring.all_gather_s(len(self.devices) * statistics) + (self._all_reduce_s(statistics) if trains else 0.0)
         messages_s = (len(self.devices) - 1) * self.costs.message_s * self.costs.messages(index, self._bucket_bytes)
-        return seconds + messages_s + self._gradient_s_per_byte * self._trained_bytes((index,))
+        gradients_s = messages_s + self._gradient_s_per_byte * self._trained_bytes((index,))
+        return seconds + (1 - self.costs.hidden) * gradients_s
 
     def _passes_s(self, index: int, state: LayoutState) -> float:
         """Return the seconds of a layer's passes on the device that is charged."""

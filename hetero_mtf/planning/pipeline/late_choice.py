@@ -49,12 +49,12 @@ def _faster(costs: Costs, best: Plan, options: PipelineOptions, gains: GainsForS
     try:
         late = late_plan(MicrobatchCosts(costs.profile, costs), options)
     except (NothingToSplitError, PlanError) as fault:
-        return _beside(best, Alternative(options.schedule, None, str(fault).split(";")[0]))
+        return beside(best, Alternative(options.schedule, None, str(fault).split(";")[0]))
     assert late.predicted is not None and best.predicted is not None
     late_s, best_s = late.predicted.step_s, best.predicted.step_s
     is_faster = gains(costs, late_s, best_s) if best.strategy == "single" else late_s < best_s
     if not is_faster:
-        return _beside(
+        return beside(
             best, Alternative(options.schedule, late_s, relative_step(late_s, best_s, best.strategy), bottleneck_part(late.predicted))
         )
     name = best.schedule if best.schedule in STALE_SCHEDULES else best.strategy
@@ -62,5 +62,12 @@ def _faster(costs: Costs, best: Plan, options: PipelineOptions, gains: GainsForS
     return dataclasses.replace(late, alternatives=(slower, *best.alternatives))
 
 
-def _beside(plan: Plan, alternative: Alternative) -> Plan:
+def beside(plan: Plan, alternative: Alternative) -> Plan:
+    """Return a plan with one more alternative that was considered.
+
+    Parameters
+    ----------
+    plan : the plan that is taken.
+    alternative : the other.
+    """
     return dataclasses.replace(plan, alternatives=(*plan.alternatives, alternative))

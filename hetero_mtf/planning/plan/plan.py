@@ -21,6 +21,7 @@ from hetero_mtf.planning.plan.record import PlanRecord
 from hetero_mtf.planning.plan.text import plan_line, plan_text
 from hetero_mtf.planning.plan.version1 import current_keys
 from hetero_mtf.planning.schedule.execution import Execution
+from hetero_mtf.planning.schedule.names import HALVES, TWO_BATCHES
 from hetero_mtf.planning.schedule.stale import StaleOptions
 from hetero_mtf.planning.solvers.apportionment import proportional
 
@@ -73,6 +74,25 @@ class Plan(PlanRecord):
         faults = graph_faults(self, graph)
         if faults:
             raise PlanError(f"the plan does not fit the model, {listed(faults)}; {remedy}")
+
+    def in_two_batches(self) -> Plan:
+        """Return the plan with its batch in two halves, one of which computes while collectives of the other are sent.
+
+        Notes
+        -----
+        Samples of its layouts still sum to the batch, and are divided in proportion for each half. Gradients of both halves are added up
+        before the update. Layers that mix samples, such as batch norm, have the statistics of halves, and layers that draw at random draw
+        for each; elsewhere the result is that of the batch in one. The prediction, the alternatives and the contributions are left out,
+        they are of the batch in one.
+
+        Raises
+        ------
+        PlanError
+            If the plan has several stages or replicas, recomputes activations, or has one sample.
+        """
+        return dataclasses.replace(
+            self, schedule=TWO_BATCHES, microbatches=HALVES, depths=(), predicted=None, alternatives=(), contributions=()
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document, schema version 2."""

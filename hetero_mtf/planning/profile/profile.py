@@ -278,6 +278,7 @@ def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str,
         yield not 0 < bandwidth < math.inf, f"{path}.bandwidth_bytes_per_s", f"is {bandwidth:g}, must be above zero"
         for name in ("spread", "message_s"):
             yield not 0 <= getattr(link, name) < math.inf, f"{path}.{name}", f"is {getattr(link, name):g}, must be zero or more"
+        yield not 0 <= link.hidden <= 1, f"{path}.hidden", f"is {link.hidden:g}, must be from 0 to 1"
     for index, pool in enumerate(profile.memory):
         yield pool.free_bytes < 0, f"memory[{index}].free_bytes", f"is {pool.free_bytes}, must be zero or more"
 

@@ -28,10 +28,12 @@ from hetero_mtf.planning.strategies.filters import best_filters
 from hetero_mtf.planning.strategies.fitting import fitting
 from hetero_mtf.planning.strategies.hybrid import best_hybrid
 from hetero_mtf.planning.strategies.ideal import least_step_s
+from hetero_mtf.planning.strategies.local_search import improved_on_clocks
 from hetero_mtf.planning.strategies.search import Candidate, remembered
 
 ALL_SETS_UP_TO = 4
 EVERY_COUNT_UP_TO = 16
+AFTER_LOCAL_SEARCH = "then local search on the simulated clocks"
 WITHIN_MEMORY_UP_TO = 20_000  # layers * devices, above which the program leaves memory to the choice among its plans
 _STEP = 1.5  # from one number of devices to the next, above that
 
@@ -42,8 +44,8 @@ def best_layers(costs: Costs) -> Candidate:
 
     For a set of devices, every layer's layout and sizes are the exact optimum of J over `layout_space` (`solve_layouts`). Among the
     optima of all sets tried, and what the strategies "equal", "filters", "batch" and "hybrid" and sizes rounded in proportion to speed
-    find, the least predicted step is taken, so the plan is never predicted slower than any of those. It uses
-    two devices at least where one of them does: one device alone is strategy "single".
+    find, the least predicted step is taken, and improved on the clocks (`improved_on_clocks`), so the plan is never predicted slower
+    than any of those. It uses two devices at least where one of them does: one device alone is strategy "single".
 
     Notes
     -----
@@ -77,10 +79,22 @@ def best_layers(costs: Costs) -> Candidate:
         candidate = Candidate(stage, predict(costs, stage), proof)
         candidate_rank = _rank(costs, candidate)
         least = min(least, solution.value) if candidate_rank[0] == 0 else least
+        stages.append(stage)
         best, rank = (candidate, candidate_rank) if candidate_rank < rank else (best, rank)
     if best.proof is None and best.stage.devices in within_memory and rank[0] == 0:
         best = _proven_within_memory(costs, best, *within_memory[best.stage.devices])
-    return proven(costs, best)
+    return proven(costs, _improved(costs, best, stages))
+
+
+def _improved(costs: Costs, best: Candidate, stages: Sequence[Stage]) -> Candidate:
+    """Return a plan after the local search on the clocks, with its proof that says so if the search changed it."""
+    short = short_bytes(costs.profile, best.stage, costs.memory)
+    improved = improved_on_clocks(costs, best, stages, lambda stage: short_bytes(costs.profile, stage, costs.memory) <= short)
+    if improved is best:
+        return best
+    proof = proven(costs, improved).proof
+    assert proof is not None
+    return dataclasses.replace(improved, proof=dataclasses.replace(proof, space=f"{proof.space}; {AFTER_LOCAL_SEARCH}"))
 
 
 def _solved_within_memory(

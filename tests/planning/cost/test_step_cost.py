@@ -3,12 +3,14 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.cost.hidden_sums import HiddenSums
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import ring
 from hetero_mtf.planning.cost.step_cost import predict
@@ -70,6 +72,49 @@ def test_every_bucket_of_gradients_of_a_split_batch_is_a_message_to_each_other_p
     assert after.parts[0].communication_s == pytest.approx(before.parts[0].communication_s + 2 * 0.125 * messages)
     alone = Plan.single(graph, 1, plain.cluster, BATCH)
     assert predicted(plain, alone) == predicted(dataclasses.replace(plain, links=links), alone)
+
+
+def hiding(profile: Profile, hidden: float) -> Profile:
+    return dataclasses.replace(profile, links=tuple(dataclasses.replace(link, hidden=hidden) for link in profile.links))
+
+
+def test_sums_of_gradients_that_computing_hides_are_charged_from_the_end_of_the_backward_pass() -> None:
+    graph = pair_net()
+    plain = profile_of(graph, [1e6, 1e6], latency_s=0.0, bandwidth=1e4)
+    stage = Plan.batch(graph, [2, 2], plain.cluster, BATCH).stages[0]
+    before, half, after = (predict(Costs(hiding(plain, hidden)), stage) for hidden in (0.0, 0.5, 1.0))
+    sums_s = before.parts[0].communication_s
+    weights = [Costs(plain).memory.message_bytes[layer] for layer in range(len(graph.layers))]
+    backward_s = [2 * BATCH / 2 * layer.flops / 1e6 for layer in graph.layers]
+    updates_s = [0.1 * BATCH * layer.flops / 1e6 if weights[layer_index] else 0.0 for layer_index, layer in enumerate(graph.layers)]
+    now = until = before.forward_s
+    arrivals = {}
+    for index in reversed(range(len(graph.layers))):
+        now += backward_s[index]
+        if weights[index]:
+            until = arrivals[index] = max(until, now) + sums_s * weights[index] / sum(weights)
+    for index in sorted(arrivals, reverse=True):
+        now = max(now, arrivals[index]) + updates_s[index]
+    assert after.step_s == pytest.approx(now) and before.step_s > half.step_s >= after.step_s
+    assert after.parts[0].communication_s == pytest.approx(after.step_s - after.parts[0].compute_s)
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.6, 1.0])
+def test_hiding_changes_nothing_where_no_gradients_are_added_up(hidden: float) -> None:
+    graph = pair_net()
+    plain = profile_of(graph, [1e6, 5e5], latency_s=0.25, bandwidth=1e6)
+    for plan in (Plan.single(graph, 1, plain.cluster, BATCH), Plan.equal(graph, plain.cluster, BATCH)):
+        assert predicted(hiding(plain, hidden), plan) == predicted(plain, plan)
+
+
+def test_a_collective_that_layers_wait_for_delays_what_is_being_sent() -> None:
+    sums = HiddenSums({"mesh": np.array([0.5])})
+    sums.begin("mesh", 3, np.array([[[1.0], [2.0]]]), 4.0)
+    sums.delay("mesh", np.array([[[3.0], [1.0]]]), [10.0])
+    sums.begin("mesh", 2, np.array([[[13.0], [13.0]]]), 2.0)
+    sums.delay("mesh", np.array([[[20.0], [1.0]]]), [10.0])
+    sums.begin("mesh", 1, np.array([[[30.0], [30.0]]]), 2.0)
+    assert [float(sums.arrivals_s[layer].item()) for layer in (3, 2, 1)] == [4.0, 15.0, 31.0]
 
 
 def test_the_slowest_device_sets_the_time_between_two_meetings() -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from hetero_mtf.planning.plan.record import PlanRecord
 from hetero_mtf.planning.schedule.execution import Execution
-from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES, SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES
+from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES, SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES, TWO_BATCHES
 from hetero_mtf.planning.schedule.stale import StaleOptions
 
 
-@pytest.mark.parametrize("schedule", [name for name in SCHEDULES if name not in STALE_SCHEDULES])
+@pytest.mark.parametrize("schedule", [name for name in SCHEDULES if name not in (*STALE_SCHEDULES, TWO_BATCHES)])
 def test_every_schedule_takes_from_one_microbatch_to_one_a_sample(schedule: str) -> None:
     assert all(Execution(schedule, count, True, replicas=(5, 3)).faults(8, 2) == [] for count in range(1, 9))
     assert [fault.path for fault in Execution(schedule, 9).faults(8, 2)] == ["microbatches"]
@@ -42,6 +42,11 @@ def test_every_schedule_takes_from_one_microbatch_to_one_a_sample(schedule: str)
         ),
         ({"schedule": "decoupled", "stale": StaleOptions(rates=(1.0,))}, 8, ["stale.rates"]),
         ({"schedule": "1f1b_2bw", "microbatches": 2, "stale": StaleOptions(accumulate=2)}, 8, ["stale.accumulate"]),
+        (
+            {"schedule": "two_batches", "microbatches": 3, "recompute": True, "replicas": (5, 3)},
+            8,
+            ["schedule", "microbatches", "recompute", "replicas"],
+        ),
         ({}, 0, ["batch_size"]),
         ({}, "8", ["batch_size"]),
         ({"schedule": "other", "microbatches": 2.0, "replicas": (1,)}, 8, ["schedule", "microbatches", "replicas"]),
@@ -66,4 +71,5 @@ def test_the_schedules_of_the_pipeline_search_have_clock_tables() -> None:
         "interleaved": "1f1b",
         "decoupled": "1f1b",
         "1f1b_2bw": "1f1b",
+        "two_batches": "1f1b",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import sys
@@ -101,3 +102,16 @@ def test_further_words_of_the_command_reach_the_script(tmp_path: pathlib.Path) -
         assert workers.step() == len("vgg8")
     finally:
         workers.close()
+
+
+def test_several_baselines_are_limited_by_control_groups_at_once(tmp_path: pathlib.Path) -> None:
+    command = script(tmp_path, COUNTING)
+    with contextlib.ExitStack() as stack:
+        try:
+            first = limited.LimitedWorkers(command, [0.6, 0.4], [3, 1], "cgroup", limit_s=60.0)
+        except OSError as fault:
+            pytest.skip(str(fault))
+        stack.callback(first.close)
+        second = limited.LimitedWorkers(command, [0.6, 0.4], [3, 1], "cgroup", limit_s=60.0)
+        stack.callback(second.close)
+        assert first.method == second.method == "cgroup"

@@ -59,6 +59,15 @@ def test_a_run_stays_as_long_as_one_of_its_rows_and_a_note_as_long_as_its_run() 
     assert [run.command for run in full.runs] == [OTHER.command, NEW.command]
 
 
+def test_a_run_that_publishes_all_its_rows_again_replaces_its_notes() -> None:
+    first = merged(BEFORE, _fresh(_row("a", "x", 9)), FORM)
+    ended = (Note("ended"),)
+    full = merged(first, dataclasses.replace(_fresh(_row("a", "x", 9), _row("b", "x", 8)), notes=ended), FORM)
+    assert [note.text for note in full.notes] == ["o", "ended"]
+    part = merged(first, dataclasses.replace(_fresh(_row("b", "x", 8)), notes=ended), FORM)
+    assert [note.text for note in part.notes] == ["o", "n", "ended"]
+
+
 def test_a_table_without_cases_is_replaced_as_one() -> None:
     results = merged(BEFORE, _fresh(_row("c", "x", 7)), dataclasses.replace(FORM, case=()))
     assert _plans(results) == [("c", "x", NEW.command)]

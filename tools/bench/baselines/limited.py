@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import math
 import os
@@ -78,7 +80,7 @@ class LimitedWorkers:
         self._limit = limit
         self._cores = pack(shares, available_cores())
         for task, core in enumerate(self._cores):
-            order = {"parent": os.getpid(), "core": core, "task": task, "addresses": addresses}
+            order = {"parent": os.getpid(), "core": core, "task": task, "addresses": addresses, "batches": list(batches)}
             self._start(command, {**order, "batch": batches[task], "warm_up": _WARM_UP_STEPS}, self._logs[task])
         try:
             answers = self._answers()
@@ -172,7 +174,7 @@ class LimitedWorkers:
         if parent is None:
             raise OSError("there is no control group for the cpu controller; leave method and limit out")
         for process in self._processes:
-            self._groups.append(cgroup.CpuGroup.make(*parent, len(self._groups), threaded))
+            self._groups.append(_new_group(*parent, threaded))
             self._groups[-1].add(process.pid)
         for group, share in zip(self._groups, shares):
             group.set_share(share)
@@ -197,3 +199,11 @@ class LimitedWorkers:
                     process.send_signal(signal.SIGCONT if cycle.running else signal.SIGSTOP)
             due_s = min(cycle.next_s() for cycle in cycles) - time.monotonic()
             self._ended.wait(min(0.5, max(0.0, due_s)))
+
+
+def _new_group(parent: pathlib.Path, version: int, threaded: bool) -> cgroup.CpuGroup:
+    """Return a group of a number that no other of this process has: those of emulated devices and of other baselines live beside it."""
+    for number in itertools.count():
+        with contextlib.suppress(FileExistsError):
+            return cgroup.CpuGroup.make(parent, version, number, threaded)
+    raise AssertionError("numbers do not end")

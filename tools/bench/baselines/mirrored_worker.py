@@ -24,10 +24,9 @@ def prepare(order: dict[str, Any]) -> Prepared:
     task = {"type": "worker", "index": order["task"]}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": order["addresses"]}, "task": task})
     import keras
-    import numpy as np
     import tensorflow as tf
 
-    from tools.bench.comparison.networks import NETWORKS
+    from tools.bench.baselines.tasks import compared_task
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     communication = tf.distribute.experimental.CommunicationOptions(
@@ -35,19 +34,19 @@ def prepare(order: dict[str, Any]) -> Prepared:
     )
     strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=communication)
     with strategy.scope():
-        model = NETWORKS[sys.argv[2]].make()
+        trained = compared_task(json.loads(sys.argv[2])["network"])
+        model = trained.model
         optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
         optimizer.build(model.trainable_variables)
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    rng = np.random.default_rng(order["task"])
-    x = tf.constant(rng.normal(size=(order["batch"], *model.input_shape[1:])), tf.float32)
-    y = tf.constant(rng.integers(0, 10, order["batch"]))
+    loss, before = trained.settings["loss"], sum(order["batches"][: order["task"]])
+    own = slice(before, before + order["batch"])
+    x, y = (tf.constant(array[own]) for array in trained.drawn(sum(order["batches"])))
 
     def replica() -> tf.Tensor:
         with tf.GradientTape() as tape:
-            own = loss(y, model(x, training=True)) / strategy.num_replicas_in_sync
-        optimizer.apply_gradients(zip(tape.gradient(own, model.trainable_variables), model.trainable_variables))
-        return own
+            part = loss(y, model(x, training=True)) / strategy.num_replicas_in_sync
+        optimizer.apply_gradients(zip(tape.gradient(part, model.trainable_variables), model.trainable_variables))
+        return part
 
     @tf.function(jit_compile=False)
     def train() -> tf.Tensor:

@@ -26,7 +26,8 @@ def attend(prepare: Callable[[dict[str, Any]], Prepared]) -> None:
     Parameters
     ----------
     prepare : order -> (function that takes a step and returns its loss, number of trainable weights). The order is JSON in
-        the first argument: parent (process id), core, task, addresses, batch (samples of this process) and warm_up (steps).
+        the first argument: parent (process id), core, task, addresses, batch (samples of this process), batches (samples of each
+        process) and warm_up (steps).
     """
     order = json.loads(sys.argv[1])
     if not tie_to_parent(order["parent"], signal.SIGKILL):
@@ -41,6 +42,23 @@ def attend(prepare: Callable[[dict[str, Any]], Prepared]) -> None:
         losses = [step() for _ in range(int(text))]
         _say(line, loss=losses[-1])
     os._exit(0)  # neither framework leaves its group without waiting for the others
+
+
+def loss_factor(order: dict[str, Any]) -> float:
+    """Return samples * processes / batch, by which a process multiplies the mean loss of its own samples.
+
+    The mean over processes of the products is the mean loss of the full batch, and so it is of their gradients.
+
+    Parameters
+    ----------
+    order : of a process, as for `attend`.
+
+    Examples
+    --------
+    >>> [loss_factor({"batch": samples, "batches": [6, 2]}) for samples in (6, 2)]
+    [1.5, 0.5]
+    """
+    return float(order["batch"] * len(order["batches"]) / sum(order["batches"]))
 
 
 def _say(line: int, **answer: float) -> None:

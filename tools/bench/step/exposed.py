@@ -17,7 +17,7 @@ import pathlib
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -35,6 +35,7 @@ from tools.results.records import Column, Row
 
 BATCHES = 8
 BEFORE, AFTER = "before", "after"
+PARTS = ("compute", "communication", "idle", "overlapped")
 TASKS: dict[str, Callable[[], TrainingTask]] = {
     "VGG-8, batch 32": lambda: TrainingTask(NETWORKS["vgg8"].make(), 32),
     "ResNet-18, batch 32": lambda: TrainingTask(NETWORKS["resnet18"].make(), 32),
@@ -71,23 +72,36 @@ def rows(name: str, shares: list[float], rounds: int) -> list[Row]:
         for when, trainer in trainers.items():
             with as_before() if when == BEFORE else contextlib.nullcontext():
                 trainer.fit(x[: 2 * task.batch], y[: 2 * task.batch], batch_size=task.batch, verbose=0)
-        seconds: dict[str, list[float]] = {when: [] for when in trainers}
-        for _ in range(rounds):
-            for when, trainer in trainers.items():
-                begun = time.perf_counter()
-                trainer.fit(x, y, batch_size=task.batch, verbose=0)
-                seconds[when].append((time.perf_counter() - begun) / BATCHES)
-        traces = {when: _traced(trainer, x[: task.batch], y[: task.batch]) for when, trainer in trainers.items()}
-    ratios = [after_s / before_s for before_s, after_s in zip(seconds[BEFORE], seconds[AFTER])]
-    lines = []
-    for when, measured in seconds.items():
-        step_s, spread = median_and_spread(measured)
-        figures: dict[str, Any] = {"network": name, "cluster": rates, "when": when, "step_ms": 1e3 * step_s, "spread": spread}
-        figures["ratio"] = 1.0 if when == BEFORE else statistics.median(ratios)
-        parts = ("compute_s", "communication_s", "idle_s", "overlapped_s")
-        figures |= {part[:-2]: [1e3 * getattr(each, part) for each in traces[when].parts] for part in parts}
-        lines.append(table_row(figures))
-    return lines
+        return [
+            table_row({"network": name, "cluster": rates, "when": when, **figures})
+            for when, figures in compared(trainers, task, x, y, rounds)
+        ]
+
+
+def compared(trainers: Mapping[str, Any], task: Any, x: np.ndarray, y: np.ndarray, rounds: int) -> list[tuple[str, dict[str, Any]]]:
+    """Return the name and the figures of trainers that take turns at epochs of some batches: their steps, and the parts of a traced one.
+
+    Parameters
+    ----------
+    trainers : name -> one that is built; ratios are to the first.
+    task : what they train on, with its batch size.
+    x, y : an epoch.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in trainers}
+    for _ in range(rounds):
+        for name, trainer in trainers.items():
+            begun = time.perf_counter()
+            trainer.fit(x, y, batch_size=task.batch, verbose=0)
+            seconds[name].append((time.perf_counter() - begun) * task.batch / len(x))
+    first = next(iter(seconds.values()))
+    figures = []
+    for name, trainer in trainers.items():
+        step_s, spread = median_and_spread(seconds[name])
+        ratio = statistics.median(each_s / first_s for each_s, first_s in zip(seconds[name], first))
+        trace = _traced(trainer, x[: task.batch], y[: task.batch])
+        parts = {part: [1e3 * getattr(each, f"{part}_s") for each in trace.parts] for part in PARTS}
+        figures.append((name, {"step_ms": 1e3 * step_s, "spread": spread, "ratio": ratio, **parts}))
+    return figures
 
 
 def _traced(trainer: Any, x: np.ndarray, y: np.ndarray) -> Any:
@@ -96,6 +110,15 @@ def _traced(trainer: Any, x: np.ndarray, y: np.ndarray) -> Any:
     return trace_median_step(trainer, x, y)
 
 
+STEP_COLUMNS = (
+    Column("step_ms", "ms/step", ".0f"),
+    Column("spread", "spread", ".2f"),
+    Column("ratio", "x", ".2f"),
+    Column("compute", "compute ms, each device", ".0f"),
+    Column("communication", "exposed communication ms", ".0f"),
+    Column("idle", "idle ms", ".0f"),
+    Column("overlapped", "communication during compute ms", ".0f"),
+)
 TABLE = TableForm(
     "exposed",
     "What a step loses besides compute",
@@ -103,13 +126,7 @@ TABLE = TableForm(
         Column("network", "network"),
         Column("cluster", "cluster"),
         Column("when", "when"),
-        Column("step_ms", "ms/step", ".0f"),
-        Column("spread", "spread", ".2f"),
-        Column("ratio", "x", ".2f"),
-        Column("compute", "compute ms, each device", ".0f"),
-        Column("communication", "exposed communication ms", ".0f"),
-        Column("idle", "idle ms", ".0f"),
-        Column("overlapped", "communication during compute ms", ".0f"),
+        *STEP_COLUMNS,
     ),
     case=("network", "cluster"),
 )

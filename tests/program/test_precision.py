@@ -1,7 +1,7 @@
 """Mixed precision: a plan gives what one device in the same policy gives, up to the rounding of that policy.
 
 Losses and weights after three steps differ by at most 8 units in the last place of what layers give, as each sum that is split is rounded
-once more for each part, and 16 in float16 and where weights are rounded too.
+once more for each part, and 16 where weights are rounded too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import hetero_mtf as hm
 from hetero_mtf.layers import layer_graph
@@ -20,19 +21,28 @@ from tools.conformance.compare import FLOOR, TOLERANCE, apart
 L = keras.layers
 POLICIES = {
     "mixed_bfloat16": TOLERANCE["mixed_bfloat16"],
-    "mixed_float16": 2 * TOLERANCE["mixed_float16"],  # Keras itself differs by 0.005 where the samples of batches change places
+    "mixed_float16": TOLERANCE["mixed_float16"],
     "bfloat16": 2 * TOLERANCE["mixed_bfloat16"],  # its weights are rounded too
     "float16": 2 * TOLERANCE["mixed_float16"],
 }
 BATCH = 12
+# With this seed, no activation of `images` comes closer to a kink (of a ReLU or a maximum) than float16 rounds: on either side of a kink
+# the gradients differ, so that one that flips in one run says nothing of the plan. The first such seed; asserted below.
+SEED = 627
 
 
-def images(last: str | None = "float32") -> keras.Model:
-    """Return a residual network with norms, pools, a branch that Keras computes, and a dense head."""
+def images(last: str | None = "float32", l2: bool | None = None, fused: bool = True) -> keras.Model:
+    """Return a residual network with norms, pools, a branch that Keras computes, and a dense head.
+
+    Biases keep most activations, but not all, on one side of the kinks; `fused` says whether the second ReLU is its convolution's.
+    """
+    offset = keras.initializers.Constant
+    l2 = "mixed" in keras.config.dtype_policy().name if l2 is None else l2
     i = keras.Input((8, 8, 3))
-    x = L.ReLU()(L.BatchNormalization()(L.Conv2D(6, 3, padding="same", use_bias=False)(i)))
-    y = L.DepthwiseConv2D(3, padding="same", activation="relu")(x)
-    x = L.Add()([x, L.Conv2D(6, 1, kernel_regularizer="l2" if "mixed" in keras.config.dtype_policy().name else None)(y)])
+    x = L.ReLU()(L.BatchNormalization(beta_initializer=offset(2.4))(L.Conv2D(6, 3, padding="same", use_bias=False)(i)))
+    y = L.DepthwiseConv2D(3, padding="same", activation="relu" if fused else None, bias_initializer=offset(2.2))(x)
+    y = y if fused else L.ReLU()(y)
+    x = L.Add()([x, L.Conv2D(6, 1, kernel_regularizer="l2" if l2 else None)(y)])
     x = L.Concatenate()([L.AveragePooling2D(2)(x), L.MaxPooling2D(2)(x)])
     x = L.Lambda(lambda value: keras.ops.tanh(value))(L.LayerNormalization()(x))
     x = L.Dense(10, activation="gelu")(L.Flatten()(x))
@@ -60,7 +70,7 @@ NETWORKS: dict[str, Callable[[], keras.Model]] = {"images": images, "words": wor
 
 
 def batches(model: keras.Model, count: int = 3) -> list[tuple[np.ndarray, np.ndarray]]:
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(SEED)
     shape = (BATCH, *model.input_shape[1:])
     integers = str(model.inputs[0].dtype) == "int32"
     return [(rng.integers(0, 11, shape) if integers else rng.normal(size=shape), rng.integers(0, 4, BATCH)) for _ in range(count)]
@@ -95,6 +105,31 @@ def model_in(network: Callable[[], keras.Model], policy: str) -> keras.Model:
     model = network()
     keras.config.set_dtype_policy("float32")
     return model
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
+def test_no_activation_of_the_images_lies_within_float16_rounding_of_a_kink(policy: str) -> None:
+    """Asserted in float64 in each step, with some activations beyond the ReLUs' kinks."""
+    model = model_in(lambda: images("float64", "mixed" in policy, fused=False), "float64")
+    model.set_weights(model_in(images, policy).get_weights())
+    relus = [layer.input for layer in model.layers if isinstance(layer, L.ReLU)]
+    (pooled,) = [layer.input for layer in model.layers if isinstance(layer, L.MaxPooling2D)]
+    probe = keras.Model(model.input, [model.output, *relus, pooled])
+    for x, y in batches(model):
+        with tf.GradientTape() as tape:
+            output, *inputs = probe(x, training=True)
+            loss = tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(y, output))
+            loss += sum(tf.cast(penalty, tf.float64) for penalty in probe.losses)
+        gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
+        keras.optimizers.SGD(0.05).apply(gradients, model.trainable_weights)
+        *activations, values = (np.asarray(value) for value in inputs)
+        samples, height, width, filters = values.shape
+        windows = values.reshape(samples, height // 2, 2, width // 2, 2, filters).swapaxes(2, 3).reshape(-1, 4, filters)
+        largest = np.sort(windows, axis=1)[:, 2:]
+        assert (largest[:, 1] - largest[:, 0]).min() > 2.0**-10
+        for value in activations:
+            assert np.abs(value).min() > 2.0**-10
+        assert 0 < np.mean([(value < 0).mean() for value in activations]) < 0.1
 
 
 @pytest.mark.covering
@@ -180,8 +215,6 @@ def test_checkpoints_of_any_policy_go_on_under_another_plan(policy: str, tmp_pat
 
 def test_what_is_sent_is_in_the_dtype_that_layers_compute_in() -> None:
     """The sums of gradients between processors are of bfloat16, those of norms of float32."""
-    import tensorflow as tf
-
     model = model_in(images, "mixed_bfloat16")
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
         plan = hm.Plan.batch(model, (2, 1), cluster, BATCH)

@@ -17,6 +17,7 @@ from hetero_mtf.commands.options.shared import (
     Shares,
     arguments,
     cluster_option,
+    collective_option,
     open_cluster,
     refine_options,
 )
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
     "--gradient-sync",
     type=click.Choice(GRADIENT_SYNCS),
     default="all_reduce",
-    help="How weights that several devices hold stay alike; butterfly_mixing is not synchronous and goes with strategy batch.",
+    help="How weights that several devices hold stay alike; butterfly_mixing is not synchronous and goes with strategies batch and hybrid.",
 )
+@collective_option
 @cluster_option
 @model_options(required=False)
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples/step.  [default: the profile's, or {BATCH_SIZE}]")
@@ -54,6 +56,7 @@ def command(
     strategy: str,
     shares: tuple[float, ...] | None,
     gradient_sync: str,
+    collective: str | None,
     cluster: str,
     model: str | None,
     model_arguments: tuple[tuple[str, Any], ...],
@@ -87,11 +90,14 @@ def command(
     pipeline_choice.check(strategy, shares is not None, gradient_sync)
     changed = bool(scale or add_like or memory or bandwidth or (extrapolate and batch_size))
     _check_source(profile_file, shares, changed)
-    _check_refinement(refine, refine_time, shares is None and not changed and model is not None and not pipeline_choice.allow_stale)
+    may_refine = not (changed or pipeline_choice.allow_stale or collective is not None)
+    _check_refinement(refine, refine_time, may_refine and shares is None and model is not None)
     if shares is not None:
         _check_manual(model, strategy)
         print_start_line(cluster)
-        plan = _manual(load_model(str(model), arguments(model_arguments), precision), strategy, shares, gradient_sync, cluster, batch_size)
+        network = load_model(str(model), arguments(model_arguments), precision)
+        plan = _manual(network, strategy, shares, gradient_sync, cluster, batch_size)
+        plan = plan if collective is None else plan.with_collective(collective)
     else:
         print_planning_line(f"planning from {profile_file}")
         from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
@@ -99,7 +105,7 @@ def command(
 
         what_if = parse_what_if(scale, add_like, memory, bandwidth, batch_size if extrapolate else None)
         profile = Profile.load(str(profile_file))
-        plan = _planned(profile, what_if, batch_size, strategy, gradient_sync, pipeline_choice)
+        plan = _planned(profile, what_if, (batch_size, strategy, gradient_sync), collective, pipeline_choice)
         print_profile_warnings(profile)
         if refine:
             network = load_model(str(model), arguments(model_arguments), precision)
@@ -111,18 +117,23 @@ def command(
     click.echo(f"\nwritten to {output}")
 
 
-def _planned(profile: Profile, what_if: WhatIf, batch_size: int | None, strategy: str, gradient_sync: str, choice: PipelineChoice) -> Plan:
-    """Return the plan of a profile, with the picture of its search where that is wanted."""
+def _planned(profile: Profile, what_if: WhatIf, asked: tuple[int | None, str, str], collective: str | None, choice: PipelineChoice) -> Plan:
+    """Return the plan of a profile, with the picture of its search where that is wanted.
+
+    Parameters
+    ----------
+    asked : batch size, strategy and gradient synchronisation.
+    """
     from hetero_mtf.planning.choose import PIPELINES_UP_TO, plan_if
     from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
 
-    devices = len(profile.cluster.devices)
+    devices, (_, strategy, gradient_sync) = len(profile.cluster.devices), asked
     few = devices <= PIPELINES_UP_TO
     wanted = bool(choice.given) or strategy == "pipeline" or (strategy == "auto" and few and gradient_sync == "all_reduce")
     with SearchProgress() as search:
         groups = bool(choice.given) or strategy == "pipeline" or devices <= ALL_GROUPS_UP_TO
         options = choice.planner_options(search, groups) if wanted else None
-        plan = plan_if(profile, what_if, batch_size, strategy, gradient_sync, options, choice.allow_stale)
+        plan = plan_if(profile, what_if, *asked, options, choice.allow_stale, collective)
     if choice.convergence is not None:
         search.draw(choice.convergence, plan)
         click.echo(f"written to {choice.convergence}\n")
@@ -146,7 +157,9 @@ def _check_manual(model: str | None, strategy: str) -> None:
 def _check_refinement(refine: bool, refine_time: float | None, runs: bool) -> None:
     """Raise unless the options of refinement go with the others, by which a plan of a profile runs on a cluster or does not."""
     if refine and not runs:
-        raise click.UsageError("--refine runs the plan of a profile: give --model and --cluster, without --shares and what-if changes")
+        raise click.UsageError(
+            "--refine runs the plan of a profile: give --model and --cluster, no --shares, --collective or what-if changes"
+        )
     if refine_time is not None and not refine:
         raise click.UsageError("--refine-time goes with --refine")
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 @click.option("--allow-stale", is_flag=True, help="Let auto take a pipeline that is not synchronous: its gradients are late.")
 @click.option("--epochs", type=click.IntRange(1), default=5, help="Epochs in all, those before a --resume counted.")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples/step.  [default: the plan's, or {SIZES}]")
+@shared.collective_option
 @shared.optimizer_options(compiled=True)
 @shared.learning_rate_option
 @objective_options()
@@ -172,7 +173,7 @@ def _plan_request(request: TrainRequest) -> PlanRequest:
     from hetero_mtf.commands.workload.preparation import PlanRequest
 
     default = default_batch_size(request.data) if request.plan is None and request.profile is None else None
-    options = (request.strategy, request.batch_size or default, request.budget, request.run_file, request.allow_stale)
+    options = (request.strategy, request.batch_size or default, request.budget, request.run_file, request.allow_stale, request.collective)
     return PlanRequest(request.plan, request.profile, *options)
 
 
@@ -208,7 +209,8 @@ def _refined(request: TrainRequest, run: ChosenRun, prepared: Prepared, live: An
     """Return the plan with the best measured step where none was given, and the training is long enough to try some."""
     from hetero_mtf.commands.workload.refining import refine_limit_s, refined
 
-    if not request.refine or prepared.profile is None or request.strategy != "auto" or prepared.plan.schedule in STALE_SCHEDULES:
+    free = request.refine and request.collective is None and request.strategy == "auto"
+    if not free or prepared.profile is None or prepared.plan.schedule in STALE_SCHEDULES:
         return prepared
     steps = request.epochs * -(-run.workload.data.counts["train"] // prepared.plan.batch_size)
     limit_s = refine_limit_s(prepared.plan, steps) if request.refine_time is None else request.refine_time
@@ -285,7 +287,8 @@ def _rebalances(request: TrainRequest, prepared: Prepared) -> bool:
     from hetero_mtf.training.rebalancing.rebalancer import can_rebalance
 
     if request.rebalance is None:
-        return prepared.profile is not None and request.strategy == "auto" and can_rebalance(prepared.plan, prepared.profile)
+        free = request.strategy == "auto" and request.collective is None
+        return free and prepared.profile is not None and can_rebalance(prepared.plan, prepared.profile)
     return request.rebalance
 
 
@@ -297,7 +300,8 @@ def _save_options(request: TrainRequest, prepared: Prepared) -> None:
         return
     changes: dict[str, Any] = {"seed": request.seed, "precision": request.precision}
     if prepared.plan_file is not None:
-        changes |= {"plan": prepared.plan_file, "profile": None, "refine-time": None, "allow-stale": None, "rebalance": None}
+        changes |= {"plan": prepared.plan_file, "profile": None, "refine-time": None, "allow-stale": None, "collective": None}
+        changes["rebalance"] = None
     save_config(request.config_file, used_options(click.get_current_context(), changes))
     click.echo(f"saved {request.config_file}")
 

@@ -12,6 +12,15 @@ def variable_key(layer: int, name: str) -> str:
     return f"{layer:03d}/{name}"
 
 
+def layer_of(key: str) -> int:
+    """Return the index of the layer that the key of a variable or slot belongs to.
+
+    >>> layer_of("007/kernel/momentum")
+    7
+    """
+    return int(key.partition("/")[0])
+
+
 def slot_key(variable: str, slot: str) -> str:
     """Return the key of an optimizer's slot of a variable.
 

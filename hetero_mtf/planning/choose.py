@@ -27,6 +27,7 @@ from hetero_mtf.planning.pipeline.plans import pipeline_alternative, pipeline_pl
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
 from hetero_mtf.planning.pipeline.two_batches_choice import best_in_two_batches, with_two_batches
+from hetero_mtf.planning.plan.collective_rule import one_method
 from hetero_mtf.planning.plan.names import GRADIENT_SYNCS, PIPELINE, PIPELINE_STRATEGIES, STRATEGY_NAMES
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.prediction_error import prediction_error
@@ -55,6 +56,7 @@ def plan(
     gradient_sync: str = "all_reduce",
     pipeline: PipelineOptions | None = None,
     allow_stale: bool = False,
+    collective: str | None = None,
 ) -> Plan:
     """Return the plan of a strategy for the network and cluster of a profile.
 
@@ -68,10 +70,11 @@ def plan(
         (stages of layers, each on a device or a group), or "auto", the cheapest of those that fit in memory; a pipeline of a network
         with batch norm, whose statistics are then those of microbatches, only where `pipeline` asks for it or nothing else fits.
     optimizer : optimizer to train with, a name or a Keras optimizer; None for that of the profile.
-    gradient_sync : "all_reduce" of gradients, or "butterfly_mixing" of weights, which is not synchronous and goes with strategy
-        "batch" alone.
+    gradient_sync : "all_reduce" of gradients, or "butterfly_mixing" of weights, which is not synchronous and goes with the strategies
+        "batch" (also that of "auto") and "hybrid", whose dense layers stay synchronous.
     pipeline : options of a pipeline: its allocator, microbatches, stages and schedule; None for any.
     allow_stale : whether "auto" may take a pipeline whose gradients are late, which does not give the numbers of one device.
+    collective : method of every all-reduce, such as "ring" (`CollectiveRule.method`); None for the cheapest for each size.
 
     Returns
     -------
@@ -80,8 +83,8 @@ def plan(
     Raises
     ------
     PlanError
-        If the strategy or `gradient_sync` is unknown, the strategy has no plan for this network and cluster or does not go with
-        `gradient_sync`, or no plan fits in memory.
+        If the strategy, `gradient_sync` or `collective` is unknown, the strategy has no plan for this network and cluster or does not
+        go with `gradient_sync`, or no plan fits in memory.
     ProfileError
         If the profile is none, was measured at another batch size or for another optimizer, or lacks a curve or link.
     """
@@ -92,16 +95,21 @@ def plan(
         raise PlanError(f"strategy {strategy!r} is unknown; use one of auto, {', '.join(STRATEGY_NAMES)}")
     if pipeline is not None and strategy not in PIPELINE_STRATEGIES:
         raise PlanError(f"strategy {strategy} takes no options of a pipeline; use strategy {PIPELINE} or auto")
-    costs = Costs(profile)
+    rules = None if collective is None else one_method("all_reduce", collective)
+    planned = _planned(Costs(profile, rules), strategy, gradient_sync, pipeline, allow_stale)
+    return planned if rules is None else dataclasses.replace(planned, collectives=rules)
+
+
+def _planned(costs: Costs, strategy: str, gradient_sync: str, pipeline: PipelineOptions | None, allow_stale: bool) -> Plan:
     if gradient_sync != "all_reduce":
         return _mixing(costs, strategy, gradient_sync)
     if strategy == PIPELINE:
-        return pipeline_plan(MicrobatchCosts(profile, costs), pipeline)
+        return pipeline_plan(MicrobatchCosts(costs.profile, costs), pipeline)
     if strategy == "auto":
         cheapest = _cheapest(costs, pipeline)
         return with_late(costs, cheapest, pipeline, _gains_for_sure) if allow_stale else cheapest
     candidate = fitting(costs, strategy, STRATEGIES[strategy](costs))
-    return dataclasses.replace(_fitting_plan(profile, strategy, candidate), contributions=device_contributions(costs, candidate))
+    return dataclasses.replace(_fitting_plan(costs.profile, strategy, candidate), contributions=device_contributions(costs, candidate))
 
 
 def candidate_plans(costs: Costs) -> list[Plan]:
@@ -137,13 +145,14 @@ def plan_if(
     gradient_sync: str = "all_reduce",
     pipeline: PipelineOptions | None = None,
     allow_stale: bool = False,
+    collective: str | None = None,
 ) -> Plan:
     """Return the plan for a hypothetical cluster; it lists the changes.
 
     Parameters
     ----------
     what_if : hypothetical changes; a batch size that is not that of the profile has its times extrapolated.
-    batch_size, strategy, gradient_sync, pipeline, allow_stale : as for `plan`.
+    batch_size, strategy, gradient_sync, pipeline, allow_stale, collective : as for `plan`.
 
     Raises
     ------
@@ -157,6 +166,7 @@ def plan_if(
         gradient_sync=gradient_sync,
         pipeline=pipeline,
         allow_stale=allow_stale,
+        collective=collective,
     )
     return dataclasses.replace(hypothetical, what_if=what_if_clauses(profile, what_if))
 
@@ -206,15 +216,16 @@ def _check_measured(profile: Profile, batch_size: int | None, optimizer: object)
 
 
 def _mixing(costs: Costs, strategy: str, gradient_sync: str) -> Plan:
-    """Return the plan of the batch split whose devices mix their weights."""
+    """Return the plan whose devices mix their weights: all of them, or those of the layers that split the batch of a hybrid."""
     if gradient_sync not in GRADIENT_SYNCS:
         raise PlanError(f"gradient_sync {gradient_sync!r} is unknown; use one of {', '.join(GRADIENT_SYNCS)}")
-    if strategy not in ("auto", "batch"):
-        raise PlanError(f"strategy {strategy} adds gradients up, so gradient_sync cannot be {gradient_sync}; use strategy batch")
-    candidate = fitting(costs, "batch", best_batch(costs, gradient_sync), gradient_sync)
+    if strategy not in ("auto", "batch", "hybrid"):
+        raise PlanError(f"strategy {strategy} adds gradients up, so gradient_sync cannot be {gradient_sync}; use strategy batch or hybrid")
+    strategy, best = ("hybrid", best_hybrid) if strategy == "hybrid" else ("batch", best_batch)
+    candidate = fitting(costs, strategy, best(costs, gradient_sync), gradient_sync)
     if len(candidate.stage.devices) < 2:
         raise PlanError(f"one device alone takes all samples, so there is no weight to mix by {gradient_sync}; leave gradient_sync out")
-    return dataclasses.replace(_fitting_plan(costs.profile, "batch", candidate), gradient_sync=gradient_sync)
+    return dataclasses.replace(_fitting_plan(costs.profile, strategy, candidate), gradient_sync=gradient_sync)
 
 
 def _fitting_plan(profile: Profile, strategy: str, candidate: Candidate) -> Plan:

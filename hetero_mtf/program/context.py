@@ -7,8 +7,10 @@ import dataclasses
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.operations.history import Histories
+from hetero_mtf.mesh.operations.mixing import NOT_MIXED, Mixing
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.layout.records import Stage
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.schedule.stale import StaleOptions
 from hetero_mtf.program.objective import Objective
@@ -31,6 +33,20 @@ class PlacedStage:
     collectives: Collectives = Collectives()
 
 
+def mixing_of(plan: Plan) -> Mixing:
+    """Return the variables that butterfly mixing is of: those of layers that split the batch, where there are several devices.
+
+    Parameters
+    ----------
+    plan : a plan that was checked.
+    """
+    (stage, *_) = plan.stages
+    if plan.gradient_sync != "butterfly_mixing" or len(stage.devices) < 2:
+        return NOT_MIXED
+    split = [entry for entry in stage.layouts if entry.layout == "batch"]
+    return Mixing(split[0].samples, frozenset(entry.layer for entry in split))
+
+
 @dataclasses.dataclass(frozen=True)
 class ProgramContext:
     """What all programs of one trainer share.
@@ -43,7 +59,7 @@ class ProgramContext:
     objective : the loss of each output.
     rule : the optimizer's update rule.
     seed : seed of dropout.
-    mixing : (processors,) weights of the copies of the weights in butterfly mixing; empty where gradients are all-reduced.
+    mixing : the variables that butterfly mixing is of; none where all gradients are all-reduced.
     execution : schedule, microbatches, recomputation and depths of training.
     histories, sums : what schedules without a flush keep from step to step: tensors of batches in flight, and sums of gradients.
     """
@@ -54,7 +70,7 @@ class ProgramContext:
     objective: Objective
     rule: UpdateRule
     seed: int
-    mixing: tuple[int, ...] = ()
+    mixing: Mixing = NOT_MIXED
     execution: Execution = Execution()
     histories: Histories = dataclasses.field(default_factory=lambda: Histories(""))
     sums: SliceVariables = dataclasses.field(default_factory=lambda: SliceVariables(""))

@@ -23,12 +23,12 @@ from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.batch_arrays import BatchArrays, Result, Target
-from hetero_mtf.program.context import PlacedStage, ProgramContext
+from hetero_mtf.program.context import PlacedStage, ProgramContext, mixing_of
 from hetero_mtf.program.feeding.choice import staged_batches
 from hetero_mtf.program.feeding.staged_batches import StagedBatches, fed_arrays
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
-from hetero_mtf.program.plan_checks import check_cluster, check_plan
+from hetero_mtf.program.plan_checks import check_cluster, check_mixing, check_plan
 from hetero_mtf.program.program import Program, build_program
 from hetero_mtf.program.slices import SliceAccess
 from hetero_mtf.runtime.process_memory import return_memory
@@ -82,13 +82,14 @@ class Engine:
         values: Mapping[str, np.ndarray],
     ) -> None:
         check_plan(plan, graph)
+        check_mixing(plan, rule)
         check_cluster(plan, cluster)
         self.graph, self.plan, self.cluster = graph, plan, cluster
         used = dict.fromkeys(index for stage in plan.stages for index in stage.devices)
         self._devices = [cluster.devices[index] for index in used]
         self._container = cluster.container("trainer")
         self._variables = SliceVariables(self._container.name)
-        mixing = plan.stages[0].layouts[0].samples if plan.gradient_sync == "butterfly_mixing" and len(used) > 1 else ()
+        mixing = mixing_of(plan)
         stages = tuple(_placed(stage, plan, cluster) for stage in plan.stages)
         kept = Histories(self._container.name), SliceVariables(self._container.name)
         self._context = ProgramContext(graph, stages, self._variables, objective, rule, seed, mixing, plan.execution, *kept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -136,18 +136,24 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
         skip_where_not_finite(update_operations, passes.not_finite)
     for (index, _), update in zip(gradient_of, update_operations):
         passes.sources.assign(update, Source(index, "update"))
-    mixed = [mixing.Mix(p, update, context.mixing, phase) for p, update in zip(parameters, update_operations)] if context.mixing else []
-    return [*update_operations, *mixed]
+    return [*update_operations, *_mixed(context, gradient_of, parameters, update_operations, phase)]
+
+
+def _mixed(context: ProgramContext, keys: Iterable[Key], parameters: Sequence[Parameter], after: Sequence[Any], phase: int) -> list[Any]:
+    """Return the operations that mix the copies of the variables that are mixed, each after its update."""
+    weights = [context.mixing.of(index) for index, _ in keys]
+    return [mixing.Mix(p, update, samples, phase) for samples, p, update in zip(weights, parameters, after) if samples]
 
 
 def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
-    """Return the gradients of the whole loss, in butterfly mixing of each processor's own mean loss.
+    """Return the gradients of the whole loss, those of variables that are mixed of each processor's own mean loss.
 
     As in Keras, a variable that no loss depends on has none: it is not updated, not even by weight decay.
     """
     seeds = [seed_of_loss(term, 1.0, passes.loss_scale) for term in terms]
     added = gradients(terms, seeds, [p.value for p in trained.values()], tuple(passes.graph.operations))
-    by_data = _own_parts(passes, trained) if passes.context.mixing else _summed(passes, trained)
+    alone = [key for key in trained if key in passes.gradients and passes.context.mixing.of(key[0])]
+    by_data = {**_summed(passes, [key for key in trained if key not in alone]), **_own_parts(passes, alone)}
     gradient_of = {}
     for key, extra in zip(trained, added):
         both = [term for term in (by_data.get(key), extra) if term is not None]
@@ -156,14 +162,14 @@ def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: M
     return gradient_of
 
 
-def _summed(passes: Passes | StagePasses, trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
+def _summed(passes: Passes | StagePasses, trained: Sequence[Key]) -> dict[Key, Tensor]:
     """Return the gradients without penalties, their all-reduces fused into buckets in the order in which backward passes compute them."""
     layers = passes.context.graph.layers
     by_mesh: dict[Any, list[Key]] = {}
-    for key in reversed(list(trained)):
+    for key in reversed(trained):
         if key in passes.gradients:
             by_mesh.setdefault(passes.gradients[key].mesh, []).append(key)
-    gradient_of = dict(passes.gradients)
+    gradient_of: dict[Key, Tensor] = {}
     for keys in by_mesh.values():
         tensors = [passes.gradients[key] for key in keys]
         sent = [sums_in(layers[index]) for index, _ in keys]
@@ -172,8 +178,10 @@ def _summed(passes: Passes | StagePasses, trained: Mapping[Key, Parameter]) -> d
     return gradient_of
 
 
-def _own_parts(passes: Passes | StagePasses, trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
+def _own_parts(passes: Passes | StagePasses, mixed: Sequence[Key]) -> dict[Key, Tensor]:
     """Return the gradients without penalties of each processor's own mean loss."""
-    own = passes.builders[0].batch_sizes
+    if not mixed:
+        return {}
+    own = passes.builders[0].sizes_of_batch(passes.context.mixing.samples)
     factors = [sum(own) / n if n else 0.0 for n in own]
-    return {key: mixing.OwnPart(passes.gradients[key], factors).outputs[0] for key in trained if key in passes.gradients}
+    return {key: mixing.OwnPart(passes.gradients[key], factors).outputs[0] for key in mixed}

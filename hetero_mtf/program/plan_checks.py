@@ -7,6 +7,7 @@ from typing import Any
 from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.program.optimizers import SeveralRules, UpdateRule
 from hetero_mtf.runtime.cluster import check_live
 
 
@@ -26,6 +27,25 @@ def check_plan(plan: Plan, graph: LayerGraph) -> None:
             "use gradient_sync=all_reduce or one microbatch"
         )
     plan.check(graph)
+
+
+def check_mixing(plan: Plan, rule: UpdateRule) -> None:
+    """Raise where butterfly mixing of a part of the layers does not go with the optimizer.
+
+    Raises
+    ------
+    PlanError
+        If gradients are clipped by the norm of all of them, which differs among devices with copies of their own, and then so would the
+        weights that are not mixed.
+    """
+    layouts = {entry.layout for stage in plan.stages for entry in stage.layouts}
+    rules = rule.rules if isinstance(rule, SeveralRules) else [rule]
+    clips = any(each.config.get("global_clipnorm") for each in rules)
+    if plan.gradient_sync == "butterfly_mixing" and layouts != {"batch"} and clips:
+        raise PlanError(
+            "the optimizer clips by global_clipnorm, and in butterfly mixing of a part of the layers the norm of all gradients differs "
+            "from device to device; use clipnorm, strategy batch or gradient_sync=all_reduce"
+        )
 
 
 def check_cluster(plan: Plan, cluster: Any) -> None:

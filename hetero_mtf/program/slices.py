@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from hetero_mtf.graph.variable_keys import layer_of
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.operations.mixing import NOT_MIXED, Mixing
 from hetero_mtf.mesh.variables import SliceVariables
 from hetero_mtf.planning.memory.worker_memory import TRANSFER_BYTES
 
@@ -21,13 +23,13 @@ class SliceAccess:
     Parameters
     ----------
     variables : the variables, including those created later.
-    mixing : (processors,) weights of the processors' copies where these differ (butterfly mixing): a value is then their
-        weighted average. Empty where all copies are the same.
+    mixing : the variables that processors hold copies of that differ (butterfly mixing): a value is then their weighted average.
+        The variables are named by `variable_key` and `slot_key` where there are any.
     """
 
-    def __init__(self, variables: SliceVariables, mixing: Sequence[int] = ()) -> None:
+    def __init__(self, variables: SliceVariables, mixing: Mixing = NOT_MIXED) -> None:
         self.variables = variables
-        self.mixing = tuple(mixing)
+        self.mixing = mixing
         self._reads: dict[tuple[str, int], tf.Tensor] = {}
         self._writes: dict[tuple[str, int], tuple[tf.Tensor, tf.Operation]] = {}
 
@@ -44,7 +46,7 @@ class SliceAccess:
         values: dict[str, np.ndarray] = {}
         for group in self._groups(names):
             for name, pieces in session.run({name: fetches[name] for name in group}).items():
-                values[name] = np.stack(pieces) if copies and self.mixing else self._join(name, pieces)
+                values[name] = np.stack(pieces) if copies and self._weights(name) else self._join(name, pieces)
         return values
 
     def write(self, session: Any, values: Mapping[str, np.ndarray], copies: bool = False) -> None:
@@ -61,9 +63,13 @@ class SliceAccess:
             feeds: dict[tf.Tensor, np.ndarray] = {}
             for name in group:
                 placeholders = [placeholder for placeholder, _ in writes[name]]
-                apart = copies and bool(self.mixing)
+                apart = copies and bool(self._weights(name))
                 feeds.update(zip(placeholders, values[name]) if apart else self._feeds(name, values[name], placeholders))
             session.run([write for name in group for _, write in writes[name]], feeds)
+
+    def _weights(self, name: str) -> tuple[int, ...]:
+        """Return the weights of the processors' copies of a variable; empty where these are the same."""
+        return self.mixing.of(layer_of(name)) if self.mixing else ()
 
     def _feeds(self, name: str, value: np.ndarray, placeholders: Sequence[tf.Tensor]) -> dict[tf.Tensor, np.ndarray]:
         shape, impl, _, _ = self.variables.layout(name)
@@ -86,8 +92,8 @@ class SliceAccess:
 
     def _holders(self, name: str) -> list[int]:
         """Return one processor for each distinct slice; all of them where their copies differ."""
-        if self.mixing:
-            return list(range(len(self.mixing)))
+        if self._weights(name):
+            return list(range(len(self._weights(name))))
         shape, impl, _, handles = self.variables.layout(name)
         seen: dict[tuple[tuple[int, int], ...], int] = {}
         for pnum in range(len(handles)):
@@ -98,8 +104,8 @@ class SliceAccess:
 
     def _join(self, name: str, pieces: Sequence[np.ndarray]) -> np.ndarray:
         shape, impl, dtype, _ = self.variables.layout(name)
-        if self.mixing:
-            return np.average(np.stack(pieces), axis=0, weights=self.mixing).astype(dtype.as_numpy_dtype)
+        if self._weights(name):
+            return np.average(np.stack(pieces), axis=0, weights=self._weights(name)).astype(dtype.as_numpy_dtype)
         full_value = np.zeros(shape.to_integer_list, dtype.as_numpy_dtype)
         for pnum, piece in zip(self._holders(name), pieces):
             full_value[_window(impl, shape, pnum)] = piece

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.commands.options import shared
+from hetero_mtf.planning.layout.records import CollectiveRule
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.scratch_file import sole_writer
@@ -192,6 +193,17 @@ def test_plans_are_tried_where_none_is_given_and_asked_for_or_worth_it(cli, subj
     assert ("Refined in" in said.out) == ("in force" in said.out) == refined and profile.read_bytes() == before
 
 
+@pytest.mark.parametrize("source", ["plan", "profile"])
+def test_a_collective_that_is_named_is_that_of_every_all_reduce(cli, subject, plan, profile, tmp_path, source):
+    options = ["--plan", plan] if source == "plan" else ["--profile", profile, "--strategy", "filters"]
+    said = cli("train", *subject, *options, "--epochs", "1", "--collective", "butterfly", "--save", tmp_path / "s.npz")
+    assert said.code == 0, said.err
+    assert Plan.load(tmp_path / "s-plan.json").collectives == (CollectiveRule("all_reduce", "butterfly"),)
+    assert "\ncollective:" not in (tmp_path / "s-config.yaml").read_text()  # the plan that it names has it
+    again = cli("train", "--config", tmp_path / "s-config.yaml", "--save", tmp_path / "again.npz")
+    assert again.code == 0 and _test_line(again) == _test_line(said)
+
+
 def test_a_plan_that_is_given_is_not_refined(cli, subject, plan):
     assert cli("train", *subject, "--plan", plan, "--refine-time", "3").code == 2
     assert "Refined in" not in cli("train", *subject, "--plan", plan, "--epochs", "1").out
@@ -199,7 +211,9 @@ def test_a_plan_that_is_given_is_not_refined(cli, subject, plan):
 
 def test_options_that_exclude_each_other_are_wrong_usage(cli, subject):
     same_file = ["--save", "m.keras", "--output", "./m.keras"]
-    for options in (["--plan", "a", "--profile", "b"], ["--save-every", "3"], ["--output", "m.h5"], ["--save", "m.keras"], same_file):
+    forced = [["--collective", "ring", "--rebalance"], ["--collective", "ring", "--refine-time", "3"], ["--collective", "gossip"]]
+    alone = [["--plan", "a", "--profile", "b"], ["--save-every", "3"], ["--output", "m.h5"], ["--save", "m.keras"]]
+    for options in (*alone, same_file, *forced):
         assert cli("train", *subject, *options).code == 2
 
 

@@ -14,6 +14,8 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import collective_rules
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.manual import single_stage
+from hetero_mtf.planning.layout.records import CollectiveRule
+from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import pair_net, profile_of, with_rest
@@ -163,11 +165,14 @@ def test_no_memory_for_one_strategy_is_one_sentence_with_the_shortfall_and_the_l
         plan(profile_of(GRAPH, [1e6, 1e6], memory_bytes=1), strategy=strategy)
 
 
-def test_mixing_weights_is_planned_for_the_batch_split_alone() -> None:
+def test_mixing_weights_is_planned_for_the_batch_split_and_for_the_hybrid() -> None:
     for strategy in ("auto", "batch"):
         made = plan(unequal(), strategy=strategy, gradient_sync="butterfly_mixing")
         assert (made.strategy, made.gradient_sync) == ("batch", "butterfly_mixing")
         assert made.predicted is not None and made.stages[0].layouts[0].samples
+    hybrid = plan(unequal(), strategy="hybrid", gradient_sync="butterfly_mixing")
+    assert (hybrid.strategy, hybrid.gradient_sync) == ("hybrid", "butterfly_mixing")
+    assert {entry.layout for entry in hybrid.stages[0].layouts} > {"batch"}
     assert plan(unequal(), strategy="batch").gradient_sync == "all_reduce"
 
 
@@ -178,13 +183,27 @@ def test_mixing_weights_is_planned_for_the_batch_split_alone() -> None:
         (
             "filters",
             "butterfly_mixing",
-            "strategy filters adds gradients up, so gradient_sync cannot be butterfly_mixing; use strategy batch",
+            "strategy filters adds gradients up, so gradient_sync cannot be butterfly_mixing; use strategy batch or hybrid",
         ),
     ],
 )
 def test_weights_cannot_be_mixed_otherwise(strategy: str, gradient_sync: str, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         plan(unequal(), strategy=strategy, gradient_sync=gradient_sync)
+
+
+@pytest.mark.parametrize("strategy", ["batch", "hybrid", "auto"])
+def test_a_plan_with_one_method_for_all_sizes_is_predicted_with_it(strategy: str) -> None:
+    profile, free = unequal(), plan(unequal(), strategy=strategy)
+    assert free.predicted is not None
+    for method in ("ring", "butterfly", "halving_doubling", "exchange"):
+        forced = plan(profile, strategy=strategy, collective=method)
+        rules = (CollectiveRule("all_reduce", method),)
+        assert forced.collectives == rules and forced.predicted is not None
+        assert forced.predicted == predict_plan(Costs(profile, rules), forced)
+        assert forced.predicted.step_s >= free.predicted.step_s * (1 - 1e-9) or strategy == "hybrid"
+    with pytest.raises(PlanError, match="collective 'gossip' is unknown; use one of ring, butterfly, halving_doubling"):
+        plan(profile, strategy=strategy, collective="gossip")
 
 
 def test_one_device_has_no_weights_to_mix() -> None:

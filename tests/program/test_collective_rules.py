@@ -38,11 +38,13 @@ def model() -> Any:
     x = inputs = keras.Input((5, 5, 3))
     for filters in (7, 6):
         x = keras.layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
-    return keras.Model(inputs, keras.layers.Dense(4)(keras.layers.GlobalAveragePooling2D()(x)))
+    x = keras.layers.Dense(9, activation="relu")(keras.layers.GlobalAveragePooling2D()(x))
+    return keras.Model(inputs, keras.layers.Dense(4)(x))
 
 
 def plans(model: Any, cluster: Any, *rules: CollectiveRule) -> list[hm.Plan]:
     typed = [hm.Plan.filters(model, [3, 1, 1, 1, 2], cluster, 8), hm.Plan.batch(model, [3, 1, 0.5, 2, 1], cluster, 8)]
+    typed += [hm.Plan.hybrid(model, [2, 2, 2, 1, 1], cluster, 8, border) for border in ("all_gather", "all_to_all")]
     return [dataclasses.replace(plan, collectives=rules) for plan in typed]
 
 
@@ -83,7 +85,7 @@ def test_the_method_that_the_plan_names_for_a_size_is_the_one_that_is_built(
             return method(tensors, *rest)
 
         monkeypatch.setitem(made._METHODS, name, watched)
-    (_, plan) = plans(model, cluster, rule("butterfly", 500), rule("ring"))
+    _, plan, *_ = plans(model, cluster, rule("butterfly", 500), rule("ring"))
     with hm.Trainer(model, plan, cluster, optimizer="sgd", loss="mse") as trainer:
         trainer.train_on_batch(np.zeros((8, 5, 5, 3)), np.zeros((8, 4)))
     assert max(sizes["butterfly"]) <= 500 < min(sizes["ring"])
@@ -98,14 +100,14 @@ def test_hosts_reach_the_two_level_all_reduce(model: Any, cluster: Any, monkeypa
         return two_level(tensors, devices, combine, hosts, leaders)
 
     monkeypatch.setattr(made, "two_level", watched)
-    (plan, _) = plans(model, cluster, rule("two_level"))
+    plan, *_ = plans(model, cluster, rule("two_level"))
     with hm.Trainer(model, plan, cluster, optimizer="sgd", loss="mse") as trainer:
         trainer.train_on_batch(np.zeros((8, 5, 5, 3)), np.zeros((8, 4)))
     assert heard == {HOSTS}
 
 
 def test_a_rule_that_the_devices_cannot_honour_is_refused_by_name(model: Any, cluster: Any) -> None:
-    (plan, _) = plans(model, cluster, rule("nccl"))
+    plan, *_ = plans(model, cluster, rule("nccl"))
     with hm.Trainer(model, plan, cluster, optimizer="sgd", loss="mse") as trainer:
         with pytest.raises(LayoutError, match="an all-reduce cannot be made by nccl, of .* not all are GPUs; choose ring"):
             trainer.train_on_batch(np.zeros((8, 5, 5, 3)), np.zeros((8, 4)))

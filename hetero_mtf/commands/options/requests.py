@@ -69,16 +69,19 @@ class TrainRequest:
     callbacks: CallbackOptions = CallbackOptions()
     config: str | None = None
     rebalance: bool | None = None
+    collective: str | None = None
 
     def __post_init__(self) -> None:
+        if self.rebalance and self.collective is not None:
+            raise click.UsageError("--rebalance and --collective exclude each other: other plans choose their methods by size")
         if self.rebalance and self.plan is not None:
             raise click.UsageError("--rebalance goes with --profile or with neither, not with --plan: other plans are made from a profile")
         if self.allow_stale and (self.plan is not None or self.strategy != "auto"):
             raise click.UsageError("--allow-stale goes with --strategy auto, not with --plan or another strategy")
         if self.plan is not None and self.profile is not None:
             raise click.UsageError("--plan and --profile exclude each other: a plan has all that a profile is read for")
-        if self.refine_time is not None and (self.plan is not None or not self.refine):
-            raise click.UsageError("--refine-time goes with neither --plan, which is trained by as it is, nor --no-refine")
+        if self.refine_time is not None and (self.plan is not None or not self.refine or self.collective is not None):
+            raise click.UsageError("--refine-time goes with neither --plan, which is trained by as it is, --no-refine nor --collective")
         if self.save_every is not None and self.save is None:
             raise click.UsageError("--save-every needs --save PATH")
         if self.output is not None and not self.output.endswith(".keras"):

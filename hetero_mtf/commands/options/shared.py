@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hetero_mtf.planning.layout.records import COLLECTIVES
 from hetero_mtf.planning.plan.names import STRATEGY_NAMES
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 
@@ -188,6 +189,12 @@ def cluster_option(command: Command) -> Command:
         "--worker-timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS", help=text, expose_value=False, callback=_keep_timeout
     )
     return click.option("--cluster", default="local", metavar="CLUSTER", help=f"Devices: {forms}.")(timeout(command))
+
+
+def collective_option(command: Command) -> Command:
+    """Add --collective."""
+    text = "Method of every all-reduce, where links allow it.  [default: the plan's, the cheapest for each size]"
+    return click.option("--collective", type=click.Choice(COLLECTIVES["all_reduce"]), help=text)(command)
 
 
 def open_cluster(text: str) -> Cluster:

@@ -30,6 +30,7 @@ class PlanRequest:
     budget_s : seconds calibration may take; None for the default, infinity for a thorough calibration.
     run_file : path of a file beside which a new profile and plan are saved, such as run/state.npz.
     allow_stale : whether a pipeline whose gradients are late may be chosen.
+    collective : method of every all-reduce; None for the plan's.
     """
 
     plan_file: str | None = None
@@ -39,6 +40,7 @@ class PlanRequest:
     budget_s: float | None = None
     run_file: str = "train"
     allow_stale: bool = False
+    collective: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,11 +78,14 @@ def prepare(request: PlanRequest, cluster: Any, model: Any, graph: LayerGraph, o
     if request.plan_file is not None:
         plan = Plan.load(request.plan_file)
         _check_batch_size(plan, request)
+        if request.collective is not None:
+            return Prepared(plan.with_collective(request.collective), None)
         return Prepared(plan, None, request.plan_file)
     if request.profile_file is not None:
         profile = Profile.load(request.profile_file)
         check_profile(profile, graph, cluster.record, request.profile_file)
-        plan = choose.plan(profile, request.batch_size, request.strategy, optimizer.name, allow_stale=request.allow_stale)
+        options: dict[str, Any] = {"allow_stale": request.allow_stale, "collective": request.collective}
+        plan = choose.plan(profile, request.batch_size, request.strategy, optimizer.name, **options)
         print_profile_warnings(profile, cluster.record)
         return Prepared(plan, profile)
     return _measured(request, cluster, model, optimizer)
@@ -91,7 +96,7 @@ def _measured(request: PlanRequest, cluster: Any, model: Any, optimizer: Optimiz
     click.echo("there is neither a plan nor a profile: measuring the devices first")
     profile = measure(cluster, model, request.batch_size or BATCH_SIZE, optimizer, request.budget_s)
     profile.save(profile_path)
-    plan = choose.plan(profile, strategy=request.strategy, allow_stale=request.allow_stale)
+    plan = choose.plan(profile, strategy=request.strategy, allow_stale=request.allow_stale, collective=request.collective)
     plan.save(plan_path)
     click.echo(f"saved {profile_path} and {plan_path}")
     return Prepared(plan, profile, str(plan_path), str(profile_path))

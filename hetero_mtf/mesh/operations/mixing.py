@@ -2,8 +2,8 @@
 
 Not synchronous: the copies differ, so training is not numerically equivalent to one device. In step t processor i updates its copy by the
 gradient of its own samples' mean loss, then sets it to the average of its new weights and those of processor i XOR 2^(t mod k),
-each weighted by its samples, k = ceil(log2(processors)). A processor without such a partner keeps its own. After k steps the
-updates of each processor have reached all. Each processor sends its weights once per step, where an all-reduce of
+each weighted by its samples, k = ceil(log2(processors)). A processor without such a partner, or where neither has samples, keeps its
+own. After k steps the updates of each processor have reached all. Each processor sends its weights once per step, where an all-reduce of
 gradients sends about twice as much. Slots, such as velocities, stay with their copy; batch statistics are taken over the whole
 batch. Weights that are read are the average of all copies, weighted by samples.
 
@@ -15,6 +15,7 @@ fold for processor counts that are no power of two are this project's.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,30 @@ from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.variables import Parameter, Update
 
 Tensor = Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Mixing:
+    """Which variables processors hold copies of that differ.
+
+    Parameters
+    ----------
+    samples : (processors,) weights of the copies; empty where gradients are all-reduced and all copies are the same.
+    layers : indices of the layers whose variables, with their slots, are mixed: those that split the batch.
+    """
+
+    samples: tuple[int, ...] = ()
+    layers: frozenset[int] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.samples)
+
+    def of(self, layer: int) -> tuple[int, ...]:
+        """Return the weights of the copies of a layer's variables, empty where all are the same."""
+        return self.samples if layer in self.layers else ()
+
+
+NOT_MIXED = Mixing()
 
 
 def rounds(processors: int) -> int:
@@ -111,7 +136,7 @@ def _lower_mix(operation: Mix, lowering: Lowering) -> None:
     writes = []
     for p, device in enumerate(impl.devices):
         other = partner(p, impl.size, operation.phase)
-        if other is None:
+        if other is None or not operation.samples[p] + operation.samples[other]:
             writes += lowering.writes[operation.update][p]
             continue
         weight = operation.samples[p] / (operation.samples[p] + operation.samples[other])

@@ -12,7 +12,7 @@ import numpy as np
 from hetero_mtf.graph.records import ITEM_BYTES, LayerGraph
 from hetero_mtf.layers.half_precision import sums_in
 from hetero_mtf.planning.cost.layer_tables import LayerTables
-from hetero_mtf.planning.cost.link_cost import Lines, Ring, bucket_bytes_of, link_lines, ring
+from hetero_mtf.planning.cost.link_cost import Lines, Ring, Rules, bucket_bytes_of, link_lines, ring
 from hetero_mtf.planning.layout.arrangement import takes_statistics, trains_before
 from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
 from hetero_mtf.planning.layout.synchronisation import synchronisation_groups
@@ -25,6 +25,11 @@ _KEPT = 20_000  # (layer, layout) entries in the cache of seconds
 
 class Costs:
     """Seconds of layers and stages from a profile, each computed once and kept.
+
+    Parameters
+    ----------
+    profile : the profile.
+    rules : rules that all-reduces go by; None for the cheapest method for each size.
 
     Attributes
     ----------
@@ -40,8 +45,8 @@ class Costs:
     kept : results of strategies that others start from, by name.
     """
 
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
+    def __init__(self, profile: Profile, rules: Rules | None = None) -> None:
+        self.profile, self.rules = profile, rules
         self.graph: LayerGraph = profile.graph
         self.tables = LayerTables(profile)
         self.counts, self.alike = self.tables.counts, self.tables.alike
@@ -279,7 +284,7 @@ class Costs:
         """
         if devices not in self._rings:
             self._lines = self._lines or link_lines(self.profile)
-            self._rings[devices] = ring(self.profile, devices, lines=self._lines)
+            self._rings[devices] = ring(self.profile, devices, self.rules, self._lines)
         return self._rings[devices]
 
 

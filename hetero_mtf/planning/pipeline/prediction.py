@@ -70,7 +70,7 @@ class MicrobatchCosts:
         samples : samples of a microbatch.
         """
         if samples not in self._by_samples:
-            self._by_samples[samples] = Costs(with_batch_size(self.profile, samples))
+            self._by_samples[samples] = Costs(with_batch_size(self.profile, samples), self.full_batch.rules)
         return self._by_samples[samples]
 
 

@@ -63,9 +63,15 @@ def _entries(plan: PlanRecord) -> Iterator[tuple[bool, str, str]]:
 def _gradient_sync(plan: PlanRecord) -> Iterator[tuple[bool, str, str]]:
     chosen, path = plan.gradient_sync, "gradient_sync"
     yield chosen not in GRADIENT_SYNCS, path, f"is {chosen!r}, must be one of {', '.join(GRADIENT_SYNCS)}"
-    entries = [(entry.layout, entry.samples) for stage in plan.stages for entry in stage.layouts]
-    mixed = chosen == "butterfly_mixing" and (len(plan.stages) > 1 or len(set(entries)) > 1 or any(e[0] != "batch" for e in entries))
-    yield mixed, path, "is 'butterfly_mixing', every layer must then be batch with the same samples on one axis"
+    words = "is 'butterfly_mixing', one stage on one axis must then have layers that split the batch, all into the same samples"
+    yield chosen == "butterfly_mixing" and not _may_mix(plan), path, words
+
+
+def _may_mix(plan: PlanRecord) -> bool:
+    """Return whether layers split the batch of a plan, and all of them alike, on the only axis."""
+    samples = {entry.samples for stage in plan.stages for entry in stage.layouts if entry.samples}
+    apart = any(entry.samples and entry.layout != "batch" for stage in plan.stages for entry in stage.layouts)
+    return len(plan.stages) == 1 and len(plan.stages[0].axes) == 1 and len(samples) == 1 and not apart
 
 
 def _stage_faults(stage: Stage, path: str, plan: PlanRecord) -> list[Fault]:

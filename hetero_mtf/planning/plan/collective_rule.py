@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
+from hetero_mtf.errors import PlanError
 from hetero_mtf.json_records import Fault
 from hetero_mtf.planning.layout.records import COLLECTIVES, LEADERS, CollectiveRule, Stage
 
@@ -29,6 +30,20 @@ def rule_for(rules: Sequence[CollectiveRule], collective: str, tensor_bytes: flo
     """
     fitting = (r for r in rules if r.collective == collective and (r.up_to_bytes is None or tensor_bytes <= r.up_to_bytes))
     return next(fitting, None)
+
+
+def one_method(collective: str, method: str) -> tuple[CollectiveRule, ...]:
+    """Return the rule by which a collective takes one method for tensors of any size.
+
+    Raises
+    ------
+    PlanError
+        If the method is unknown.
+    """
+    methods = COLLECTIVES[collective]
+    if method not in methods:
+        raise PlanError(f"collective {method!r} is unknown; use one of {', '.join(methods)}")
+    return (CollectiveRule(collective, method),)
 
 
 def segment_sizes(elements: int, segments: Sequence[float]) -> list[int]:

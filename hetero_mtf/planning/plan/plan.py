@@ -15,6 +15,7 @@ from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.layout import manual
 from hetero_mtf.planning.layout.arrangement import arrange
 from hetero_mtf.planning.plan.check import graph_faults, plan_faults
+from hetero_mtf.planning.plan.collective_rule import one_method
 from hetero_mtf.planning.plan.manual_pipeline import ManualPipeline, pipeline_stages
 from hetero_mtf.planning.plan.names import PIPELINE
 from hetero_mtf.planning.plan.record import PlanRecord
@@ -93,6 +94,20 @@ class Plan(PlanRecord):
         return dataclasses.replace(
             self, schedule=TWO_BATCHES, microbatches=HALVES, depths=(), predicted=None, alternatives=(), contributions=()
         )
+
+    def with_collective(self, method: str) -> Plan:
+        """Return the plan with one method for every all-reduce; what it predicts stays as it was.
+
+        Parameters
+        ----------
+        method : "ring" or another of `CollectiveRule.method`.
+
+        Raises
+        ------
+        PlanError
+            If the method is unknown.
+        """
+        return dataclasses.replace(self, collectives=one_method("all_reduce", method))
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document, schema version 2."""
@@ -216,7 +231,15 @@ class Plan(PlanRecord):
         return cls(graph.digest, graph.dtype, batch_size, "batch", names, (stage,), gradient_sync=gradient_sync)
 
     @classmethod
-    def hybrid(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, border: str = "all_gather") -> Plan:
+    def hybrid(
+        cls,
+        model: Any,
+        shares: Sequence[float],
+        cluster: Any,
+        batch_size: int,
+        border: str = "all_gather",
+        gradient_sync: str = "all_reduce",
+    ) -> Plan:
         """Return the plan that splits samples at the convolutions and hidden units in the dense layers after them.
 
         Parameters
@@ -224,12 +247,13 @@ class Plan(PlanRecord):
         model, shares, cluster, batch_size : as for `filters`.
         border : "all_gather" makes the first dense layer a column that reads the full batch, "all_to_all" a row that reads its
             input channels of the full batch.
+        gradient_sync : as the attribute; "butterfly_mixing" is of the layers that split the batch.
 
         Raises
         ------
         PlanError
-            If the shares do not fit the devices, are negative or all zero, the batch size is less than 1, the border is unknown, or
-            the network has no dense layer after its convolutions.
+            If the shares do not fit the devices, are negative or all zero, the batch size is less than 1, the border or
+            `gradient_sync` is unknown, or the network has no dense layer after its convolutions.
 
         References
         ----------
@@ -238,7 +262,7 @@ class Plan(PlanRecord):
         """
         graph, names = layer_graph(model), manual.device_names(cluster)
         stage = manual.hybrid_stage(graph, manual.checked_shares(shares, names), _checked_batch(batch_size), border)
-        return cls(graph.digest, graph.dtype, batch_size, "hybrid", names, (stage,))
+        return cls(graph.digest, graph.dtype, batch_size, "hybrid", names, (stage,), gradient_sync=gradient_sync)
 
     @classmethod
     def grid(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import BORDERS, Arrangement, arrange
@@ -18,11 +19,16 @@ from hetero_mtf.planning.strategies.search import (
 
 
 @remembered
-def best_hybrid(costs: Costs) -> Candidate:
+def best_hybrid(costs: Costs, gradient_sync: str = "all_reduce") -> Candidate:
     """Return the cheapest hybrid split that the search finds.
 
     For one choice of devices, border and layouts, the samples minimise the seconds of the slowest device in the layers that split the
     batch, forward and backward; the sizes of each dense segment minimise them as in `best_filters`.
+
+    Parameters
+    ----------
+    costs : Costs of a profile.
+    gradient_sync : as in a Plan.
 
     Raises
     ------
@@ -57,4 +63,5 @@ def best_hybrid(costs: Costs) -> Candidate:
                 changed.append(dataclasses.replace(choice, batched=frozenset({index})))
         return changed
 
-    return SplitSearch(BORDERS, stage, neighbours, allowed=lambda choice: bool(arranged(choice).segments)).best(costs)
+    options: dict[str, Any] = {"allowed": lambda choice: bool(arranged(choice).segments), "gradient_sync": gradient_sync}
+    return SplitSearch(BORDERS, stage, neighbours, **options).best(costs)

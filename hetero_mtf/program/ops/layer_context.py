@@ -13,7 +13,7 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.kind import FULL, ITS_OWN
 from hetero_mtf.mesh.batch_parts import Fed
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.operations.mixing import average
+from hetero_mtf.mesh.operations.mixing import NOT_MIXED, Mixing, average
 from hetero_mtf.mesh.operations.precision import cast
 from hetero_mtf.mesh.sources import Sources
 from hetero_mtf.mesh.variables import Parameter, SliceVariables, assign
@@ -33,7 +33,7 @@ class LayerContext:
     training : whether batch statistics and dropout are in force.
     seed : seed of the dropout masks.
     step : () int32 tf.Tensor, number of the step; part of the masks' key.
-    mixing : (processors,) weights of the processors' copies of the weights in butterfly mixing; empty where all have the same.
+    mixing : the variables that processors have copies of that differ, in butterfly mixing; none where all have the same.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class LayerContext:
         training: bool,
         seed: int,
         step: tf.Tensor,
-        mixing: Sequence[int] = (),
+        mixing: Mixing = NOT_MIXED,
     ) -> None:
         self.graph, self.mesh, self.variables = graph, mesh, variables
         self.training, self.seed, self.step = training, seed, step
@@ -73,7 +73,7 @@ class LayerContext:
         self.added_losses: list[Any] = []
         self.states_read: dict[tuple[int, str, int], Any] = {}
         self.x = dict(zip(graph.inputs, x))
-        self._averaged: Sequence[int] = () if training else mixing
+        self._averaged = NOT_MIXED if training else mixing
         self._layouts = {layout.layer: layout for layout in stage.layouts}
         self.index = 0
         self.sources = Sources(mesh.graph)
@@ -125,8 +125,12 @@ class LayerContext:
         samples, axis = self.layout.samples, self.layout.batch_axis
         if not samples:
             return mtf.Dimension("batch", self.batch_size)
-        sizes = samples if sum(samples) == self.batch_size else proportional(self.batch_size, samples).sizes
+        sizes = self.sizes_of_batch(samples)
         return self.split_dimension(f"batch:{axis}:{'-'.join(map(str, sizes))}", self.batch_size, sizes, axis)
+
+    def sizes_of_batch(self, samples: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the samples of each processor in this batch, by those in a batch of the plan's size."""
+        return samples if sum(samples) == self.batch_size else tuple(proportional(self.batch_size, samples).sizes)
 
     @property
     def batch_sizes(self) -> tuple[int, ...]:
@@ -158,8 +162,8 @@ class LayerContext:
             dtype = tf.as_dtype(self.graph.layers[key[0]].variable_dtype or self.graph.dtype)
             self.parameters[key] = Parameter(self.mesh, self.variables, variable_key(*key), shape, dtype)
         value = self.read_weight(key, self.parameters[key])
-        if self._averaged:
-            value = average(value, self._averaged, self.batch_dimension())
+        if self._averaged.of(key[0]):
+            value = average(value, self._averaged.of(key[0]), self.batch_dimension())
         if kind_of(self.layer).precision != ITS_OWN:
             value = cast(value, self.dtype, pending_gradient=True)
         return value if value.shape == shape else mtf.reshape(value, shape)

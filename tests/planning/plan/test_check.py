@@ -131,10 +131,17 @@ def test_split_layers_that_meet_lie_along_one_axis() -> None:
         second.check(GRAPH)
 
 
-def test_weights_are_mixed_only_where_every_layer_splits_the_batch() -> None:
+def test_weights_are_mixed_only_where_layers_split_the_batch_alike_on_one_axis() -> None:
     assert Plan.batch(GRAPH, [1] * 4, FOUR, 8, gradient_sync="butterfly_mixing").gradient_sync == "butterfly_mixing"
-    for plan in (grid_plan(), Plan.hybrid(GRAPH, [1] * 4, FOUR, 8), Plan.single(GRAPH, 0, FOUR, 8)):
-        message = "gradient_sync: is 'butterfly_mixing', every layer must then be batch with the same samples on one axis; correct them"
+    hybrid = Plan.hybrid(GRAPH, [1] * 4, FOUR, 8, gradient_sync="butterfly_mixing")
+    first, *others = hybrid.stages[0].layouts
+    unlike = dataclasses.replace(first, samples=(5, 1, 1, 1))
+    stage = dataclasses.replace(hybrid.stages[0], layouts=(unlike, *others))
+    apart = dataclasses.replace(hybrid, stages=(stage,), gradient_sync="all_reduce")
+    for plan in (grid_plan(), Plan.filters(GRAPH, [1] * 4, FOUR, 8), Plan.single(GRAPH, 0, FOUR, 8), apart):
+        message = (
+            "gradient_sync: is 'butterfly_mixing', one stage on one axis must then have layers that split the batch, all into the same"
+        )
         with pytest.raises(PlanError, match=message):
             dataclasses.replace(plan, gradient_sync="butterfly_mixing")
     with pytest.raises(PlanError, match="gradient_sync: is 'gossip', must be one of all_reduce, butterfly_mixing"):

@@ -173,5 +173,5 @@ def test_a_plan_that_cuts_calls_apart_does_not_fit() -> None:
 
 def test_weights_are_not_mixed_between_stages() -> None:
     plan = typed(split="batch")
-    with pytest.raises(PlanError, match="gradient_sync: is 'butterfly_mixing', every layer must then be batch"):
+    with pytest.raises(PlanError, match="gradient_sync: is 'butterfly_mixing', one stage on one axis must then have layers"):
         dataclasses.replace(plan, gradient_sync="butterfly_mixing")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hetero_mtf.errors import DataError
+from hetero_mtf.mesh.operations.mixing import rounds as mixing_rounds
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.delays import batches_kept
 from hetero_mtf.runtime.step_trace import StepTrace
@@ -73,13 +74,18 @@ def time_plans(
 
 
 def warm_up_steps(plans: Iterable[Plan]) -> int:
-    """Return the steps after which all programs of plans have been built and run; "decoupled" has another one once all stages have batches.
+    """Return the steps after which all programs of plans have been built and run.
+
+    "decoupled" has another one once all stages have batches, butterfly mixing one for each of its phases.
 
     Parameters
     ----------
     plans : those that are timed together.
     """
-    return WARM_UP_STEPS + max((batches_kept(0, len(plan.stages)) for plan in plans if plan.schedule == "decoupled"), default=0)
+    plans = list(plans)
+    kept = [batches_kept(0, len(plan.stages)) for plan in plans if plan.schedule == "decoupled"]
+    phases = [mixing_rounds(len(plan.stages[0].devices)) - 1 for plan in plans if plan.gradient_sync == "butterfly_mixing"]
+    return WARM_UP_STEPS + max((*kept, *phases), default=0)
 
 
 def interleaved(

@@ -33,3 +33,8 @@ def test_plans_without_a_flush_are_warm_once_every_stage_has_had_a_batch():
     late = Plan.pipeline(pair_net(), ["first", "second"], [[0], [1]], [[1], [1]], cluster_of(2), 8, schedule="decoupled")
     assert warm_up_steps([single]) == WARM_UP_STEPS
     assert warm_up_steps([single, late]) == WARM_UP_STEPS + 3
+
+
+def test_plans_that_mix_are_warm_once_each_phase_has_its_program():
+    mixed = Plan.batch(pair_net(), [1] * 5, cluster_of(5), 10, gradient_sync="butterfly_mixing")
+    assert warm_up_steps([Plan.single(pair_net(), 0, cluster_of(5), 10), mixed]) == WARM_UP_STEPS + 2

@@ -17,7 +17,8 @@ def test_every_bench_and_every_table_of_the_page_of_results_is_among_the_runs() 
     scripts = {shlex.split(run.command)[0] for run in RUNS}
     benches = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tools" / "bench").glob("*.py")} - {"tools/bench/all.py"}
     assert benches - scripts == set() and all((ROOT / script).exists() for script in scripts)
-    assert {name for run in RUNS for name in run.results} == set(names_in((ROOT / "docs" / "results.md").read_text()))
+    shown = {name for page in ("results.md", "papers.md") for name in names_in((ROOT / "docs" / page).read_text())}
+    assert {name for run in RUNS for name in run.results} == shown
 
 
 def test_the_readme_of_the_benches_lists_the_runs() -> None:

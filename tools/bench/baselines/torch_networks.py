@@ -1,6 +1,6 @@
 """The networks of the benches in PyTorch, with Keras's constants of batch norm; they run in an environment without TensorFlow.
 
-The same as `vgg8`, `resnet18`, `alexnet` and `volume` of `comparison.networks` and `unet3d` of `today.networks`. Where a stride is 2 Keras
+The same as those of `comparison.networks` by the same name, and `unet3d` of `today.networks`. Where a stride is 2 Keras
 pads one side only, and PyTorch both: sizes and work are the same.
 """
 
@@ -124,4 +124,49 @@ def unet3d(classes: int) -> nn.Module:
     return UNet(16, 2, classes)
 
 
-NETWORKS = {"resnet18": resnet18, "vgg8": vgg8, "alexnet": alexnet, "volume": resnet10_3d, "unet3d": unet3d}
+class Attended(nn.Module):
+    """Its input plus the weighted attention of all positions to all positions, as in `models.resattnet3d`."""
+
+    def __init__(self, filters: int) -> None:
+        super().__init__()
+        self.query, self.value, self.key = (nn.Conv3d(filters, filters, 1) for _ in range(3))
+        self.weight = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the sum."""
+        query, value, key = (layer(x).flatten(2) for layer in (self.query, self.value, self.key))
+        scores = torch.softmax(query.transpose(1, 2) @ key, dim=-1)
+        return x + self.weight * (value @ scores.transpose(1, 2)).reshape(x.shape)
+
+
+def resattnet(width: int, blocks: tuple[int, ...], classes: int) -> nn.Module:
+    """Return a 3-D residual network with attention behind the first block of the third and of the fourth stage."""
+    layers: list[nn.Module] = [convolution(1, width, 3, 2, 3), nn.ReLU(inplace=True)]
+    before = width
+    for stage, count in enumerate(blocks, 1):
+        for number in range(count):
+            layers.append(Block(before, width << stage - 1, 2 if stage > 1 and number == 0 else 1, 3))
+            before = width << stage - 1
+            layers += [Attended(before)] if stage > 2 and number == 0 else []
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(before, classes))
+
+
+def resattnet18(classes: int) -> nn.Module:
+    """Return 3D-ResAttNet-18."""
+    return resattnet(32, (2, 2, 2, 2), classes)
+
+
+def resattnet18_narrow(classes: int) -> nn.Module:
+    """Return 3D-ResAttNet-18 of a quarter of the filters."""
+    return resattnet(8, (2, 2, 2, 2), classes)
+
+
+NETWORKS = {
+    "resnet18": resnet18,
+    "vgg8": vgg8,
+    "alexnet": alexnet,
+    "volume": resnet10_3d,
+    "unet3d": unet3d,
+    "resattnet18": resattnet18,
+    "resattnet18-narrow": resattnet18_narrow,
+}

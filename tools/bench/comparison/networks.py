@@ -74,6 +74,20 @@ def resattnet18() -> Any:
     return resattnet18(48)
 
 
+def resattnet18_narrow() -> Any:
+    """Return 3D-ResAttNet-18 of a quarter of the filters on volumes of 32x32x32."""
+    from models.resattnet3d import resattnet18
+
+    return resattnet18(32, 8)
+
+
+def resattnet34() -> Any:
+    """Return 3D-ResAttNet-34 on volumes of 48x48x48."""
+    from models.resattnet3d import resattnet34
+
+    return resattnet34(48)
+
+
 def alexnet() -> Any:
     """Return an AlexNet for 64x64 images with hidden dense layers of 2048, 14 million weights."""
     from models.alexnet import alexnet
@@ -110,6 +124,8 @@ NETWORKS = {
     "volume": BenchNetwork("3-D ResNet-10", volume, 16, 32),
     "alexnet": BenchNetwork("AlexNet-like", alexnet, 64, 128),
     "resattnet18": BenchNetwork("3D-ResAttNet-18, 48x48x48", resattnet18, 8, 16),
+    "resattnet18-narrow": BenchNetwork("3D-ResAttNet-18, width 8, 32x32x32", resattnet18_narrow, 8, 16),
+    "resattnet34": BenchNetwork("3D-ResAttNet-34, 48x48x48", resattnet34, 8, 16),
     "vgg8": BenchNetwork("VGG-8", vgg8, 64, 128),
     "six-convolutions": BenchNetwork("six convolutions of 320 filters at 8x8", six_convolutions, 32, 128),
     "resnet50": BenchNetwork("residual net of 50 convolutions", resnet50, 32, 128),

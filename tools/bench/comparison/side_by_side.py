@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import pathlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -69,7 +70,12 @@ class TrainingTask:
 
 
 def measure(
-    task: TrainingTask, plans: Mapping[str, Any], cluster: Any, pace: Pace, others: Mapping[str, Callable[[], float]]
+    task: TrainingTask,
+    plans: Mapping[str, Any],
+    cluster: Any,
+    pace: Pace,
+    others: Mapping[str, Callable[[], float]],
+    sent: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Return name -> measured_s, the rounds it is the median of and, of plans, the measured parts and, of pipelines, tasks of a step.
 
@@ -80,6 +86,7 @@ def measure(
     cluster : live cluster.
     pace : how long to measure.
     others : name -> function that takes a step otherwise, to take turns with them.
+    sent : whether the bytes of a step are counted too, as sent_bytes; nothing else may use the loopback interface meanwhile.
     """
     import hetero_mtf as hm
     from hetero_mtf.training.timing import interleaved, warm_up_steps
@@ -92,12 +99,36 @@ def measure(
         figures: dict[str, dict[str, Any]] = {
             name: {"measured_s": statistics.median(each), "rounds_s": each} for name, each in times.items()
         }
+        for name, trainer in trainers.items() if sent else ():
+            figures[name]["sent_bytes"] = sent_bytes(functools.partial(trainer.train_on_batch, *task.data), trainer.wait)
         for name, trainer in trainers.items():
             traces = [trainer.trace_on_batch(*task.data) for _ in range(TRACED_STEPS)]
             figures[name]["measured_parts"] = scaled_parts(traces, figures[name]["measured_s"])
             if traces[0].tasks:
                 figures[name]["traced_tasks"] = [scaled_tasks(trace, figures[name]["measured_s"]) for trace in traces]
     return figures
+
+
+def sent_bytes(step: Callable[[], object], wait: Callable[[], object]) -> float:
+    """Return the bytes that pass the loopback interface in a step, mean of several: tensors, batches fed and the runtime's messages.
+
+    Parameters
+    ----------
+    step : takes a step.
+    wait : waits until steps that were begun have ended.
+    """
+    wait()
+    before = _loopback_bytes()
+    for _ in range(TRACED_STEPS):
+        step()
+    wait()
+    return (_loopback_bytes() - before) / TRACED_STEPS
+
+
+def _loopback_bytes() -> int:
+    """Return the bytes received so far by the loopback interface, by the kernel's counter."""
+    lines = pathlib.Path("/proc/net/dev").read_text().splitlines()
+    return next(int(line.split(":")[1].split()[0]) for line in lines if line.strip().startswith("lo:"))
 
 
 def scaled_parts(traces: Sequence[Any], step_s: float) -> list[dict[str, Any]]:

@@ -64,7 +64,7 @@ def run(case: PredictionCase, pace: Pace) -> dict[str, Any]:
         figures = measure(task, plans, cluster, pace, {})
         method = cluster.method
     for name, plan in plans.items():
-        figures[name] |= _by_itself(task, plan, case.cluster)
+        figures[name] |= by_itself(task, plan, case.cluster)
         figures[name].pop("traced_tasks", None)
         figures[name]["plan"] = f"{plan.strategy} " + "-".join(str(len(stage.layers)) for stage in plan.stages)
         predicted = plan.predicted
@@ -73,7 +73,7 @@ def run(case: PredictionCase, pace: Pace) -> dict[str, Any]:
     return {**dataclasses.asdict(case), "limited_by": method, "slowest_s": slowest_s, "arrangements": figures}
 
 
-def _by_itself(task: TrainingTask, plan: Any, shares: str) -> dict[str, list[float]]:
+def by_itself(task: TrainingTask, plan: Any, shares: str) -> dict[str, list[float]]:
     """Return the peak bytes of each device's worker, and of a plan without a flush the seconds that each stage rests between steps."""
     import hetero_mtf as hm
 

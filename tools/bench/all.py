@@ -54,6 +54,24 @@ class BenchRun:
     maker: str = ""
 
 
+_LEARNT = ("", "_claims", "_accuracy")
+PAPERS = (
+    BenchRun("paper_filters", "tools/papers/filters.py", 60, tuple(f"paper_filters{part}" for part in (*_LEARNT, "_equivalence"))),
+    BenchRun(
+        "paper_genetic_pipeline",
+        "tools/papers/genetic_pipeline.py",
+        60,
+        tuple(f"paper_genetic_pipeline{part}" for part in ("", "_claims", "_auc")),
+        torch=True,
+    ),
+    BenchRun("paper_layerwise", "tools/papers/layerwise.py", 60, tuple(f"paper_layerwise{part}" for part in (*_LEARNT, "_memory"))),
+    BenchRun(
+        "paper_butterfly",
+        "tools/papers/butterfly.py",
+        60,
+        (*(f"paper_butterfly{part}" for part in (*_LEARNT, "_equivalence")), "paper_speedup"),
+    ),
+)
 RUNS = (
     BenchRun("simulator", "tools/bench/simulator.py", 0.5, ("simulator",)),
     BenchRun("mixing", "tools/bench/mixing.py", 2, ("mixing",)),
@@ -87,19 +105,20 @@ RUNS = (
     BenchRun("genetic", "tools/bench/genetic.py", 8, ("genetic", "genetic_operations", "genetic_large")),
     BenchRun("resattnet", "tools/bench/resattnet.py --rounds 3", 8, ("resattnet",)),
     BenchRun("uneven_split", "tools/bench/uneven_split.py", 9, ("uneven_split",)),
-    BenchRun("memory", "tools/bench/memory.py", 9, ("memory",)),
     BenchRun("mri", "tools/mri.py", 11, ("mri",)),
     BenchRun("late_memory", "tools/bench/late/memory.py", 12, ("late_memory",)),
     BenchRun("pipeline", "tools/bench/pipeline.py --rounds 3", 16, ("pipeline", "pipeline_arrangements")),
     BenchRun("auto_efficiency", "tools/bench/auto.py --part efficiency", 20, ("auto_efficiency",)),
     BenchRun("calibration", "tools/calibration.py", 20, ("calibration", "predictor_terms")),
     BenchRun("late_cohort", "tools/bench/late/cohort.py", 25, ("late_cohort",)),
+    BenchRun("memory", "tools/bench/memory.py", 40, ("memory",)),
     BenchRun("late_speed", "tools/bench/late/speed.py", 45, ("late_speed", "late_speed_arrangements")),
     BenchRun("prediction", "tools/bench/prediction.py", 70, ("prediction", "prediction_ranks")),
     BenchRun("precision_speed", "tools/bench/today/precision_speed.py", 1, ("precision_speed",)),
     BenchRun("precision", "tools/bench/today/precision.py", 25, ("precision",)),
     BenchRun("late_accuracy", "tools/bench/late/accuracy.py", 90, ("late_accuracy",)),
     BenchRun("unseen", "tools/bench/unseen.py", 130, ("unseen",)),
+    *PAPERS,
 )
 
 

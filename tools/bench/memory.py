@@ -2,9 +2,11 @@
 
 Every network trains a few steps on emulated devices, in workers of its own for each strategy. Measured is the high-water mark of a worker's
 resident memory (VmHWM) after them, less what it was when the worker had connected, before there was a graph. Predicted is what
-computed by `planning.memory` from the network's structure and the plan: nothing is calibrated, and time does not matter.
+`planning.memory` computes from the network's structure and the plan. The shares of most strategies are those of the devices; those of
+"planned" strategies come from a short calibration, in workers that are closed before. A "pipeline" has two halves of the network as stages
+and 4 microbatches, and keeps its activations or, "recomputed", computes them again. A strategy that a network does not allow is left out.
 
-    python tools/bench/memory.py [--shares 1.0,0.5] [--network vgg11 --network ...] [--strategy single ...] [--steps 4]
+    python tools/bench/memory.py [--shares 1.0,0.5] [--network vgg11 --network ...] [--strategy single ...] [--steps 4] [--budget 20]
 
 Memory of the machine: some 5 GB for the largest network with its workers.
 """
@@ -12,6 +14,7 @@ Memory of the machine: some 5 GB for the largest network with its workers.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import pathlib
 import statistics
@@ -26,12 +29,22 @@ import click
 import numpy as np
 
 from tools.bench.comparison.measured import record
+from tools.bench.comparison.plan_memory import half_pipeline, predicted_bytes
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 
 MB = 1e6
 CLAIMED_FROM = 500 * MB
 OFF = 0.2  # at most, of the claim
+MICROBATCHES = 4
+MANUAL = ("single", "filters", "batch", "hybrid")
+PLANNED = {f"planned {name}": name for name in ("batch", "filters", "hybrid", "layers", "auto")}
+PIPELINES = {
+    f"pipeline {schedule}{', recomputed' if recompute else ''}": (schedule, recompute)
+    for schedule in ("1f1b", "fill_drain")
+    for recompute in (False, True)
+}
+STRATEGIES = (*MANUAL, *PLANNED, *PIPELINES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,8 +95,58 @@ def peak_bytes(process: int) -> int:
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
-def measure(network: MemoryCase, strategy: str, shares: list[float], steps: int) -> list[dict[str, Any]]:
-    """Return predicted and measured bytes of each device that a plan uses."""
+@dataclasses.dataclass(frozen=True)
+class MemoryRun:
+    """How every network is measured.
+
+    Parameters
+    ----------
+    shares : (devices,) share of a core of each device, and its share of the network where it is not planned.
+    steps : before the peak is read.
+    budget_s : seconds of a calibration.
+    open_cluster : returns a new cluster, for a with-statement; None for emulated devices of the shares.
+    """
+
+    shares: tuple[float, ...]
+    steps: int = 4
+    budget_s: float = 20.0
+    open_cluster: Callable[[], Any] | None = None
+
+    def opened(self) -> Any:
+        """Return a new cluster."""
+        import hetero_mtf as hm
+
+        return self.open_cluster() if self.open_cluster is not None else hm.Cluster.emulate(self.shares)
+
+
+def optimizer() -> Any:
+    """Return the optimizer of every training."""
+    import keras
+
+    return keras.optimizers.SGD(1e-4, momentum=0.9)
+
+
+def profile_of(network: MemoryCase, run: MemoryRun) -> Any:
+    """Return a profile of a network, measured on a cluster that is closed then."""
+    import hetero_mtf as hm
+
+    with run.opened() as cluster:
+        return hm.calibrate(cluster, network.make(), batch_size=network.batch, optimizer=optimizer(), budget_s=run.budget_s)
+
+
+def measure(network: MemoryCase, strategy: str, run: MemoryRun, profile: Callable[[], Any]) -> list[dict[str, Any]]:
+    """Return predicted and measured bytes of each device that a plan uses.
+
+    Parameters
+    ----------
+    strategy : of `STRATEGIES`.
+    profile : returns the network's profile; called where the strategy is planned.
+
+    Raises
+    ------
+    PlanError
+        If the network does not allow the strategy.
+    """
     import keras
 
     import hetero_mtf as hm
@@ -92,19 +155,27 @@ def measure(network: MemoryCase, strategy: str, shares: list[float], steps: int)
     model, batch = network.make(), network.batch
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(batch, *model.input_shape[1:])).astype("float32"), rng.integers(0, model.output_shape[-1], batch)
-    settings = {"optimizer": keras.optimizers.SGD(1e-4, momentum=0.9), "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
-    with hm.Cluster.emulate(shares) as cluster:
+    settings = {"optimizer": optimizer(), "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+    planned = hm.plan(profile(), strategy=PLANNED[strategy]) if strategy in PLANNED else None
+    with run.opened() as cluster:
         connect(cluster)
-        processes = cluster._backend.process_ids()
-        before = [peak_bytes(process) for process in processes]
-        plan = manual_plan(model, strategy, shares, cluster, batch)
+        before = peaks(cluster)
+        plan = planned if planned is not None else manual_plan(model, strategy, run.shares, cluster, batch)
         with hm.Trainer(model, plan, cluster, **settings) as trainer:
-            for _ in range(steps):
+            for _ in range(run.steps):
                 trainer.train_on_batch(x, y)
-            after = [peak_bytes(process) for process in processes]
-        predicted = predict(layer_graph(model), plan, cluster.record)
-    used = zip(plan.stages[0].devices, predicted)
-    return [{"device": f"worker:{d}", "predicted_bytes": guess, "measured_bytes": after[d] - before[d]} for d, guess in used]
+            trainer.wait()
+            after = peaks(cluster)
+        predicted = predicted_bytes(layer_graph(model), plan, cluster.record)
+    return [
+        {"device": f"worker:{device}", "predicted_bytes": guess, "measured_bytes": after[device] - before[device]}
+        for device, guess in sorted(predicted.items())
+    ]
+
+
+def peaks(cluster: Any) -> list[int]:
+    """Return the (devices,) high-water marks of the workers' resident memory."""
+    return [peak_bytes(process) for process in cluster.process_ids()]
 
 
 def connect(cluster: Any) -> None:
@@ -121,22 +192,28 @@ def connect(cluster: Any) -> None:
         session.run(sums)
 
 
-def manual_plan(model: Any, strategy: str, shares: list[float], cluster: Any, batch: int) -> Any:
-    """Return the plan of a strategy with the devices' shares."""
-    import hetero_mtf as hm
+def manual_plan(model: Any, strategy: str, shares: Sequence[float], cluster: Any, batch: int) -> Any:
+    """Return the plan of a strategy that is not planned, with the devices' shares.
 
+    Parameters
+    ----------
+    strategy : of `MANUAL` or `PIPELINES`.
+
+    Raises
+    ------
+    PlanError
+        If the network does not allow the strategy.
+    """
+    import hetero_mtf as hm
+    from hetero_mtf.layers import layer_graph
+    from hetero_mtf.planning.schedule.execution import Execution
+
+    if strategy in PIPELINES:
+        schedule, recompute = PIPELINES[strategy]
+        return half_pipeline(layer_graph(model), cluster, batch, Execution(schedule, MICROBATCHES, recompute))
     if strategy == "single":
         return hm.Plan.single(model, 0, cluster, batch)
     return getattr(hm.Plan, strategy)(model, shares, cluster, batch)
-
-
-def predict(graph: Any, plan: Any, cluster: Any) -> tuple[int, ...]:
-    """Return the bytes that each processor of a plan is predicted to take."""
-    from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
-    from hetero_mtf.planning.profile.profile import Profile
-
-    profile = Profile(cluster, graph, plan.batch_size, (), (), cluster.pools, "sgd(momentum=0.9)", "2026-01-01", {})
-    return stage_memory_bytes(profile, plan.stages[0])
 
 
 def rows(cases: list[dict[str, Any]]) -> list[Row]:
@@ -183,21 +260,35 @@ TABLE = TableForm(
 @click.command(help=__doc__)
 @click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
 @click.option("--network", "chosen", multiple=True, help="Beginning of a network's name; all if none is given.")
-@click.option("--strategy", "strategies", multiple=True, default=("single", "filters", "batch"), show_default=True, help="How to split.")
+@click.option("--strategy", "strategies", multiple=True, type=click.Choice(STRATEGIES), help="How to split; all if none is given.")
 @click.option("--steps", default=4, show_default=True, help="Steps before the peak is read.")
+@click.option("--budget", default=20.0, show_default=True, help="Seconds that a calibration for planned strategies may take.")
 @click.option("--json", "path", help="File to write all figures to.")
 @results_option
 def main(
-    shares: str, chosen: tuple[str, ...], strategies: tuple[str, ...], steps: int, path: str | None, results: pathlib.Path | None
+    shares: str,
+    chosen: tuple[str, ...],
+    strategies: tuple[str, ...],
+    steps: int,
+    budget: float,
+    path: str | None,
+    results: pathlib.Path | None,
 ) -> None:
     """Run the comparison and print its table."""
-    cases = []
+    from hetero_mtf.errors import PlanError
+
+    cases: list[dict[str, Any]] = []
+    run = MemoryRun(tuple(float(share) for share in shares.split(",")), steps, budget)
     for name, network in networks().items():
         if chosen and not name.startswith(chosen):
             continue
-        for strategy in strategies:
-            parts = measure(network, strategy, [float(s) for s in shares.split(",")], steps)
-            cases.append({"network": name, "strategy": strategy, "devices": parts})
+        profile = functools.cache(functools.partial(profile_of, network, run))
+        for strategy in strategies or STRATEGIES:
+            try:
+                cases.append({"network": name, "strategy": strategy, "devices": measure(network, strategy, run, profile)})
+            except PlanError as fault:
+                click.echo(f"{name}, {strategy}: left out, {fault}", err=True)
+                continue
             record(path, " ".join(["python", *sys.argv]), {"cases": cases})
             publish(results, TABLE, rows(cases))
     click.echo(shown(TABLE, rows(cases)))

@@ -237,7 +237,7 @@ def main(torch_python: str | None, **chosen: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         cohort = experiment.case("cohort", functools.partial(cohort_scores, pathlib.Path(folder), quick))
     sizes = {key: cohort[key] for key in ("subjects", "epochs")}
-    rows = [table_row({"arrangement": way, **sizes, "auc": auc, "mean": statistics.fmean(auc)}) for way, auc in cohort["auc"].items()]
+    rows = [table_row({"arrangement": name, **sizes, "auc": auc, "mean": statistics.fmean(auc)}) for name, auc in cohort["auc"].items()]
     experiment.publish(COHORT, rows)
     experiment.publish(CLAIMS, claims(case, points, cohort, experiment.extent))
     experiment.print()

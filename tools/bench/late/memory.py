@@ -22,6 +22,7 @@ import click
 import numpy as np
 
 from tools.bench.comparison.measured import record
+from tools.bench.comparison.plan_memory import half_pipeline, predicted_bytes
 from tools.bench.memory import CLAIMED_FROM, MB, OFF, MemoryCase, connect, networks, peak_bytes
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
@@ -47,34 +48,6 @@ def executions() -> dict[str, Any]:
     }
 
 
-def plan_of(graph: Any, cluster: Any, batch: int, execution: Any) -> Any:
-    """Return the plan of two stages, each with half of the forward work by bytes of output."""
-    import hetero_mtf as hm
-    from hetero_mtf.planning.layout.blocks import blocks
-
-    chain = blocks(graph)
-    head = graph, [1, chain[len(chain) // 2][0]], [[0], [1]], [[1], [1]], cluster, batch, execution.microbatches
-    return hm.Plan.pipeline(*head, schedule=execution.schedule, stale=execution.stale)
-
-
-def predicted_bytes(graph: Any, plan: Any, cluster: Any) -> list[int]:
-    """Return the bytes that each stage is predicted to take."""
-    from hetero_mtf.planning.memory.stage_memory import stage_bytes
-    from hetero_mtf.planning.pipeline.group_stages import with_samples
-    from hetero_mtf.planning.pipeline.late import held_bytes
-    from hetero_mtf.planning.profile.profile import Profile
-    from hetero_mtf.planning.schedule.clock_table import clock_table, in_flight
-    from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
-
-    size = plan.batch_size // plan.microbatches
-    profile = Profile(cluster, graph, size, (), (), cluster.pools, "sgd(momentum=0.9)", "2026-01-01", {})
-    parts = [with_samples(stage, size) for stage in plan.stages]
-    if plan.schedule in STALE_SCHEDULES:
-        return [held_bytes(profile, stage, number, len(parts), plan.execution)[0] for number, stage in enumerate(parts)]
-    held = in_flight(clock_table(plan.schedule, [stage.devices for stage in parts], plan.microbatches))
-    return [stage_bytes(profile, stage).peak(count)[0] for stage, count in zip(parts, held)]
-
-
 def measure(network: MemoryCase, execution: Any, steps: int) -> list[dict[str, Any]]:
     """Return predicted and measured bytes of each device."""
     import keras
@@ -91,7 +64,7 @@ def measure(network: MemoryCase, execution: Any, steps: int) -> list[dict[str, A
         connect(cluster)
         processes = cluster._backend.process_ids()
         before = [peak_bytes(process) for process in processes]
-        plan = plan_of(graph, cluster, batch, execution)
+        plan = half_pipeline(graph, cluster, batch, execution)
         with hm.Trainer(model, plan, cluster, **settings) as trainer:
             for _ in range(steps):
                 trainer.train_on_batch(x, y)
@@ -99,7 +72,8 @@ def measure(network: MemoryCase, execution: Any, steps: int) -> list[dict[str, A
             after = [peak_bytes(process) for process in processes]
         predicted = predicted_bytes(graph, plan, cluster.record)
     return [
-        {"device": f"worker:{d}", "predicted_bytes": guess, "measured_bytes": after[d] - before[d]} for d, guess in enumerate(predicted)
+        {"device": f"worker:{d}", "predicted_bytes": guess, "measured_bytes": after[d] - before[d]}
+        for d, guess in sorted(predicted.items())
     ]
 
 

@@ -16,6 +16,7 @@ from tools.results.records import Column, Machine, Note, ResultSet, Row, Run
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "results.md"
+PAPERS = PAGE.parent / "papers.md"
 RUN = Run("python tools/bench/steps.py", "2026-11-22", Machine("a CPU", 2), "0123")
 ROWS = (Row(0, {"cluster": "a"}, {"step_ms": 1.0}), Row(0, {"cluster": "b"}, {"step_ms": 2.0}))
 STEPS = ResultSet(
@@ -27,24 +28,27 @@ def test_the_pages_of_this_clone_are_up_to_date() -> None:
     assert [page.relative_to(ROOT).as_posix() for page in outdated(ROOT)] == [], "run python tools/render_results.py"
 
 
-def test_every_result_of_this_clone_is_on_the_page_of_results_and_no_table_is_written_by_hand() -> None:
-    page, conformance = PAGE.read_text(), (PAGE.parent / "conformance.md").read_text()
-    assert sorted(set(load_all(ROOT / "docs" / "results")) - {*names_in(page), *names_in(conformance)}) == []
-    assert [line for line in outside_blocks(page).splitlines() if line.startswith("|")] == []
+def test_every_result_of_this_clone_is_on_a_page_of_results_and_no_table_is_written_by_hand() -> None:
+    page, papers, conformance = (text.read_text() for text in (PAGE, PAPERS, PAGE.parent / "conformance.md"))
+    assert sorted(set(load_all(ROOT / "docs" / "results")) - {*names_in(page), *names_in(papers), *names_in(conformance)}) == []
+    assert [line for text in (page, papers) for line in outside_blocks(text).splitlines() if line.startswith("|")] == []
 
 
-def test_every_table_of_a_bench_has_a_block_on_the_page_of_results() -> None:
+def test_every_table_of_a_bench_has_a_block_on_a_page_of_results() -> None:
     program = (
         "import importlib, pathlib, sys\n"
         "from tools.results.publication import TableForm\n"
         "names = [path.stem for path in pathlib.Path('tools/bench').glob('*.py')]\n"
         "modules = [importlib.import_module(f'tools.bench.{name}') for name in names]\n"
         "modules += [importlib.import_module(f'tools.{name}') for name in ('mri', 'voxels')]\n"
+        "names = [path.stem for path in pathlib.Path('tools/papers').glob('*.py')]\n"
+        "modules += [importlib.import_module(f'tools.papers.{name}') for name in names]\n"
         "print(*sorted({each.name for module in modules for each in vars(module).values() if isinstance(each, TableForm)}))\n"
         "print('tensorflow' in sys.modules)"
     )
     printed = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
-    assert sorted(set(printed[0].split()) - set(names_in(PAGE.read_text()))) == [] and len(printed[0].split()) > 20
+    shown = {*names_in(PAGE.read_text()), *names_in(PAPERS.read_text())}
+    assert sorted(set(printed[0].split()) - shown) == [] and len(printed[0].split()) > 20
     assert printed[1] == "False"
 
 

@@ -90,31 +90,27 @@ def command(
     pipeline_choice.check(strategy, shares is not None, gradient_sync)
     changed = bool(scale or add_like or memory or bandwidth or (extrapolate and batch_size))
     _check_source(profile_file, shares, changed)
-    may_refine = not (changed or pipeline_choice.allow_stale or collective is not None)
-    _check_refinement(refine, refine_time, may_refine and shares is None and model is not None)
+    fixed = changed or pipeline_choice.allow_stale or (collective, shares) != (None, None)
+    _check_refinement(refine, refine_time, not fixed and model is not None)
     if shares is not None:
         _check_manual(model, strategy)
         print_start_line(cluster)
         network = load_model(str(model), arguments(model_arguments), precision)
-        plan = _manual(network, strategy, shares, gradient_sync, cluster, batch_size)
-        plan = plan if collective is None else plan.with_collective(collective)
+        plan = _manual(network, strategy, shares, (gradient_sync, collective), cluster, batch_size)
     else:
         print_planning_line(f"planning from {profile_file}")
-        from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
         from hetero_mtf.planning.profile.profile import Profile
 
         what_if = parse_what_if(scale, add_like, memory, bandwidth, batch_size if extrapolate else None)
         profile = Profile.load(str(profile_file))
         plan = _planned(profile, what_if, (batch_size, strategy, gradient_sync), collective, pipeline_choice)
-        print_profile_warnings(profile)
         if refine:
             network = load_model(str(model), arguments(model_arguments), precision)
             plan = _refined(str(profile_file), profile, plan, network, cluster, refine_time)
     from hetero_mtf.commands.output.plan_report import plan_report
 
     plan.save(output)
-    click.echo(plan_report(plan))
-    click.echo(f"\nwritten to {output}")
+    click.echo(f"{plan_report(plan)}\n\nwritten to {output}")
 
 
 def _planned(profile: Profile, what_if: WhatIf, asked: tuple[int | None, str, str], collective: str | None, choice: PipelineChoice) -> Plan:
@@ -124,6 +120,7 @@ def _planned(profile: Profile, what_if: WhatIf, asked: tuple[int | None, str, st
     ----------
     asked : batch size, strategy and gradient synchronisation.
     """
+    from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
     from hetero_mtf.planning.choose import PIPELINES_UP_TO, plan_if
     from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
 
@@ -137,6 +134,7 @@ def _planned(profile: Profile, what_if: WhatIf, asked: tuple[int | None, str, st
     if choice.convergence is not None:
         search.draw(choice.convergence, plan)
         click.echo(f"written to {choice.convergence}\n")
+    print_profile_warnings(profile)
     return plan
 
 
@@ -182,13 +180,23 @@ def _refined(profile_file: str, profile: Profile, plan: Plan, network: Any, clus
         return refined(prepared, live, network, "mse", optimizer, TIME_LIMIT_S if limit_s is None else limit_s).plan
 
 
-def _manual(network: Any, strategy: str, shares: tuple[float, ...], gradient_sync: str, cluster: str, asked_size: int | None) -> Plan:
+def _manual(
+    network: Any, strategy: str, shares: tuple[float, ...], sums: tuple[str, str | None], cluster: str, asked_size: int | None
+) -> Plan:
+    """Return the plan of typed shares.
+
+    Parameters
+    ----------
+    sums : gradient synchronisation, and the method of all-reduces, None for the defaults.
+    """
     from hetero_mtf.planning.plan.plan import Plan
 
-    batch_size = asked_size or BATCH_SIZE
+    batch_size, (gradient_sync, collective) = asked_size or BATCH_SIZE, sums
 
     with open_cluster(cluster) as live:
         if strategy == "batch":
-            return Plan.batch(network, shares, live, batch_size, gradient_sync)
-        make = Plan.hybrid if strategy == "hybrid" else Plan.filters
-        return dataclasses.replace(make(network, shares, live, batch_size), gradient_sync=gradient_sync)
+            plan = Plan.batch(network, shares, live, batch_size, gradient_sync)
+        else:
+            make = Plan.hybrid if strategy == "hybrid" else Plan.filters
+            plan = dataclasses.replace(make(network, shares, live, batch_size), gradient_sync=gradient_sync)
+    return plan if collective is None else plan.with_collective(collective)

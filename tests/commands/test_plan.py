@@ -4,7 +4,6 @@ import pytest
 
 from hetero_mtf.commands.options.shared import MANUAL, STRATEGIES
 from hetero_mtf.planning import choose as strategies
-from hetero_mtf.planning.layout.records import CollectiveRule
 from hetero_mtf.planning.plan.names import PIPELINE
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.corrections import Corrections
@@ -39,16 +38,6 @@ def test_weights_are_mixed_where_the_batch_is_split(cli, model, tmp_path):
     assert cli("plan", *options, "--strategy", "hybrid").code == 0
     assert Plan.load(tmp_path / "plan.json").gradient_sync == "butterfly_mixing"
     assert "one stage on one axis must then have layers that split the batch" in cli("plan", *options).sentence
-
-
-@pytest.mark.parametrize("source", ["shares", "profile"])
-def test_a_collective_that_is_named_is_that_of_every_all_reduce(cli, model, profile, tmp_path, source):
-    options = [*model, *LOCAL, "--shares", "3,1"] if source == "shares" else [profile]
-    said = cli("plan", *options, "--collective", "halving_doubling", "-o", tmp_path / "plan.json")
-    assert said.code == 0, said.err
-    assert Plan.load(tmp_path / "plan.json").collectives == (CollectiveRule("all_reduce", "halving_doubling"),)
-    refused = cli("plan", profile, *model, *LOCAL[:2], "--collective", "ring", "--refine")
-    assert refused.code == 2 and "no --shares, --collective or what-if changes" in " ".join(refused.err.split())
 
 
 @pytest.mark.parametrize("options", [["--strategy", "grid"], ["--strategy", "single"]])

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from hetero_mtf.commands.options import shared
-from hetero_mtf.planning.layout.records import CollectiveRule
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.scratch_file import sole_writer
@@ -191,17 +190,6 @@ def test_plans_are_tried_where_none_is_given_and_asked_for_or_worth_it(cli, subj
     said = cli("train", *subject, "--profile", profile, "--epochs", "1", *options)
     assert said.code == 0, said.err
     assert ("Refined in" in said.out) == ("in force" in said.out) == refined and profile.read_bytes() == before
-
-
-@pytest.mark.parametrize("source", ["plan", "profile"])
-def test_a_collective_that_is_named_is_that_of_every_all_reduce(cli, subject, plan, profile, tmp_path, source):
-    options = ["--plan", plan] if source == "plan" else ["--profile", profile, "--strategy", "filters"]
-    said = cli("train", *subject, *options, "--epochs", "1", "--collective", "butterfly", "--save", tmp_path / "s.npz")
-    assert said.code == 0, said.err
-    assert Plan.load(tmp_path / "s-plan.json").collectives == (CollectiveRule("all_reduce", "butterfly"),)
-    assert "\ncollective:" not in (tmp_path / "s-config.yaml").read_text()  # the plan that it names has it
-    again = cli("train", "--config", tmp_path / "s-config.yaml", "--save", tmp_path / "again.npz")
-    assert again.code == 0 and _test_line(again) == _test_line(said)
 
 
 def test_a_plan_that_is_given_is_not_refined(cli, subject, plan):

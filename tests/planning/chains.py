@@ -38,6 +38,15 @@ def linked(seed: int) -> ChainProblem:
     return dataclasses.replace(problem, seconds_per_byte=problem.seconds_per_byte * 10.0 ** np.random.default_rng(seed).uniform(0, 3))
 
 
+def loaded(seed: int) -> ChainProblem:
+    """Return a small chain with slow links whose largest load counts; transfers count as load of no, of some or of all groups."""
+    rng = np.random.default_rng([seed, 11])
+    problem = linked(seed)
+    part = (0.0, 0.5, 1.0)[seed % 3]
+    counted = tuple(bool(rng.random() < part) for _ in problem.groups) if part else ()
+    return dataclasses.replace(problem, objective="largest_load", communication_load=counted)
+
+
 def grouped(problem: ChainProblem, rng: np.random.Generator) -> ChainProblem:
     """Return the problem with groups of two and three devices besides, some of which hold their weights whole."""
     devices = range(problem.devices)
@@ -62,6 +71,6 @@ def allocations(problem: ChainProblem) -> Iterator[Allocation]:
 
 
 def least(problem: ChainProblem, stages: int | None = None) -> float:
-    """Return the least J of all allocations that fit; infinite if none does."""
+    """Return the least J, or L, of all allocations that fit; infinite if none does."""
     fitting = (a for a in allocations(problem) if stages in (None, len(a.boundaries)) and not problem.shortfall_bytes(a))
     return min((problem.value(a) for a in fitting), default=math.inf)

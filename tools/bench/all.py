@@ -27,6 +27,7 @@ from hetero_mtf.report.table import Table
 from tools.results.publication import RESULTS, ROOT
 
 COHORT = pathlib.Path("runs/mri/cohort/participants.tsv")
+LAYER_GRAPHS, PROFILES = pathlib.Path("runs/others/dnn-partitioning"), pathlib.Path("runs/others/pipedream")
 LAST_LINES = 15
 
 
@@ -41,8 +42,8 @@ class BenchRun:
     minutes : expected duration.
     results : names of the tables that it writes.
     torch : whether it takes --torch-python.
-    needs : file that has to be there.
-    maker : command that makes that file, after "python".
+    needs : file or folder that has to be there.
+    maker : command that makes it, after "python"; empty where the user fetches it.
     """
 
     name: str
@@ -52,6 +53,11 @@ class BenchRun:
     torch: bool = False
     needs: pathlib.Path | None = None
     maker: str = ""
+
+    @property
+    def lacks(self) -> bool:
+        """Whether what it needs is to be fetched by the user, and is not there."""
+        return self.needs is not None and not self.maker and not (ROOT / self.needs).exists()
 
 
 _LEARNT = ("", "_claims", "_accuracy")
@@ -103,6 +109,8 @@ RUNS = (
     BenchRun("written", "tools/bench/today/speed.py", 7, ("written",)),
     BenchRun("rebalancing", "tools/bench/today/rebalancing.py", 7, ("rebalancing",)),
     BenchRun("genetic", "tools/bench/genetic.py", 8, ("genetic", "genetic_operations", "genetic_large")),
+    BenchRun("others_layer_graphs", "tools/bench/others/layer_graphs.py", 3, ("others_layer_graphs",), needs=LAYER_GRAPHS),
+    BenchRun("others_profiles", "tools/bench/others/profiles.py", 8, ("others_profiles",), needs=PROFILES),
     BenchRun("resattnet", "tools/bench/resattnet.py --rounds 3", 8, ("resattnet",)),
     BenchRun("uneven_split", "tools/bench/uneven_split.py", 9, ("uneven_split",)),
     BenchRun("mri", "tools/mri.py", 11, ("mri",)),
@@ -144,7 +152,7 @@ def failure(run: BenchRun, results: pathlib.Path, torch_python: str | None) -> s
     results : folder of the result tables.
     torch_python : a Python with torch, or None to leave PyTorch out.
     """
-    commands = [run.maker] if run.needs is not None and not (ROOT / run.needs).exists() else []
+    commands = [run.maker] if run.maker and run.needs is not None and not (ROOT / run.needs).exists() else []
     extra = ["--torch-python", torch_python] if run.torch and torch_python else []
     lines = [[*shlex.split(command)] for command in commands] + [[*shlex.split(run.command), *extra, "--results", str(results.resolve())]]
     for words in lines:
@@ -188,7 +196,10 @@ def main(most_minutes: float | None, names: tuple[str, ...], torch_python: str |
     if not names and torch_python is None:
         omitted = ", ".join(run.name for run in RUNS if run.torch)
         click.echo(f"{omitted} are left out, they compare with PyTorch; give --torch-python, or name them by --only")
-    for run in runs:
+    lacking = [] if names else [run for run in runs if run.lacks]
+    for run in lacking:
+        click.echo(f"{run.name} is left out, {run.needs} is not there; fetch it as {shlex.split(run.command)[0]} says")
+    for run in (run for run in runs if run not in lacking):
         click.echo(f"\n{run.name}: python {run.command} (about {run.minutes:g} min)")
         start_s = time.monotonic()
         reason = failure(run, results, torch_python)

@@ -1,4 +1,4 @@
-"""All allocators of a chain behind one function: each allocation with the optimum, or a lower bound, of J."""
+"""All allocators of a chain behind one function: each allocation with the optimum, or a lower bound, of the objective: J, or L."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Allocated:
     Parameters
     ----------
     allocation : boundaries and groups; it fits into memory.
-    value : J, seconds.
-    bound : lower bound of J over all allocations with so many stages, seconds.
+    value : the objective of `ChainProblem`, J or L, seconds.
+    bound : lower bound of it over all allocations with so many stages, seconds.
     gap : value / bound - 1; infinite for a bound of 0.
     status : "optimal", "time limit" (exact, but stopped before its proof), or "heuristic".
     allocator : "exact", "genetic", "equal" or "proportional".
     reason : why this allocator was chosen, and what the bound is, as text.
-    value_before_local_search : J before the boundaries were optimised for the final order of groups, seconds; `value` if they were not.
-    history : (generations,) best J after each generation, seconds; empty unless genetic.
+    value_before_local_search : objective before the boundaries were optimised for the final order of groups; `value` if they were not.
+    history : (generations,) best objective after each generation, seconds; empty unless genetic.
     """
 
     allocation: Allocation
@@ -61,7 +61,7 @@ def allocate(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Allocated:
-    """Return an allocation of the chain with the optimum, or a lower bound, of J, which the genetic allocator does not use.
+    """Return an allocation of the chain with the optimum, or a lower bound, of its objective, which the genetic allocator does not use.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def allocate(
     evolution : options of the genetic algorithm; None for those that suit the size.
     time_limit_s : seconds after which the allocator stops with its best so far; None for no limit. A result that was stopped is not
         reproducible.
-    progress : called by the genetic allocator after each generation with the generation, all generations and the best J.
+    progress : called by the genetic allocator after each generation with the generation, all generations and the best objective.
     clock : seconds that pass.
 
     Raises

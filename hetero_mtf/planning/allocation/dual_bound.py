@@ -22,6 +22,7 @@ import numpy as np
 from hetero_mtf.planning.allocation.coarse_paths import CoarsePaths
 from hetero_mtf.planning.allocation.dynamic_program import ChainStates
 from hetero_mtf.planning.allocation.fluid_bound import Fluid, fluid_bound
+from hetero_mtf.planning.allocation.names import LARGEST_LOAD
 from hetero_mtf.planning.allocation.problem import ChainProblem
 
 _RATIO = 1.006  # least ratio of the middle of an interval of bottlenecks to its lower end for which it is halved
@@ -42,7 +43,7 @@ def dual_bound(
     rounds: int | None = None,
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> float:
-    """Return seconds that no J is below, at least those of `fluid_bound`.
+    """Return seconds that no J is below, at least those of `fluid_bound`; for L, those of `fluid_bound`.
 
     Parameters
     ----------
@@ -71,6 +72,8 @@ def dual_bound(
     Righini, Salani, "New dynamic programming algorithms for the resource constrained elementary shortest path problem", Networks 51
     (2008) 155-170, track nodes one by one in the same way.
     """
+    if problem.objective == LARGEST_LOAD:
+        return min(value, fluid_bound(problem, stages))
     weight, fluid, loose = problem.microbatches - 1, Fluid(problem), fluid_bound(problem, stages)
     relaxed = _relaxed(problem, fluid, stages)
     rounds = relaxed.rounds if rounds is None else min(rounds, relaxed.rounds)

@@ -4,7 +4,7 @@ The problem is that of `problem`. Its objective is a sum plus (M - 1) times the 
 
     min J = min_T F(T) + (M - 1) * T,    F(T) = min { sum_s t_s + sum_s c_s : t_s <= T, c_s <= T, the constraints of `problem` }.
 
-`dynamic_program` computes F(T); `solvers.bottleneck` chooses the T at which it is computed.
+`dynamic_program` computes F(T); `solvers.bottleneck` chooses the T at which it is computed. `largest_load` minimises L.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import numpy as np
 
 from hetero_mtf.planning.allocation.dynamic_program import ChainStates
 from hetero_mtf.planning.allocation.fluid_bound import Fluid
+from hetero_mtf.planning.allocation.largest_load import least_load
+from hetero_mtf.planning.allocation.names import LARGEST_LOAD
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
 from hetero_mtf.planning.solvers.bottleneck import LeastSum, LeastValue, minimise
 
@@ -26,12 +28,12 @@ def exact_allocation(
     known: float = math.inf,
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> LeastValue[Allocation]:
-    """Return the allocation of least J, and a bound that equals it unless time ran out.
+    """Return the allocation of least J, or L, and a bound that equals it unless time ran out.
 
     Parameters
     ----------
     stages : number of stages; None for any.
-    known : J of a known allocation, seconds; only a smaller J is searched for.
+    known : objective of a known allocation, seconds; only a smaller one is searched for.
     out_of_time : polled; the best allocation so far is returned once it is true.
 
     Notes
@@ -48,6 +50,8 @@ def exact_allocation(
     >>> optimum.value, optimum.bound, optimum.answer
     (12.0, 12.0, Allocation(boundaries=(0, 2), groups=(0, 1)))
     """
+    if problem.objective == LARGEST_LOAD:
+        return least_load(problem, stages, known, out_of_time)
     fluid = Fluid(problem)
     weight = problem.microbatches - 1
 

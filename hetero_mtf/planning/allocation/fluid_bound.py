@@ -6,6 +6,8 @@ n - 1 least transfers at different boundaries:
 
     bound = min_{T >= T_0} E(T) + (M - 1) * T + C(n(T)),    T_0 = max(max_i w_i, W / sum_d r_d)
     E(T)  = min { sum_d p_d * y_d : sum_d y_d = W, 0 <= y_d <= r_d * T }
+
+T_0 is a lower bound of L too: a load is at least the seconds of its stage.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import math
 
 import numpy as np
 
+from hetero_mtf.planning.allocation.names import LARGEST_LOAD
 from hetero_mtf.planning.allocation.problem import ChainProblem
 
 
@@ -78,7 +81,7 @@ class Fluid:
 
 
 def fluid_bound(problem: ChainProblem, stages: int | None = None) -> float:
-    """Return a lower bound of J, seconds; the module states it.
+    """Return a lower bound of J, or L, seconds; the module states it.
 
     Parameters
     ----------
@@ -93,6 +96,8 @@ def fluid_bound(problem: ChainProblem, stages: int | None = None) -> float:
     fluid = Fluid(problem)
     work, weight = float(fluid.work[-1]), problem.microbatches - 1
     by_rate = np.cumsum(fluid.group_rate)
+    if problem.objective == LARGEST_LOAD:
+        return max(float(fluid.least_largest_s), 0.0 if stages is None else work / float(by_rate[stages - 1]))
     sent = np.concatenate([[0.0], np.cumsum(np.sort(fluid.sent_s[1:-1]))])
     kinks = np.concatenate([work / np.cumsum(fluid.rate), work / by_rate, [fluid.least_largest_s]])
     best = math.inf

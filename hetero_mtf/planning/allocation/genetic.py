@@ -24,11 +24,11 @@ class GeneticResult:
     Parameters
     ----------
     allocation : the best; where `broken` is not 0, the one that breaks the limits least.
-    value : its J, seconds.
-    value_before_local_search : J before its boundaries were optimised for its order of groups, seconds.
+    value : its objective, J or L, seconds.
+    value_before_local_search : the objective before its boundaries were optimised for its order of groups, seconds.
     broken : 0 if the allocation fits in memory and has the stages asked for; else how many blocks do not fit.
     generations : number of generations.
-    history : (generations,) best J after each, seconds; infinite while none fits.
+    history : (generations,) best objective after each, seconds, L to 1e-9 of the sum; infinite while none fits.
     state : the population, for JSON: give it to `genetic_allocation` to go on.
     """
 
@@ -59,7 +59,7 @@ def genetic_allocation(
     seed : of all random numbers; the same seed gives the same result if time does not run out.
     evolution : options; None for those that suit the size.
     out_of_time : polled before each generation but the first; the best allocation so far is returned once it is true.
-    progress : called after each generation with the generation, all generations and the best J so far in seconds.
+    progress : called after each generation with the generation, all generations and the best objective so far in seconds.
     state : of an earlier call for the same problem: the evolution continues where that one stopped, and `seed` is ignored.
 
     Raises

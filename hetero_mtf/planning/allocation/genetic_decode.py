@@ -59,7 +59,8 @@ def decoded(evaluation: Evaluation, genomes: Genomes, sequences: Sequences, limi
     """Return the allocations of least sum for some orders of groups; a row for which there is none is unchanged.
 
     Minimises, for each row, sum_s t_s + sum_s c_s over the subsequences of its order and all boundaries, with t_s, c_s <= T of the row.
-    With a fixed number of stages every group of the order has a stage.
+    With a fixed number of stages every group of the order has a stage. Where transfers count as load, the load of every stage is at most T,
+    and what is least is that of the first stage.
 
     Parameters
     ----------
@@ -99,7 +100,8 @@ class _Table:
     ----------
     reach : (rows, places, blocks + 1) last end of a stage from each block on.
     entered : (rows, places, blocks + 1) least seconds behind a stage that ends at each block.
-    behind : (rows, places, blocks + 1) least seconds of a stage from each block on and all behind it.
+    behind : (rows, places, blocks + 1) least seconds of a stage from each block on and all behind it; where transfers count as load, of
+        that stage and the transfer behind it.
     """
 
     def __init__(self, evaluation: Evaluation, sequences: Sequences, limit_s: np.ndarray) -> None:
@@ -117,15 +119,29 @@ class _Table:
         entered, groups = self.entered[:, at], self.groups[:, at]
         for later in range(at + 1, min(self.groups.shape[1], at + 2 + self.skipped)):
             sent = self.evaluation.sent_s(groups, self.groups[:, later])
-            sent[sent > self.limit_s[:, None]] = np.inf
-            sent += self.behind[:, later]
-            np.minimum(entered, sent, out=entered)
+            np.minimum(entered, self._left(sent, groups, self.groups[:, later], self.behind[:, later], self.limit_s), out=entered)
         here = at < self.counts
         entered[:, -1] = np.where(at == self.counts - 1 if self.fixed else here, 0.0, np.inf)
         prefix_s = self.evaluation.problem.prefix_s[groups]
         self.reach[:, at] = self.evaluation.reach(groups, np.maximum(self.counts - at, 1), self.limit_s)
         least = _window_minimum(entered + prefix_s, self.reach[:, at]) - prefix_s
         self.behind[:, at] = np.where(here[:, None], least, np.inf)
+
+    def _left(self, sent: np.ndarray, source: np.ndarray, destination: np.ndarray, behind: np.ndarray, limit_s: np.ndarray) -> np.ndarray:
+        """Return the seconds that count for a stage after which some are sent; infinite where a term is above the limit.
+
+        Parameters
+        ----------
+        sent, behind : (rows, places) or (rows,) array of float, seconds of a transfer, and least ones of the stage that receives.
+        source, destination : (rows,) groups.
+        limit_s : (rows,) array of float, T.
+        """
+        shape = (-1, 1) if sent.ndim == 2 else (-1,)
+        limit_s, counted = limit_s.reshape(shape), self.evaluation.counted
+        if counted is None:
+            return np.asarray(np.where(sent <= limit_s, sent, np.inf) + behind)
+        received = behind + counted[destination].reshape(shape) * sent
+        return np.asarray(np.where(received <= limit_s * (1 + 1e-12), counted[source].reshape(shape) * sent, np.inf))
 
     def read_off(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (rows, most stages) groups and first blocks, and whether there is an allocation at all.
@@ -136,6 +152,8 @@ class _Table:
         first = self.behind[:, : self.skipped + 1, 0]
         at = first.argmin(axis=1)
         reached = np.isfinite(first[np.arange(rows), at])
+        if self.evaluation.counted is not None:
+            reached &= first[np.arange(rows), at] <= self.limit_s * (1 + 1e-12)
         chosen = np.full((rows, width), len(self.evaluation.problem.groups))
         starts = np.full((rows, width), self.blocks)
         block = np.where(reached, 0, self.blocks)
@@ -159,7 +177,8 @@ class _Table:
         for ahead in range(1, min(self.skipped, last) + 2):
             later = np.minimum(at + ahead, last)
             sent = self.evaluation.sent_s(self.groups[on, at], self.groups[on, later], end)
-            total = np.where((sent <= self.limit_s[on]) & (at + ahead <= last), sent + self.behind[on, later, end], np.inf)
+            total = self._left(sent, self.groups[on, at], self.groups[on, later], self.behind[on, later, end], self.limit_s[on])
+            total = np.where(at + ahead <= last, total, np.inf)
             chosen = np.where(total < best, later, chosen)
             best = np.minimum(best, total)
         return np.asarray(chosen)

@@ -205,7 +205,7 @@ class Mutation:
         drawn = first + (self.rng.random(len(starts)) * np.maximum(counts - first, 1)).astype(int)
         often = np.flatnonzero(self.rng.random(len(starts)) < _LONGEST)
         if len(often):
-            longest = self.evaluation.stage_s(genomes.rows(often)).argmax(axis=1)
+            longest = self.evaluation.load_s(genomes.rows(often)).argmax(axis=1)
             aside = longest + first * (self.rng.random(len(often)) < 0.5)
             drawn[often] = np.clip(aside, first, np.maximum(counts[often] - 1, first))
         return np.arange(len(starts)), np.minimum(drawn, starts.shape[1] - 1), counts

@@ -7,8 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hetero_mtf.planning.allocation.names import LARGEST_LOAD
 from hetero_mtf.planning.allocation.partition import spaced
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
+
+_TIE = 1e-9  # of the sum of all stages and transfers
 
 
 class Genomes(NamedTuple):
@@ -34,8 +37,9 @@ class Fitness:
 
     Parameters
     ----------
-    score : (rows,) array of float, J in seconds; above `Evaluation.too_much` for those that break a limit, rising with the excess.
-    largest_s : (rows,) array of float, the largest stage or transfer.
+    score : (rows,) array of float, J in seconds, or L with 1e-9 of the sum of all stages and transfers, which ranks allocations of the
+        same L; above `Evaluation.too_much` for those that break a limit, rising with the excess.
+    largest_s : (rows,) array of float, the largest load: a stage or a transfer, or a stage with its transfers where these count as load.
     """
 
     score: np.ndarray
@@ -43,7 +47,7 @@ class Fitness:
 
 
 class Evaluation:
-    """J and memory of many allocations at once.
+    """J, or L, and memory of many allocations at once.
 
     Parameters
     ----------
@@ -52,13 +56,15 @@ class Evaluation:
     Attributes
     ----------
     width : the most stages of an allocation.
-    too_much : seconds above any J.
+    too_much : seconds above any J and any L.
+    counted : (groups,) array of float, 1 where transfers count as load of a group; None where they are loads of their own.
     """
 
     def __init__(self, problem: ChainProblem, stages: int | None) -> None:
         self.problem, self.stages = problem, stages
         self.blocks = problem.blocks
         self.width = problem.most_stages if stages is None else stages
+        self.counted = np.array(problem.communication_load, dtype=float) if problem.communication_load else None
         self._prefix_s = problem.prefix_s.ravel()
         self._latency, self._per_byte = (np.ascontiguousarray(2.0 * links) for links in problem.links)
         sent = float((self._latency.max() + problem.boundary_bytes.max() * self._per_byte.max()) * self.width)
@@ -80,14 +86,15 @@ class Evaluation:
 
     def fitness(self, genomes: Genomes) -> Fitness:
         """Return the fitness of genomes; they must be valid but for memory and the number of stages."""
-        groups, starts = genomes.order[:, : self.width], genomes.starts
-        seconds = self.stage_s(genomes)
-        links = groups[:, :-1] * len(self._latency) + groups[:, 1:]
-        boundaries = starts[:, 1:]
-        sent = self._latency.ravel()[links] + self.problem.boundary_bytes[boundaries] * self._per_byte.ravel()[links]
-        sent *= boundaries < self.blocks
-        largest = np.maximum(seconds.max(axis=1), sent.max(axis=1, initial=0.0))
-        score = seconds.sum(axis=1) + sent.sum(axis=1) + (self.problem.microbatches - 1) * largest
+        seconds, sent = self.stage_s(genomes), self._transfers_s(genomes)
+        if self.counted is None:
+            largest = np.maximum(seconds.max(axis=1), sent.max(axis=1, initial=0.0))
+        else:
+            largest = self._loads(genomes, seconds, sent).max(axis=1)
+        if self.problem.objective == LARGEST_LOAD:
+            score = largest + _TIE * (seconds.sum(axis=1) + sent.sum(axis=1))
+        else:
+            score = seconds.sum(axis=1) + sent.sum(axis=1) + (self.problem.microbatches - 1) * largest
         broken = self.broken(genomes)
         return Fitness(np.where(broken > 0, self.too_much * (1.0 + broken) + score, score), largest)
 
@@ -95,6 +102,24 @@ class Evaluation:
         """Return the (rows, most stages) seconds of each stage, 0 where there is none."""
         rows = genomes.order[:, : self.width] * (self.blocks + 1)
         return np.asarray(self._prefix_s[rows + self._stage_end(genomes.starts)] - self._prefix_s[rows + genomes.starts])
+
+    def load_s(self, genomes: Genomes) -> np.ndarray:
+        """Return the (rows, most stages) seconds of each stage, with its transfers where these count as its load."""
+        seconds = self.stage_s(genomes)
+        return seconds if self.counted is None else self._loads(genomes, seconds, self._transfers_s(genomes))
+
+    def _transfers_s(self, genomes: Genomes) -> np.ndarray:
+        groups, boundaries = genomes.order[:, : self.width], genomes.starts[:, 1:]
+        links = groups[:, :-1] * len(self._latency) + groups[:, 1:]
+        sent = self._latency.ravel()[links] + self.problem.boundary_bytes[boundaries] * self._per_byte.ravel()[links]
+        return np.asarray(sent * (boundaries < self.blocks))
+
+    def _loads(self, genomes: Genomes, seconds: np.ndarray, sent: np.ndarray) -> np.ndarray:
+        assert self.counted is not None
+        loads, counted = seconds.copy(), self.counted[genomes.order[:, : self.width]]
+        loads[:, :-1] += counted[:, :-1] * sent
+        loads[:, 1:] += counted[:, 1:] * sent
+        return loads
 
     def broken(self, genomes: Genomes) -> np.ndarray:
         """Return the (rows,) blocks that do not fit, and for each stage that is missing all blocks."""

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from hetero_mtf.planning.allocation.largest_load import least_load_partition
+from hetero_mtf.planning.allocation.names import LARGEST_LOAD
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, check_stages
 from hetero_mtf.planning.solvers.apportionment import equal_sizes
 from hetero_mtf.planning.solvers.bottleneck import LeastSum, LeastValue, minimise
@@ -100,12 +102,12 @@ def spaced(starts: np.ndarray, blocks: int) -> np.ndarray:
 def best_partition(
     problem: ChainProblem, groups: Sequence[int], known: float = math.inf, out_of_time: Callable[[], bool] = lambda: False
 ) -> LeastValue[Allocation]:
-    """Return the partition of least J for groups in a fixed order, all of them used.
+    """Return the partition of least J, or L, for groups in a fixed order, all of them used.
 
     Parameters
     ----------
     groups : (stages,) indices of the groups, in order.
-    known : J of a known allocation, seconds; only a smaller J is searched for.
+    known : objective of a known allocation, seconds; only a smaller one is searched for.
     out_of_time : polled; the best partition so far is returned once it is true.
 
     Notes
@@ -114,6 +116,8 @@ def best_partition(
     but for chains with more than two million possible stages, where the largest is rounded up by at most 1e-4 of it.
     O(stages * blocks * log(blocks)) for each T.
     """
+    if problem.objective == LARGEST_LOAD:
+        return least_load_partition(problem, groups, known, out_of_time)
     prefix_s = problem.prefix_s[list(groups)]
     sent = [problem.transfer_s(a, b, np.arange(problem.blocks + 1)) for a, b in zip(groups, groups[1:])]
     memory = [problem.reach(len(groups) - at)[group] for at, group in enumerate(groups)]

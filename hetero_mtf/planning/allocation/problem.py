@@ -12,6 +12,12 @@ number of microbatches:
 
 n_s is the number of microbatches in flight in stage s: M under fill_drain, else min(M, S - s). share_d is the part of the group's work
 that device d does. part_d is the part of the weights that it holds: share_d, or 1 in a group that replicates the weights.
+
+The objective "largest_load" is the limit of J / (M - 1) for many microbatches: the seconds between two of them in steady state,
+
+    minimise    L = max(max_s t_s, max_s c_s)        or, where communication counts as load,        L = max_s t_s + w_s * (c_{s-1} + c_s)
+
+with c_{-1} = c_{S-1} = 0, and w_s 1 if transfers count as load of group g_s, else 0.
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetero_mtf.errors import PlanError
+from hetero_mtf.planning.allocation.names import LARGEST_LOAD, OBJECTIVES
 from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES
 
 FIT = 1.0 + 1e-9  # bytes are sums of floats
@@ -53,6 +60,9 @@ class ChainProblem:
     replicated_weights : (groups,) whether each device of a group holds all fixed bytes, as under a batch split; empty where the fixed
         bytes are split in proportion too, as under a filter split.
     replicas : replicas of the pipeline; each has the devices at its place in every group, and sends to its own only.
+    objective : what is minimised: "step", J; or "largest_load", L.
+    communication_load : (groups,) w: whether transfers count as load of each group, under "largest_load"; empty where a transfer is a
+        load of its own.
 
     Raises
     ------
@@ -92,6 +102,8 @@ class ChainProblem:
     shares: tuple[tuple[float, ...], ...] = ()
     replicated_weights: tuple[bool, ...] = ()
     replicas: int = 1
+    objective: str = "step"
+    communication_load: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -221,8 +233,16 @@ class ChainProblem:
         end = np.append(boundaries[1:], self.blocks)
         return self.prefix_s[groups, end] - self.prefix_s[groups, boundaries], self.transfer_s(groups[:-1], groups[1:], boundaries[1:])
 
+    def loads_s(self, allocation: Allocation) -> np.ndarray:
+        """Return the loads whose largest is L, seconds: of all stages, and of all transfers where these are loads of their own."""
+        stages, transfers = self.spent_s(allocation)
+        if not self.communication_load:
+            return np.concatenate([stages, transfers])
+        counted = np.array(self.communication_load, dtype=float)[list(allocation.groups)]
+        return np.asarray(stages + counted * (np.append(0.0, transfers) + np.append(transfers, 0.0)))
+
     def value(self, allocation: Allocation) -> float:
-        """Return J of an allocation, seconds; memory is not checked.
+        """Return the objective of an allocation, seconds: J, or L; memory is not checked.
 
         Raises
         ------
@@ -230,6 +250,8 @@ class ChainProblem:
             If it is not an allocation of this chain.
         """
         check_allocation(self, allocation)
+        if self.objective == LARGEST_LOAD:
+            return float(self.loads_s(allocation).max())
         stages, transfers = self.spent_s(allocation)
         return float(stages.sum() + transfers.sum() + (self.microbatches - 1) * max(stages.max(), transfers.max(initial=0.0)))
 
@@ -350,7 +372,7 @@ def _faults(problem: ChainProblem) -> list[str]:
         faults.append(f"there are {problem.microbatches} microbatches, and at least 1 is needed")
     if problem.schedule not in CLOCKED_SCHEDULES:
         faults.append(f"the schedule is {problem.schedule!r}, not one of {', '.join(CLOCKED_SCHEDULES)}")
-    return faults + _share_faults(problem)
+    return faults + _share_faults(problem) + _objective_faults(problem)
 
 
 def _share_faults(problem: ChainProblem) -> list[str]:
@@ -361,4 +383,15 @@ def _share_faults(problem: ChainProblem) -> list[str]:
         faults.append("shares must be finite, none negative, and one of each group above zero")
     if problem.replicated_weights and len(problem.replicated_weights) != len(problem.groups):
         faults.append("replicated_weights must have one entry a group")
+    return faults
+
+
+def _objective_faults(problem: ChainProblem) -> list[str]:
+    faults = []
+    if problem.objective not in OBJECTIVES:
+        faults.append(f"the objective is {problem.objective!r}, not one of {', '.join(OBJECTIVES)}")
+    elif problem.communication_load and problem.objective != LARGEST_LOAD:
+        faults.append(f"communication counts as load under the objective {LARGEST_LOAD!r}, not under {problem.objective!r}")
+    if problem.communication_load and len(problem.communication_load) != len(problem.groups):
+        faults.append("communication_load must have one entry a group")
     return faults

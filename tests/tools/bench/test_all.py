@@ -48,3 +48,16 @@ def test_a_bench_that_fails_stops_no_other_and_is_named_at_the_end(tmp_path: pat
     ended = CliRunner().invoke(main, ["--results", str(tmp_path)])
     assert ended.exit_code == 1 and (tmp_path / "ran").exists() and needs.exists()
     assert "first failed: exit code 1\nno such device" in ended.output and "second failed" not in ended.output
+
+
+def test_a_bench_whose_files_are_to_be_fetched_is_left_out_without_them_unless_it_is_named(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, needs = tmp_path / "bench.py", tmp_path / "fetched"
+    script.write_text("import pathlib, sys\npathlib.Path(sys.argv[1]).touch()\n")
+    monkeypatch.setattr(every, "RUNS", (BenchRun("planner", f"{script} {tmp_path / 'ran'}", 1, (), needs=needs),))
+    omitted = CliRunner().invoke(main, ["--results", str(tmp_path)])
+    assert omitted.exit_code == 0 and not (tmp_path / "ran").exists()
+    assert f"planner is left out, {needs} is not there; fetch it as" in omitted.output
+    named = CliRunner().invoke(main, ["--results", str(tmp_path), "--only", "planner"])
+    assert named.exit_code == 0 and (tmp_path / "ran").exists()

@@ -38,7 +38,7 @@ from tools.papers.tasks import subject_of
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
-QUICK, FULL = Pace(2, 1, 15.0), Pace(3, 1, 60.0)
+QUICK, FULL = Pace(2, 1, 15.0, 0), Pace(3, 1, 60.0, 0)
 CLUSTERS = ((0.2,) * 4, (0.2,) * 8, (0.4, 0.4, 0.4, 0.2, 0.2))
 QUICK_CLUSTERS = (CLUSTERS[0], CLUSTERS[2])
 METHODS = ("ring", "butterfly", "halving_doubling")

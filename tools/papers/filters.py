@@ -39,7 +39,7 @@ from tools.papers.tasks import Subject, subject_of
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
-QUICK, FULL = Pace(2, 1, 15.0), Pace(3, 1, 120.0)
+QUICK, FULL = Pace(2, 1, 10.0, 0), Pace(3, 1, 120.0, 0)
 EQUAL, TYPED, PLANNED, AUTO = "equal split", "paper's rule, typed speeds", "our filters", "auto"
 CLOSE = 1e-8  # largest difference in float64, of the claim
 # Added to squared gradients. With Keras's 1e-30 the product of a row's and a column's mean is 0 in float32 where both have no gradient, and
@@ -81,12 +81,12 @@ def networks() -> tuple[PaperNetwork, ...]:
 
     return (
         PaperNetwork(
-            "mnist", "MNIST network", paper_a.mnist, (40, 40, 20), (0.64, 0.64, 0.32), 1000, 40, 60000,
-            Learning(1000, 500, 100, 2), Learning(80, 80, 20, 1),
+            "mnist", "MNIST network", paper_a.mnist, (40, 40, 20), (0.64, 0.64, 0.32), 1000, 20, 60000,
+            Learning(2000, 500, 100, 4), Learning(80, 80, 20, 1),
         ),
         PaperNetwork(
-            "cifar10", "CIFAR-10 network", paper_a.cifar, (70, 25, 5), (1.0, 0.357, 0.071), 200, 20, 50000,
-            Learning(2000, 500, 100, 5), Learning(80, 80, 20, 1),
+            "cifar10", "CIFAR-10 network", paper_a.cifar, (70, 25, 5), (1.0, 0.357, 0.071), 200, 10, 50000,
+            Learning(2000, 500, 100, 8), Learning(80, 80, 20, 1),
         ),
     )  # fmt: skip
 

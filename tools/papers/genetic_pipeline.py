@@ -44,7 +44,7 @@ from tools.papers.speedup import SPEEDUP, curve, curve_rows, speed_text
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
-QUICK, FULL = Pace(2, 1, 15.0), Pace(5, 1, 90.0)
+QUICK, FULL = Pace(2, 1, 15.0, 0), Pace(5, 1, 90.0, 0)
 SHARES = (0.56, 0.56, 0.24, 0.24)
 EQUAL_SHARE = 0.4
 GENETIC, GROUPED, EXACT, GPIPE = "pipeline, genetic", "pipeline, genetic, groups and replicas", "pipeline, exact", "pipeline, fill_drain"
@@ -223,7 +223,7 @@ def main(torch_python: str | None, **chosen: Any) -> None:
     case = experiment.case(f"{name} steps", functools.partial(steps, name, batch, pace, torch_python))
     _publish_steps(experiment, case, [*notes, *(f"{left} has no plan: {why}" for left, why in case["left_out"].items())])
     if not quick:
-        deep = functools.partial(steps, "resattnet34", batch, Pace(2, 1, pace.budget_s), None, True)
+        deep = functools.partial(steps, "resattnet34", batch, Pace(2, 1, pace.budget_s, 0), None, True)
         _publish_steps(experiment, experiment.case("resattnet34 steps", deep), [])
 
     def profiled(cluster: Any, model: Any) -> Any:

@@ -36,7 +36,7 @@ from tools.papers.tasks import subject_of
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
-QUICK, FULL = Pace(2, 1, 15.0), Pace(5, 1, 60.0)
+QUICK, FULL = Pace(2, 1, 15.0, 0), Pace(5, 1, 60.0, 0)
 CLUSTER = "0.8,0.4"
 LAYERS, PIPELINE = "layers", "pipeline, 1f1b"
 REPLAY, STORED, TWO_VERSIONS = "decoupled, replay", "decoupled, stored", "1f1b_2bw, stored"

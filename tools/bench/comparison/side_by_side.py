@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-TRACED_STEPS = 3
+TRACED_STEPS, COUNTED_STEPS = 3, 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,11 +24,13 @@ class Pace:
     rounds : rounds that count; a figure is their median.
     steps : steps of each plan in one round.
     budget_s : seconds that a calibration may take.
+    traced : steps of each plan that are traced for the parts of a step; 0 leaves these out.
     """
 
     rounds: int
     steps: int
     budget_s: float
+    traced: int = TRACED_STEPS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,8 +103,8 @@ def measure(
         }
         for name, trainer in trainers.items() if sent else ():
             figures[name]["sent_bytes"] = sent_bytes(functools.partial(trainer.train_on_batch, *task.data), trainer.wait)
-        for name, trainer in trainers.items():
-            traces = [trainer.trace_on_batch(*task.data) for _ in range(TRACED_STEPS)]
+        for name, trainer in trainers.items() if pace.traced else ():
+            traces = [trainer.trace_on_batch(*task.data) for _ in range(pace.traced)]
             figures[name]["measured_parts"] = scaled_parts(traces, figures[name]["measured_s"])
             if traces[0].tasks:
                 figures[name]["traced_tasks"] = [scaled_tasks(trace, figures[name]["measured_s"]) for trace in traces]
@@ -119,10 +121,10 @@ def sent_bytes(step: Callable[[], object], wait: Callable[[], object]) -> float:
     """
     wait()
     before = _loopback_bytes()
-    for _ in range(TRACED_STEPS):
+    for _ in range(COUNTED_STEPS):
         step()
     wait()
-    return (_loopback_bytes() - before) / TRACED_STEPS
+    return (_loopback_bytes() - before) / COUNTED_STEPS
 
 
 def _loopback_bytes() -> int:

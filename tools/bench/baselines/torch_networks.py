@@ -139,26 +139,26 @@ class Attended(nn.Module):
         return x + self.weight * (value @ scores.transpose(1, 2)).reshape(x.shape)
 
 
-def resattnet(width: int, blocks: tuple[int, ...], classes: int) -> nn.Module:
-    """Return a 3-D residual network with attention behind the first block of the third and of the fourth stage."""
+def resattnet(width: int, blocks: tuple[int, ...], attention: tuple[int, ...], classes: int) -> nn.Module:
+    """Return a 3-D residual network with attention behind the first block of some stages, numbered from 1."""
     layers: list[nn.Module] = [convolution(1, width, 3, 2, 3), nn.ReLU(inplace=True)]
     before = width
     for stage, count in enumerate(blocks, 1):
         for number in range(count):
             layers.append(Block(before, width << stage - 1, 2 if stage > 1 and number == 0 else 1, 3))
             before = width << stage - 1
-            layers += [Attended(before)] if stage > 2 and number == 0 else []
+            layers += [Attended(before)] if stage in attention and number == 0 else []
     return nn.Sequential(*layers, nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(before, classes))
 
 
 def resattnet18(classes: int) -> nn.Module:
     """Return 3D-ResAttNet-18."""
-    return resattnet(32, (2, 2, 2, 2), classes)
+    return resattnet(32, (2, 2, 2, 2), (3, 4), classes)
 
 
-def resattnet18_narrow(classes: int) -> nn.Module:
-    """Return 3D-ResAttNet-18 of a quarter of the filters."""
-    return resattnet(8, (2, 2, 2, 2), classes)
+def resattnet_small(classes: int) -> nn.Module:
+    """Return the network of the same kind with two blocks."""
+    return resattnet(8, (1, 1), (2,), classes)
 
 
 NETWORKS = {
@@ -168,5 +168,5 @@ NETWORKS = {
     "volume": resnet10_3d,
     "unet3d": unet3d,
     "resattnet18": resattnet18,
-    "resattnet18-narrow": resattnet18_narrow,
+    "resattnet-small": resattnet_small,
 }

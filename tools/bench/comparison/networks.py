@@ -74,11 +74,11 @@ def resattnet18() -> Any:
     return resattnet18(48)
 
 
-def resattnet18_narrow() -> Any:
-    """Return 3D-ResAttNet-18 of a quarter of the filters on volumes of 32x32x32."""
-    from models.resattnet3d import resattnet18
+def resattnet_small() -> Any:
+    """Return a network of the kind of 3D-ResAttNet-18 with two blocks on volumes of 32x32x32."""
+    from models.resattnet3d import resattnet_small
 
-    return resattnet18(32, 8)
+    return resattnet_small(32)
 
 
 def resattnet34() -> Any:
@@ -124,7 +124,7 @@ NETWORKS = {
     "volume": BenchNetwork("3-D ResNet-10", volume, 16, 32),
     "alexnet": BenchNetwork("AlexNet-like", alexnet, 64, 128),
     "resattnet18": BenchNetwork("3D-ResAttNet-18, 48x48x48", resattnet18, 8, 16),
-    "resattnet18-narrow": BenchNetwork("3D-ResAttNet-18, width 8, 32x32x32", resattnet18_narrow, 8, 16),
+    "resattnet-small": BenchNetwork("3D-ResAttNet of two blocks, 32x32x32", resattnet_small, 8, 16),
     "resattnet34": BenchNetwork("3D-ResAttNet-34, 48x48x48", resattnet34, 8, 16),
     "vgg8": BenchNetwork("VGG-8", vgg8, 64, 128),
     "six-convolutions": BenchNetwork("six convolutions of 320 filters at 8x8", six_convolutions, 32, 128),

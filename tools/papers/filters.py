@@ -276,7 +276,7 @@ def _claims_of(network: PaperNetwork, case: Mapping[str, Any], extent: str) -> l
     alone = min(step for name, step in median.items() if name.startswith("alone"))
     sizes = ", ".join(f"{case['times'][name]['split']} ({name})" for name in (TYPED, PLANNED))
     speeds = ":".join(map(str, network.speeds))
-    automatic = f"{median[AUTO]:.0f} by auto ({case['automatic']}), " if AUTO in median else "(not calibrated, by typed shares) "
+    automatic = f"{median[AUTO]:.0f} by auto ({case['automatic']}), " if AUTO in median else "in proportion to shares, not calibrated, "
     return [
         claim(
             f"{network.title}: {known_weights(network.name)}",

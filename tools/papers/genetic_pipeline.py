@@ -44,7 +44,7 @@ from tools.papers.speedup import SPEEDUP, curve, curve_rows, speed_text
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
-QUICK, FULL = Pace(3, 1, 15.0, 0), Pace(5, 1, 90.0, 0)
+QUICK, FULL = Pace(2, 1, 15.0, 0), Pace(5, 1, 90.0, 0)
 SHARES = (0.56, 0.56, 0.24, 0.24)
 EQUAL_SHARE = 0.4
 GENETIC, GROUPED, EXACT, GPIPE = "pipeline, genetic", "pipeline, genetic, groups and replicas", "pipeline, exact", "pipeline, fill_drain"
@@ -141,7 +141,7 @@ class SmallDemonstration(Demonstration):
 def cohort_scores(folder: pathlib.Path, quick: bool) -> dict[str, Any]:
     """Return the ROC AUC on the participants held out, by arrangement and seed."""
     sizes = (
-        {"subjects": 40, "size": 24, "width": 4, "seeds": 1, "epochs": 2}
+        {"subjects": 28, "size": 24, "width": 4, "seeds": 1, "epochs": 1}
         if quick
         else {"subjects": 120, "size": 40, "width": 8, "seeds": 3, "epochs": 10}
     )

@@ -201,7 +201,8 @@ def claims(case: Mapping[str, Any], curve_points: Mapping[str, Any], cohort: Map
     return [
         claim(
             "20 % better in the mean than existing parallel methods in training time",
-            f"{extent}, batch {case['batch']}: the faster genetic pipeline ({piped}) is {mean:+.0%} as fast in the mean of {listed}; it is "
+            f"{extent}, batch {case['batch']}: the faster genetic pipeline ({piped}) is {1 + mean:.2f} x as fast in the mean: "
+            f"{listed}; it is "
             f"{single / median[piped]:.2f} x the fastest device alone and {median[AUTO] / median[piped]:.2f} x auto ({case['automatic']}); "
             f"fastest is {best}",
             "their baselines are not known. A batch of a few volumes has few microbatches, and four stages of two cores share their caches "

@@ -152,8 +152,11 @@ def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: M
     """
     seeds = [seed_of_loss(term, 1.0, passes.loss_scale) for term in terms]
     added = gradients(terms, seeds, [p.value for p in trained.values()], tuple(passes.graph.operations))
-    alone = [key for key in trained if key in passes.gradients and passes.context.mixing.of(key[0])]
-    by_data = {**_summed(passes, [key for key in trained if key not in alone]), **_own_parts(passes, alone)}
+    copied = passes.context.mixing
+    by_data = {
+        **_summed(passes, [key for key in trained if not copied.of(key[0])]),
+        **_own_parts(passes, [key for key in trained if copied.of(key[0])]),
+    }
     gradient_of = {}
     for key, extra in zip(trained, added):
         both = [term for term in (by_data.get(key), extra) if term is not None]
@@ -184,4 +187,4 @@ def _own_parts(passes: Passes | StagePasses, mixed: Sequence[Key]) -> dict[Key, 
         return {}
     own = passes.builders[0].sizes_of_batch(passes.context.mixing.samples)
     factors = [sum(own) / n if n else 0.0 for n in own]
-    return {key: mixing.OwnPart(passes.gradients[key], factors).outputs[0] for key in mixed}
+    return {key: mixing.OwnPart(passes.gradients[key], factors).outputs[0] for key in mixed if key in passes.gradients}

@@ -31,8 +31,8 @@ import numpy as np
 
 from tools.bench.comparison.measured import cluster_text
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure
-from tools.papers.experiment import Experiment, claim, claims_form, experiment_options, float64, step_rows, steps_form
-from tools.papers.learning import ACCURACY_COLUMNS, Learning, accuracy_rows, learnt
+from tools.papers.experiment import Experiment, claim, claims_form, differences, experiment_options, float64, step_rows, steps_form
+from tools.papers.learning import ACCURACY_COLUMNS, Learning, accuracy_rows, learnt, settings, small_network
 from tools.papers.speedup import SPEEDUP, curve, curve_rows
 from tools.papers.tasks import subject_of
 from tools.results.publication import TableForm, table_row
@@ -56,13 +56,6 @@ def network(quick: bool) -> Any:
     from models.alexnet import alexnet
 
     return alexnet(32, hidden=256, classes=10) if quick else alexnet(64, hidden=2048)
-
-
-def small_network(size: int = 32) -> Any:
-    """Return the network of the accuracies, of fewer filters; with smaller images that of the comparison in float64."""
-    from models.alexnet import alexnet
-
-    return alexnet(size, (16, 24, 32, 24, 24), 48, classes=10)
 
 
 def plan(model: Any, strategy: str, method: str, shares: Sequence[float], cluster: Any, batch: int) -> Any:
@@ -117,14 +110,6 @@ def steps(shares: Sequence[float], batch: int, pace: Pace, quick: bool) -> dict[
     return {"batch": batch, "weights": task.model.count_params(), "alike": alike, "times": times}
 
 
-def settings() -> dict[str, Any]:
-    """Return the optimizer and the loss of the accuracies."""
-    import keras
-
-    optimizer = keras.optimizers.SGD(0.003, momentum=0.9)
-    return {"optimizer": optimizer, "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
-
-
 def accuracies(shares: Sequence[float], dataset: Any, learning: Learning, seeds: int) -> dict[str, Any]:
     """Return the accuracy of one device, of each synchronous strategy and of both that mix, for each seed."""
     import keras
@@ -149,24 +134,15 @@ def equivalence(shares: Sequence[float]) -> dict[str, Any]:
     import keras
 
     import hetero_mtf as hm
-    from tools.conformance.compare import apart
 
     batch = 2 * len(shares)
     with float64():
         keras.utils.set_random_seed(0)
         model = small_network(16)
-        rng = np.random.default_rng(0)
-        x, y = rng.normal(size=(2, batch, *model.input_shape[1:])), rng.integers(0, 10, (2, batch))
-        values = {}
         with hm.Cluster.local(["cpu:0"] * len(shares)) as cluster:
-            plans = {"alone": hm.Plan.single(model, 0, cluster, batch)}
             synchronous = {name: pair for name, pair in arrangements().items() if pair[1] != MIXING}
-            plans |= {name: plan(model, *pair, shares, cluster, batch) for name, pair in synchronous.items()}
-            for name, chosen in plans.items():
-                with hm.Trainer(model, chosen, cluster, **settings()) as trainer:
-                    losses = [trainer.train_on_batch(*each) for each in zip(x, y)]
-                    values[name] = [np.array(losses), *trainer.to_keras().get_weights()]
-    return {"differences": {name: apart(values["alone"], each) for name, each in values.items() if name != "alone"}}
+            plans = {name: plan(model, *pair, shares, cluster, batch) for name, pair in synchronous.items()}
+            return {"differences": differences(model, plans, cluster, settings(), batch)}
 
 
 STEPS = steps_form("paper_butterfly", "Paper D's split of an AlexNet-like network", without=("split", "predicted_ms"))

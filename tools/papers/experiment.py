@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
+import numpy as np
 
 from hetero_mtf.planning.profile.spread import median_and_spread
 from tools.bench.comparison.lost import ideal_s
@@ -106,6 +107,31 @@ def float64() -> Iterator[None]:
     finally:
         keras.config.set_floatx(before[0])
         keras.config.set_dtype_policy(before[1])
+
+
+def differences(model: Any, arranged: Mapping[str, Any], cluster: Any, settings: Mapping[str, Any], batch: int) -> dict[str, float]:
+    """Return the largest difference of losses and weights from one device after two steps, relative to each tensor's largest.
+
+    Parameters
+    ----------
+    model : in float64, a classifier of ten classes.
+    arranged : arrangement -> Plan.
+    settings : optimizer and loss.
+    batch : samples per step, of noise.
+    """
+    import hetero_mtf as hm
+    from tools.conformance.compare import apart
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, batch, *model.input_shape[1:])), rng.integers(0, 10, (2, batch))
+
+    def trained(plan: Any) -> list[np.ndarray]:
+        with hm.Trainer(model, plan, cluster, **settings) as trainer:
+            losses = [trainer.train_on_batch(*each) for each in zip(x, y)]
+            return [np.array(losses), *trainer.to_keras().get_weights()]
+
+    expected = trained(hm.Plan.single(model, 0, cluster, batch))
+    return {name: apart(expected, trained(plan)) for name, plan in arranged.items()}
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -33,7 +33,7 @@ import numpy as np
 
 from tools.bench.comparison.measured import cluster_text
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure
-from tools.papers.experiment import Experiment, claim, claims_form, experiment_options, float64, step_rows, steps_form
+from tools.papers.experiment import Experiment, claim, claims_form, differences, experiment_options, float64, step_rows, steps_form
 from tools.papers.learning import ACCURACY_COLUMNS, Learning, accuracy_rows, learnt
 from tools.papers.tasks import Subject, subject_of
 from tools.results.publication import TableForm, table_row
@@ -204,27 +204,18 @@ def equivalence(network: PaperNetwork) -> dict[str, Any]:
     import keras
 
     import hetero_mtf as hm
-    from tools.conformance.compare import apart
 
     batch = 4
     with float64():
         keras.utils.set_random_seed(0)
         model = network.make()
-        rng = np.random.default_rng(0)
-        x, y = rng.normal(size=(2, batch, *model.input_shape[1:])), rng.integers(0, 10, (2, batch))
-        weights = {}
         with hm.Cluster.local(["cpu:0"] * len(network.speeds)) as cluster:
             arranged = {
-                "alone": hm.Plan.single(model, 0, cluster, batch),
                 EQUAL: hm.Plan.equal(model, cluster, batch),
                 TYPED: typed_plan(model, network.speeds, cluster, batch),
                 PLANNED: hm.Plan.filters(model, network.speeds, cluster, batch),
             }
-            for name, plan in arranged.items():
-                with hm.Trainer(model, plan, cluster, **settings()) as trainer:
-                    losses = [trainer.train_on_batch(*each) for each in zip(x, y)]
-                    weights[name] = [np.array(losses), *trainer.to_keras().get_weights()]
-    return {"differences": {name: apart(weights["alone"], values) for name, values in weights.items() if name != "alone"}}
+            return {"differences": differences(model, arranged, cluster, settings(), batch)}
 
 
 def accuracies(network: PaperNetwork, subject: Subject, learning: Learning) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure
 from tools.bench.late.speed import by_itself
 from tools.papers.experiment import MB, Experiment, claim, claims_form, experiment_options, step_rows, steps_form
-from tools.papers.learning import ACCURACY_COLUMNS, Learning, accuracy_rows, learnt
+from tools.papers.learning import ACCURACY_COLUMNS, Learning, accuracy_rows, learnt, settings, small_network
 from tools.papers.speedup import SPEEDUP, curve, curve_rows, speed_text
 from tools.papers.tasks import subject_of
 from tools.results.publication import TableForm, table_row
@@ -102,12 +102,11 @@ def accuracies(dataset: Any, learning: Learning, seeds: int) -> dict[str, Any]:
     import keras
 
     import hetero_mtf as hm
-    from models.alexnet import alexnet
 
     scores: dict[str, list[dict[str, float]]] = {}
     for seed in range(seeds):
         keras.utils.set_random_seed(seed)
-        model = alexnet(32, (16, 24, 32, 24, 24), 48, classes=10)
+        model = small_network()
         with hm.Cluster.local(["cpu:0"] * STAGES) as cluster:
             head = model, ["conv1", "conv3"], [[device] for device in range(STAGES)], [[1]] * STAGES, cluster, learning.batch
             late = {name: hm.StaleOptions(name.partition(", ")[2]) for name in (REPLAY, STORED)}
@@ -120,14 +119,6 @@ def accuracies(dataset: Any, learning: Learning, seeds: int) -> dict[str, Any]:
             for name, plan in chosen.items():
                 scores.setdefault(name, []).append(learnt(model, plan, cluster, settings(), dataset, learning, seed))
     return {"scores": scores}
-
-
-def settings() -> dict[str, Any]:
-    """Return the optimizer and the loss of the accuracies."""
-    import keras
-
-    optimizer = keras.optimizers.SGD(0.003, momentum=0.9)
-    return {"optimizer": optimizer, "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
 
 
 STEPS = steps_form("paper_layerwise", "Paper C's methods beside splits and a pipeline", without=("split", "rounds"))

@@ -42,6 +42,26 @@ class Learning:
     epochs: int
 
 
+def small_network(size: int = 32) -> Any:
+    """Return an AlexNet-like network of few filters for images of ten classes.
+
+    Parameters
+    ----------
+    size : height and width of an image, pixels.
+    """
+    from models.alexnet import alexnet
+
+    return alexnet(size, (16, 24, 32, 24, 24), 48, classes=10)
+
+
+def settings() -> dict[str, Any]:
+    """Return the optimizer and the loss of the accuracies."""
+    import keras
+
+    optimizer = keras.optimizers.SGD(0.003, momentum=0.9)
+    return {"optimizer": optimizer, "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+
+
 def learnt(
     model: Any, plan: Any, cluster: Any, settings: Mapping[str, Any], dataset: Any, learning: Learning, seed: int
 ) -> dict[str, float]:

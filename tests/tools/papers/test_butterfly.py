@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hetero_mtf as hm
 from hetero_mtf.planning.layout.records import CollectiveRule
-from tools.papers.butterfly import MIXING, arrangements, claims, message_rounds, plan, small_network
+from tools.papers.butterfly import MIXING, arrangements, claims, message_rounds, plan
+from tools.papers.learning import small_network
 from tools.papers.speedup import curve_rows
 
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from hetero_mtf.planning.allocation.fluid_bound import Fluid
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
+from hetero_mtf.planning.allocation.stage_windows import StageWindows
 from hetero_mtf.planning.solvers.bottleneck import LeastSum
-from hetero_mtf.planning.solvers.window import WindowMinimum, time_reach
 
 
 class _Round(NamedTuple):
@@ -67,9 +67,8 @@ class ChainStates:
         sent = problem.transfer_s(groups[:, None, None], groups[None, :, None], np.arange(problem.blocks + 1))
         self.sent = np.where(sent <= limit_s, sent, np.inf)
         self.sent[(device_sets[:, None] & device_sets) != 0] = np.inf
-        self.within_limit = time_reach(problem.prefix_s, limit_s)
+        self.windows = StageWindows(problem, limit_s)
         self.price, self.below, self.work = np.zeros(len(groups)), math.inf, 0
-        self._by_flight: dict[int, list[WindowMinimum]] = {}
 
     def solve(self, stages: int | None, below: float, price: np.ndarray | None = None) -> LeastSum[Allocation] | None:
         """Return the least sum, prices included, and its stages; None if it is not less than `below`.
@@ -101,16 +100,6 @@ class ChainStates:
         terms = np.concatenate(self.problem.spent_s(allocation))
         return LeastSum(float(terms.sum()) if self.subsets is None else self.below, float(terms.max()), allocation)
 
-    def _reach(self, count: int) -> np.ndarray:
-        """Return the (groups, blocks + 1) last end of a stage that begins at each block, by time and by memory."""
-        return np.asarray(np.minimum(self.within_limit, self.problem.reach(count)))
-
-    def _minima(self, count: int) -> list[WindowMinimum]:
-        flying = self.problem.in_flight(count)
-        if flying not in self._by_flight:
-            self._by_flight[flying] = [WindowMinimum(reach) for reach in self._reach(count)]
-        return self._by_flight[flying]
-
     def _dominance_table(self, stages: int | None) -> np.ndarray | None:
         """Return the (subsets of tracked devices, groups, blocks + 1) least sums of fewer stages, none yet; None without dominance."""
         if self.subsets is None or stages is not None:
@@ -119,14 +108,14 @@ class ChainStates:
 
     def _last(self, dominance: np.ndarray | None) -> _Round:
         prefix_s = self.problem.prefix_s
-        sums = np.where(self._reach(1) == self.problem.blocks, prefix_s[:, -1:] - prefix_s + self.price[:, None], np.inf)
+        sums = np.where(self.windows.reach(1) == self.problem.blocks, prefix_s[:, -1:] - prefix_s + self.price[:, None], np.inf)
         sums[:, -1] = np.inf
         order = np.argsort(self.masks, kind="stable")
         return self._pruned(_Round(self.masks[order], order, sums[order]), dominance)
 
     def _next(self, here: _Round, count: int, dominance: np.ndarray | None) -> _Round:
         masks, groups, sums = [], [], []
-        windows = self._minima(count)
+        windows = self.windows.minima(count)
         for group, mask in enumerate(self.masks):
             free = np.flatnonzero((here.masks & mask) == 0)
             if not len(free):
@@ -165,7 +154,7 @@ class ChainStates:
             rest = here.masks[state] ^ self.masks[group]
             first, end = np.searchsorted(behind.masks, [rest, rest + 1])
             sums = behind.sums[first:end] + self.sent[group, behind.groups[first:end]] + self.problem.prefix_s[group]
-            sums = sums[:, block + 1 : self._reach(count)[group, block] + 1]
+            sums = sums[:, block + 1 : self.windows.reach(count)[group, block] + 1]
             at, ahead = np.unravel_index(int(sums.argmin()), sums.shape)
             state, block = int(first + at), int(block + 1 + ahead)
             groups.append(int(group))

@@ -21,9 +21,10 @@ import numpy as np
 
 from hetero_mtf.planning.allocation.fluid_bound import Fluid
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
+from hetero_mtf.planning.allocation.stage_windows import StageWindows
 from hetero_mtf.planning.solvers.bottleneck import LeastValue
 from hetero_mtf.planning.solvers.least_limit import least_limit
-from hetero_mtf.planning.solvers.window import WindowMinimum, time_reach, window_minimum
+from hetero_mtf.planning.solvers.window import time_reach, window_minimum
 
 _ABOVE = 1.0 + 1e-12  # loads are sums of floats
 _UNLIMITED_S = 1e300  # a limit that all loads but infinite ones are below
@@ -138,8 +139,7 @@ class _LoadStates:
         groups = np.arange(len(problem.groups))
         self.sent, self.received = _counted_s(problem, groups, groups, self.limit_s)
         self.received[(self.masks[:, None] & self.masks) != 0] = np.inf
-        self.within_limit = time_reach(problem.prefix_s, self.limit_s)
-        self._by_flight: dict[int, list[WindowMinimum]] = {}
+        self.windows = StageWindows(problem, self.limit_s)
 
     def solve(self, stages: int | None) -> Allocation | None:
         """Return an allocation with no load above the limit; None if there is none.
@@ -161,18 +161,9 @@ class _LoadStates:
             rounds.append(self._next(here, count + 1))
         return None
 
-    def _reach(self, count: int) -> np.ndarray:
-        return np.asarray(np.minimum(self.within_limit, self.problem.reach(count)))
-
-    def _minima(self, count: int) -> list[WindowMinimum]:
-        flying = self.problem.in_flight(count)
-        if flying not in self._by_flight:
-            self._by_flight[flying] = [WindowMinimum(reach) for reach in self._reach(count)]
-        return self._by_flight[flying]
-
     def _last(self) -> _Round:
         prefix_s = self.problem.prefix_s
-        loads = np.where(self._reach(1) == self.problem.blocks, prefix_s[:, -1:] - prefix_s, np.inf)
+        loads = np.where(self.windows.reach(1) == self.problem.blocks, prefix_s[:, -1:] - prefix_s, np.inf)
         loads[:, -1] = np.inf
         order = np.argsort(self.masks, kind="stable")
         order = order[self.twins[order] < 0]
@@ -180,7 +171,7 @@ class _LoadStates:
 
     def _next(self, here: _Round, count: int) -> _Round:
         masks, groups, loads = [], [], []
-        windows = self._minima(count)
+        windows = self.windows.minima(count)
         for group, mask in enumerate(self.masks):
             free, twin = (here.masks & mask) == 0, self.twins[group]
             free = np.flatnonzero(free if twin < 0 else free & ((here.masks & self.masks[twin]) != 0))
@@ -216,7 +207,7 @@ class _LoadStates:
             rest = here.masks[state] ^ self.masks[group]
             first, end = np.searchsorted(behind.masks, [rest, rest + 1])
             sums = self._left(behind.loads[first:end], group, behind.groups[first:end]) + self.problem.prefix_s[group]
-            sums = sums[:, block + 1 : self._reach(count)[group, block] + 1]
+            sums = sums[:, block + 1 : self.windows.reach(count)[group, block] + 1]
             at, ahead = np.unravel_index(int(sums.argmin()), sums.shape)
             state, block = int(first + at), int(block + 1 + ahead)
             groups.append(group)

@@ -30,8 +30,8 @@ def least_limit(
 
     Notes
     -----
-    Limits rise from the least number until there is an answer; its value is that of an x. Then bisection between the largest limit
-    without an answer and the least value. Exact to 1e-9 of the value; about 35 calls of the solver.
+    The least number is the first limit; limits rise from it until there is an answer; its value is that of an x. Then bisection between
+    the largest limit without an answer and the least value. Exact to 1e-9 of the value; about 35 calls of the solver.
 
     Examples
     --------
@@ -42,16 +42,18 @@ def least_limit(
     'b'
     """
     value, answer, bound, solved = known, None, least, 0
-    rise = 0.0
+    rise = _FIRST
     while bound < value * CLOSED:
         if out_of_time():
             return LeastValue(value, bound, answer, solved)
         limit = (bound + value) / 2
-        if limit in (bound, value) and not math.isinf(value):  # no number is between them
-            break
-        if math.isinf(value):
+        if solved == 0:
+            limit = least
+        elif math.isinf(value):
             limit = least * (1 + rise) if least > 0 and rise < _MOST else math.inf
-            rise = max(_FIRST, _FASTER * rise)
+            rise = _FASTER * rise
+        elif limit in (bound, value):  # no number is between them
+            break
         solution = solve(limit)
         solved += 1
         if solution is not None and solution[0] < value:

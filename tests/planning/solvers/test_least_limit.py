@@ -29,6 +29,12 @@ def test_the_least_numbers_that_a_float_can_have_are_no_obstacle() -> None:
     assert least_limit(_solver([5e-324]), 0.0).value == 5e-324  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("known", [math.inf, 5e-324, 1.0])
+def test_a_value_of_the_least_number_is_found_even_below_the_least_float(known: float) -> None:
+    best = least_limit(_solver([5e-324, 0.0]), 0.0, known=known)  # type: ignore[arg-type]
+    assert best.answer == 1 and best.value == 0.0
+
+
 def test_only_a_value_below_a_known_one_is_searched_for() -> None:
     assert least_limit(_solver([3.0, 2.0]), 1.0, known=2.0).answer is None  # type: ignore[arg-type]
     assert least_limit(_solver([3.0, 2.0]), 1.0, known=2.5).answer == 1  # type: ignore[arg-type]

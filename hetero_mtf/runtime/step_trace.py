@@ -70,12 +70,15 @@ class StepTrace:
     parts : one for each TensorFlow device; processors on one device cannot be distinguished; the name is that of the first.
     tasks : the tasks of a pipeline in the order they began; empty where there is one stage and one microbatch.
     layers : compute of each layer's passes on each TensorFlow device, by device, layer and pass.
+    launch_s : seconds of every device's `idle_s` in which no device had begun yet or all had ended: launching the step, feeding what
+        is not staged, and fetching.
     """
 
     step_s: float
     parts: tuple[DeviceTrace, ...]
     tasks: tuple[TaskTrace, ...] = ()
     layers: tuple[LayerTrace, ...] = ()
+    launch_s: float = 0.0
 
 
 def traced(run: Callable[..., Any], devices: Sequence[Device], clock: Callable[[], float] = time.perf_counter) -> tuple[Any, StepTrace]:
@@ -128,7 +131,15 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> Ste
     computing = {spec: [(start_s, end_s) for start_s, end_s, _ in entries] for spec, entries in worked.items()}
     distinct = {device.tf_device: device for device in reversed(devices)}
     parts = [_part(distinct[name], computing, transfers, step_s) for name in dict.fromkeys(device.tf_device for device in devices)]
-    return StepTrace(step_s, tuple(parts), _tasks(tasks, distinct.values(), _began_s(computing)), _layers(worked, distinct.values()))
+    everything = [interval for intervals in (*computing.values(), *transfers.values()) for interval in intervals]
+    span_s = max((end_s for _, end_s in everything), default=0.0) - min((start_s for start_s, _ in everything), default=0.0)
+    return StepTrace(
+        step_s,
+        tuple(parts),
+        _tasks(tasks, distinct.values(), _began_s(computing)),
+        _layers(worked, distinct.values()),
+        launch_s=max(0.0, step_s - span_s),
+    )
 
 
 def _began_s(computing: dict[Any, list[Interval]]) -> float:

@@ -46,6 +46,14 @@ def test_each_device_is_busy_sending_or_waiting() -> None:
     assert (fast.overlapped_s, slow.overlapped_s) == pytest.approx((0.015, 0.0))
 
 
+def test_what_passes_before_the_first_device_begins_and_after_the_last_ends_is_launch() -> None:
+    stats = _stats({0: [(20, 40)], 1: [(50, 60)]}, [(0, 1, 10, 15), (1, 0, 60, 70)])
+    trace = read_trace(stats, PAIR, 0.1)
+    assert trace.launch_s == pytest.approx(0.1 - 0.06)
+    assert all(part.idle_s >= trace.launch_s for part in trace.parts)
+    assert read_trace(_stats({}, []), PAIR, 0.1).launch_s == 0.1
+
+
 def test_processors_on_one_device_are_one_part_and_a_device_without_work_waits() -> None:
     local = [Device(name, "CPU", "here", "/device:CPU:0", 1, "ram") for name in ("first", "second")]
     (part,) = read_trace(_stats({0: [(0, 40)]}, []), local, 0.1).parts

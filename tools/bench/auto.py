@@ -2,7 +2,9 @@
 
 Efficiency: each of five networks on emulated devices; every device alone and the plan that auto takes are open side by side and take
 turns, and a figure is the median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of
-device d alone. What is missing to 1 is compute beyond the ideal, communication and idle time: predicted, and measured by tracing steps.
+device d alone. What is missing to 1 is compute beyond the ideal, communication and idle time: predicted, and measured by tracing steps. The
+communication ceiling is the efficiency of compute that is balanced perfectly, with what layouts send at the measured rate, and the ceiling
+together the same for devices that slow each other (tools/bench/comparison/ceiling.py).
 
 Comparison: six convolutions of 64 to 512 filters with pools, 32x32 images, a dense layer of 256; PyTorch's DistributedDataParallel over
 gloo, where a Python with torch is named, and tf.distribute.MultiWorkerMirroredStrategy, with equal batches on the same cores under the
@@ -30,6 +32,7 @@ import click
 from hetero_mtf.devices.records import LIMITS
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, Baselines
 from tools.bench.baselines.tasks import Trained
+from tools.bench.comparison.ceiling import communication_ceilings
 from tools.bench.comparison.lost import PARTS, ideal_s, lost, on_all
 from tools.bench.comparison.measured import arrangement_text, cluster_text, limit_option, record
 from tools.bench.comparison.networks import FIVE, NETWORKS
@@ -87,6 +90,7 @@ def run(question: AutoCase) -> dict[str, Any]:
         plans |= {name: split[name](task.model, [1.0] * count, cluster, task.batch) for name in question.equal}
         times = measure(task, {**plans, "auto": automatic}, cluster, question.pace, others)
         names, method = [device.name for device in cluster.devices], cluster.method
+    alone_s = [times[name]["measured_s"] for name in plans if name.startswith("alone")]
     return {
         "network": question.network,
         "shares": question.shares,
@@ -97,6 +101,8 @@ def run(question: AutoCase) -> dict[str, Any]:
         "predicted_s": automatic.predicted.step_s,
         "times": times,
         "plan": automatic.to_json(),
+        "ceiling": max(communication_ceilings(profile, {"auto": automatic}, alone_s).values()),
+        "together": max(communication_ceilings(profile, {"auto": automatic}, alone_s, together=True).values()),
         **_conclusions(times, automatic.predicted, names),
     }
 
@@ -129,6 +135,8 @@ def efficiency_row(case: dict[str, Any]) -> Row:
             "auto_ms": 1e3 * case["times"]["auto"]["measured_s"],
             "chosen": case["automatic"],
             "efficiency": case["efficiency"],
+            "ceiling": case["ceiling"],
+            "together": case["together"],
             "lost": [case["lost"][name] for name in PARTS],
             "predicted_parts": parts_text(case["predicted_parts"]),
             "measured_parts": parts_text(case["measured_parts"]),
@@ -165,6 +173,8 @@ EFFICIENCIES = TableForm(
         Column("auto_ms", "auto ms", ".0f"),
         Column("chosen", "auto chooses"),
         Column("efficiency", "efficiency", ".2f", "at_least", EFFICIENCY),
+        Column("ceiling", "communication ceiling", ".2f"),
+        Column("together", "ceiling together", ".2f"),
         Column("lost", "lost: compute / communication / idle", ".0%"),
         Column("predicted_parts", "predicted parts ms"),
         Column("measured_parts", "measured parts ms"),

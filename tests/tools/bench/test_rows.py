@@ -32,6 +32,8 @@ def _auto(automatic_s: float = 0.5) -> dict[str, Any]:
         "times": {name: {"measured_s": seconds} for name, seconds in times.items()},
         "ideal_s": 0.4,
         "efficiency": 0.4 / automatic_s,
+        "ceiling": 0.95,
+        "together": 0.9,
         "lost": {"compute_s": 0.05, "communication_s": 0.1, "idle_s": 0.05},
         "times_as_fast": {name: times[name] / automatic_s for name in (auto.EQUAL, auto.EQUAL_FILTERS)},
         "predicted_parts": PARTS,
@@ -42,7 +44,7 @@ def _auto(automatic_s: float = 0.5) -> dict[str, Any]:
 def test_the_efficiency_of_auto_is_bold_where_it_is_missed() -> None:
     row = cells(auto.EFFICIENCIES, [auto.efficiency_row(_auto())])[1]
     assert row[:7] == ["VGG-11, batch 32", "1.0,0.5", "700 / 1400", "400", "450", "500", "layers"]
-    assert row[7:] == ["**0.80**", "5% / 10% / 5%", "300+50+0", "300+50+0"]
+    assert row[7:] == ["**0.80**", "0.95", "0.90", "5% / 10% / 5%", "300+50+0", "300+50+0"]
     assert auto.efficiency_row(_auto(0.44)).numbers["efficiency"] > 0.9
     assert auto.efficiency_row({**_auto(), "limit": "compute"}).texts["cluster"].endswith(":compute")
 

@@ -3,7 +3,8 @@
 Five networks on two and three unequal devices, samples split by shares. *before*: batches are fed with their step, each gradient and each
 batch norm has a message of its own. *after*: as programs are built. Both are open side by side and take turns; steps are those of
 `Trainer.fit` over eight batches, a figure is the median over rounds, *x* that of the ratios of a round. The parts are those of the traced
-step of median length: communication only while nothing is computed, and how much of it there was meanwhile.
+step of median length: communication only while nothing is computed, how much of it there was meanwhile, and apart from idle time what
+passes before any device has begun and after all have ended, which is launching the step and feeding a batch that is not staged.
 
     python tools/bench/step/exposed.py [--rounds 5] [--network "ResNet-18, batch 32"] [--shares 1.0,0.5]
 """
@@ -100,7 +101,8 @@ def compared(trainers: Mapping[str, Any], task: Any, x: np.ndarray, y: np.ndarra
         ratio = statistics.median(each_s / first_s for each_s, first_s in zip(seconds[name], first))
         trace = _traced(trainer, x[: task.batch], y[: task.batch])
         parts = {part: [1e3 * getattr(each, f"{part}_s") for each in trace.parts] for part in PARTS}
-        figures.append((name, {"step_ms": 1e3 * step_s, "spread": spread, "ratio": ratio, **parts}))
+        parts["idle"] = [max(0.0, idle_ms - 1e3 * trace.launch_s) for idle_ms in parts["idle"]]
+        figures.append((name, {"step_ms": 1e3 * step_s, "spread": spread, "ratio": ratio, "launch": 1e3 * trace.launch_s, **parts}))
     return figures
 
 
@@ -117,6 +119,7 @@ STEP_COLUMNS = (
     Column("compute", "compute ms, each device", ".0f"),
     Column("communication", "exposed communication ms", ".0f"),
     Column("idle", "idle ms", ".0f"),
+    Column("launch", "launch and feed ms", ".1f"),
     Column("overlapped", "communication during compute ms", ".0f"),
 )
 TABLE = TableForm(

@@ -198,7 +198,7 @@ def _given_effort(graph: LayerGraph, batch: int, budget_s: float, counts: Device
         stacklevel=5,
     )
     cut = Windows(max(0.02, WINDOW_S * budget_s / least_s), 1)
-    return Effort(coarse, EffortWindows.equal(cut, counts.pairs), 0.0, alone=0)
+    return Effort(coarse, EffortWindows.equal(cut, counts.pairs), 0.0, limit_s=least_s / counts.sequential, alone=0)
 
 
 def _default_effort(graph: LayerGraph, batch: int, counts: DeviceCounts) -> Effort:

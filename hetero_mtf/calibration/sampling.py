@@ -21,6 +21,9 @@ from hetero_mtf.planning.profile.curve import PASSES, Curve
 from hetero_mtf.planning.profile.profile import alike
 from hetero_mtf.program.optimizers import UpdateRule
 
+# The lower ends of curves are left out once a device has taken so many times its seconds, as where building probes is slow.
+OVERTIME = 1.5
+
 Passes = dict[str, Measurement]  # "forward", "backward" and, where it was measured, "update"
 
 
@@ -69,6 +72,11 @@ class Sampler:
             self._minor.add(point.layer)
         self._measurements.setdefault((point.layer, point.dimension), {})[point.units] = passes
         return passes
+
+    def taken_s(self, layer: int) -> float:
+        """Return the seconds of a layer, forward and backward, that was measured with all its units; for all layers that are alike."""
+        passes = self._full.get(layer)
+        return self._served[layer] * together([passes[name] for name in LAYER_PASSES]).seconds if passes else 0.0
 
     def refine(self, effort: Effort, start_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Measure further points where most seconds are expected to be wrong, as long as the effort allows it.
@@ -134,16 +142,26 @@ def sample(
     Parameters
     ----------
     device : index of the device.
-    wanted : points to measure first.
+    wanted : points to measure first, those of a curve in order of their units.
     advance : called for each of these points, and once more for each refinement of the effort.
+
+    Notes
+    -----
+    The upper ends of all curves are measured in any case, then the other points, of the layers that take most seconds first, until the
+    device has taken half as much again as the effort allows. A curve of its upper end alone is continued by a line through zero.
     """
     name = context.cluster.devices[device].name
     container = context.cluster.container("calibration")
     start_s = time.monotonic()
+    upper, lower = _ends(wanted)
     try:
         sampler = Sampler(context, device, container.name)
-        for point in wanted:
+        for point in upper:
             sampler.take(point)
+            advance(f"{point.probe.name} on {name}")
+        for point in sorted(lower, key=lambda point: -sampler.taken_s(point.layer)):
+            if time.monotonic() - start_s <= OVERTIME * effort.limit_s:
+                sampler.take(point)
             advance(f"{point.probe.name} on {name}")
         sampler.refine(effort, start_s)
         for _ in range(effort.refinements):
@@ -151,6 +169,13 @@ def sample(
         return sampler.curves()
     finally:
         container.release()
+
+
+def _ends(wanted: Sequence[Point]) -> tuple[list[Point], list[Point]]:
+    """Return the last point of each curve, and the others."""
+    upper = {(point.layer, point.dimension): point for point in wanted}
+    last = set(map(id, upper.values()))
+    return list(upper.values()), [point for point in wanted if id(point) not in last]
 
 
 def _time_probe(session: Any, probe: Probe, windows: Windows) -> Passes:

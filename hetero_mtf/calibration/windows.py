@@ -53,21 +53,30 @@ class Windows:
         -----
         The first calls warm up and determine the number of repetitions that fills a window; the call
         without repetitions is timed too and subtracted. The windows of all works alternate, so that
-        a disturbance from outside affects all of them equally.
+        a disturbance from outside affects all of them equally. Where one repetition of each is longer than a window, there are as
+        few windows as take the seconds of `count`, and the call that showed it is the first of them.
         """
         return {name: _summary(each) for name, each in self.times(runs, clock).items()}
 
     def times(self, runs: Mapping[str, Callable[[int], object]], clock: Callable[[], float] = time.perf_counter) -> dict[str, np.ndarray]:
         """Return (windows,) seconds of one repetition of each work in each window; entries of one index were measured side by side.
 
+        There are `count` windows, or fewer of repetitions that are longer.
+
         Parameters
         ----------
         runs, clock : as for `measure`.
         """
         empty = {name: self._empty(run, clock) for name, run in runs.items()}
-        repeats = {name: self._repeats(run, clock) for name, run in runs.items()}
+        once = {name: _timed(run, 1, clock) for name, run in runs.items()}
+        repeats = {name: self._repeats(run, once[name], clock) for name, run in runs.items()}
         times: dict[str, list[float]] = {name: [] for name in runs}
-        for _ in range(self.count):
+        shortest_s = min(once.values(), default=0.0)
+        count = self.count
+        if shortest_s >= self.window_s:
+            times = {name: [seconds] for name, seconds in once.items()}
+            count = min(count, math.ceil(count * self.window_s / shortest_s)) - 1
+        for _ in range(count):
             for name, run in runs.items():
                 times[name].append(_timed(run, repeats[name], clock))
         return {name: np.maximum((np.array(times[name]) - empty[name]) / repeats[name], 0.0) for name in runs}
@@ -77,9 +86,9 @@ class Windows:
         run(1)
         return min(_timed(run, 0, clock) for _ in range(3))
 
-    def _repeats(self, run: Callable[[int], object], clock: Callable[[], float]) -> int:
-        """Return how often the work fits into a window, at least once."""
-        repeats, spent = 1, _timed(run, 1, clock)
+    def _repeats(self, run: Callable[[int], object], once_s: float, clock: Callable[[], float]) -> int:
+        """Return how often the work, which took some seconds once, fits into a window, at least once."""
+        repeats, spent = 1, once_s
         while spent < self.window_s / 4:
             repeats *= 2 if spent > self.window_s / 16 else 4
             spent = _timed(run, repeats, clock)

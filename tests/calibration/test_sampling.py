@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -92,6 +93,35 @@ def test_they_end_when_the_time_does(known: _Known) -> None:
     late = len(known.built)
     known.refine(Effort((), WINDOWS, refine_s=8.0, limit_s=10.0), 0.0, clock=lambda: 9.0)
     assert len(known.built) == late
+
+
+@pytest.mark.parametrize("limit_s", [0.0, 40.0, 1e9])
+def test_the_upper_ends_are_measured_however_long_they_take_then_the_heaviest_lower_ones(
+    limit_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = _network()
+    wanted = points(graph, BATCH)
+    rule, _ = read_optimizer("sgd", "float32")
+    ticking, built, advanced = itertools.count(), list[Point](), list[str]()
+    cluster = SimpleNamespace(
+        devices=[None, SimpleNamespace(name="worker:1")],
+        container=lambda name: SimpleNamespace(name=name, release=lambda: None),
+    )
+    monkeypatch.setattr(sampling, "Sampler", _Known)
+    monkeypatch.setattr(_Known, "built", built, raising=False)
+    monkeypatch.setattr(sampling.time, "monotonic", lambda: 10.0 * next(ticking))
+    effort = Effort(wanted, WINDOWS, refine_s=0.0, limit_s=limit_s)
+    curves = sampling.sample(MeasurementContext(cluster, graph, BATCH, rule, WINDOWS), 1, effort, wanted, advanced.append)
+    assert len(advanced) == len(wanted)
+    assert {(c.layer, c.dimension) for c in curves} == {(point.layer, point.dimension) for point in wanted}
+    parts = [
+        point for point in built if point.units < max(p.units for p in wanted if (p.layer, p.dimension) == (point.layer, point.dimension))
+    ]
+    assert parts == built[len(built) - len(parts) :]
+    most = {0.0: 0, 40.0: 6, 1e9: len(wanted)}[limit_s]
+    assert len(parts) == min(most, len([p for p in wanted if not p.full and p not in built[: len(built) - len(parts)]]))
+    if 0 < limit_s < 1e9:
+        assert {point.probe.name for point in parts} == {"second"}
 
 
 def test_a_whole_layer_is_built_once_and_an_update_has_no_curve_over_samples(known: _Known) -> None:

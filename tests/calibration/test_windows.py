@@ -38,8 +38,22 @@ def test_the_cost_of_a_call_is_left_out(each_s: float) -> None:
 def test_a_window_is_at_least_as_long_as_asked_for_and_not_many_times_longer(each_s: float) -> None:
     work = _Work()
     Windows(0.2, 3).measure({"a": work.run("a", 0.0, each_s)}, work.clock)
-    lengths = {repeats * each_s for _, repeats in work.calls[-3:]}
+    lengths = {repeats * each_s for _, repeats in work.calls[-2:]}
     assert all(0.2 * (1 - 1e-9) <= length <= max(0.2 + each_s, each_s) * (1 + 1e-9) for length in lengths)
+
+
+@pytest.mark.parametrize(("each_s", "count", "windows"), [(0.1, 3, 3), (0.21, 3, 3), (0.3, 3, 2), (0.5, 3, 2), (2.0, 3, 1), (2.0, 1, 1)])
+def test_work_that_is_longer_than_a_window_takes_the_seconds_of_all_windows_and_one_call_before(
+    each_s: float, count: int, windows: int
+) -> None:
+    work = _Work()
+    times = Windows(0.2, count).times({"a": work.run("a", 0.0, each_s), "b": work.run("b", 0.0, 2 * each_s)}, work.clock)
+    assert {name: list(entries) for name, entries in times.items()} == {
+        "a": pytest.approx([each_s] * windows),
+        "b": pytest.approx([2 * each_s] * windows),
+    }
+    if each_s >= 0.2:
+        assert sum(repeats for name, repeats in work.calls if name == "a") == 1 + windows
 
 
 def test_the_windows_of_all_works_take_turns() -> None:

@@ -2,9 +2,10 @@
 # make train    measure this machine, plan, and train the digits network on two unequal devices
 # make mri      draw a cohort of MRI scans, train on it on two unequal devices and on one, and report (about 20 minutes)
 # make test     style, types, import rules, and the fast tests
-# make test-all the same, with the slow tests too, and more examples of each law
+# make test-all the same, with the slow tests too, and more examples of each law; of a test's many slow cases half, drawn by the commit
+# make test-every as `make test-all`, with all cases (about an hour and a half)
 # make conformance compare every class of Keras with Keras itself (about two hours)
-# make coverage what `make test-all` runs of the package, in lines and branches
+# make coverage what `make test-every` runs of the package, in lines and branches
 # make docs     build the documentation site into docs/_build/html; a warning is an error
 # PYTHON=...    the Python to make .venv with (3.10 to 3.13)
 
@@ -23,7 +24,7 @@ UNCOVERED := --deselect=tests/commands/test_main.py::test_a_signal_to_end_ends_l
   --deselect=tests/commands/test_train.py::test_a_disk_that_is_full_while_saving_leaves_no_half_file
 
 .DEFAULT_GOAL := train
-.PHONY: train mri test test-all coverage conformance docs lint types imports check install clean
+.PHONY: train mri test test-all test-every coverage conformance docs lint types imports check install clean
 
 train: $(STAMP)
 	@$(BIN)/python tools/train.py
@@ -34,9 +35,12 @@ mri: $(STAMP)
 test: check
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not slow"
 
-test-all: check
-	@$(BIN)/python $(THOROUGH) $(PARALLEL) -m "not (slow and serial)"
-	@$(BIN)/python $(THOROUGH) -m "slow and serial"
+test-all: DRAWN := --drawn=$(shell git rev-parse --short HEAD 2>/dev/null || echo release)
+test-all: test-every
+
+test-every: check
+	@$(BIN)/python $(THOROUGH) $(DRAWN) $(PARALLEL) -m "not (slow and serial)"
+	@$(BIN)/python $(THOROUGH) $(DRAWN) -m "slow and serial"
 
 coverage: $(STAMP)
 	@$(BIN)/coverage erase

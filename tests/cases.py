@@ -1,4 +1,4 @@
-"""Which cases of a parametrised test are fast."""
+"""Which cases of a parametrised test are fast, and which of the slow ones are run."""
 
 from __future__ import annotations
 
@@ -14,6 +14,18 @@ def first_fast(values: Sequence[Any], fast: int) -> list[Any]:
     """Return the values as parameters, all but the first few of them slow: for seeds and other cases that are much alike."""
     rows = [value if isinstance(value, tuple) else (value,) for value in values]
     return [pytest.param(*row, marks=[pytest.mark.slow] if at >= fast else []) for at, row in enumerate(rows)]
+
+
+def drawn_half(names: Sequence[str], seed: str) -> set[str]:
+    """Return half of the names of a test's cases, rounded up, another half for another seed.
+
+    Parameters
+    ----------
+    names : identifiers of cases, of one test.
+    seed : what the draw depends on, besides the names; such as a commit.
+    """
+    ordered = sorted(names)
+    return set(random.Random(f"{seed} {ordered[:1]}").sample(ordered, (len(ordered) + 1) // 2))
 
 
 def covering_subset(cases: Sequence[tuple[tuple[str, int], ...]], generator: random.Random) -> set[tuple[tuple[str, int], ...]]:

@@ -1,4 +1,4 @@
-"""What every test leans on: a quiet TensorFlow, a float type that is put back, seeded numbers, and which cases are fast."""
+"""What every test leans on: a quiet TensorFlow, a float type that is put back, seeded numbers, and which cases are run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from tests.cases import covering_subset
+from tests.cases import covering_subset, drawn_half
 
 # `make test` draws the same few examples each time, `make test-all` more and new ones (--hypothesis-profile=thorough)
 hypothesis.settings.register_profile("fast", deadline=None, print_blob=True, max_examples=25, derandomize=True)
@@ -28,9 +28,24 @@ _SERIAL_FOLDERS = frozenset({"calibration", "runtime", "tools"})  # their slow t
 _SERIAL_FIXTURES = frozenset({"processes"})  # so do the slow tests that use these
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+_FEW_SLOW = 8  # slow cases of one test that are all run
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of how slow cases are drawn."""
+    parser.addoption("--drawn", metavar="SEED", help=f"Of a test's slow cases, if more than {_FEW_SLOW}, run half, drawn by this seed.")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Name the seed by which slow cases are drawn."""
+    seed = config.getoption("--drawn")
+    return [] if seed is None else [f"slow cases drawn by --drawn={seed}"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the cases that are slow, put them last, so that what fails fast fails first, and mark those that are run one at a time."""
     _mark_rest_of_cases_slow(items)
+    _leave_out_undrawn(config, items)
     for item in items:
         watches = _SERIAL_FOLDERS.intersection(item.path.parts) or _SERIAL_FIXTURES.intersection(getattr(item, "fixturenames", ()))
         if watches and item.get_closest_marker("slow") is not None:
@@ -48,6 +63,20 @@ def _mark_rest_of_cases_slow(items: Sequence[pytest.Item]) -> None:
     for (name, count), cases in tests.items():
         for case in _rest(cases, count, random.Random(name)):
             case.add_marker("slow")
+
+
+def _leave_out_undrawn(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep half of the slow cases of tests that have many, where the command says by which seed."""
+    seed = config.getoption("--drawn")
+    if seed is None:
+        return
+    tests: dict[str, list[str]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("slow") is not None:
+            tests[item.nodeid.partition("[")[0]].append(item.nodeid)
+    undrawn = {name for cases in tests.values() if len(cases) > _FEW_SLOW for name in {*cases} - drawn_half(cases, seed)}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in undrawn])
+    items[:] = [item for item in items if item.nodeid not in undrawn]
 
 
 def _rest(cases: Sequence[pytest.Function], count: int, generator: random.Random) -> list[pytest.Function]:

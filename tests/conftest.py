@@ -36,10 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--drawn", metavar="SEED", help=f"Of a test's slow cases, if more than {_FEW_SLOW}, run half, drawn by this seed.")
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Name the seed by which slow cases are drawn."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the seed by which slow cases were drawn."""
     seed = config.getoption("--drawn")
-    return [] if seed is None else [f"slow cases drawn by --drawn={seed}"]
+    if seed is not None:
+        terminalreporter.write_line(f"slow cases drawn by --drawn={seed}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -61,7 +61,7 @@ def test_fast(n): pass
 @pytest.mark.parametrize(("options", "count"), [((), 48), (("--drawn=here",), 38)])
 def test_half_is_left_out_of_many_slow_cases_only_and_only_on_request(options: tuple[str, ...], count: int, tmp_path: pathlib.Path) -> None:
     (tmp_path / "conftest.py").write_text(
-        "from tests.conftest import pytest_addoption, pytest_collection_modifyitems, pytest_report_header\n"
+        "from tests.conftest import pytest_addoption, pytest_collection_modifyitems, pytest_terminal_summary\n"
     )
     (tmp_path / "test_it.py").write_text(TESTS)
     command = [

@@ -97,6 +97,7 @@ RUNS = (
     BenchRun("allocation_bound", "tools/bench/allocation_bound.py", 5, ("allocation_bound",)),
     BenchRun("uneven_batch", "tools/bench/uneven_batch.py", 6, ("uneven_batch",), torch=True),
     BenchRun("rivals", "tools/bench/baselines/rivals.py", 20, ("rivals",), torch=True),
+    BenchRun("rivals_one_device", "tools/bench/baselines/one_device.py", 4, ("rivals_one_device",), torch=True),
     BenchRun("batch_sizes", "tools/bench/batch_sizes.py", 6, ("batch_sizes",)),
     BenchRun(
         "voxels",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tools.bench.baselines import rivals
+from tools.bench.baselines import one_device, rivals
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, UNEQUAL_DDP
 from tools.results.publication import shown
 from tools.results.records import Row
@@ -87,3 +87,11 @@ def test_the_bench_measures_each_network_that_is_named_and_says_what_is_left_out
         ("volume", "compute", 2, 1),
         ("unet3d", "compute", 2, 1),
     ]
+
+
+def test_on_one_device_pytorch_is_wanted_to_be_no_faster_than_we_beyond_the_spread() -> None:
+    seconds = {one_device.OURS: 0.5, MIRRORED: 0.4, DDP: 0.45}
+    times = {name: {"rounds_s": [0.98 * step_s, step_s, 1.02 * step_s]} for name, step_s in seconds.items()}
+    rows = {row.texts["arrangement"]: row for row in one_device.rows("unet3d", 0.5, "compute", {"batch": 8, "times": times})}
+    assert rows[DDP].numbers["times_ours"] == pytest.approx(0.9) and rows[DDP].wanted["times_ours"] == pytest.approx(0.98)
+    assert not rows[MIRRORED].wanted and rows[one_device.OURS].texts["cluster"] == "0.5:compute"

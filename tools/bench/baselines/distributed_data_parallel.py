@@ -29,7 +29,7 @@ def prepare(order: dict[str, Any]) -> Prepared:
     memory_format = torch.channels_last if len(sides) == 2 else torch.channels_last_3d
     plain = NETWORKS[trained["network"]](trained["classes"]).to(memory_format=memory_format)
     model = nn.parallel.DistributedDataParallel(plain, broadcast_buffers=False, gradient_as_bucket_view=True)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
     x = torch.randn(order["batch"], channels, *sides).to(memory_format=memory_format)
     factor = loss_factor(order) if "weighted" in sys.argv[3:] else 1.0
     if trained["loss"] == "voxels":

@@ -36,7 +36,7 @@ def prepare(order: dict[str, Any]) -> Prepared:
     with strategy.scope():
         trained = compared_task(json.loads(sys.argv[2])["network"])
         model = trained.model
-        optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
+        optimizer = keras.optimizers.SGD(0.001, momentum=0.9)
         optimizer.build(model.trainable_variables)
     loss, before = trained.settings["loss"], sum(order["batches"][: order["task"]])
     own = slice(before, before + order["batch"])

@@ -70,8 +70,8 @@ class StepTrace:
     parts : one for each TensorFlow device; processors on one device cannot be distinguished; the name is that of the first.
     tasks : the tasks of a pipeline in the order they began; empty where there is one stage and one microbatch.
     layers : compute of each layer's passes on each TensorFlow device, by device, layer and pass.
-    launch_s : seconds of every device's `idle_s` in which no device had begun yet or all had ended: launching the step, feeding what
-        is not staged, and fetching.
+    launch_s : seconds of every device's `idle_s` in which none had begun: launching the step, and feeding what is not staged.
+    collected_s : seconds of every device's `idle_s` in which all had ended: fetching, and collecting the trace.
     """
 
     step_s: float
@@ -79,6 +79,7 @@ class StepTrace:
     tasks: tuple[TaskTrace, ...] = ()
     layers: tuple[LayerTrace, ...] = ()
     launch_s: float = 0.0
+    collected_s: float = 0.0
 
 
 def traced(run: Callable[..., Any], devices: Sequence[Device], clock: Callable[[], float] = time.perf_counter) -> tuple[Any, StepTrace]:
@@ -92,12 +93,12 @@ def traced(run: Callable[..., Any], devices: Sequence[Device], clock: Callable[[
     """
     metadata = tf.compat.v1.RunMetadata()
     options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
-    start_s = clock()
+    began_s, start_s = time.time(), clock()
     answer = run(options=options, run_metadata=metadata)
-    return answer, read_trace(metadata.step_stats, devices, clock() - start_s)
+    return answer, read_trace(metadata.step_stats, devices, clock() - start_s, began_s)
 
 
-def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> StepTrace:
+def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float, began_s: float | None = None) -> StepTrace:
     """Return the sums of a trace.
 
     Parameters
@@ -105,6 +106,7 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> Ste
     step_stats : StepStats of a session call.
     devices : the devices to sum up.
     step_s : seconds of the call.
+    began_s : when it was made, seconds since 1970 as the trace has them; None leaves out what passed before and after devices worked.
 
     Notes
     -----
@@ -132,13 +134,17 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float) -> Ste
     distinct = {device.tf_device: device for device in reversed(devices)}
     parts = [_part(distinct[name], computing, transfers, step_s) for name in dict.fromkeys(device.tf_device for device in devices)]
     everything = [interval for intervals in (*computing.values(), *transfers.values()) for interval in intervals]
-    span_s = max((end_s for _, end_s in everything), default=0.0) - min((start_s for start_s, _ in everything), default=0.0)
+    launch_s = collected_s = 0.0
+    if began_s is not None and everything:
+        launch_s = min(step_s, max(0.0, min(start_s for start_s, _ in everything) - began_s))
+        collected_s = min(step_s - launch_s, max(0.0, began_s + step_s - max(end_s for _, end_s in everything)))
     return StepTrace(
         step_s,
         tuple(parts),
         _tasks(tasks, distinct.values(), _began_s(computing)),
         _layers(worked, distinct.values()),
-        launch_s=max(0.0, step_s - span_s),
+        launch_s,
+        collected_s,
     )
 
 

@@ -46,12 +46,15 @@ def test_each_device_is_busy_sending_or_waiting() -> None:
     assert (fast.overlapped_s, slow.overlapped_s) == pytest.approx((0.015, 0.0))
 
 
-def test_what_passes_before_the_first_device_begins_and_after_the_last_ends_is_launch() -> None:
+def test_what_passes_before_the_first_device_begins_and_after_the_last_ends_is_launch_and_collection() -> None:
     stats = _stats({0: [(20, 40)], 1: [(50, 60)]}, [(0, 1, 10, 15), (1, 0, 60, 70)])
-    trace = read_trace(stats, PAIR, 0.1)
-    assert trace.launch_s == pytest.approx(0.1 - 0.06)
-    assert all(part.idle_s >= trace.launch_s for part in trace.parts)
-    assert read_trace(_stats({}, []), PAIR, 0.1).launch_s == 0.1
+    trace = read_trace(stats, PAIR, 0.1, began_s=0.004)
+    assert (trace.launch_s, trace.collected_s) == pytest.approx((0.006, 0.034))
+    assert all(part.idle_s >= trace.launch_s + trace.collected_s - 1e-12 for part in trace.parts)
+    late = read_trace(stats, PAIR, 0.05, began_s=0.03)  # clocks that differ
+    assert (late.launch_s, late.collected_s) == pytest.approx((0.0, 0.01))
+    without = read_trace(stats, PAIR, 0.1)
+    assert (without.launch_s, without.collected_s) == (0.0, 0.0) == (read_trace(_stats({}, []), PAIR, 0.1, 0.0).launch_s, 0.0)
 
 
 def test_processors_on_one_device_are_one_part_and_a_device_without_work_waits() -> None:
@@ -70,6 +73,7 @@ def test_a_session_call_is_traced_as_it_runs() -> None:
         answer, trace = traced(lambda **options: session.run(product, **options), [device])
     assert answer.shape == (200, 200)
     assert 0 < trace.parts[0].compute_s <= trace.step_s
+    assert 0 < trace.launch_s + trace.collected_s <= trace.parts[0].idle_s + 1e-3
     assert trace.parts[0].communication_s == 0
 
 

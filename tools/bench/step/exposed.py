@@ -4,7 +4,7 @@ Five networks on two and three unequal devices, samples split by shares. *before
 batch norm has a message of its own. *after*: as programs are built. Both are open side by side and take turns; steps are those of
 `Trainer.fit` over eight batches, a figure is the median over rounds, *x* that of the ratios of a round. The parts are those of the traced
 step of median length: communication only while nothing is computed, how much of it there was meanwhile, and apart from idle time what
-passes before any device has begun and after all have ended, which is launching the step and feeding a batch that is not staged.
+passes before any device has begun, which is launching the step and feeding a batch that is not staged. Collecting the trace is left out.
 
     python tools/bench/step/exposed.py [--rounds 5] [--network "ResNet-18, batch 32"] [--shares 1.0,0.5]
 """
@@ -101,7 +101,7 @@ def compared(trainers: Mapping[str, Any], task: Any, x: np.ndarray, y: np.ndarra
         ratio = statistics.median(each_s / first_s for each_s, first_s in zip(seconds[name], first))
         trace = _traced(trainer, x[: task.batch], y[: task.batch])
         parts = {part: [1e3 * getattr(each, f"{part}_s") for each in trace.parts] for part in PARTS}
-        parts["idle"] = [max(0.0, idle_ms - 1e3 * trace.launch_s) for idle_ms in parts["idle"]]
+        parts["idle"] = [max(0.0, idle_ms - 1e3 * (trace.launch_s + trace.collected_s)) for idle_ms in parts["idle"]]
         figures.append((name, {"step_ms": 1e3 * step_s, "spread": spread, "ratio": ratio, "launch": 1e3 * trace.launch_s, **parts}))
     return figures
 

@@ -128,14 +128,19 @@ def rows(case: dict[str, Any]) -> list[Row]:
 
 
 def _summary(measured: Sequence[Row]) -> list[str]:
-    """Return what the unequal batches of all networks and clusters say together."""
-    ratios = [row.numbers["times_ours"] for row in measured if row.texts.get("arrangement") == UNEQUAL_DDP]
-    if not ratios:
-        return []
+    """Return what the unequal batches of all networks say together, of each cluster."""
+    ratios: dict[str, list[float]] = {}
+    for row in measured:
+        if row.texts.get("arrangement") == UNEQUAL_DDP:
+            ratios.setdefault(row.texts["cluster"], []).append(row.numbers["times_ours"])
+    return [_mean_text(cluster, each) for cluster, each in ratios.items()]
+
+
+def _mean_text(cluster: str, ratios: Sequence[float]) -> str:
     mean = statistics.geometric_mean(ratios)
     text = f"{mean:.2f}" if mean >= UNEQUAL_TIMES else f"**{mean:.2f}**"
     cases = "1 case" if len(ratios) == 1 else f"{len(ratios)} cases"
-    return [f"Step of {UNEQUAL_DDP} / ours: {text} (at least {UNEQUAL_TIMES:g}) in the geometric mean of {cases}."]
+    return f"At {cluster}: step of {UNEQUAL_DDP} / ours: {text} (at least {UNEQUAL_TIMES:g}) in the geometric mean of {cases}."
 
 
 TABLE = TableForm(

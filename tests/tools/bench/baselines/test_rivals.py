@@ -61,6 +61,12 @@ def test_ours_may_be_slower_than_unequal_batches_by_the_spread_only(unequal_s: f
 def test_unequal_batches_are_summarised_over_all_networks() -> None:
     rows = rivals.rows(case(unequal_s=0.5)) + rivals.rows(case("volume", unequal_s=0.72))
     assert "ours: 1.20 (at least 1.1) in the geometric mean of 2 cases" in shown(rivals.TABLE, rows)
+    both = shown(rivals.TABLE, rows + rivals.rows(case(unequal_s=0.55, limit="compute")))
+    assert (
+        "At 1.0,0.5: step" in both
+        and "At 1.0,0.5:compute: step" in both
+        and "ours: 1.10 (at least 1.1) in the geometric mean of 1 case" in both
+    )
     assert "ours: **1.00** (at least 1.1)" in shown(rivals.TABLE, rivals.rows(case(unequal_s=0.5)))
     assert "geometric" not in shown(rivals.TABLE, rivals.rows(case(times={key: case()["times"][key] for key in ("alone 0", rivals.AUTO)})))
 

@@ -4,6 +4,8 @@ A thorough calibration (budget infinity) measures all points in three windows ea
 
 With budget B, s seconds for links and devices alone, and d devices measured one after another, the first (points, windows) is taken of
 (fine, 3), (fine, 2), (fine, 1), (coarse, 1) whose expected seconds a device are at most (B - s) / d; what is left of that is for refining.
+Of a budget too short for the last, windows are shorter, but not so short that a limited core still runs at full speed, and points of curves
+other than their upper ends are measured as long as there is time.
 
 Without a budget B is `DEFAULT_S`. A thorough calibration is taken if it fits. Else the ends of each curve are measured first, of light
 layers the upper end only, with the first of `SHORT` that takes at most `FIRST_PART` of (B - s) / d; what is left is for the points where
@@ -194,11 +196,13 @@ def _given_effort(graph: LayerGraph, batch: int, budget_s: float, counts: Device
             return Effort(wanted, windows, left_s - expected_s(wanted, windows), left_s)
     least_s = counts.sequential * expected_s(coarse, windows) + besides_s * 2 / (WINDOWS + 1)
     warnings.warn(
-        CalibrationWarning(f"a budget of {budget_s:g} s is short, {least_s:.0f} s would do; the windows are cut, expect a wider spread"),
+        CalibrationWarning(
+            f"a budget of {budget_s:g} s is short, {least_s:.0f} s would do; windows and points are cut, expect larger errors"
+        ),
         stacklevel=5,
     )
-    cut = Windows(max(0.02, WINDOW_S * budget_s / least_s), 1)
-    return Effort(coarse, EffortWindows.equal(cut, counts.pairs), 0.0, limit_s=least_s / counts.sequential, alone=0)
+    cut = Windows(max(LEAST_WINDOW_S, WINDOW_S * budget_s / least_s), 1)
+    return Effort(coarse, EffortWindows.equal(cut, counts.pairs), 0.0, limit_s=budget_s / counts.sequential, alone=0)
 
 
 def _default_effort(graph: LayerGraph, batch: int, counts: DeviceCounts) -> Effort:

@@ -93,11 +93,13 @@ def test_a_smaller_budget_takes_windows_first_then_points_then_seconds_of_a_wind
         assert (pair.points, pair.windows) == (wanted, effort.windows) and pair.refine_s == pytest.approx(0.0, abs=1e-5)
     least_s = expected_s(coarse, _equal(WINDOW_S, 1)) + launch_s / 2
     with pytest.warns(CalibrationWarning, match="is short"):
-        assert effort_within(graph, BATCH, least_s / 2) == Effort(
-            coarse, _equal(pytest.approx(WINDOW_S / 2), 1), 0.0, pytest.approx(least_s), alone=0
+        assert effort_within(graph, BATCH, 0.8 * least_s) == Effort(
+            coarse, _equal(pytest.approx(0.8 * WINDOW_S), 1), 0.0, pytest.approx(0.8 * least_s), alone=0
         )
     with pytest.warns(CalibrationWarning, match="is short"):
-        assert effort_within(graph, BATCH, least_s / 1000) == Effort(coarse, _equal(0.02, 1), 0.0, pytest.approx(least_s), alone=0)
+        assert effort_within(graph, BATCH, least_s / 1000) == Effort(
+            coarse, _equal(LEAST_WINDOW_S, 1), 0.0, pytest.approx(least_s / 1000), alone=0
+        )
 
 
 def test_what_a_budget_leaves_over_goes_into_further_points(graph: LayerGraph) -> None:

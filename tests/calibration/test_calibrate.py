@@ -14,13 +14,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import keras
 import pytest
 
 import hetero_mtf as hm
+from hetero_mtf.calibration import budget, sampling
 from hetero_mtf.calibration import calibrate as module
-from hetero_mtf.calibration import sampling
 from hetero_mtf.calibration.budget import CalibrationWarning, Effort, EffortWindows, effort_within
 from hetero_mtf.calibration.calibrate import _distinct, _processes, calibrate
 from hetero_mtf.calibration.windows import Windows
@@ -52,8 +53,12 @@ def _small() -> keras.Model:
 
 
 def _quick(cluster: Any, model: Any, **options: Any) -> Profile:
-    """Return a profile whose windows are cut as short as they are ever cut."""
-    with pytest.warns(CalibrationWarning, match="a budget of 0.01 s is short, [0-9]+ s would do; the windows are cut, expect a wider"):
+    """Return a profile of both ends of all curves, in windows shorter than any that a budget leads to."""
+    with (
+        mock.patch.object(budget, "LEAST_WINDOW_S", 0.02),
+        mock.patch.object(sampling, "OVERTIME", math.inf),
+        pytest.warns(CalibrationWarning, match="a budget of 0.01 s is short, [0-9]+ s would do; windows and points are cut, expect larger"),
+    ):
         return calibrate(cluster, model, **{"batch_size": 4, "budget_s": 0.01, **options})
 
 

@@ -61,10 +61,10 @@ def test_without_data_a_generated_task_is_trained_on_and_said_to_be_one(commands
     assert "test accuracy  0.875" in ended.output and "linear model" in ended.output and "speed-up       1.50 times" in ended.output
 
 
-def test_quick_takes_a_small_network_but_options_that_are_given_win(commands: list[list[str]], tmp_path: pathlib.Path) -> None:
+def test_quick_takes_few_images_but_options_that_are_given_win(commands: list[list[str]], tmp_path: pathlib.Path) -> None:
     assert _invoked(tmp_path, "--quick", "--train-samples", "60", "--test-samples", "10", "--epochs", "7").exit_code == 0
     (words,) = commands
-    assert words[words.index("--model") + 1].endswith("residual.py:residual") and words[words.index("--epochs") + 1] == "7"
+    assert words[words.index("--model") + 1].endswith("vgg.py:vgg11") and words[words.index("--epochs") + 1] == "7"
 
 
 def test_files_of_cifar10_are_trained_on_where_there_are_some(commands: list[list[str]], tmp_path: pathlib.Path) -> None:
@@ -91,7 +91,21 @@ def test_a_wrong_path_ends_in_a_sentence(data: str, sentence: str, commands: lis
 
 @pytest.mark.slow
 def test_a_small_network_is_trained_from_end_to_end(tmp_path: pathlib.Path) -> None:
-    sizes = ["--quick", "--train-samples", "96", "--test-samples", "32", "--batch-size", "16", "--epochs", "2", "--budget", "2"]
+    sizes = [
+        "--quick",
+        "--model",
+        "small",
+        "--train-samples",
+        "96",
+        "--test-samples",
+        "32",
+        "--batch-size",
+        "16",
+        "--epochs",
+        "2",
+        "--budget",
+        "2",
+    ]
     command = [sys.executable, str(SCRIPT), *sizes, "--cluster", "local:cpu:0,cpu:0", "--folder", str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, timeout=280)
     assert ended.returncode == 0, ended.stderr

@@ -153,7 +153,7 @@ def sample(
     name = context.cluster.devices[device].name
     container = context.cluster.container("calibration")
     start_s = time.monotonic()
-    upper, lower = _ends(wanted)
+    upper, lower = _upper_and_lower(wanted)
     try:
         sampler = Sampler(context, device, container.name)
         for point in upper:
@@ -171,7 +171,7 @@ def sample(
         container.release()
 
 
-def _ends(wanted: Sequence[Point]) -> tuple[list[Point], list[Point]]:
+def _upper_and_lower(wanted: Sequence[Point]) -> tuple[list[Point], list[Point]]:
     """Return the last point of each curve, and the others."""
     upper = {(point.layer, point.dimension): point for point in wanted}
     last = set(map(id, upper.values()))

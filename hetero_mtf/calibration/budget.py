@@ -131,7 +131,8 @@ class Effort:
     points : what every device measures first.
     windows : how.
     refine_s : seconds that each device may spend on further points.
-    limit_s : seconds after which a device measures no further points, counted from its first one.
+    limit_s : seconds after which a device measures no further points, counted from its first one; the first points but the upper ends of
+        curves end half as much later.
     alone : how many layers are measured on each device while the others of its host are idle, at most.
     optional : points of curves of one point that are among the further points.
     shares_links : whether pairs of one kind have the link of the first of them.

@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from hetero_mtf.calibration.points import LAYER_PASSES, Point
+from hetero_mtf.calibration.sampling import both_passes
 from hetero_mtf.calibration.windows import Measurement, together
 from hetero_mtf.devices import ClusterRecord, Device, Link
 from hetero_mtf.graph.records import LayerGraph
@@ -138,7 +139,7 @@ def deviation(curves: Sequence[Curve], wanted: Sequence[Point], measure: Callabl
     worst = 0.0
     for point in {order[-1].layer: order[-1], order[0].layer: order[0]}.values():
         passes, expected = measure(point), before[point.layer]
-        measured = together([passes[step_pass] for step_pass in LAYER_PASSES])
+        measured = both_passes(passes)
         relative = abs(measured.seconds - expected.seconds) / max(expected.seconds, 1e-12)
         worst = max(worst, relative - (expected.spread + measured.spread))
     return worst

@@ -44,6 +44,16 @@ class MeasurementContext:
     windows: EffortWindows
 
 
+def both_passes(passes: Mapping[str, Measurement]) -> Measurement:
+    """Return the seconds of a layer's forward and backward pass one after the other.
+
+    Parameters
+    ----------
+    passes : pass -> its seconds.
+    """
+    return together([passes[name] for name in LAYER_PASSES])
+
+
 class Sampler:
     """Measures one device.
 
@@ -76,7 +86,7 @@ class Sampler:
     def taken_s(self, layer: int) -> float:
         """Return the seconds of a layer, forward and backward, that was measured with all its units; for all layers that are alike."""
         passes = self._full.get(layer)
-        return self._served[layer] * together([passes[name] for name in LAYER_PASSES]).seconds if passes else 0.0
+        return self._served[layer] * both_passes(passes).seconds if passes else 0.0
 
     def refine(self, effort: Effort, start_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Measure further points where most seconds are expected to be wrong, as long as the effort allows it.
@@ -115,7 +125,7 @@ class Sampler:
         for (layer, dimension), entries in self._measurements.items():
             lower = optional.get((layer, dimension)) if len(entries) == 1 else None
             if lower is not None or (layer not in self._minor and dimension != "whole"):
-                both = [together([passes[name] for name in LAYER_PASSES]) for _, passes in sorted(entries.items())]
+                both = [both_passes(passes) for _, passes in sorted(entries.items())]
                 seconds, spread = tuple(each.seconds for each in both), tuple(each.spread for each in both)
                 sampled[layer, dimension] = Sampled(tuple(sorted(entries)), seconds, spread, self._served[layer], lower)
         return sampled
@@ -174,8 +184,7 @@ def sample(
 def _upper_and_lower(wanted: Sequence[Point]) -> tuple[list[Point], list[Point]]:
     """Return the last point of each curve, and the others."""
     upper = {(point.layer, point.dimension): point for point in wanted}
-    last = set(map(id, upper.values()))
-    return list(upper.values()), [point for point in wanted if id(point) not in last]
+    return list(upper.values()), [point for point in wanted if point is not upper[point.layer, point.dimension]]
 
 
 def _time_probe(session: Any, probe: Probe, windows: Windows) -> Passes:

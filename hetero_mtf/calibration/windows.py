@@ -70,13 +70,11 @@ class Windows:
         empty = {name: self._empty(run, clock) for name, run in runs.items()}
         once = {name: _timed(run, 1, clock) for name, run in runs.items()}
         repeats = {name: self._repeats(run, once[name], clock) for name, run in runs.items()}
-        times: dict[str, list[float]] = {name: [] for name in runs}
         shortest_s = min(once.values(), default=0.0)
-        count = self.count
-        if shortest_s >= self.window_s:
-            times = {name: [seconds] for name, seconds in once.items()}
-            count = min(count, math.ceil(count * self.window_s / shortest_s)) - 1
-        for _ in range(count):
+        is_window = shortest_s >= self.window_s
+        times = {name: [seconds] if is_window else [] for name, seconds in once.items()}
+        count = math.ceil(self.count * (self.window_s / shortest_s)) if is_window else self.count
+        for _ in range(count - is_window):
             for name, run in runs.items():
                 times[name].append(_timed(run, repeats[name], clock))
         return {name: np.maximum((np.array(times[name]) - empty[name]) / repeats[name], 0.0) for name in runs}

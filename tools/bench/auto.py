@@ -90,7 +90,6 @@ def run(question: AutoCase) -> dict[str, Any]:
         plans |= {name: split[name](task.model, [1.0] * count, cluster, task.batch) for name in question.equal}
         times = measure(task, {**plans, "auto": automatic}, cluster, question.pace, others)
         names, method = [device.name for device in cluster.devices], cluster.method
-    alone_s = [times[name]["measured_s"] for name in plans if name.startswith("alone")]
     return {
         "network": question.network,
         "shares": question.shares,
@@ -101,14 +100,13 @@ def run(question: AutoCase) -> dict[str, Any]:
         "predicted_s": automatic.predicted.step_s,
         "times": times,
         "plan": automatic.to_json(),
-        "ceiling": max(communication_ceilings(profile, {"auto": automatic}, alone_s).values()),
-        "together": max(communication_ceilings(profile, {"auto": automatic}, alone_s, together=True).values()),
-        **_conclusions(times, automatic.predicted, names),
+        **_conclusions(times, automatic, profile, names),
     }
 
 
-def _conclusions(times: dict[str, Any], predicted: Any, devices: list[str]) -> dict[str, Any]:
-    """Return ideal, efficiency and what is lost where."""
+def _conclusions(times: dict[str, Any], automatic: Any, profile: Any, devices: list[str]) -> dict[str, Any]:
+    """Return ideal, efficiency, its ceilings, and what is lost where."""
+    predicted = automatic.predicted
     alone_s = [times[f"alone {d}"]["measured_s"] for d in range(len(devices))]
     step_s = times["auto"]["measured_s"]
     measured_parts = on_all(times["auto"]["measured_parts"], devices, step_s)
@@ -116,6 +114,8 @@ def _conclusions(times: dict[str, Any], predicted: Any, devices: list[str]) -> d
     return {
         "ideal_s": ideal_s(alone_s),
         "efficiency": ideal_s(alone_s) / step_s,
+        "ceiling": max(communication_ceilings(profile, {"auto": automatic}, alone_s).values()),
+        "together": max(communication_ceilings(profile, {"auto": automatic}, alone_s, together=True).values()),
         "predicted_parts": predicted_parts,
         "measured_parts": measured_parts,
         "lost": lost(measured_parts, alone_s, step_s),

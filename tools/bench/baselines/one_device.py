@@ -24,6 +24,7 @@ import click
 
 from hetero_mtf.planning.profile.spread import median_and_spread
 from tools.bench.baselines.equal_batches import DDP, NO_TORCH, Baselines
+from tools.bench.baselines.rivals import least_ratio
 from tools.bench.baselines.tasks import COMPARED, TITLES, Trained, compared_task
 from tools.bench.comparison.measured import cluster_text, limit_option
 from tools.bench.comparison.side_by_side import Pace, measure
@@ -56,7 +57,7 @@ def measured(network: str, share: float, limit: str, pace: Pace, torch_python: s
 def rows(network: str, share: float, limit: str, case: dict[str, Any]) -> list[Row]:
     """Return a row an arrangement; what is wanted of PyTorch is a step that is not shorter, beyond the larger spread."""
     figures = {name: median_and_spread(entry["rounds_s"]) for name, entry in case["times"].items()}
-    ours_s, ours_spread = figures[OURS]
+    ours_s, _ = figures[OURS]
     table = []
     for name, (step_s, spread) in figures.items():
         cells = {
@@ -67,7 +68,7 @@ def rows(network: str, share: float, limit: str, case: dict[str, Any]) -> list[R
             "times_ours": step_s / ours_s,
             "spread": spread,
         }
-        wanted = round(1 - max(spread * step_s, ours_spread * ours_s) / ours_s, 2) if name == DDP else None
+        wanted = round(least_ratio((step_s, spread), figures[OURS]), 2) if name == DDP else None
         table.append(table_row(cells, {"times_ours": wanted}))
     return table
 

@@ -104,7 +104,7 @@ def plan_samples(plan: Any) -> list[int]:
 def rows(case: dict[str, Any]) -> list[Row]:
     """Return a row an arrangement, and one of the ideal."""
     measured = {name: median_and_spread(entry["rounds_s"]) for name, entry in case["times"].items()}
-    ours_s, ours_spread = measured[AUTO]
+    ours_s, _ = measured[AUTO]
     bound_s = ideal_s([step_s for name, (step_s, _) in measured.items() if name.startswith("alone")])
     table = []
     for name, (step_s, spread) in {**measured, IDEAL: (bound_s, None)}.items():
@@ -112,7 +112,7 @@ def rows(case: dict[str, Any]) -> list[Row]:
         if name in (MIRRORED, DDP):
             limit = RESNET18_TIMES if case["network"] == "resnet18" else OF_IDEAL * step_s / bound_s
         elif name == UNEQUAL_DDP:
-            limit = 1 - max(spread * step_s, ours_spread * ours_s) / ours_s
+            limit = least_ratio((step_s, spread), measured[AUTO])
         samples = ":".join(map(str, case["samples"].get(name, ())))
         cells = {
             "network": f"{TITLES[case['network']]}, batch {case['batch']}",
@@ -125,6 +125,16 @@ def rows(case: dict[str, Any]) -> list[Row]:
         }
         table.append(table_row(cells, {"times_ours": None if limit is None else round(limit, 2)}))
     return table
+
+
+def least_ratio(its: tuple[float, float], ours: tuple[float, float]) -> float:
+    """Return what its step / ours is at least where ours is not slower beyond the larger spread.
+
+    Parameters
+    ----------
+    its, ours : seconds of a step, and their spread, relative to them.
+    """
+    return 1 - max(step_s * spread for step_s, spread in (its, ours)) / ours[0]
 
 
 def _summary(measured: Sequence[Row]) -> list[str]:

@@ -17,14 +17,11 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.variables import Parameter, Update
-from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
+from hetero_mtf.planning.memory.optimizer_slots import AVERAGE, ELEMENTWISE
 
 Tensor = Any
 Shape = tuple[int, ...]
 Constraint = Callable[[tf.Tensor], tf.Tensor]
-
-# Optimizers whose update of an element depends on that element's gradient and slots alone.
-ELEMENTWISE = frozenset({"Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lion", "Nadam", "RMSprop", "SGD", "ScheduleFreeAdamW"})
 
 _SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity", "velocity_hats": "velocity_hat"}
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
@@ -56,7 +53,7 @@ class KerasSteps:
         """Whether an update needs the whole variable."""
         import keras
 
-        return self.name not in ELEMENTWISE or getattr(keras.optimizers, self.name, None) is not type(self.optimizer)
+        return self.name.lower() not in ELEMENTWISE or getattr(keras.optimizers, self.name, None) is not type(self.optimizer)
 
     @functools.cached_property
     def slots(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ def objective(costs: Costs, space: Space, states: Sequence[LayoutState]) -> floa
     if any(not readable(costs, entries, index) for index in range(len(entries))):
         return math.inf
     seconds = sum(passes(costs, space, index, state) + collectives(costs, space, entries[index]) for index, state in enumerate(states))
+    seconds += sum(gathers(costs, space, entry) for entry in entries)
     brought, columns = set(), set()
     for entry in entries:
         for source in graph.layers[entry.layer].inputs:
@@ -102,6 +103,15 @@ def collectives(costs: Costs, space: Space, entry: LayerLayout) -> float:
         seconds += ring.all_reduce_s(2 * layer.units * graph.item_bytes) if costs.trains_before[entry.layer] else 0.0
     trained = [sum(v.size for v in other.variables if v.trainable) * graph.item_bytes for other in graph.layers]
     return seconds + trained[entry.layer] * ring.all_reduce_s(sum(trained)) / sum(trained)
+
+
+def gathers(costs: Costs, space: Space, entry: LayerLayout) -> float:
+    """Return the seconds of gathering the weights of a split layer and their gradients, where the optimizer is Adafactor."""
+    trained = sum(v.size for v in costs.graph.layers[entry.layer].variables if v.trainable) * costs.graph.item_bytes
+    if costs.profile.optimizer != "adafactor" or not entry.sizes or not trained:
+        return 0.0
+    split = TensorLayout(entry.sizes, entry.axis)
+    return 2 * sum(costs.ring(space.devices).reshard_s(move, trained) for move in reshardings(split, TensorLayout()))
 
 
 def every_choice(space: Space) -> Iterator[tuple[LayoutState, ...]]:

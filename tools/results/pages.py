@@ -69,7 +69,7 @@ def selection(wanted: str) -> Selection:
 
 
 def block(results: ResultSet, chosen: Selection) -> str:
-    """Return the Markdown of a table with its command, its runs and its notes.
+    """Return the Markdown of a table with its command, its runs and its notes, those of several runs once.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def block(results: ResultSet, chosen: Selection) -> str:
         "title": [f"{results.title}{command}"],
         "table": [table([columns[key] for key in chosen.columns or columns], used)],
         "run": ["\n".join(provenance(results, rows))],
-        "notes": [*results.summary, *(note_text(results, note, rows) for note in results.notes)],
+        "notes": list(dict.fromkeys([*results.summary, *(note_text(results, note, rows) for note in results.notes)])),
     }
     return "\n\n".join(text for part in PARTS if part in chosen.parts for text in texts[part])
 

@@ -12,7 +12,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import Ring
 from hetero_mtf.planning.layout.arrangement import takes_statistics
 from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
-from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout, input_of, output_of, reshardings
+from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout, input_of, output_of, reshardings, weight_gathers
 from hetero_mtf.planning.plan.bucket import buckets
 
 
@@ -123,6 +123,7 @@ class Clocks:
         for entry in reversed(self.stage.layouts) if self._hidden else self.stage.layouts:
             if self.costs.graph.owner(entry.layer) == entry.layer:
                 self._await(entry)
+                self._gather_weights(entry)
                 self._compute(entry, "update")
         if gradient_sync == "butterfly_mixing":
             self._mix_weights()
@@ -191,6 +192,13 @@ class Clocks:
             wait_s = np.maximum(0.0, self._sums.arrivals_s[entry.layer] - along.now)
             along.now[:] += wait_s
             along.communication_s[:] += wait_s
+
+    def _gather_weights(self, entry: LayerLayout) -> None:
+        """Gather the weights of a split layer, and their gradients, for an optimizer that updates whole variables."""
+        full_bytes = self.costs.gathered_bytes[entry.layer]
+        for resharding in weight_gathers(entry) if full_bytes else ():
+            held = self._held_bytes(resharding.axis, resharding.tensor_layout, full_bytes)
+            self._meet(resharding.axis, [2 * ring.reshard_s(resharding, n) for ring, n in held])
 
     def _mix_weights(self) -> None:
         """Charge every processor for sending its weights to one partner."""

@@ -17,6 +17,7 @@ from hetero_mtf.planning.layout.arrangement import takes_statistics, trains_befo
 from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
 from hetero_mtf.planning.layout.synchronisation import synchronisation_groups
 from hetero_mtf.planning.memory.layer_memory import NetworkMemory
+from hetero_mtf.planning.memory.optimizer_slots import updates_whole
 from hetero_mtf.planning.profile.curve import PASSES
 from hetero_mtf.planning.profile.profile import Profile
 
@@ -39,6 +40,8 @@ class Costs:
     alike : (layers,) index of the first layer that takes the same time, see `profile.alike`; such layers share their tables.
     gradient_bytes : (layers, gradients) bytes, as they are sent, of what is added up after the backward pass of a layer that splits its
         batch: a gradient of each weight that trains and is its own; those of a batch norm are the sums of its backward pass.
+    gathered_bytes : (layers,) bytes of the weights of a layer that are gathered before their update, and of their gradients as many, if the
+        layer is split by channels; 0 where the optimizer updates elements.
     joining : the layers whose passes may have collectives of their own: batch norm, and attention scores.
     message_s : largest seconds of a link for each further tensor that is sent at the same time.
     hidden : least part of a transfer's seconds on a link by which independent computing takes no longer.
@@ -59,6 +62,8 @@ class Costs:
         self.memory = NetworkMemory(profile)
         scores = enumerate(self.memory.score_bytes)
         self.gradient_bytes = [_gradient_bytes(self.graph, layer) for layer in range(len(self.graph.layers))]
+        gathers = updates_whole(profile.optimizer)
+        self.gathered_bytes = [n if gathers else 0 for n in self.memory.message_bytes]
         self.joining = {i for i, held in scores if held or self.graph.layers[i].kind == "BatchNormalization"}
         self._joins_statistics = any(takes_statistics(layer) for layer in self.graph.layers)
         self._merged: dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, tuple[int, ...]]] = {}

@@ -10,6 +10,7 @@ import numpy as np
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import channels, split_units, takes_statistics
+from hetero_mtf.planning.memory.optimizer_slots import updates_whole
 from hetero_mtf.planning.profile.curve import ALONE, Curve, interpolated
 from hetero_mtf.planning.profile.profile import Profile, alike
 
@@ -35,6 +36,7 @@ class LayerTables:
         self.profile, self.graph = profile, profile.graph
         self.counts = channels(profile.graph)
         self.alike = alike(profile.graph)
+        self._updates_whole = updates_whole(profile.optimizer)
         self._rows: dict[tuple[int, str, str], np.ndarray] = {}
         self._parts: dict[tuple[int, str], np.ndarray] = {}
         self._alone: dict[tuple[int, str, bool], np.ndarray] = {}
@@ -62,7 +64,8 @@ class LayerTables:
         -----
         A layer that does not mix channels and has no curve costs nothing: calibration leaves out what takes no time of its
         own. A layer without an update curve has no weights that train. Without a curve over samples, time is taken to grow in
-        proportion to them. The update of a layer whose batch is split is that of all its weights, however few the samples.
+        proportion to them. The update of a layer whose batch is split is that of all its weights, however few the samples, as is that
+        of a layer split by channels where the optimizer updates whole variables.
         Layers and devices with equal curves are tabulated once. Factors of the profile's corrections are multiplied in.
         """
         key = (self.alike[layer], layout, step_pass)
@@ -144,6 +147,9 @@ class LayerTables:
         if layout == "batch":
             return self._tabulate_batch(layer, device, step_pass)
         units = split_units(self.graph, layer, layout, self.counts)
+        if step_pass == "update" and self._updates_whole and layout != "replicated":
+            factors = [self.profile.factor(layer, device, split, step_pass) for split in ("units", "whole")]
+            return np.full(units + 1, self.rows(layer, "replicated", step_pass)[device, -1] * factors[0] / factors[1])
         wanted = _DIMENSIONS[layout] + (_ANY if step_pass == "update" else ())
         dimensions = [d for d in wanted if self.profile.has_curve(layer, device, d, step_pass)]
         if not dimensions:

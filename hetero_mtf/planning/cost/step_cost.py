@@ -18,8 +18,8 @@ def predict(
 
     Every device d has a clock c_d, 0 at the start. A layer with measured seconds t_d advances it, c_d <- c_d + t_d; a collective of s
     seconds along a mesh axis synchronises the devices of each group G, c_d <- max_{e in G} c_e + s. The forward pass walks the layers
-    in order, the backward pass in reverse, and the updates follow without collectives. The step takes max_d c_d and the launch
-    overhead.
+    in order, the backward pass in reverse, and the updates follow, without collectives where the optimizer updates elements. The step
+    takes max_d c_d and the launch overhead.
 
     Parameters
     ----------
@@ -38,7 +38,8 @@ def predict(
     starts each as soon as it is computed. What sending takes of the devices' own time is charged; the part h that computing was measured
     to hide (`Link.hidden`) goes on beside the backward pass, and only what has not arrived before its update is charged
     (`hidden_sums`). Butterfly mixing instead
-    sends the weights to one partner after the update. Processors on one TensorFlow device run one after another. The launch overhead
+    sends the weights to one partner after the update. For an optimizer that updates whole variables (`updates_whole`) the weights of a
+    layer that is split by channels are gathered before their update, as are their gradients, and every device updates them all. Processors on one TensorFlow device run one after another. The launch overhead
     of the step is in the profile (`launch_s`). Loss, regularizers and metrics are not counted.
     O(layers * devices).
     """

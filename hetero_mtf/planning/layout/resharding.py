@@ -98,6 +98,16 @@ def reshardings(old: TensorLayout, new: TensorLayout) -> list[Resharding]:
     return gathers + exchanges + slices
 
 
+def weight_gathers(entry: LayerLayout) -> list[Resharding]:
+    """Return the reshardings that gather the weights of a layer on every processor: none unless it is split by channels.
+
+    Parameters
+    ----------
+    entry : the layer's layout.
+    """
+    return reshardings(TensorLayout(entry.sizes, entry.axis), TensorLayout()) if entry.sizes else []
+
+
 def _tensor_layout(entry: LayerLayout, split: bool) -> TensorLayout:
     return _same(entry.sizes if split else (), entry.axis if split else "", entry.samples, entry.batch_axis if entry.samples else "")
 

@@ -151,6 +151,9 @@ class GridCost(LayoutCost):
         gradients_s = messages_s + self._gradient_s_per_byte * max(parts) * self._trained_bytes((index,))
         return seconds + (1 - self.costs.hidden) * gradients_s
 
+    def _filter_rings(self) -> Sequence[Ring]:
+        return self._groups[FILTER_AXIS]
+
     def _parts(self, state: LayoutState) -> tuple[np.ndarray, np.ndarray]:
         rows, columns = self.space.rows, len(self.devices) // self.space.rows
         return np.tile(state.sizes or [0] * columns, rows), np.repeat(state.samples or [0] * rows, columns)

@@ -21,9 +21,10 @@ import numpy as np
 
 from hetero_mtf.layers.half_precision import gradient_bytes
 from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.cost.link_cost import Ring
 from hetero_mtf.planning.layout.arrangement import takes_statistics
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
-from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings
+from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings, weight_gathers
 from hetero_mtf.planning.layout_search.space import LayoutState, Space, flattened, state_of
 from hetero_mtf.planning.solvers.elimination import Factor
 
@@ -272,7 +273,7 @@ class LayoutCost:
             seconds += self.sum_s(index, self.held(state))
         if state.layout == "split" and (score_bytes := self.costs.memory.score_bytes[index]):
             seconds += (1 + self.costs.trains_before[index]) * self.reduce_s(score_bytes, self.left_as(self.held(state)))
-        return seconds + self._batch_s(index, state)
+        return seconds + self._batch_s(index, state) + self._gathers_s(index, state)
 
     def _batch_s(self, index: int, state: LayoutState) -> float:
         """Return the seconds of the collectives of a split batch: statistics and gradients."""
@@ -286,6 +287,16 @@ class LayoutCost:
         messages_s = (len(self.devices) - 1) * self.costs.message_s * self.costs.messages(index, self._bucket_bytes)
         gradients_s = messages_s + self._gradient_s_per_byte * self._trained_bytes((index,))
         return seconds + (1 - self.costs.hidden) * gradients_s
+
+    def _gathers_s(self, index: int, state: LayoutState) -> float:
+        """Return the seconds of gathering a split layer's weights and their gradients, for an optimizer that updates whole variables."""
+        full_bytes = self.costs.gathered_bytes[index]
+        moves = weight_gathers(self.space.entry(index, "", state)) if full_bytes else ()
+        return 2 * math.fsum(max(ring.reshard_s(move, full_bytes) for ring in self._filter_rings()) for move in moves)
+
+    def _filter_rings(self) -> Sequence[Ring]:
+        """Return the links of each group of devices that share the channels of a layer."""
+        return [self.ring]
 
     def _passes_s(self, index: int, state: LayoutState) -> float:
         """Return the seconds of a layer's passes on the device that is charged."""

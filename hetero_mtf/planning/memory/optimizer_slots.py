@@ -20,6 +20,10 @@ _SLOTS: Mapping[str, tuple[str, ...]] = {
 }
 AVERAGE = "model_variables_moving_average"
 
+# Optimizers whose update of an element depends on that element's gradient and slots alone, in lower case.
+ELEMENTWISE = frozenset({"adadelta", "adagrad", "adam", "adamw", "adamax", "ftrl", "lion", "nadam", "rmsprop", "sgd", "schedulefreeadamw"})
+_SEVERAL = "multioptimizer"
+
 
 def optimizer_slots(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of an optimizer's slots; those of Adam for an unknown optimizer.
@@ -43,6 +47,24 @@ def optimizer_slots(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         slots = (*slots, "velocity_hat")
     average = (AVERAGE,) if options.get("use_ema") else ()
     return (*average, *slots, *(("accumulated",) if options.get("gradient_accumulation_steps") else ()))
+
+
+def updates_whole(optimizer: object) -> bool:
+    """Return whether an optimizer updates whole variables, which are gathered with their gradients where their layer is split.
+
+    Several optimizers together are taken to update elements.
+
+    Parameters
+    ----------
+    optimizer : as for `optimizer_name`; one that is unknown needs whole variables.
+
+    Examples
+    --------
+    >>> updates_whole("adafactor"), updates_whole("sgd(momentum=0.9)")
+    (True, False)
+    """
+    name = optimizer_name(optimizer)
+    return name not in ELEMENTWISE and name != _SEVERAL
 
 
 def optimizer_name(optimizer: object) -> str:

@@ -319,6 +319,25 @@ def test_the_parts_of_every_device_add_up_to_the_step_of_a_split_batch(shares: l
         assert spent == pytest.approx(found.step_s) and min(part.compute_s, part.communication_s, part.idle_s) >= 0
 
 
+def test_weights_that_are_split_are_gathered_with_their_gradients_for_an_optimizer_that_updates_whole_variables() -> None:
+    graph = pair_net()
+    plain = profile_of(graph, [1e6, 1e6], 0.0, 1e3)
+    gathering = dataclasses.replace(plain, optimizer="adafactor")
+    split, replicated = Plan.filters(graph, [1, 1], plain.cluster, BATCH), Plan.batch(graph, [1, 1], plain.cluster, BATCH)
+    apart = {entry.layer: max(entry.sizes) / sum(entry.sizes) for entry in split.stages[0].layouts if entry.sizes}
+    gathered = sum(part * 4 * sum(v.size for v in graph.layers[layer].variables if v.trainable) for layer, part in apart.items())
+    before, after = predicted(plain, split), predicted(gathering, split)
+    tables = Costs(plain).tables
+    assert gathered and after.parts[0].communication_s - before.parts[0].communication_s == pytest.approx(2 * gathered / 1e3)
+    more_s = [
+        tables.rows(entry.layer, "replicated", "update")[0, -1] - tables.rows(entry.layer, entry.layout, "update")[0, entry.sizes[0]]
+        for entry in split.stages[0].layouts
+        if entry.sizes
+    ]
+    assert after.parts[0].compute_s - before.parts[0].compute_s == pytest.approx(sum(more_s)) and min(more_s) > 0
+    assert predicted(gathering, replicated).step_s == predicted(plain, replicated).step_s
+
+
 def test_norms_that_need_not_wait_for_each_other_meet_once_forward_and_once_backward() -> None:
     net = Net()
     stem = net.conv("stem", 6)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -13,16 +14,20 @@ from tests.planning.layout_objective import drawn_graph, drawn_profile, objectiv
 from tests.planning.networks import attention_net
 
 
-def drawn(seed: int, attention: bool = False) -> tuple[np.random.Generator, LayoutCost]:
+def drawn(seed: int, attention: bool = False, optimizer: str | None = None) -> tuple[np.random.Generator, LayoutCost]:
     rng = np.random.default_rng(seed)
     graph = attention_net() if attention else drawn_graph(rng, int(rng.integers(4, 14)))
-    costs = Costs(drawn_profile(rng, graph))
+    profile = drawn_profile(rng, graph)
+    costs = Costs(dataclasses.replace(profile, optimizer=optimizer or profile.optimizer))
     return rng, LayoutCost(costs, layout_space(costs, tuple(range(len(costs.profile.cluster.devices)))))
 
 
-@pytest.mark.parametrize(("seed", "attention"), [*((seed, False) for seed in range(15)), *((seed, True) for seed in range(5))])
-def test_factors_total_and_the_plan_itself_agree_on_the_objective(seed: int, attention: bool) -> None:
-    rng, cost = drawn(seed, attention)
+@pytest.mark.parametrize(
+    ("seed", "attention", "optimizer"),
+    [*((s, False, None) for s in range(15)), *((s, True, None) for s in range(5)), *((s, s > 5, "adafactor") for s in range(8))],
+)
+def test_factors_total_and_the_plan_itself_agree_on_the_objective(seed: int, attention: bool, optimizer: str | None) -> None:
+    rng, cost = drawn(seed, attention, optimizer)
     factors = cost.factors()
     for _ in range(20):
         choice = [int(rng.integers(len(states))) if rng.random() < 0.5 else 0 for states in cost.space.states]

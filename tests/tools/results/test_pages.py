@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -56,6 +57,13 @@ def test_a_block_has_the_command_the_table_the_run_and_the_notes() -> None:
     lines = block(STEPS, Selection("steps")).splitlines()
     assert lines[0] == "Steps: `python tools/bench/steps.py`" and "| b | 2 |" in lines
     assert lines[-5].startswith("Measured 2026-11-22") and lines[-3:] == ["Two rows.", "", "Quiet."]
+
+
+def test_a_note_that_two_runs_of_the_shown_rows_left_stands_once() -> None:
+    second = dataclasses.replace(RUN, date="2026-11-23")
+    rows = (ROWS[0], dataclasses.replace(ROWS[1], run=1))
+    both = dataclasses.replace(STEPS, rows=rows, runs=(RUN, second), notes=(Note("Quiet."), Note("Quiet.", 1), Note("Loud.", 1)))
+    assert block(both, Selection("steps")).splitlines()[-3:] == ["Quiet.", "", "Loud."]
 
 
 def test_a_mark_chooses_columns_rows_and_parts() -> None:

@@ -39,7 +39,8 @@ def predict(
     to hide (`Link.hidden`) goes on beside the backward pass, and only what has not arrived before its update is charged
     (`hidden_sums`). Butterfly mixing instead
     sends the weights to one partner after the update. For an optimizer that updates whole variables (`updates_whole`) the weights of a
-    layer that is split by channels are gathered before their update, as are their gradients, and every device updates them all. Processors on one TensorFlow device run one after another. The launch overhead
+    layer that is split by channels are gathered before their update, as are their gradients, and every device updates them all.
+    Processors on one TensorFlow device run one after another. The launch overhead
     of the step is in the profile (`launch_s`). Loss, regularizers and metrics are not counted.
     O(layers * devices).
     """

@@ -32,7 +32,7 @@ import numpy as np
 from tools.bench.comparison.measured import cluster_text
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure
 from tools.papers.experiment import Experiment, claim, claims_form, differences, experiment_options, float64, step_rows, steps_form
-from tools.papers.learning import ACCURACY_COLUMNS, Learning, accuracy_rows, learnt, settings, small_network
+from tools.papers.learning import ACCURACY_COLUMNS, BRIEF, Learning, accuracy_rows, learnt, settings, small_network
 from tools.papers.speedup import SPEEDUP, curve, curve_rows
 from tools.papers.tasks import subject_of
 from tools.results.publication import TableForm, table_row
@@ -47,7 +47,7 @@ STRATEGIES = {"batch": "data parallel", "filters": "model parallel", "hybrid": "
 MIXED = ("batch", "hybrid")
 IMAGES = 50000
 CLOSE = 1e-8  # largest difference in float64, of the claim
-LEARNING, QUICK_LEARNING = Learning(1000, 400, 50, 12), Learning(500, 300, 50, 8)
+LEARNING, QUICK_LEARNING = Learning(1000, 400, 50, 12), BRIEF
 SEEDS, QUICK_SEEDS = 3, 1
 
 

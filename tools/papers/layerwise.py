@@ -30,7 +30,7 @@ from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure
 from tools.bench.late.speed import by_itself
 from tools.papers.experiment import MB, Experiment, claim, claims_form, experiment_options, step_rows, steps_form
-from tools.papers.learning import ACCURACY_COLUMNS, Learning, accuracy_rows, learnt, settings, small_network
+from tools.papers.learning import ACCURACY_COLUMNS, BRIEF, Learning, accuracy_rows, learnt, settings, small_network
 from tools.papers.speedup import SPEEDUP, curve, curve_rows, speed_text
 from tools.papers.tasks import subject_of
 from tools.results.publication import TableForm, table_row
@@ -41,7 +41,7 @@ CLUSTER = "0.8,0.4"
 LAYERS, PIPELINE = "layers", "pipeline, 1f1b"
 REPLAY, STORED, TWO_VERSIONS = "decoupled, replay", "decoupled, stored", "1f1b_2bw, stored"
 SPLITS = ("batch", "filters", LAYERS)
-LEARNING, QUICK_LEARNING = Learning(2000, 500, 50, 10), Learning(500, 300, 50, 8)
+LEARNING, QUICK_LEARNING = Learning(2000, 500, 50, 10), BRIEF
 SEEDS, QUICK_SEEDS = 3, 1
 IMAGES = 50000
 STAGES, QUICK_BATCH = 2, 16

@@ -42,6 +42,9 @@ class Learning:
     epochs: int
 
 
+BRIEF = Learning(1200, 300, 50, 8)  # the least by which `small_network` is better than a linear model
+
+
 def small_network(size: int = 32) -> Any:
     """Return an AlexNet-like network of few filters for images of ten classes.
 

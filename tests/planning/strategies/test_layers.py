@@ -13,7 +13,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.strategies.layers import best_layers, proven
 from tests.planning.layout_objective import drawn_graph, drawn_profile
-from tests.planning.networks import pair_net, profile_of, residual_net
+from tests.planning.networks import Net, pair_net, profile_of, residual_net
 
 OTHERS = ("equal", "filters", "batch", "hybrid")
 
@@ -36,6 +36,20 @@ def test_layers_are_never_predicted_slower_than_the_strategies_of_one_axis(seed:
 
 def four() -> Profile:
     return profile_of(residual_net(16), [2e6, 1e6, 1e6, 5e5], 1e-5, 1e8)
+
+
+def test_a_large_dense_layer_is_split_unless_the_optimizer_would_gather_its_weights() -> None:
+    net = Net((8, 8, 3))
+    net.conv("conv", 8)
+    net.add("Flatten", "flatten")
+    net.dense("hidden", 128)
+    profile = profile_of(net.graph(), [1e6, 1e6], bandwidth=1e5)
+
+    def layout(optimizer: str) -> str:
+        made = plan(dataclasses.replace(profile, optimizer=optimizer), strategy="layers")
+        return next(entry.layout for entry in made.stages[0].layouts if entry.name == "hidden")
+
+    assert [layout(name) for name in ("adam", "adafactor", "sgd", "muon")] == ["row", "replicated", "row", "replicated"]
 
 
 def test_a_plan_carries_its_proof_through_a_file_and_into_its_text() -> None:

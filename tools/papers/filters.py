@@ -61,8 +61,6 @@ class PaperNetwork:
     batch, quick_batch : samples per step, full and quick.
     epoch : samples of an epoch.
     learning, quick_learning : how accuracy is measured.
-    quick_calibration : whether a quick run calibrates; on a device of 0.071 of a core that takes minutes whatever the budget, as the
-        runtime prepares every probe there.
     """
 
     name: str
@@ -75,7 +73,6 @@ class PaperNetwork:
     epoch: int
     learning: Learning
     quick_learning: Learning
-    quick_calibration: bool = True
 
 
 def networks() -> tuple[PaperNetwork, ...]:
@@ -89,7 +86,7 @@ def networks() -> tuple[PaperNetwork, ...]:
         ),
         PaperNetwork(
             "cifar10", "CIFAR-10 network", paper_a.cifar, (70, 25, 5), (1.0, 0.357, 0.071), 200, 10, 50000,
-            Learning(2000, 500, 100, 8), Learning(80, 80, 20, 1), False,
+            Learning(2000, 500, 100, 8), Learning(80, 80, 20, 1),
         ),
     )  # fmt: skip
 
@@ -158,24 +155,20 @@ def plans(model: Any, network: PaperNetwork, cluster: Any, batch: int) -> dict[s
     return {**alone, EQUAL: hm.Plan.equal(model, cluster, batch), TYPED: typed_plan(model, network.speeds, cluster, batch)}
 
 
-def steps(network: PaperNetwork, batch: int, pace: Pace, calibrates: bool = True) -> dict[str, Any]:
+def steps(network: PaperNetwork, batch: int, pace: Pace) -> dict[str, Any]:
     """Return the seconds of every arrangement, and the plans.
 
     Parameters
     ----------
     batch : samples per step.
-    calibrates : whether our plans follow from a calibration; else filters are split in proportion to the shares, and auto takes no part.
     """
     import hetero_mtf as hm
 
     task = AdafactorTask(network.make(), batch)
     with hm.Cluster.emulate(network.shares) as cluster:
         chosen = plans(task.model, network, cluster, batch)
-        if calibrates:
-            profile = hm.calibrate(cluster, task.model, batch, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
-            chosen |= {PLANNED: hm.plan(profile, strategy="filters"), AUTO: hm.plan(profile)}
-        else:
-            chosen[PLANNED] = hm.Plan.filters(task.model, network.shares, cluster, batch)
+        profile = hm.calibrate(cluster, task.model, batch, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
+        chosen |= {PLANNED: hm.plan(profile, strategy="filters"), AUTO: hm.plan(profile)}
         times = measure(task, chosen, cluster, pace, {}, sent=True)
     for name, plan in chosen.items():
         times[name]["split"] = first_split(plan)
@@ -185,7 +178,7 @@ def steps(network: PaperNetwork, batch: int, pace: Pace, calibrates: bool = True
         "batch": batch,
         "convolution_weights": sum(int(np.prod(w.shape)) for w in task.model.trainable_weights if len(w.shape) == 4),
         "weights": task.model.count_params(),
-        "automatic": chosen[AUTO].strategy if AUTO in chosen else None,
+        "automatic": chosen[AUTO].strategy,
         "times": times,
     }
 
@@ -267,7 +260,6 @@ def _claims_of(network: PaperNetwork, case: Mapping[str, Any], extent: str) -> l
     alone = min(step for name, step in median.items() if name.startswith("alone"))
     sizes = ", ".join(f"{case['times'][name]['split']} ({name})" for name in (TYPED, PLANNED))
     speeds = ":".join(map(str, network.speeds))
-    automatic = f"{median[AUTO]:.0f} by auto ({case['automatic']}), " if AUTO in median else "in proportion to shares, not calibrated, "
     return [
         claim(
             f"{network.title}: {known_weights(network.name)}",
@@ -277,7 +269,7 @@ def _claims_of(network: PaperNetwork, case: Mapping[str, Any], extent: str) -> l
         claim(
             f"{network.title}: speeds are typed by hand, {speeds}, and filters split by floor(F s)",
             f"{extent}, batch {case['batch']}: a step takes {median[TYPED]:.0f} ms by the rule, {median[PLANNED]:.0f} by our filters, "
-            f"{automatic}{median[EQUAL]:.0f} by equal filters, {alone:.0f} on the fastest device; "
+            f"{median[AUTO]:.0f} by auto ({case['automatic']}), {median[EQUAL]:.0f} by equal filters, {alone:.0f} on the fastest device; "
             f"first split: {sizes}",
             "our sizes follow from measured seconds of each layer and number of filters, and from links; a layer or a device may be left "
             "out. The devices are shares of one CPU, not two GPUs and a CPU",
@@ -315,10 +307,9 @@ def main(named: tuple[str, ...], chosen: tuple[str, ...], **options: Any) -> Non
         if chosen and network.name not in chosen:
             continue
         batch = network.quick_batch if experiment.is_quick else network.batch
-        calibrates = network.quick_calibration or not experiment.is_quick
         learning = network.quick_learning if experiment.is_quick else network.learning
         subject = subject_of(network.name, named, learning)
-        timed = experiment.case(f"{network.name} steps", lambda: steps(network, batch, experiment.pace, calibrates))  # noqa: B023
+        timed = experiment.case(f"{network.name} steps", lambda: steps(network, batch, experiment.pace))  # noqa: B023
         cells = {"network": network.title, "cluster": cluster_text(network.shares), "batch": batch}
         experiment.publish(STEPS, step_rows(cells, timed["times"], network.epoch), [ADAFACTOR])
         exact = experiment.case(f"{network.name} float64", lambda: equivalence(network))  # noqa: B023

@@ -215,7 +215,7 @@ def claims(case: Mapping[str, Any], curve_points: Mapping[str, Any], cohort: Map
         ),
         claim(
             "little or no differences in accuracy",
-            f"{extent}, {cohort['subjects']} drawn subjects, {cohort['epochs']} epochs, {cohort['seeds']} seeds: mean ROC AUC {scores}",
+            f"{extent}, drawn subjects {cohort['subjects']}, epochs {cohort['epochs']}, seeds {cohort['seeds']}: mean ROC AUC {scores}",
             "split and single are numerically equivalent but for float32's order of summation; a pipeline takes batch statistics of "
             "microbatches. The cohort is drawn, no patients' scans",
         ),

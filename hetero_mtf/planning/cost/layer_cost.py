@@ -17,7 +17,7 @@ from hetero_mtf.planning.layout.arrangement import takes_statistics, trains_befo
 from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
 from hetero_mtf.planning.layout.synchronisation import synchronisation_groups
 from hetero_mtf.planning.memory.layer_memory import NetworkMemory
-from hetero_mtf.planning.memory.optimizer_slots import updates_whole
+from hetero_mtf.planning.memory.optimizer_slots import needs_full_variable
 from hetero_mtf.planning.profile.curve import PASSES
 from hetero_mtf.planning.profile.profile import Profile
 
@@ -62,7 +62,7 @@ class Costs:
         self.memory = NetworkMemory(profile)
         scores = enumerate(self.memory.score_bytes)
         self.gradient_bytes = [_gradient_bytes(self.graph, layer) for layer in range(len(self.graph.layers))]
-        gathers = updates_whole(profile.optimizer)
+        gathers = needs_full_variable(profile.optimizer)
         self.gathered_bytes = [n if gathers else 0 for n in self.memory.message_bytes]
         self.joining = {i for i, held in scores if held or self.graph.layers[i].kind == "BatchNormalization"}
         self._joins_statistics = any(takes_statistics(layer) for layer in self.graph.layers)

@@ -10,7 +10,7 @@ import numpy as np
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import channels, split_units, takes_statistics
-from hetero_mtf.planning.memory.optimizer_slots import updates_whole
+from hetero_mtf.planning.memory.optimizer_slots import needs_full_variable
 from hetero_mtf.planning.profile.curve import ALONE, Curve, interpolated
 from hetero_mtf.planning.profile.profile import Profile, alike
 
@@ -36,7 +36,7 @@ class LayerTables:
         self.profile, self.graph = profile, profile.graph
         self.counts = channels(profile.graph)
         self.alike = alike(profile.graph)
-        self._updates_whole = updates_whole(profile.optimizer)
+        self._full_updates = needs_full_variable(profile.optimizer)
         self._rows: dict[tuple[int, str, str], np.ndarray] = {}
         self._parts: dict[tuple[int, str], np.ndarray] = {}
         self._alone: dict[tuple[int, str, bool], np.ndarray] = {}
@@ -147,7 +147,7 @@ class LayerTables:
         if layout == "batch":
             return self._tabulate_batch(layer, device, step_pass)
         units = split_units(self.graph, layer, layout, self.counts)
-        if step_pass == "update" and self._updates_whole and layout != "replicated":
+        if step_pass == "update" and self._full_updates and layout != "replicated":
             factors = [self.profile.factor(layer, device, split, step_pass) for split in ("units", "whole")]
             return np.full(units + 1, self.rows(layer, "replicated", step_pass)[device, -1] * factors[0] / factors[1])
         wanted = _DIMENSIONS[layout] + (_ANY if step_pass == "update" else ())

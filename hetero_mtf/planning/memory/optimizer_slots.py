@@ -49,7 +49,7 @@ def optimizer_slots(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     return (*average, *slots, *(("accumulated",) if options.get("gradient_accumulation_steps") else ()))
 
 
-def updates_whole(optimizer: object) -> bool:
+def needs_full_variable(optimizer: object) -> bool:
     """Return whether an optimizer updates whole variables, which are gathered with their gradients where their layer is split.
 
     Several optimizers together are taken to update elements.
@@ -60,7 +60,7 @@ def updates_whole(optimizer: object) -> bool:
 
     Examples
     --------
-    >>> updates_whole("adafactor"), updates_whole("sgd(momentum=0.9)")
+    >>> needs_full_variable("adafactor"), needs_full_variable("sgd(momentum=0.9)")
     (True, False)
     """
     name = optimizer_name(optimizer)

@@ -319,7 +319,7 @@ def test_the_parts_of_every_device_add_up_to_the_step_of_a_split_batch(shares: l
         assert spent == pytest.approx(found.step_s) and min(part.compute_s, part.communication_s, part.idle_s) >= 0
 
 
-def test_weights_that_are_split_are_gathered_with_their_gradients_for_an_optimizer_that_updates_whole_variables() -> None:
+def test_weights_that_are_split_are_gathered_with_their_gradients_for_an_optimizer_that_needs_full_variable_variables() -> None:
     graph = pair_net()
     plain = profile_of(graph, [1e6, 1e6], 0.0, 1e3)
     gathering = dataclasses.replace(plain, optimizer="adafactor")

@@ -194,11 +194,11 @@ class Clocks:
             along.communication_s[:] += wait_s
 
     def _gather_weights(self, entry: LayerLayout) -> None:
-        """Gather the weights of a split layer, and their gradients, for an optimizer that updates whole variables."""
+        """Gather the weights of a split layer, and their gradients, for an optimizer that updates full variables."""
         full_bytes = self.costs.gathered_bytes[entry.layer]
         for resharding in weight_gathers(entry) if full_bytes else ():
-            held = self._held_bytes(resharding.axis, resharding.tensor_layout, full_bytes)
-            self._meet(resharding.axis, [2 * ring.reshard_s(resharding, n) for ring, n in held])
+            for _ in ("weights", "gradients"):
+                self._reshard_along(resharding, full_bytes)
 
     def _mix_weights(self) -> None:
         """Charge every processor for sending its weights to one partner."""
@@ -226,7 +226,7 @@ class Clocks:
                 self._all_reduce(entry.axis, self._wanted_as[entry.layer], self._bytes(source))
             if (source, entry.layer) in self._resharded_for:
                 for resharding in reversed(reshardings(self._held_as[source], self._wanted_as[entry.layer])):
-                    self._reshard_along(resharding.reverse, source)
+                    self._reshard_along(resharding.reverse, self._bytes(source))
 
     def _reshard(self, sources: Iterable[int], wanted: TensorLayout, reader: int) -> None:
         """Reshard the outputs of some layers to the layout that `reader` needs, unless an earlier reader needs the same."""
@@ -237,11 +237,11 @@ class Clocks:
             self._resharded.add((source, wanted))
             self._resharded_for.add((source, reader))
             for resharding in reshardings(held, wanted):
-                self._reshard_along(resharding, source)
+                self._reshard_along(resharding, self._bytes(source))
 
-    def _reshard_along(self, resharding: Resharding, layer: int) -> None:
+    def _reshard_along(self, resharding: Resharding, full_bytes: float) -> None:
         if resharding.kind != "slice":
-            held = self._held_bytes(resharding.axis, resharding.tensor_layout, self._bytes(layer))
+            held = self._held_bytes(resharding.axis, resharding.tensor_layout, full_bytes)
             self._meet(resharding.axis, [ring.reshard_s(resharding, n) for ring, n in held])
 
     def _all_reduce(self, axis: str, tensor_layout: TensorLayout, full_bytes: float) -> None:

@@ -65,7 +65,7 @@ class LayerTables:
         A layer that does not mix channels and has no curve costs nothing: calibration leaves out what takes no time of its
         own. A layer without an update curve has no weights that train. Without a curve over samples, time is taken to grow in
         proportion to them. The update of a layer whose batch is split is that of all its weights, however few the samples, as is that
-        of a layer split by channels where the optimizer updates whole variables.
+        of a layer split by channels where the optimizer updates full variables.
         Layers and devices with equal curves are tabulated once. Factors of the profile's corrections are multiplied in.
         """
         key = (self.alike[layer], layout, step_pass)
@@ -132,13 +132,17 @@ class LayerTables:
             self._parts[key] = np.where(measured, rows / np.where(full_batch_s > 0, full_batch_s, 1.0), proportional)
         return self._parts[key]
 
+    def _unsplit_s(self, layer: int, device: int, step_pass: str, split: str) -> float:
+        """Return the seconds of a layer that is not split, with the correction of one that is split."""
+        factors = [self.profile.factor(layer, device, each, step_pass) for each in (split, "whole")]
+        return float(self.rows(layer, "replicated", step_pass)[device, -1] * factors[0] / factors[1])
+
     def _tabulate_batch(self, layer: int, device: int, step_pass: str) -> np.ndarray:
         batch = self.profile.batch_size
         if step_pass == "update":
             return np.full(batch + 1, self.rows(layer, "replicated", step_pass)[device, -1])
         if not self.profile.has_curve(layer, device, "batch", step_pass):
-            factors = [self.profile.factor(layer, device, split, step_pass) for split in ("samples", "whole")]
-            full_batch_s = self.rows(layer, "replicated", step_pass)[device, -1] * factors[0] / factors[1]
+            full_batch_s = self._unsplit_s(layer, device, step_pass, "samples")
             return np.array([full_batch_s * samples / batch for samples in range(batch + 1)])
         seconds = self._interpolated(self.profile.curve(layer, device, "batch", step_pass), range(batch + 1))
         return seconds * self.profile.factor(layer, device, "samples", step_pass)
@@ -148,8 +152,7 @@ class LayerTables:
             return self._tabulate_batch(layer, device, step_pass)
         units = split_units(self.graph, layer, layout, self.counts)
         if step_pass == "update" and self._full_updates and layout != "replicated":
-            factors = [self.profile.factor(layer, device, split, step_pass) for split in ("units", "whole")]
-            return np.full(units + 1, self.rows(layer, "replicated", step_pass)[device, -1] * factors[0] / factors[1])
+            return np.full(units + 1, self._unsplit_s(layer, device, step_pass, "units"))
         wanted = _DIMENSIONS[layout] + (_ANY if step_pass == "update" else ())
         dimensions = [d for d in wanted if self.profile.has_curve(layer, device, d, step_pass)]
         if not dimensions:

@@ -38,7 +38,7 @@ def predict(
     starts each as soon as it is computed. What sending takes of the devices' own time is charged; the part h that computing was measured
     to hide (`Link.hidden`) goes on beside the backward pass, and only what has not arrived before its update is charged
     (`hidden_sums`). Butterfly mixing instead
-    sends the weights to one partner after the update. For an optimizer that updates whole variables (`needs_full_variable`) the weights of
+    sends the weights to one partner after the update. For an optimizer that updates full variables (`needs_full_variable`) the weights of
     a layer that is split by channels are gathered before their update, as are their gradients, and every device updates them all.
     Processors on one TensorFlow device run one after another. The launch overhead
     of the step is in the profile (`launch_s`). Loss, regularizers and metrics are not counted.

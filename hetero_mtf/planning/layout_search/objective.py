@@ -289,7 +289,7 @@ class LayoutCost:
         return seconds + (1 - self.costs.hidden) * gradients_s
 
     def _gathers_s(self, index: int, state: LayoutState) -> float:
-        """Return the seconds of gathering a split layer's weights and their gradients, for an optimizer that updates whole variables."""
+        """Return the seconds of gathering a split layer's weights and their gradients, for an optimizer that updates full variables."""
         full_bytes = self.costs.gathered_bytes[index]
         moves = weight_gathers(self.space.entry(index, "", state)) if full_bytes else ()
         return 2 * math.fsum(max(ring.reshard_s(move, full_bytes) for ring in self._filter_rings()) for move in moves)

@@ -71,7 +71,7 @@ def solve_layouts(cost: LayoutCost, time_limit_s: float = TIME_LIMIT_S) -> Layou
     - an all-reduce of a row's output, and of the scores of attention that is split by channels and of their gradients;
     - for a layer that splits its batch, an all-reduce of its gradients at the seconds a byte of one all-reduce of all gradients of the
       network, without the part that computing hides (`Link.hidden`), and for batch norm the gathering and summing of its statistics;
-    - for an optimizer that updates whole variables, the gathering of a split layer's weights and of their gradients.
+    - for an optimizer that updates full variables, the gathering of a split layer's weights and of their gradients.
 
     sent_l is the sum of
 

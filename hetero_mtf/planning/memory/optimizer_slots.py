@@ -50,13 +50,13 @@ def optimizer_slots(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def needs_full_variable(optimizer: object) -> bool:
-    """Return whether an optimizer updates whole variables, which are gathered with their gradients where their layer is split.
+    """Return whether an optimizer updates full variables, which are gathered with their gradients where their layer is split.
 
     Several optimizers together are taken to update elements.
 
     Parameters
     ----------
-    optimizer : as for `optimizer_name`; one that is unknown needs whole variables.
+    optimizer : as for `optimizer_name`; one that is unknown needs full variables.
 
     Examples
     --------

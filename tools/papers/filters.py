@@ -82,11 +82,11 @@ def networks() -> tuple[PaperNetwork, ...]:
     return (
         PaperNetwork(
             "mnist", "MNIST network", paper_a.mnist, (40, 40, 20), (0.64, 0.64, 0.32), 1000, 20, 60000,
-            Learning(2000, 500, 100, 4), Learning(80, 80, 20, 1),
+            Learning(2000, 500, 50, 4), Learning(600, 200, 20, 1),
         ),
         PaperNetwork(
             "cifar10", "CIFAR-10 network", paper_a.cifar, (70, 25, 5), (1.0, 0.357, 0.071), 200, 10, 50000,
-            Learning(2000, 500, 100, 8), Learning(80, 80, 20, 1),
+            Learning(2000, 500, 50, 5), Learning(2000, 200, 50, 2),
         ),
     )  # fmt: skip
 

@@ -206,7 +206,9 @@ def claims(case: Mapping[str, Any], curve_points: Mapping[str, Any], cohort: Map
             f"{single / median[piped]:.2f} x the fastest device alone and {median[AUTO] / median[piped]:.2f} x auto ({case['automatic']}); "
             f"fastest is {best}",
             "their baselines are not known. A batch of a few volumes has few microbatches, and four stages of two cores share their caches "
-            "and memory; splitting the batch of every layer has no bubble",
+            "and memory; splitting the batch of every layer has no bubble. Other libraries normalise the samples of each device by "
+            "themselves and exchange nothing within a step; equal batches and auto here exchange statistics at every batch norm, forward "
+            "and backward, as the numbers of one device need them",
         ),
         claim(
             "almost linear speed-up",

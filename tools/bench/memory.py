@@ -4,7 +4,8 @@ Every network trains a few steps on emulated devices, in workers of its own for 
 resident memory (VmHWM) after them, less what it was when the worker had connected, before there was a graph. Predicted is what
 `planning.memory` computes from the network's structure and the plan. The shares of most strategies are those of the devices; those of
 "planned" strategies come from a short calibration, in workers that are closed before. A "pipeline" has two halves of the network as stages
-and 4 microbatches, and keeps its activations or, "recomputed", computes them again. A strategy that a network does not allow is left out.
+and 4 microbatches, and keeps its activations or, "recomputed", computes them again. All train by SGD with momentum, but those that name an
+optimizer, which updates full variables and so gathers them. A strategy that a network does not allow is left out.
 
     python tools/bench/memory.py [--shares 1.0,0.5] [--network vgg11 --network ...] [--strategy single ...] [--steps 4] [--budget 20]
 
@@ -44,7 +45,8 @@ PIPELINES = {
     for schedule in ("1f1b", "fill_drain")
     for recompute in (False, True)
 }
-STRATEGIES = (*MANUAL, *PLANNED, *PIPELINES)
+GATHERING = {f"{strategy}, {name}": (strategy, name) for strategy in ("single", "filters") for name in ("lamb", "adafactor")}
+STRATEGIES = (*MANUAL, *PLANNED, *PIPELINES, *GATHERING)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,11 +121,21 @@ class MemoryRun:
         return self.open_cluster() if self.open_cluster is not None else hm.Cluster.emulate(self.shares)
 
 
-def optimizer() -> Any:
-    """Return the optimizer of every training."""
+def optimizer(strategy: str = "") -> tuple[Any, str]:
+    """Return the optimizer that a strategy trains by, and its text in profiles.
+
+    Parameters
+    ----------
+    strategy : of `STRATEGIES`; "" for a calibration.
+    """
     import keras
 
-    return keras.optimizers.SGD(1e-4, momentum=0.9)
+    match GATHERING.get(strategy):
+        case _, "lamb":
+            return keras.optimizers.Lamb(1e-4), "lamb"
+        case _, "adafactor":
+            return keras.optimizers.Adafactor(1e-4, epsilon_1=1e-16), "adafactor"
+    return keras.optimizers.SGD(1e-4, momentum=0.9), "sgd(momentum=0.9)"
 
 
 def profile_of(network: MemoryCase, run: MemoryRun) -> Any:
@@ -131,7 +143,7 @@ def profile_of(network: MemoryCase, run: MemoryRun) -> Any:
     import hetero_mtf as hm
 
     with run.opened() as cluster:
-        return hm.calibrate(cluster, network.make(), batch_size=network.batch, optimizer=optimizer(), budget_s=run.budget_s)
+        return hm.calibrate(cluster, network.make(), batch_size=network.batch, optimizer=optimizer()[0], budget_s=run.budget_s)
 
 
 def measure(network: MemoryCase, strategy: str, run: MemoryRun, profile: Callable[[], Any]) -> list[dict[str, Any]]:
@@ -155,7 +167,8 @@ def measure(network: MemoryCase, strategy: str, run: MemoryRun, profile: Callabl
     model, batch = network.make(), network.batch
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(batch, *model.input_shape[1:])).astype("float32"), rng.integers(0, model.output_shape[-1], batch)
-    settings = {"optimizer": optimizer(), "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+    chosen, text = optimizer(strategy)
+    settings = {"optimizer": chosen, "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
     planned = hm.plan(profile(), strategy=PLANNED[strategy]) if strategy in PLANNED else None
     with run.opened() as cluster:
         connect(cluster)
@@ -166,7 +179,7 @@ def measure(network: MemoryCase, strategy: str, run: MemoryRun, profile: Callabl
                 trainer.train_on_batch(x, y)
             trainer.wait()
             after = peaks(cluster)
-        predicted = predicted_bytes(layer_graph(model), plan, cluster.record)
+        predicted = predicted_bytes(layer_graph(model), plan, cluster.record, text)
     return [
         {"device": f"worker:{device}", "predicted_bytes": guess, "measured_bytes": after[device] - before[device]}
         for device, guess in sorted(predicted.items())
@@ -197,7 +210,7 @@ def manual_plan(model: Any, strategy: str, shares: Sequence[float], cluster: Any
 
     Parameters
     ----------
-    strategy : of `MANUAL` or `PIPELINES`.
+    strategy : of `MANUAL`, `PIPELINES` or `GATHERING`.
 
     Raises
     ------
@@ -211,9 +224,10 @@ def manual_plan(model: Any, strategy: str, shares: Sequence[float], cluster: Any
     if strategy in PIPELINES:
         schedule, recompute = PIPELINES[strategy]
         return half_pipeline(layer_graph(model), cluster, batch, Execution(schedule, MICROBATCHES, recompute))
-    if strategy == "single":
+    split, _ = GATHERING.get(strategy, (strategy, ""))
+    if split == "single":
         return hm.Plan.single(model, 0, cluster, batch)
-    return getattr(hm.Plan, strategy)(model, shares, cluster, batch)
+    return getattr(hm.Plan, split)(model, shares, cluster, batch)
 
 
 def rows(cases: list[dict[str, Any]]) -> list[Row]:

@@ -84,8 +84,7 @@ class LayoutMemory:
         tensors = self._always_kept(index) + ("inner" in memory.needs[index] and memory.trains[index])
         for state in self.space.states[index]:
             entry = self.space.entry(index, "", state)
-            held = self._held.weights(entry, memory.weight_bytes)
-            held = held + self._held.weights(entry, memory.gradient_bytes) if entry.samples else held
+            held = self._held.held_weights(entry)
             held = held + self._held.score_bytes(entry) if memory.trains[index] else held
             own_bytes.append(self._in(pool, held + tensors * self._held.moved_bytes(index, output_of(entry))))
         return np.array(own_bytes)

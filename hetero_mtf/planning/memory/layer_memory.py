@@ -13,7 +13,7 @@ from hetero_mtf.planning.layout.arrangement import trains_before
 from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of
-from hetero_mtf.planning.memory.optimizer_slots import optimizer_name, optimizer_options, optimizer_slots
+from hetero_mtf.planning.memory.optimizer_slots import needs_full_variable, slot_sizes
 from hetero_mtf.planning.memory.worker_memory import is_kernel
 from hetero_mtf.planning.profile.profile import Profile
 
@@ -27,7 +27,10 @@ class NetworkMemory:
 
     Attributes
     ----------
-    weight_bytes : (layers,) bytes of a layer's weights and optimizer slots; 0 for a call that shares another's.
+    weight_bytes : (layers,) bytes of a layer's weights and of the optimizer slots that are split as they are; 0 for a call that shares
+        another's.
+    full_slot_bytes : (layers,) bytes of the slots that each processor keeps in full; 0 but for optimizers on full variables.
+    updated_bytes : (layers,) bytes of the variables that an optimizer on full variables updates; 0 for other optimizers.
     gradient_bytes, message_bytes : (layers,) bytes of the gradients of its weights, likewise, as they are held and as they are sent.
     kernel_bytes : (layers,) bytes of its largest convolution kernel.
     output_bytes : (layers,) bytes of a layer's output.
@@ -48,15 +51,19 @@ class NetworkMemory:
         self.known: dict[Stage, tuple[int, ...]] = {}
         self.trains = trains_before(graph)
         self.needs = [kind_of(layer).needs(layer) for layer in graph.layers]
-        copies = 1 + _slots(profile.optimizer)
         own = [layer.variables if layer.shared_with is None else () for layer in graph.layers]
         held_as = [layer.variable_item_bytes(graph.dtype) for layer in graph.layers]
         computed_as = [ITEM_BYTES[layer.compute_dtype or graph.dtype] for layer in graph.layers]
-        self.weight_bytes = [n * sum(v.size * (copies if v.trainable else 1) for v in held) for n, held in zip(held_as, own)]
+        trained = [[v for v in held if v.trainable] for held in own]
+        slots = [[slot_sizes(profile.optimizer, v.shape) for v in learnt] for learnt in trained]
+        held_too = [sum(split for split, _ in of_layer) for of_layer in slots]
+        self.weight_bytes = [n * (sum(v.size for v in held) + size) for n, held, size in zip(held_as, own, held_too)]
+        self.full_slot_bytes = [n * sum(full for _, full in of_layer) for n, of_layer in zip(held_as, slots)]
         for index, layer in enumerate(graph.layers):
             if casts_weights(layer):
                 self.weight_bytes[index] += computed_as[index] * sum(v.size for v in own[index])
-        self.gradient_bytes = [n * sum(v.size for v in held if v.trainable) for n, held in zip(held_as, own)]
+        self.gradient_bytes = [n * sum(v.size for v in learnt) for n, learnt in zip(held_as, trained)]
+        self.updated_bytes = self.gradient_bytes if needs_full_variable(profile.optimizer) else [0] * len(own)
         self.message_bytes = [gradient_bytes(layer, graph.dtype) if held else 0 for layer, held in zip(graph.layers, own)]
         self.kernel_bytes = [n * max((v.size for v in held if is_kernel(v.shape)), default=0) for n, held in zip(computed_as, own)]
         self.output_bytes = [profile.batch_size * output_bytes(graph, index) for index in range(len(graph.layers))]
@@ -92,8 +99,8 @@ class LayerMemory:
     def layer_bytes(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes that a layer keeps through a step; those of layers add up.
 
-        Its weights and optimizer slots; their gradients, where the batch is split, as they wait for those of other devices; its output,
-        where a backward pass needs it, as its scores; and its resharded inputs that are kept.
+        Its weights and optimizer slots, see `held_weights`; its output, where a backward pass needs it, as its scores; and its resharded
+        inputs that are kept.
 
         Parameters
         ----------
@@ -106,9 +113,7 @@ class LayerMemory:
         added by `moved_bytes`. A view, such as a Flatten, is its input's memory.
         """
         index = entry.layer
-        held = self.weights(entry, self.memory.weight_bytes)
-        if entry.samples:
-            held = held + self.weights(entry, self.memory.gradient_bytes)
+        held = self.held_weights(entry)
         layer = self.memory.graph.layers[index]
         inner = kind_of(layer).inner(layer) if "inner" in self.memory.needs[index] and self.memory.trains[index] else 0.0
         widened = 2.0 if widens(layer) and self.memory.trains[index] and "input" in self.memory.needs[index] else 0.0
@@ -121,6 +126,27 @@ class LayerMemory:
             if self._keeps_copy(entry, source):
                 held = held + self.moved_bytes(source, input_of(entry))
         return held
+
+    def held_weights(self, entry: LayerLayout) -> np.ndarray:
+        """Return the (processors,) bytes of a layer's weights and slots, and of what waits for the end of a step.
+
+        That is the gradients of weights where the batch is split, and what is gathered, see `gathered_bytes`.
+
+        Parameters
+        ----------
+        entry : the layer's layout.
+        """
+        held = self.weights(entry, self.memory.weight_bytes) + self.memory.full_slot_bytes[entry.layer] + self.gathered_bytes(entry)
+        return held + self.weights(entry, self.memory.gradient_bytes) if entry.samples else held
+
+    def gathered_bytes(self, entry: LayerLayout) -> float:
+        """Return the bytes of a split layer's weights and their gradients that each processor gathers for an optimizer on full variables.
+
+        Parameters
+        ----------
+        entry : the layer's layout.
+        """
+        return 2.0 * self.memory.updated_bytes[entry.layer] if entry.sizes else 0.0
 
     def weights(self, entry: LayerLayout, of_layers: Sequence[float]) -> np.ndarray:
         """Return the (processors,) bytes of something that is split as a layer's weights are.
@@ -216,8 +242,3 @@ class LayerMemory:
                 share *= np.take(np.asarray(parts) / sum(parts), self._places[axis])
             self._shares[tensor_layout] = share
         return full_bytes * self._shares[tensor_layout]
-
-
-def _slots(optimizer: str) -> int:
-    """Return the number of slots of a profile's optimizer."""
-    return len(optimizer_slots(optimizer_name(optimizer), optimizer_options(optimizer)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,7 @@ _SLOTS: Mapping[str, tuple[str, ...]] = {
     "rmsprop": ("velocity",),
 }
 AVERAGE = "model_variables_moving_average"
+ACCUMULATED = "accumulated"
 
 # Optimizers whose update of an element depends on that element's gradient and slots alone, in lower case.
 ELEMENTWISE = frozenset({"adadelta", "adagrad", "adam", "adamw", "adamax", "ftrl", "lion", "nadam", "rmsprop", "sgd", "schedulefreeadamw"})
@@ -46,7 +48,32 @@ def optimizer_slots(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     if name in ("adam", "adamw") and options.get("amsgrad"):
         slots = (*slots, "velocity_hat")
     average = (AVERAGE,) if options.get("use_ema") else ()
-    return (*average, *slots, *(("accumulated",) if options.get("gradient_accumulation_steps") else ()))
+    return (*average, *slots, *((ACCUMULATED,) if options.get("gradient_accumulation_steps") else ()))
+
+
+def slot_sizes(optimizer: str, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the elements of a variable's slots: those that are split as the variable is, and those that each processor keeps in full.
+
+    Parameters
+    ----------
+    optimizer : as a profile names it, such as "sgd(momentum=0.9)".
+    shape : of the variable.
+
+    Notes
+    -----
+    Adafactor keeps means over the rows and over the columns of the last two dimensions, besides as many elements as the variable has;
+    Nadam's product of momentums is one number.
+
+    Examples
+    --------
+    >>> slot_sizes("adam", (3, 4)), slot_sizes("lamb", (3, 4)), slot_sizes("adafactor", (3, 4)), slot_sizes("adafactor", (4,))
+    ((24, 0), (0, 24), (0, 19), (0, 6))
+    """
+    size, slots = math.prod(shape), optimizer_slots(optimizer_name(optimizer), optimizer_options(optimizer))
+    rows, columns = (math.prod(shape[:-1]), math.prod((*shape[:-2], *shape[-1:]))) if len(shape) > 1 else (1, 1)
+    reduced = {"r": rows, "c": columns, "u_product": 1}
+    split = [slot for slot in slots if slot not in reduced and (slot == ACCUMULATED or not needs_full_variable(optimizer))]
+    return size * len(split), sum(reduced.get(slot, size) for slot in slots if slot not in split)
 
 
 def needs_full_variable(optimizer: object) -> bool:

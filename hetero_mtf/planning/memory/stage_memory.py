@@ -4,19 +4,23 @@ On one processor, for each layer l of the stage,
 
     w_l  bytes of its weights and optimizer slots
     g_l  bytes of the gradients of its weights; sum_B is over the layers that split their batch
+    u_l  bytes of its variables in full where an optimizer updates them so, else 0; sum_S is over the layers that are split by channels,
+         whose weights and gradients are gathered
     a_l  bytes of the activations that its backward pass needs
     r_l  bytes that it receives from other stages and keeps for its backward pass
     t_l  bytes of the temporaries of its passes
 
 With p bytes of the process beside tensors, a step of the full network takes at most
 
-    max(sum_l w_l + sum_B g_l + sum_l a_l + max_l t_l,  sum_l w_l + 2 sum_B g_l) + p
+    max(sum_l w_l + sum_B g_l + 2 sum_S u_l + sum_l a_l + max_l t_l,  sum_l w_l + 2 sum_B g_l + 2 sum_S u_l + sum_l e_l) + p
 
-where the second term is the end of the step: all gradients of a split batch, its own and those of another processor. A stage of a
-pipeline with m microbatches in flight, whose gradients are added up over the microbatches, takes
+where the second term is the end of the step: all gradients of a split batch, its own and those of another processor, and, of a layer whose
+variables are updated in full, e_l = U u_l, and g_l more where its batch is not split: U tensors of their size (`UPDATE_TENSORS`) and
+gradients that wait for their update. A stage of a pipeline with m microbatches in flight, whose gradients are added up over the
+microbatches, takes the following, or sum_l e_l instead of what depends on activations, where that is more:
 
-    sum_l w_l + sum_l g_l + m sum_l (a_l + r_l) + max_l t_l + p               activations kept
-    sum_l w_l + sum_l g_l + m sum_l r_l + (sum_l a_l + max_l t_l) + p         activations recomputed
+    sum_l w_l + sum_l g_l + 2 sum_S u_l + m sum_l (a_l + r_l) + max_l t_l + p             activations kept
+    sum_l w_l + sum_l g_l + 2 sum_S u_l + m sum_l r_l + (sum_l a_l + max_l t_l) + p       activations recomputed
 """
 
 from __future__ import annotations
@@ -32,6 +36,10 @@ from hetero_mtf.planning.memory.layer_memory import LayerMemory, NetworkMemory
 from hetero_mtf.planning.memory.worker_memory import scratch_bytes, worker_bytes
 from hetero_mtf.planning.profile.profile import Profile
 
+# Tensors of a variable's size that are alive at once while an optimizer updates full variables, measured with TensorFlow 2.21 on Lamb and
+# Adafactor (`tools/bench/memory.py`): of all variables, as TensorFlow's executor begins every update that has its gradient.
+UPDATE_TENSORS = 2
+
 
 @dataclasses.dataclass(frozen=True)
 class StageBytes:
@@ -44,6 +52,7 @@ class StageBytes:
     temporary : (processors,) what a task needs besides while it runs.
     beside : (processors,) what the process takes beside tensors.
     weights : (processors,) one version of the weights that train.
+    update : (processors,) what an update of full variables needs besides `fixed`.
     """
 
     fixed: np.ndarray
@@ -51,6 +60,7 @@ class StageBytes:
     temporary: np.ndarray
     beside: np.ndarray
     weights: np.ndarray
+    update: np.ndarray
 
     def peak(self, in_flight: int) -> tuple[int, ...]:
         """Return the (processors,) bytes held at most.
@@ -59,7 +69,8 @@ class StageBytes:
         ----------
         in_flight : most microbatches whose forward pass is begun and whose backward pass is not done.
         """
-        return tuple(math.ceil(held) for held in self.fixed + in_flight * self.kept + self.temporary + self.beside)
+        passes = np.maximum(in_flight * self.kept + self.temporary, self.update)
+        return tuple(math.ceil(held) for held in self.fixed + passes + self.beside)
 
 
 def stage_memory_bytes(profile: Profile, stage: Stage, memory: NetworkMemory | None = None) -> tuple[int, ...]:
@@ -78,7 +89,8 @@ def stage_memory_bytes(profile: Profile, stage: Stage, memory: NetworkMemory | N
     memory = memory or NetworkMemory(profile)
     if stage not in memory.known:
         totals = _totals(stage, memory)
-        tensors = np.maximum(totals.kept + totals.temporary, totals.weights + 2 * totals.split_gradients)
+        last = totals.weights + 2 * totals.split_gradients + totals.gathered + totals.update
+        tensors = np.maximum(totals.kept + totals.temporary, last)
         beside = totals.beside(profile, stage, totals.split_gradients)
         memory.known[stage] = tuple(math.ceil(held_bytes) for held_bytes in tensors + beside)
     return memory.known[stage]
@@ -98,10 +110,10 @@ def stage_bytes(profile: Profile, stage: Stage, recompute: bool = False, memory:
     O(layers * processors).
     """
     totals = _totals(stage, memory or NetworkMemory(profile))
-    fixed, beside = totals.weights + totals.gradients, totals.beside(profile, stage, totals.gradients)
+    fixed, beside = totals.weights + totals.gradients + totals.gathered, totals.beside(profile, stage, totals.gradients)
     if recompute:
-        return StageBytes(fixed, totals.received, totals.temporary + totals.activations, beside, totals.gradients)
-    return StageBytes(fixed, totals.activations + totals.received, totals.temporary, beside, totals.gradients)
+        return StageBytes(fixed, totals.received, totals.temporary + totals.activations, beside, totals.gradients, totals.update)
+    return StageBytes(fixed, totals.activations + totals.received, totals.temporary, beside, totals.gradients, totals.update)
 
 
 @dataclasses.dataclass
@@ -119,6 +131,9 @@ class _Totals:
     temporary : largest temporary of a layer.
     largest_gradient, largest_kernel : the largest of a layer.
     in_flight : largest tensor that is sent for a layer.
+    gathered : sum of the weights that are gathered, and of their gradients.
+    fetched : the part of the weights that comes from other processors.
+    update : what updates of full variables need: gradients that wait, and temporaries.
     """
 
     weights: np.ndarray
@@ -131,10 +146,13 @@ class _Totals:
     largest_gradient: np.ndarray
     largest_kernel: np.ndarray
     in_flight: np.ndarray
+    gathered: np.ndarray
+    fetched: np.ndarray
+    update: np.ndarray
 
     def beside(self, profile: Profile, stage: Stage, sent_gradients: np.ndarray) -> np.ndarray:
         """Return the (processors,) bytes of the process beside tensors."""
-        moved: np.ndarray = np.maximum(self.in_flight, sent_gradients)
+        moved: np.ndarray = np.maximum(self.in_flight, sent_gradients + self.fetched)
         beside: np.ndarray = worker_bytes(profile, stage, self.weights, self.largest_gradient, moved) + scratch_bytes(self.largest_kernel)
         return beside
 
@@ -143,14 +161,19 @@ def _totals(stage: Stage, memory: NetworkMemory) -> _Totals:
     layers, inside = LayerMemory(memory, stage), {entry.layer for entry in stage.layouts}
     totals = _Totals(*(np.zeros(len(stage.devices)) for _ in dataclasses.fields(_Totals)))
     for entry in stage.layouts:
-        weights, gradients = layers.weights(entry, memory.weight_bytes), layers.weights(entry, memory.gradient_bytes)
+        weights = layers.weights(entry, memory.weight_bytes) + memory.full_slot_bytes[entry.layer]
+        gradients, gathered = layers.weights(entry, memory.gradient_bytes), layers.gathered_bytes(entry)
         split_gradients = gradients if entry.samples else 0.0
         kept = layers.layer_bytes(entry)
         totals.weights += weights
         totals.gradients += gradients
         totals.split_gradients += split_gradients
         totals.kept += kept
-        totals.activations += kept - weights - split_gradients
+        totals.activations += kept - weights - split_gradients - gathered
+        totals.gathered += gathered
+        totals.fetched += gathered / 2 - gradients if gathered else 0.0
+        if memory.updated_bytes[entry.layer]:
+            totals.update += UPDATE_TENSORS * memory.updated_bytes[entry.layer] + (0.0 if entry.samples else gradients)
         totals.received += _received(layers, entry, inside)
         totals.temporary = np.maximum(totals.temporary, layers.temporary_bytes(entry))
         totals.largest_gradient = np.maximum(totals.largest_gradient, gradients)

@@ -57,6 +57,17 @@ def test_each_slot_of_the_optimizer_is_kept_beside_the_weights(optimizer: str, s
     assert bytes_of[0] - bytes_of[1] == 4 * slots * WEIGHTS
 
 
+@pytest.mark.parametrize(("optimizer", "sums"), [("lamb", 0), ("lamb(gradient_accumulation_steps=2)", 1), ("other", 0)])
+def test_an_optimizer_on_full_variables_keeps_slots_in_full_and_gathers_weights_and_gradients(optimizer: str, sums: int) -> None:
+    profile = profile_of(GRAPH, [1e6, 1e6])
+    plan = Plan.filters(GRAPH, [1, 1], profile.cluster, 4)
+    variables = [(sum(v.size for v in GRAPH.layers[entry.layer].variables), entry.sizes) for entry in plan.stages[0].layouts]
+    gathered = sum(size for size, sizes in variables if sizes)
+    split = sum(size * (np.array(sizes) / sum(sizes) if sizes else np.ones(2)) for size, sizes in variables)
+    sgd, full = (kept(dataclasses.replace(profile, optimizer=name), plan) for name in ("sgd", optimizer))
+    assert gathered and full - sgd == pytest.approx(4 * (2 * WEIGHTS + sums * split + 2 * gathered))  # sums are split as weights are
+
+
 def test_a_split_holds_less_on_each_device_and_less_where_the_share_is_less() -> None:
     profile = profile_of(GRAPH, [1e6, 1e6])
     alone = kept(profile, Plan.single(GRAPH, 0, profile.cluster, 4))[0]

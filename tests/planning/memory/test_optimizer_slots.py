@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import math
+
 import keras
 import pytest
 
-from hetero_mtf.planning.memory.optimizer_slots import needs_full_variable, optimizer_name
+from hetero_mtf.planning.memory.optimizer_slots import needs_full_variable, optimizer_name, slot_sizes
 from hetero_mtf.program.keras_rule import KerasSteps
 
 NAMES = "Adadelta Adafactor Adagrad Adam AdamW Adamax Ftrl Lamb Lion Muon Nadam RMSprop ScheduleFreeAdamW SGD".split()
@@ -23,3 +25,13 @@ def test_the_optimizers_that_update_whole_variables_are_those_whose_rule_gathers
     gathered = [kind.__name__ for kind in kinds if KerasSteps(kind()).needs_full_variable]
     assert [kind.__name__ for kind in kinds if needs_full_variable(kind())] == gathered == ["Adafactor", "Lamb", "Muon"]
     assert needs_full_variable("myown") and not needs_full_variable("multioptimizer")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", [(7,), (3, 8), (3, 3, 4, 8)])
+def test_slots_have_the_sizes_that_keras_makes_them_in(name: str, shape: tuple[int, ...]) -> None:
+    steps, size = KerasSteps(getattr(keras.optimizers, name)()), math.prod(shape)
+    elements = [math.prod(steps.slot_shape(slot, shape)) for slot in steps.slots]
+    split, full = slot_sizes(name, shape)
+    assert split + full == sum(elements)
+    assert full == (sum(elements) if needs_full_variable(name) else sum(n for n in elements if n != size))

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-import numpy as np
+import dataclasses
 
-from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
+import numpy as np
+import pytest
+
+from hetero_mtf.planning.memory.stage_memory import UPDATE_TENSORS, stage_bytes, stage_memory_bytes
 from hetero_mtf.planning.memory.worker_memory import RUNTIME_BYTES
 from hetero_mtf.planning.plan.plan import Plan
 from tests.planning.memory.test_layer_memory import GRAPH, kept, temporaries
@@ -25,3 +28,30 @@ def test_gradients_that_wait_for_those_of_others_count_twice_where_weights_are_m
     weights = 4 * 1001 * 1000
     found = stage_memory_bytes(profile, Plan.batch(graph, [1, 1], profile.cluster, 4).stages[0])
     assert found[1] == 4 * weights + RUNTIME_BYTES + 2 * weights  # and as messages initial weights and slots, which are more than gradients
+
+
+@pytest.mark.parametrize("strategy", ["single", "filters", "batch"])
+def test_updates_of_full_variables_take_memory_at_the_end_of_a_step(strategy: str) -> None:
+    wide = Net((1000,))
+    wide.dense("head", 1000)
+    graph = wide.graph()
+    elementwise, lamb = (dataclasses.replace(profile_of(graph, [1e6, 1e6]), optimizer=name) for name in ("adam", "lamb"))
+    weights = 4 * 1001 * 1000
+    wanted = {"single": 0, "filters": [1, 1], "batch": [1, 1]}
+    plan = getattr(Plan, strategy)(graph, wanted[strategy], elementwise.cluster, 4)
+    more = np.subtract(*(stage_memory_bytes(profile, plan.stages[0]) for profile in (lamb, elementwise)))
+    # gradients that wait; what is gathered; half of two slots, which adam has on the other device, and their initial values as messages
+    at_once = {"single": 1.0, "filters": 1 / 2 + 2 + 1 + 1, "batch": 0.0}[strategy]
+    passes = {"single": 2.0, "filters": 2 / 2, "batch": 0.0}[strategy]  # the gradients of the passes' own peak
+    assert more[-1] == pytest.approx((UPDATE_TENSORS + at_once - passes) * weights, rel=0.02)
+
+
+def test_a_stage_of_a_pipeline_needs_the_temporaries_of_updates_where_they_are_more_than_those_of_passes() -> None:
+    wide = Net((1000,))
+    wide.dense("head", 1000)
+    profile = profile_of(wide.graph(), [1e6])
+    stage = Plan.single(profile.graph, 0, profile.cluster, 4).stages[0]
+    adam, lamb = (stage_bytes(dataclasses.replace(profile, optimizer=name), stage) for name in ("adam", "lamb"))
+    assert not adam.update.any() and lamb.update == (UPDATE_TENSORS + 1) * 4 * 1001 * 1000
+    assert lamb.peak(1)[0] - adam.peak(1)[0] == pytest.approx(float((lamb.update - lamb.kept - lamb.temporary)[0]))
+    assert lamb.peak(4000) == adam.peak(4000)

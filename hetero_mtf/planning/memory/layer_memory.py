@@ -56,8 +56,8 @@ class NetworkMemory:
         computed_as = [ITEM_BYTES[layer.compute_dtype or graph.dtype] for layer in graph.layers]
         trained = [[v for v in held if v.trainable] for held in own]
         slots = [[slot_sizes(profile.optimizer, v.shape) for v in learnt] for learnt in trained]
-        held_too = [sum(split for split, _ in of_layer) for of_layer in slots]
-        self.weight_bytes = [n * (sum(v.size for v in held) + size) for n, held, size in zip(held_as, own, held_too)]
+        sizes = [sum(v.size for v in held) + sum(split for split, _ in of_layer) for held, of_layer in zip(own, slots)]
+        self.weight_bytes = [n * size for n, size in zip(held_as, sizes)]
         self.full_slot_bytes = [n * sum(full for _, full in of_layer) for n, of_layer in zip(held_as, slots)]
         for index, layer in enumerate(graph.layers):
             if casts_weights(layer):

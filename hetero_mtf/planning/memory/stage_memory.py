@@ -12,12 +12,12 @@ On one processor, for each layer l of the stage,
 
 With p bytes of the process beside tensors, a step of the full network takes at most
 
-    max(sum_l w_l + sum_B g_l + 2 sum_S u_l + sum_l a_l + max_l t_l,  sum_l w_l + 2 sum_B g_l + 2 sum_S u_l + sum_l e_l) + p
+    max(sum_l w_l + sum_B g_l + 2 sum_S u_l + sum_l a_l + max_l t_l,  sum_l w_l + 2 sum_B g_l + 2 sum_S u_l + e) + p
 
-where the second term is the end of the step: all gradients of a split batch, its own and those of another processor, and, of a layer whose
-variables are updated in full, e_l = U u_l, and g_l more where its batch is not split: U tensors of their size (`UPDATE_TENSORS`) and
-gradients that wait for their update. A stage of a pipeline with m microbatches in flight, whose gradients are added up over the
-microbatches, takes the following, or sum_l e_l instead of what depends on activations, where that is more:
+where the second term is the end of the step: all gradients of a split batch, its own and those of another processor, and, with an optimizer
+that updates full variables, e: the other gradients, which wait for their update, and U sum_l u_l, U tensors of the size of every variable
+(`UPDATE_TENSORS`). A stage of a pipeline with m microbatches in flight, whose gradients are added up over the microbatches, takes, or
+with U sum_l u_l instead of what depends on activations where that is more,
 
     sum_l w_l + sum_l g_l + 2 sum_S u_l + m sum_l (a_l + r_l) + max_l t_l + p             activations kept
     sum_l w_l + sum_l g_l + 2 sum_S u_l + m sum_l r_l + (sum_l a_l + max_l t_l) + p       activations recomputed
@@ -89,7 +89,8 @@ def stage_memory_bytes(profile: Profile, stage: Stage, memory: NetworkMemory | N
     memory = memory or NetworkMemory(profile)
     if stage not in memory.known:
         totals = _totals(stage, memory)
-        last = totals.weights + 2 * totals.split_gradients + totals.gathered + totals.update
+        waiting = np.where(totals.update, totals.gradients - totals.split_gradients, 0.0)
+        last = totals.weights + 2 * totals.split_gradients + totals.gathered + waiting + totals.update
         tensors = np.maximum(totals.kept + totals.temporary, last)
         beside = totals.beside(profile, stage, totals.split_gradients)
         memory.known[stage] = tuple(math.ceil(held_bytes) for held_bytes in tensors + beside)
@@ -133,7 +134,7 @@ class _Totals:
     in_flight : largest tensor that is sent for a layer.
     gathered : sum of the weights that are gathered, and of their gradients.
     fetched : the part of the weights that comes from other processors.
-    update : what updates of full variables need: gradients that wait, and temporaries.
+    update : temporaries of updates of full variables.
     """
 
     weights: np.ndarray
@@ -172,8 +173,7 @@ def _totals(stage: Stage, memory: NetworkMemory) -> _Totals:
         totals.activations += kept - weights - split_gradients - gathered
         totals.gathered += gathered
         totals.fetched += gathered / 2 - gradients if gathered else 0.0
-        if memory.updated_bytes[entry.layer]:
-            totals.update += UPDATE_TENSORS * memory.updated_bytes[entry.layer] + (0.0 if entry.samples else gradients)
+        totals.update += UPDATE_TENSORS * memory.updated_bytes[entry.layer]
         totals.received += _received(layers, entry, inside)
         totals.temporary = np.maximum(totals.temporary, layers.temporary_bytes(entry))
         totals.largest_gradient = np.maximum(totals.largest_gradient, gradients)

@@ -86,7 +86,7 @@ def networks() -> tuple[PaperNetwork, ...]:
             Learning(2000, 500, 50, 4), Learning(600, 200, 20, 2),
         ),
         PaperNetwork(
-            "cifar10", "CIFAR-10 network", paper_a.cifar, (70, 25, 5), (1.0, 0.357, 0.071), 200, 10, 50000,
+            "cifar10", "CIFAR-10 network", paper_a.cifar, (70, 25, 5), (1.0, 0.357, 0.071), 200, 5, 50000,
             Learning(2000, 500, 50, 5), Learning(80, 80, 20, 1),
         ),
     )  # fmt: skip

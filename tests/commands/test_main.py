@@ -97,10 +97,14 @@ def test_a_signal_to_end_ends_like_an_interruption(cli, monkeypatch, number):
             undone.append(True)
 
     monkeypatch.setattr(explain.command, "callback", work)
-    said = cli("explain", "plan.json")
+    before = signal.signal(number, signal.SIG_DFL)  # tests that run under nohup ignore SIGHUP
+    try:
+        said = cli("explain", "plan.json")
+        assert signal.getsignal(number) == signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
     assert said.code == 128 + number and undone
     assert said.err.split("\n")[-2] == "hetero-mtf: interrupted"
-    assert signal.getsignal(number) == signal.SIG_DFL
 
 
 def test_memory_that_ran_out_is_no_bug(cli, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -51,6 +52,7 @@ def optimizer_slots(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     return (*average, *slots, *((ACCUMULATED,) if options.get("gradient_accumulation_steps") else ()))
 
 
+@functools.cache
 def slot_sizes(optimizer: str, shape: tuple[int, ...]) -> tuple[int, int]:
     """Return the elements of a variable's slots: those that are split as the variable is, and those that each processor keeps in full.
 

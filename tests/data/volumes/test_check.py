@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import pathlib
 import threading
 
@@ -35,7 +34,7 @@ def broken_cohort(folder: pathlib.Path) -> pathlib.Path:
     write_scan(folder / "flat.nii", numbers((8, 9)))
     write_scan(folder / "nan.nii", np.where(numbers() > 500, np.nan, 1).astype(np.float32))
     write_scan(folder / "constant.nii", np.zeros(SHAPE, np.int16))
-    (folder / "other.nii").write_bytes(gzip.compress(b"x" * 500))
+    (folder / "other.nii").write_bytes(write_scan(folder / "other.nii.gz").read_bytes())
     rows = [("sub-01", "AD", "good1.nii.gz"), ("sub-02", "AD", "good2.nii.gz"), ("sub-03", "NC", "good3.nii.gz")]
     rows += [("sub-04", "NC", "good4.nii.gz"), ("sub-05", "AD", "text.nii.gz"), ("sub-06", "AD", "cut.nii.gz")]
     rows += [("sub-07", "NC", "four.nii"), ("sub-08", "NC", "flat.nii"), ("sub-09", "NC", "nan.nii")]

@@ -5,31 +5,31 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gzip
-import logging
+import io
 import math
 import os
 import pathlib
-import struct
-import threading
 import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
-import nibabel
 import numpy as np
-from nibabel.imageglobals import logger as nibabel_logger
+from nibabel.volumeutils import apply_read_scaling
 
 from hetero_mtf.data.array import Array
+from hetero_mtf.data.volumes.images.header import AGAIN, NiftiHeader, by, parse_header
+from hetero_mtf.data.volumes.images.orientation import affine_of
 from hetero_mtf.errors import DataError
+from hetero_mtf.file_kind import GZIP, NIFTI, absent, content_kind, known_kind
 
 ENDINGS = (".nii", ".nii.gz")
 MAX_VOXELS = 2**29  # of one volume, 800 voxels each way; no scanner gives more, damaged headers do
 LARGEST_PACKING = 1100  # gzip packs at most 1032 bytes into one
-FORM_TOLERANCE_MM = 0.1
-_HEADERS = {348: nibabel.Nifti1Image, 540: nibabel.Nifti2Image}
-_MM = {"meter": 1000.0, "micron": 0.001}
+CORRECT_PATH = "correct the path in the table"
+CHOOSE = "take one of them with --volume 0 (volume=0), or make their mean"  # for scans, which alone have that option
+_HEAD_BYTES = 1024  # header and what follows it; not more, what else is damaged may not be asked for
 _PIECE_BYTES = 2**22
-_AGAIN = "copy or convert it again"
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,21 +42,24 @@ class Volume:
     affine : (4, 4) array of float64: voxel indices to mm in the scanner, x to the right, y to the front, z up.
     notes : what had to be done or assumed.
     content : digest of the values, "" where it was not taken.
+    beyond : number of values that are infinite only because float32 ends before them.
     """
 
     values: Array
     affine: Array
     notes: tuple[str, ...] = ()
     content: str = ""
+    beyond: int = 0
 
 
-def read_nifti(path: pathlib.Path, volume: int | None = None) -> Volume:
+def read_nifti(path: pathlib.Path, volume: int | None = None, several: str = CHOOSE) -> Volume:
     """Return the voxels of a file, scaled as in its header; NaN and infinity are left in.
 
     Parameters
     ----------
     path : a .nii or .nii.gz file.
     volume : which volume to take of several, from 0; None refuses several.
+    several : what to do about several volumes, for the message.
 
     Raises
     ------
@@ -64,13 +67,13 @@ def read_nifti(path: pathlib.Path, volume: int | None = None) -> Volume:
         If the file is missing, cut off, damaged, no NIfTI, of other than three dimensions, holds no plain real numbers, or gives
         no position of its voxels.
     """
-    with _opened(path) as (image, corrections):
-        header = image.header
-        taken, notes = _selection(path, header, volume)
-        affine, assumptions = _affine(path, header)
-        with np.errstate(all="ignore"):
-            values = np.asarray(image.dataobj[taken], np.float32)
-    return Volume(values, affine, (*corrections, *notes, *assumptions))
+    with _opened(path) as (file, header):
+        number, notes = _selection(path, header.shape, volume, several)
+        affine, assumptions = affine_of(path, header)
+        values, beyond = _values(path, file, header, number)
+    if beyond:
+        assumptions.append(f"values beyond float32 in {beyond} voxel{'s' if beyond > 1 else ''}: taken as infinite")
+    return Volume(values, affine, (*header.notes, *notes, *assumptions), beyond=beyond)
 
 
 def read_grid(path: pathlib.Path) -> tuple[tuple[int, int, int], Array, Any]:
@@ -82,198 +85,142 @@ def read_grid(path: pathlib.Path) -> tuple[tuple[int, int, int], Array, Any]:
 
     Returns
     -------
-    (3,) voxels, (4, 4) affine in mm, and nibabel's header.
+    (3,) voxels, (4, 4) affine in mm, and nibabel's header, in which only forms that can be used have a code.
 
     Raises
     ------
     DataError
         As `read_nifti`.
     """
-    with _opened(path, to_end=False) as (image, _):
-        _selection(path, image.header, 0)
-        affine, _ = _affine(path, image.header)
-        first = cast("tuple[int, int, int]", tuple(map(int, image.header.get_data_shape()[:3])))
-        return first, affine, image.header.copy()
+    with _opened(path, to_end=False) as (_, header):
+        _selection(path, header.shape, 0, CHOOSE)
+        affine, _ = affine_of(path, header)
+        return cast("tuple[int, int, int]", header.shape[:3]), affine, header.fields
 
 
 @contextlib.contextmanager
-def _opened(path: pathlib.Path, to_end: bool = True) -> Iterator[tuple[Any, list[str]]]:
-    """Yield nibabel's image of a file and its corrections of the header; a packed file is read to its end, where its checksum is."""
+def _opened(path: pathlib.Path, to_end: bool = True) -> Iterator[tuple[io.BufferedIOBase, NiftiHeader]]:
+    """Yield a file, unpacked, and its header; a packed file is read to its end, where its checksum is."""
     _check_name(path)
-    packed = path.name.lower().endswith(".gz")
     try:
-        with open(path, "rb") as raw, _listening() as corrections, contextlib.ExitStack() as stack:
-            file = cast("BinaryIO", stack.enter_context(gzip.GzipFile(fileobj=raw)) if packed else raw)
-            image = _image(path, file, os.fstat(raw.fileno()).st_size, packed)
-            yield image, corrections
+        with open(path, "rb") as raw, contextlib.ExitStack() as stack:
+            packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            raw.seek(0)
+            file: io.BufferedIOBase = stack.enter_context(gzip.GzipFile(fileobj=raw)) if packed else raw
+            yield file, _header(path, file, os.fstat(raw.fileno()).st_size, packed)
             while to_end and packed and file.read(_PIECE_BYTES):
                 pass
     except DataError:
         raise
-    except FileNotFoundError as fault:
-        raise DataError(f"{path} does not exist; correct the path in the table") from fault
+    except (FileNotFoundError, NotADirectoryError) as fault:
+        raise DataError(absent(path, CORRECT_PATH)) from fault
     except EOFError as fault:
-        raise DataError(f"{path} is cut off, its gzip stream has no end; {_AGAIN}") from fault
+        raise DataError(f"{path} is cut off, its gzip stream has no end; {AGAIN}") from fault
     except (gzip.BadGzipFile, zlib.error) as fault:
-        raise DataError(f"{path} is a damaged gzip file ({fault}); {_AGAIN}") from fault
+        raise DataError(f"{path} is a damaged gzip file ({fault}); {AGAIN}") from fault
     except MemoryError as fault:
         raise DataError(f"{path} does not fit into memory; make it smaller, or use a machine with more") from fault
     except OSError as fault:
-        raise DataError(f"cannot read {path}: {fault.strerror or fault}; {_AGAIN}") from fault
+        raise DataError(f"cannot read {path}: {fault.strerror or fault}; {AGAIN}") from fault
     except Exception as fault:  # nibabel's own errors have no common base
-        raise DataError(f"{path} is not a sound NIfTI file ({_first_line(fault)}); {_AGAIN}") from fault
+        raise DataError(f"{path} is not a sound NIfTI file ({_first_line(fault)}); {AGAIN}") from fault
 
 
 def _check_name(path: pathlib.Path) -> None:
     if not path.name.lower().endswith(ENDINGS):
-        raise DataError(f"{path} is not named .nii or .nii.gz; convert it to NIfTI, for instance with dcm2niix or mri_convert")
+        kind = known_kind(path)
+        what, remedy = f"is {kind.text} and not named .nii or .nii.gz", kind.remedy
+        if not remedy:
+            what, remedy = "is not named .nii or .nii.gz", "convert it to NIfTI, for instance with dcm2niix or mri_convert"
+        raise DataError(f"{path} {what}; {remedy}")
     if path.exists() and not path.is_file():
-        raise DataError(f"{path} is a {'folder' if path.is_dir() else 'device or pipe'}, not a file; correct the path in the table")
+        raise DataError(f"{path} is a {'folder' if path.is_dir() else 'device or pipe'}, not a file; {CORRECT_PATH}")
 
 
-def _image(path: pathlib.Path, file: BinaryIO, size_bytes: int, packed: bool) -> Any:
-    """Return nibabel's image over an open file whose length agrees with its header."""
+def _header(path: pathlib.Path, file: io.BufferedIOBase, size_bytes: int, packed: bool) -> NiftiHeader:
+    """Return the header of an open file whose length and name agree with it."""
     if not size_bytes:
-        raise DataError(f"{path} is empty; {_AGAIN}")
-    kind = _kind(path, file, packed)
-    file.seek(0)
-    written = kind.header_class.from_fileobj(file, check=False)
-    if int(written["sform_code"]) < 1 and not (np.abs(written["pixdim"][1:4]) > 0).all():
-        raise DataError(f"{path} has voxels of {_by(written['pixdim'][1:4])} mm; correct the voxel sizes in its header")
-    file.seek(0)
-    image = kind.from_file_map({"image": nibabel.FileHolder(fileobj=file)}, mmap=False)
-    shape, dtype = image.header.get_data_shape(), image.header.get_data_dtype()
-    if not shape or min(shape) < 1:
-        raise DataError(f"{path} has the shape {_by(shape)}, without voxels; {_AGAIN}")
-    if dtype.kind not in "biuf":
-        what = {"c": "complex numbers", "V": "colours, or other records,"}.get(dtype.kind, f"values of type {dtype}")
-        raise DataError(f"{path} holds {what} and not one real number a voxel; convert it to a grey volume")
-    needed = int(image.dataobj.offset) + math.prod(map(int, shape)) * dtype.itemsize
+        raise DataError(f"{path} is empty; {AGAIN}")
+    head = file.read(_HEAD_BYTES)
     room = size_bytes * (LARGEST_PACKING if packed else 1)
-    if needed > room:
-        is_there = f"the file has {size_bytes}{', packed' if packed else ''}"
-        raise DataError(f"{path} is cut off: its header says {_by(shape)} of {dtype}, {needed} bytes, and {is_there}; {_AGAIN}")
-    return image
-
-
-def _kind(path: pathlib.Path, file: BinaryIO, packed: bool) -> Any:
-    """Return nibabel's class for the header a file begins with."""
-    start = file.read(4)
-    if packed is False and start[:2] == b"\x1f\x8b":
+    header = parse_header(path, head, room)
+    named_packed = path.name.lower().endswith(".gz")
+    if header is None:
+        raise _other_kind(path, head, packed)
+    if packed and not named_packed:
         raise DataError(f"{path} is gzipped and named .nii; rename it to {path.name}.gz")
-    for length in struct.unpack("<i", start) + struct.unpack(">i", start) if len(start) == 4 else ():
-        if length in _HEADERS:
-            return _HEADERS[length]
-    raise DataError(f"{path} is not a NIfTI file, it begins with {start!r}; {_AGAIN}")
+    if named_packed and not packed:
+        raise DataError(f"{path} is not gzipped and named .gz; rename it to {path.name[:-3]}")
+    if header.end_byte > room:
+        raise _cut_off(path, header, f"the file has {size_bytes}{', packed' if packed else ''}")
+    return header
 
 
-def _selection(path: pathlib.Path, header: Any, volume: int | None) -> tuple[tuple[Any, ...], list[str]]:
-    """Return what to take of a file's array so that three dimensions are left, and notes."""
-    shape = tuple(map(int, header.get_data_shape()))
+def _other_kind(path: pathlib.Path, head: bytes, packed: bool) -> DataError:
+    """Return the error of a file whose content does not begin as NIfTI does."""
+    kind = known_kind(path)
+    if not kind.text:  # such as a damaged zip file, of which the beginning tells
+        kind = content_kind(head)
+    if kind.text not in ("", GZIP):
+        return DataError(f"{path} is {kind.text} and not {NIFTI}; {kind.remedy or CORRECT_PATH}")
+    lacks_gzip = path.name.lower().endswith(".gz") and not packed
+    wanted = "a gzip file" if lacks_gzip else NIFTI
+    return DataError(f"{path} is not {wanted}, it begins{', unpacked,' if packed else ''} with {head[:4]!r}; {AGAIN}")
+
+
+def _cut_off(path: pathlib.Path, header: NiftiHeader, there: str) -> DataError:
+    wanted = f"{by(header.shape)} of {header.dtype}, {header.end_byte} bytes"
+    return DataError(f"{path} is cut off: its header says {wanted}, and {there}; {AGAIN}")
+
+
+def _selection(path: pathlib.Path, shape: tuple[int, ...], volume: int | None, several: str) -> tuple[int, list[str]]:
+    """Return the number of the volume to take of a file, and notes."""
     later = shape[3:]
     if len(shape) < 3 or min(shape[:3]) < 2:
-        raise DataError(f"{path} has the shape {_by(shape)}, a slice and not a volume; take the 3-D series")
+        raise DataError(f"{path} has the shape {by(shape)}, a slice and not a volume; take the 3-D series")
     if math.prod(shape[:3]) > MAX_VOXELS:
-        raise DataError(f"{path} has the shape {_by(shape)}, more than {MAX_VOXELS} voxels a volume; {_AGAIN}")
-    if len(shape) > 4 and math.prod(later) > 1:
-        raise DataError(f"{path} has the {len(shape)} dimensions {_by(shape)}; a scan has three, take one volume of it")
+        raise DataError(f"{path} has the shape {by(shape)}, more than {MAX_VOXELS} voxels a volume; {AGAIN}")
+    if sum(size > 1 for size in later) > 1:
+        wrong = f"{path} has the {len(shape)} dimensions {by(shape)}"
+        raise DataError(f"{wrong}; a scan has three, take one volume of it into a file of its own")
     count = math.prod(later)
     if count == 1:
-        note = [f"dropped the dimensions of one beyond the third of {_by(shape)}"] if later else []
-        return (slice(None),) * 3 + (0,) * len(later), note
+        return 0, [f"dropped the dimensions of one beyond the third of {by(shape)}"] if later else []
     if volume is None:
-        raise DataError(f"{path} holds {count} volumes ({_by(shape)}); take one of them with --volume 0 (volume=0), or make their mean")
+        raise DataError(f"{path} holds {count} volumes ({by(shape)}); {several}")
     if volume >= count:
         raise DataError(f"{path} holds {count} volumes and volume {volume} was asked for; they count from 0")
-    return (slice(None),) * 3 + (volume,), [f"took volume {volume} of {count}"]
+    return volume, [f"took volume {volume} of {count}"]
 
 
-def _affine(path: pathlib.Path, header: Any) -> tuple[Array, list[str]]:
-    """Return where voxels lie, in mm, and what had to be assumed for it."""
-    notes = []
-    forms = {name: form for name, form in (("sform", header.get_sform(coded=True)), ("qform", _qform(header))) if form[1]}
-    affine = np.array(header.get_best_affine(), np.float64)
-    if not forms:
-        notes.append("the header has no orientation (sform and qform codes are 0): taken as nibabel does, left and right may be swapped")
-    elif len(forms) == 2:
-        apart_mm = _apart_mm(forms["sform"][0], forms["qform"][0], header.get_data_shape()[:3])
-        if apart_mm > FORM_TOLERANCE_MM:
-            notes.append(f"sform and qform differ by up to {apart_mm:.3g} mm: sform taken")
-    unit = _unit(header)
-    if unit == "":
-        notes.append("the header's unit is none of NIfTI: taken as mm")
-    if unit in _MM:
-        affine[:3] *= _MM[unit]
-        notes.append(f"the header's unit is {unit}: turned into mm")
-    _check_affine(path, affine)
-    return affine, notes
+def _values(path: pathlib.Path, file: io.BufferedIOBase, header: NiftiHeader, number: int) -> tuple[Array, int]:
+    """Return a volume as float32, and how many of its values are infinite by that."""
+    shape = header.shape[:3]
+    content = _bytes(path, file, header, math.prod(shape) * header.dtype.itemsize, number)
+    stored = np.frombuffer(content, header.dtype).reshape(shape, order="F")
+    with np.errstate(all="ignore"):
+        scaled = apply_read_scaling(stored, header.slope, header.intercept)
+        values = np.asarray(scaled, np.float32)
+    if np.can_cast(scaled.dtype, np.float32):  # each value as it is
+        return values, 0
+    finite = np.isfinite(values)
+    rounded, exact = (values, scaled) if finite.all() else (values[finite], scaled[finite])
+    if rounded.size and rounded.min() == rounded.max() and exact.min() < exact.max():
+        wrong = f"{path} has values from {exact.min()} to {exact.max()}, which float32 does not tell apart"
+        raise DataError(f"{wrong}; shift and scale them into 0 to 1")
+    return values, int(np.count_nonzero(np.isfinite(stored[~finite])))
 
 
-def _unit(header: Any) -> str:
-    try:
-        return str(header.get_xyzt_units()[0])
-    except KeyError:
-        return ""
-
-
-def _qform(header: Any) -> tuple[Any, int]:
-    try:
-        return cast("tuple[Any, int]", header.get_qform(coded=True))
-    except ValueError:  # no quaternion of length one; with an sform it is not needed
-        if int(header["sform_code"]) < 1:
-            raise
-        return None, 0
-
-
-def _apart_mm(one: Array, other: Array, shape: tuple[int, ...]) -> float:
-    corners = np.array([[*corner, 1.0] for corner in np.ndindex(2, 2, 2)]).T
-    corners[:3] *= np.array(shape)[:, None] - 1
-    return float(np.linalg.norm(((one - other) @ corners)[:3], axis=0).max())
-
-
-def _check_affine(path: pathlib.Path, affine: Array) -> None:
-    sizes_mm = np.sqrt((affine[:3, :3] ** 2).sum(axis=0))
-    if not np.isfinite(affine).all():
-        raise DataError(f"{path} has an affine with NaN or infinite entries; correct its sform")
-    if (sizes_mm < 1e-3).any() or (sizes_mm > 1e3).any():
-        raise DataError(f"{path} has voxels of {_by(sizes_mm)} mm; correct the voxel sizes in its header")
-    if abs(np.linalg.det(affine[:3, :3] / sizes_mm)) < 1e-3:
-        raise DataError(f"{path} has an affine whose axes lie in one plane; correct its sform")
-
-
-class _Listener(logging.Filter):
-    """Collects what nibabel logs of a header while this library reads it, for the notes instead of the log."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.here = threading.local()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record goes into the log."""
-        heard: list[str] | None = getattr(self.here, "heard", None)
-        if heard is None:
-            return True
-        if record.levelno >= logging.WARNING:
-            heard.append(f"header corrected: {record.getMessage()}")
-        return False
-
-
-_LISTENER = _Listener()
-
-
-@contextlib.contextmanager
-def _listening() -> Iterator[list[str]]:
-    """Yield the list that this thread's messages of nibabel go to within the block."""
-    nibabel_logger.addFilter(_LISTENER)
-    _LISTENER.here.heard = heard = list[str]()
-    try:
-        yield heard
-    finally:
-        _LISTENER.here.heard = None
-
-
-def _by(values: Any) -> str:
-    return " x ".join(f"{value:g}" for value in values) or "nothing"
+def _bytes(path: pathlib.Path, file: io.BufferedIOBase, header: NiftiHeader, size: int, number: int) -> bytearray:
+    """Return the bytes of a volume."""
+    start = header.start_byte + number * size
+    content, filled = bytearray(size), 0
+    file.seek(start)
+    while filled < size and (count := file.readinto(memoryview(content)[filled : filled + _PIECE_BYTES])):
+        filled += count
+    if filled < size:
+        raise _cut_off(path, header, f"unpacked the file has {file.tell()}")
+    return content
 
 
 def _first_line(fault: BaseException) -> str:

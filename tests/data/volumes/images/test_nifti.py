@@ -4,7 +4,7 @@ import gzip
 import logging
 import os
 import pathlib
-import struct
+import zipfile
 
 import nibabel
 import numpy as np
@@ -12,25 +12,7 @@ import pytest
 
 from hetero_mtf.data.volumes.images import nifti
 from hetero_mtf.data.volumes.images.nifti import read_grid, read_nifti
-from hetero_mtf.errors import DataError
-from tests.data.volumes.nifti_files import AFFINE, SHAPE, numbers, write_scan
-
-DIM, PIXDIM, SLOPE, UNITS, QFORM_CODE, SFORM = 40, 76, 112, 123, 252, 280  # bytes into a NIfTI-1 header
-
-
-def refused(path: pathlib.Path, **options) -> str:
-    with pytest.raises(DataError) as caught:
-        read_nifti(path, **options)
-    return str(caught.value)
-
-
-def patched(path: pathlib.Path, *changes: tuple[int, str, tuple]) -> pathlib.Path:
-    """Change fields of an unpacked file's header."""
-    content = bytearray(path.read_bytes())
-    for offset, form, values in changes:
-        struct.pack_into(form, content, offset, *values)
-    path.write_bytes(content)
-    return path
+from tests.data.volumes.nifti_files import AFFINE, SHAPE, numbers, refused, with_fields, write_scan
 
 
 @pytest.mark.parametrize("name", ["a.nii", "a.nii.gz", "A B.NII", "A.NII.GZ"])
@@ -55,9 +37,9 @@ def test_every_type_and_byte_order_is_read(tmp_path: pathlib.Path, dtype: str, o
 
 def test_slope_and_intercept_are_applied_and_a_slope_of_zero_is_none(tmp_path: pathlib.Path) -> None:
     path = write_scan(tmp_path / "a.nii")
-    np.testing.assert_array_equal(read_nifti(patched(path, (SLOPE, "<2f", (0.5, -3)))).values, numbers() * 0.5 - 3)
-    np.testing.assert_array_equal(read_nifti(patched(path, (SLOPE, "<2f", (0, 7)))).values, numbers())
-    assert "is not a sound NIfTI file" in refused(patched(path, (SLOPE, "<2f", (1, float("inf")))))
+    np.testing.assert_array_equal(read_nifti(with_fields(path, scl_slope=0.5, scl_inter=-3)).values, numbers() * 0.5 - 3)
+    np.testing.assert_array_equal(read_nifti(with_fields(path, scl_slope=0, scl_inter=7)).values, numbers())
+    assert "is not a sound NIfTI file" in refused(with_fields(path, scl_slope=1, scl_inter=float("inf")))
 
 
 def test_values_beyond_float32_become_infinite_without_a_warning(tmp_path: pathlib.Path) -> None:
@@ -87,7 +69,7 @@ def test_a_fourth_dimension_of_one_is_dropped_and_several_volumes_need_a_choice(
         ((8, 9), "has the shape 8 x 9, a slice and not a volume; take the 3-D series"),
         ((8, 9, 1), "has the shape 8 x 9 x 1, a slice and not a volume"),
         ((8, 9, 1, 5), "has the shape 8 x 9 x 1 x 5, a slice and not a volume"),
-        ((4, 4, 4, 2, 3), "has the 5 dimensions 4 x 4 x 4 x 2 x 3; a scan has three, take one volume of it"),
+        ((4, 4, 4, 2, 3), "has the 5 dimensions 4 x 4 x 4 x 2 x 3; a scan has three, take one volume of it into a file of its own"),
     ],
 )
 def test_other_than_three_dimensions_are_refused(tmp_path: pathlib.Path, shape: tuple[int, ...], message: str) -> None:
@@ -97,6 +79,40 @@ def test_other_than_three_dimensions_are_refused(tmp_path: pathlib.Path, shape: 
 
 def test_five_dimensions_that_hold_one_volume_are_three(tmp_path: pathlib.Path) -> None:
     assert read_nifti(write_scan(tmp_path / "a.nii", numbers((*SHAPE, 1, 1)))).values.shape == SHAPE
+
+
+@pytest.mark.parametrize("name", ["a.nii", "a.nii.gz"])
+def test_volumes_along_any_one_later_axis_are_chosen_by_the_option_that_the_message_names(tmp_path: pathlib.Path, name: str) -> None:
+    values = numbers((*SHAPE, 1, 5))
+    path = write_scan(tmp_path / name, values)
+    assert "holds 5 volumes (8 x 9 x 10 x 1 x 5); take one of them with --volume 0 (volume=0)" in refused(path)
+    for number in (0, 4):
+        np.testing.assert_array_equal(read_nifti(path, number).values, values[..., 0, number])
+    assert "they count from 0" in refused(path, volume=5)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [numbers() * 1e-60, numbers() * 1e-3 + 1e9, numbers().astype(np.int64) + 2**60, np.where(numbers() < 9, np.nan, numbers() * 1e-60)],
+    ids=["tiny", "offset", "int64", "nan"],
+)
+def test_values_that_float32_does_not_tell_apart_are_read_once_they_are_scaled(tmp_path: pathlib.Path, values: np.ndarray) -> None:
+    nibabel.save(nibabel.Nifti1Image(values, AFFINE, dtype=values.dtype), tmp_path / "a.nii")
+    message = refused(tmp_path / "a.nii")
+    assert str(np.nanmin(values)) in message and str(np.nanmax(values)) in message and "; shift and scale them into 0 to 1" in message
+    low, high = np.nanmin(values), np.nanmax(values)
+    scaled = read_nifti(write_scan(tmp_path / "b.nii", (values - low) / (high - low))).values
+    assert np.nanmin(scaled) == 0 and np.nanmax(scaled) == 1 and len(np.unique(scaled)) > 100
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.37])
+def test_scaled_values_are_those_of_nibabel(tmp_path: pathlib.Path, slope: float) -> None:
+    for dtype in (">f4", "<f8", ">i2", "<i4"):
+        values = numbers((*SHAPE, 2)).astype(dtype)
+        header = nibabel.Nifti1Header(endianness=dtype[0])
+        nibabel.save(nibabel.Nifti1Image(values, AFFINE, header, dtype=values.dtype), tmp_path / "a.nii")
+        path = with_fields(tmp_path / "a.nii", scl_slope=slope, scl_inter=-2)
+        np.testing.assert_array_equal(read_nifti(path, 1).values, np.asarray(nibabel.load(path).dataobj[..., 1], np.float32))
 
 
 def test_colours_and_complex_numbers_are_refused(tmp_path: pathlib.Path) -> None:
@@ -122,10 +138,84 @@ def test_files_that_are_missing_empty_or_of_another_kind_are_refused_by_name(tmp
     assert "it begins with b'xy'" in refused(tmp_path / "two.nii")
     (tmp_path / "text.nii.gz").write_bytes(gzip.compress(b"hello" * 100))
     assert "text.nii.gz is not a NIfTI file" in refused(tmp_path / "text.nii.gz")
-    (tmp_path / "plain.nii.gz").write_bytes(write_scan(tmp_path / "a.nii").read_bytes())
-    assert "plain.nii.gz is a damaged gzip file (Not a gzipped file" in refused(tmp_path / "plain.nii.gz")
-    (tmp_path / "packed.nii").write_bytes(write_scan(tmp_path / "a.nii.gz").read_bytes())
-    assert "packed.nii is gzipped and named .nii; rename it to packed.nii.gz" in refused(tmp_path / "packed.nii")
+    assert refused(tmp_path / "two.nii" / "a.nii").endswith("two.nii/a.nii does not exist; correct the path in the table")
+
+
+@pytest.mark.parametrize(("name", "written_as"), [("a.nii", "b.nii.gz"), ("a.nii.gz", "b.nii")])
+def test_a_file_whose_name_and_packing_differ_is_read_under_the_name_that_the_message_gives(
+    tmp_path: pathlib.Path, name: str, written_as: str
+) -> None:
+    path = write_scan(tmp_path / written_as).rename(tmp_path / name)
+    wrong, _, new_name = refused(path).rpartition("; rename it to ")
+    assert "gzipped and named " in wrong and new_name != name
+    np.testing.assert_array_equal(read_nifti(path.rename(tmp_path / new_name)).values, numbers())
+
+
+def test_a_file_that_was_packed_twice_is_read_after_it_was_unpacked_once(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.nii.gz"
+    once = write_scan(path).read_bytes()
+    for name in ("a.nii.gz", "a.nii.gz.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(once))
+        assert "a gzip file within a gzip file" in refused(tmp_path / name) and "unpack it once with gunzip" in refused(tmp_path / name)
+    path.write_bytes(gzip.decompress(path.read_bytes()))
+    np.testing.assert_array_equal(read_nifti(path).values, numbers())
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "remedy"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "a Git LFS pointer", "git lfs pull"),
+        (b"/annex/objects/MD5E-s5--0.nii.gz\n", "a pointer of git-annex", "datalad get"),
+        (b"<!DOCTYPE html>\n<html></html>", "an HTML page", "download the file again"),
+        (bytes(128) + b"DICM" + bytes(400), "a DICOM file", "dcm2niix"),
+        (gzip.compress(bytes(128) + b"DICM" + bytes(400)), "a DICOM file", "dcm2niix"),
+    ],
+    ids=["lfs", "annex", "html", "dicom", "packed-dicom"],
+)
+def test_what_is_no_nifti_file_is_named_with_what_to_do(tmp_path: pathlib.Path, content: bytes, kind: str, remedy: str) -> None:
+    for name in ("a.nii", "a.nii.gz", "a.dat"):
+        (tmp_path / name).write_bytes(content)
+        wrong, _, advice = refused(tmp_path / name).partition("; ")
+        assert kind in wrong and remedy in advice and "gzip file (" not in wrong
+
+
+def test_a_link_of_git_annex_without_its_content_says_how_to_get_it(tmp_path: pathlib.Path) -> None:
+    link, content = tmp_path / "a.nii", tmp_path / ".git" / "annex" / "objects" / "MD5E-s1--0.nii"
+    link.symlink_to(os.path.relpath(content, tmp_path))
+    assert "a link of git-annex" in refused(link) and "datalad get" in refused(link)
+    content.parent.mkdir(parents=True)
+    write_scan(content)
+    assert read_nifti(link).values.shape == SHAPE
+
+
+def test_a_zip_file_is_unpacked_even_a_damaged_one_is_named(tmp_path: pathlib.Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.nii.gz", "w") as archive:
+        archive.write(write_scan(tmp_path / "b.nii.gz"), "c.nii.gz")
+    assert "is a zip file and not a NIfTI file; unpack it" in refused(tmp_path / "a.nii.gz")
+    zipfile.ZipFile(tmp_path / "a.nii.gz").extractall(tmp_path)
+    np.testing.assert_array_equal(read_nifti(tmp_path / "c.nii.gz").values, numbers())
+    (tmp_path / "a.nii.gz").write_bytes((tmp_path / "a.nii.gz").read_bytes()[:100])
+    assert "is a zip file" in refused(tmp_path / "a.nii.gz")
+
+
+@pytest.mark.parametrize("kind", [nibabel.Nifti1Pair, nibabel.Nifti2Pair, nibabel.AnalyzeImage])
+def test_a_header_without_its_voxels_is_one_file_after_conversion(tmp_path: pathlib.Path, kind: type) -> None:
+    nibabel.save(kind(numbers(), AFFINE), tmp_path / "a.img")
+    content = (tmp_path / "a.hdr").read_bytes()
+    (tmp_path / "b.nii").write_bytes(content)
+    (tmp_path / "b.nii.gz").write_bytes(gzip.compress(content))
+    for name in ("a.hdr", "b.nii", "b.nii.gz"):
+        assert "(.hdr" in refused(tmp_path / name) and "; convert header and voxels to one .nii file" in refused(tmp_path / name)
+    image = nibabel.load(tmp_path / "a.img")
+    nibabel.save(nibabel.Nifti1Image(np.asarray(image.dataobj), image.affine), tmp_path / "c.nii")
+    np.testing.assert_array_equal(read_nifti(tmp_path / "c.nii").values, numbers())
+
+
+def test_a_sound_packed_file_with_too_few_voxels_is_cut_off_in_one_line(tmp_path: pathlib.Path) -> None:
+    path = write_scan(tmp_path / "a.nii")
+    (tmp_path / "a.nii.gz").write_bytes(gzip.compress(path.read_bytes()[:1000]))
+    message = refused(tmp_path / "a.nii.gz")
+    assert "is cut off" in message and "unpacked the file has 1000; copy or convert it again" in message and "\n" not in message
 
 
 def test_a_file_without_permission_says_so(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,15 +250,14 @@ def test_a_flipped_bit_in_a_packed_file_is_found(tmp_path: pathlib.Path) -> None
 
 def test_a_header_of_giant_dimensions_is_refused_before_memory_is_taken(tmp_path: pathlib.Path) -> None:
     path = write_scan(tmp_path / "a.nii")
-    patched(path, (DIM, "<4h", (3, 30000, 30000, 30000)))
+    with_fields(path, dim=[3, 30000, 30000, 30000, 1, 1, 1, 1])
     assert "has the shape 30000 x 30000 x 30000, more than 536870912 voxels a volume" in refused(path) or "is cut off" in refused(path)
-    patched(path, (DIM, "<4h", (3, 700, 700, 700)))
+    with_fields(path, dim=[3, 700, 700, 700, 1, 1, 1, 1])
     assert "is cut off: its header says 700 x 700 x 700 of int16, 686000352 bytes, and the file has 1792; copy" in refused(path)
     packed = tmp_path / "a.nii.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert "is cut off: its header says" in refused(packed)
-    patched(path, (DIM, "<4h", (3, 8, -9, 10)))
-    assert "a.nii" in refused(path)
+    assert "a.nii" in refused(with_fields(path, dim=[3, 8, -9, 10, 1, 1, 1, 1]))
 
 
 def test_more_voxels_than_any_scanner_gives_are_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,89 +265,8 @@ def test_more_voxels_than_any_scanner_gives_are_refused(tmp_path: pathlib.Path, 
     assert "has the shape 8 x 9 x 10, more than 100 voxels a volume" in refused(write_scan(tmp_path / "a.nii"))
 
 
-def test_the_sform_is_taken_where_both_are_set_and_a_difference_is_noted(tmp_path: pathlib.Path) -> None:
-    image = nibabel.Nifti1Image(numbers(), AFFINE)
-    moved = AFFINE.copy()
-    moved[:3, 3] = (3, 0, 4)
-    image.set_sform(AFFINE, 1)
-    image.set_qform(moved, 1)
-    nibabel.save(image, tmp_path / "a.nii")
-    volume = read_nifti(tmp_path / "a.nii")
-    np.testing.assert_allclose(volume.affine, AFFINE)
-    assert volume.notes == ("sform and qform differ by up to 5 mm: sform taken",)
-    image.set_sform(None, 0)
-    nibabel.save(image, tmp_path / "a.nii")
-    volume = read_nifti(tmp_path / "a.nii")
-    np.testing.assert_allclose(volume.affine, moved)
-    assert not volume.notes
-
-
-def test_a_header_without_orientation_is_taken_with_a_warning_about_left_and_right(tmp_path: pathlib.Path) -> None:
-    image = nibabel.Nifti1Image(numbers(), None)
-    image.header.set_zooms((1, 2, 3))
-    image.set_sform(None, 0)
-    image.set_qform(None, 0)
-    nibabel.save(image, tmp_path / "a.nii")
-    volume = read_nifti(tmp_path / "a.nii")
-    assert volume.notes == (
-        "the header has no orientation (sform and qform codes are 0): taken as nibabel does, left and right may be swapped",
-    )
-    np.testing.assert_allclose(np.abs(np.diag(volume.affine)), [1, 2, 3, 1])
-
-
-def test_voxel_sizes_of_zero_matter_only_without_an_sform(tmp_path: pathlib.Path) -> None:
-    path = write_scan(tmp_path / "a.nii")
-    patched(path, (PIXDIM + 4, "<3f", (0, 0, 0)), (QFORM_CODE, "<h", (1,)))
-    np.testing.assert_allclose(read_nifti(path).affine, AFFINE)
-    for code in (0, 1):
-        patched(path, (QFORM_CODE, "<2h", (code, 0)))
-        assert "has voxels of 0 x 0 x 0 mm; correct the voxel sizes in its header" in refused(path)
-
-
-def test_an_impossible_quaternion_matters_only_without_an_sform(tmp_path: pathlib.Path) -> None:
-    path = patched(write_scan(tmp_path / "a.nii"), (QFORM_CODE, "<2h3f", (1, 1, 1, 1, 1)))
-    np.testing.assert_allclose(read_nifti(path).affine, AFFINE)
-    patched(path, (QFORM_CODE, "<2h", (1, 0)))
-    assert "a.nii is not a sound NIfTI file (" in refused(path)
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ((float("nan"), 0, 0, 0), "has an affine with NaN or infinite entries; correct its sform"),
-        ((0, 2, 0, 0), "has voxels of 0 x 2.82843 x 2 mm; correct the voxel sizes"),
-        ((1e6, 0, 0, 0), "has voxels of 1e+06 x 2 x 2 mm"),
-    ],
-)
-def test_an_affine_that_cannot_be_is_refused(tmp_path: pathlib.Path, row: tuple[float, ...], message: str) -> None:
-    assert message in refused(patched(write_scan(tmp_path / "a.nii"), (SFORM, "<4f", row)))
-
-
-def test_axes_in_one_plane_are_refused(tmp_path: pathlib.Path) -> None:
-    path = patched(write_scan(tmp_path / "a.nii"), (SFORM, "<8f", (2, 2, 0, 0, 2, 2, 0, 0)))
-    assert "has an affine whose axes lie in one plane; correct its sform" in refused(path)
-
-
-@pytest.mark.parametrize(("unit", "factor"), [("meter", 1000.0), ("micron", 0.001), ("mm", 1.0), ("unknown", 1.0)])
-def test_units_of_the_header_become_millimetres(tmp_path: pathlib.Path, unit: str, factor: float) -> None:
-    placed = AFFINE.copy()
-    placed[:3, 3] = (10, -20, 30)
-    image = nibabel.Nifti1Image(numbers(), np.diag([1 / factor] * 3 + [1]) @ placed)
-    image.header.set_xyzt_units(unit)
-    nibabel.save(image, tmp_path / "a.nii")
-    volume = read_nifti(tmp_path / "a.nii")
-    np.testing.assert_allclose(volume.affine, placed, rtol=1e-6)
-    assert bool(volume.notes) == (factor != 1)
-
-
-def test_a_unit_nobody_knows_is_noted(tmp_path: pathlib.Path) -> None:
-    volume = read_nifti(patched(write_scan(tmp_path / "a.nii"), (UNITS, "<B", (7,))))
-    assert volume.notes == ("the header's unit is none of NIfTI: taken as mm",)
-    np.testing.assert_allclose(volume.affine, AFFINE)
-
-
 def test_what_nibabel_mends_of_a_header_is_noted_and_not_logged(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = patched(write_scan(tmp_path / "a.nii"), (PIXDIM + 4, "<3f", (-2, 2, 2)))
+    path = with_fields(write_scan(tmp_path / "a.nii"), pixdim=[1, -2, 2, 2, 1, 1, 1, 1])
     with caplog.at_level(logging.DEBUG):
         volume = read_nifti(path)
     assert volume.notes == ("header corrected: pixdim[1,2,3] should be positive; setting to abs of pixdim values",)

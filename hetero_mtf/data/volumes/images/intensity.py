@@ -12,7 +12,7 @@ BINS = 256
 PERCENTILES = (1.0, 99.0)
 
 
-def without_nan(values: Array, nan_share: float, what: str) -> tuple[Array, tuple[str, ...]]:
+def without_nan(values: Array, nan_share: float, what: str, beyond: int = 0) -> tuple[Array, tuple[str, ...]]:
     """Return a volume with 0 for NaN and infinity, and a note of it.
 
     Parameters
@@ -20,6 +20,7 @@ def without_nan(values: Array, nan_share: float, what: str) -> tuple[Array, tupl
     values : (D, H, W) array of float32; changed in place where it can be.
     nan_share : part of the voxels that may be replaced.
     what : how messages call the scan.
+    beyond : how many of the voxels are infinite only because float32 ends before them.
 
     Raises
     ------
@@ -30,8 +31,11 @@ def without_nan(values: Array, nan_share: float, what: str) -> tuple[Array, tupl
     bad = values.size - int(np.count_nonzero(finite))
     share = bad / values.size
     if bad and (share > nan_share or bad == values.size):
-        wrong = f"{what} has NaN or infinite values in {bad} of {values.size} voxels ({share:.1%}, allowed are {nan_share:.1%})"
-        raise DataError(f"{wrong}; convert it again, or allow more with --nan-share (nan_share=...) where they stand for background")
+        kinds = "NaN or infinite values" if not beyond else f"NaN or infinite values, {beyond} of them beyond float32 (3.4e38),"
+        kinds = "values beyond float32 (3.4e38)" if beyond == bad else kinds
+        wrong = f"{what} has {kinds} in {bad} of {values.size} voxels ({share:.1%}, allowed are {nan_share:.1%})"
+        remedy = "scale them down" if beyond == bad else "convert it again"
+        raise DataError(f"{wrong}; {remedy}, or allow more with --nan-share (nan_share=...) where they stand for background")
     if bad:
         values = np.where(finite, values, np.float32(0))
     if values.min() == values.max():

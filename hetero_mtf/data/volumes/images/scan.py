@@ -19,6 +19,7 @@ from hetero_mtf.data.volumes.images.preprocessing import Preprocessing
 from hetero_mtf.errors import DataError
 
 _SOURCES = {"table": "the table's mask", "nonzero": "the voxels that are not 0", "otsu": "the head by Otsu's threshold"}
+_ONE_MASK = "a scan has one mask, write it to a file of its own"
 LEAST_EXTENT = 2  # voxels; below, a scan is a few dots, and the unit in its header wrong
 
 
@@ -58,7 +59,7 @@ def read_scan(path: str | os.PathLike[str], steps: Preprocessing, mask: str | os
     """
     source = pathlib.Path(path)
     volume = read_nifti(source, steps.volume)
-    values, replaced = without_nan(volume.values, steps.nan_share, str(source))
+    values, replaced = without_nan(volume.values, steps.nan_share, str(source), volume.beyond)
     fit = fit_grid(values.shape, volume.affine, steps)
     if fit.extent.min() < LEAST_EXTENT:
         spans = " x ".join(f"{voxels:.2g}" for voxels in fit.extent)
@@ -82,7 +83,7 @@ def _mask(source: pathlib.Path, values: Array, affine: Array, steps: Preprocessi
         return head(values)
     if path is None:
         raise DataError(f"{source} has no mask, and masks are to come from the table; fill in its column mask, or use another mask")
-    mask = read_nifti(pathlib.Path(path))
+    mask = read_nifti(pathlib.Path(path), several=_ONE_MASK)
     on = (np.nan_to_num(mask.values) != 0).astype(np.float32)
     if not on.any():
         raise DataError(f"{path} is 0 everywhere, a mask of nothing; make the mask of {source} again")
@@ -109,7 +110,7 @@ def read_foreground(path: str | os.PathLike[str], steps: Preprocessing, mask: st
     source, there = pathlib.Path(path), mask is not None and os.path.exists(mask)
     kind = "table" if there else "nonzero" if steps.mask == "nonzero" else "otsu"
     volume = read_nifti(source, steps.volume)
-    values = without_nan(volume.values, steps.nan_share, str(source))[0]
+    values = without_nan(volume.values, steps.nan_share, str(source), volume.beyond)[0]
     own = _mask(source, values, volume.affine, dataclasses.replace(steps, mask=kind), mask)
     assert own is not None
     inside = fitted(own.astype(np.float32), fit_grid(values.shape, volume.affine, steps), order=0, outside=0.0) > 0.5

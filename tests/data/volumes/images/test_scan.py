@@ -9,7 +9,7 @@ import pytest
 from hetero_mtf.data.volumes import Preprocessing, read_scan, to_scan_space
 from hetero_mtf.data.volumes.images.scan import read_foreground
 from hetero_mtf.errors import DataError
-from tests.data.volumes.nifti_files import AFFINE, SHAPE, numbers, write_scan
+from tests.data.volumes.nifti_files import AFFINE, SHAPE, numbers, with_qform, write_scan
 
 PLAIN = {"normalisation": "none"}
 
@@ -92,6 +92,20 @@ def test_masks_that_are_missing_empty_or_elsewhere_are_refused(tmp_path: pathlib
         read_scan(scan, steps, tmp_path / "no.nii")
 
 
+@pytest.mark.parametrize("shape", [(*SHAPE, 2), (*SHAPE, 1, 2)])
+def test_a_mask_of_several_volumes_is_to_be_written_to_a_file_of_its_own(tmp_path: pathlib.Path, shape: tuple[int, ...]) -> None:
+    scan, masks = write_scan(tmp_path / "a.nii"), np.zeros(shape, np.uint8)
+    masks[2:5, 2:5, 2:5, ..., 1] = 1
+    several = write_scan(tmp_path / "masks.nii", masks)
+    for volume in (None, 1):  # the option is for scans
+        with pytest.raises(DataError, match="masks.nii holds 2 volumes .*; a scan has one mask, write it to a file of its own$") as caught:
+            read_scan(scan, Preprocessing(SHAPE, mask="table", volume=volume), several)
+        assert "--volume" not in str(caught.value)
+    own = write_scan(tmp_path / "mask.nii", masks[..., 1].reshape(SHAPE))
+    volume = read_scan(scan, Preprocessing(SHAPE, mask="table", **PLAIN), own)
+    assert np.count_nonzero(volume.values) == 27
+
+
 def test_a_mask_that_is_not_wanted_is_not_looked_at(tmp_path: pathlib.Path) -> None:
     assert read_scan(write_scan(tmp_path / "a.nii"), Preprocessing(SHAPE, **PLAIN), tmp_path / "no.nii").values.all()
 
@@ -152,6 +166,31 @@ def test_the_share_of_nan_is_the_steps_own(tmp_path: pathlib.Path) -> None:
     assert read_scan(path, Preprocessing(SHAPE, nan_share=0.002)).notes
     with pytest.raises(DataError, match=r"NaN or infinite values in 1 of 720 voxels \(0.1%, allowed are 0.0%\)"):
         read_scan(path, Preprocessing(SHAPE, nan_share=0.0))
+
+
+def test_values_beyond_float32_are_not_called_infinite_and_both_advices_work(tmp_path: pathlib.Path) -> None:
+    values = np.where(numbers() > 900, 1e300, numbers())
+    path = write_scan(tmp_path / "a.nii", values)
+    with pytest.raises(DataError, match=r"a.nii has values beyond float32 \(3.4e38\) in 82 of 720 .*; scale them down, or .* --nan-share"):
+        read_scan(path, Preprocessing(SHAPE))
+    assert read_scan(write_scan(tmp_path / "b.nii", values / 1e298), Preprocessing(SHAPE)).notes == ()
+    notes = read_scan(path, Preprocessing(SHAPE, nan_share=0.2)).notes
+    assert notes == ("values beyond float32 in 82 voxels: taken as infinite", "set 82 NaN or infinite voxels to 0 (11.39%)")
+    values[0, 0, :3] = (np.nan, np.inf, 1e300)
+    with pytest.raises(DataError, match=r"a.nii has NaN or infinite values, 8\d of them beyond float32 \(3.4e38\), in 8\d of 720"):
+        read_scan(write_scan(path, values), Preprocessing(SHAPE))
+
+
+@pytest.mark.parametrize("sform", [{"sform_code": 0}, {"sform_code": 4, "srow_x": 0}])
+def test_a_map_lies_where_the_only_usable_form_of_its_scan_does(tmp_path: pathlib.Path, sform: dict) -> None:
+    path = with_qform(write_scan(tmp_path / "a.nii"), 0, 0, 1.0000002, **sform)
+    volume = read_scan(path, Preprocessing(SHAPE, **PLAIN))
+    nibabel.save(to_scan_space(volume.values, volume.affine, path), tmp_path / "map.nii")
+    back = nibabel.load(tmp_path / "map.nii")
+    np.testing.assert_allclose(back.get_fdata(), numbers(), atol=1e-3)
+    for affine, code in (back.get_sform(coded=True), back.get_qform(coded=True)):
+        np.testing.assert_allclose(affine, np.diag([-2, -2, 2, 1]), atol=1e-6)
+        assert code == 1
 
 
 def test_a_map_beyond_the_result_is_zero_and_a_map_must_be_a_volume(tmp_path: pathlib.Path) -> None:

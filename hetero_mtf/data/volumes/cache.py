@@ -17,10 +17,11 @@ import numpy as np
 
 from hetero_mtf.data.array import Array
 from hetero_mtf.data.volumes.cohort.participants import Scan
-from hetero_mtf.data.volumes.images.nifti import Volume
+from hetero_mtf.data.volumes.images.nifti import CORRECT_PATH, Volume
 from hetero_mtf.data.volumes.images.preprocessing import Preprocessing
 from hetero_mtf.data.volumes.images.scan import read_scan
 from hetero_mtf.errors import DataError, HeteroError
+from hetero_mtf.file_kind import absent
 from hetero_mtf.json_file import read_json, replace_file, write_json
 
 KIND, VERSION = "volume", 1
@@ -165,10 +166,10 @@ class VolumeCache:
             try:
                 status = os.stat(path)
             except FileNotFoundError as fault:
-                raise DataError(f"{path} does not exist; correct the path in the table") from fault
+                raise DataError(absent(path, CORRECT_PATH)) from fault
             except (OSError, ValueError) as fault:
                 reason = getattr(fault, "strerror", None) or fault
-                raise DataError(f"cannot read {path}: {reason}; correct the path in the table") from fault
+                raise DataError(f"cannot read {path}: {reason}; {CORRECT_PATH}") from fault
             states.append(f"{status.st_size} {status.st_mtime_ns}")
             inodes.append(f"{status.st_ctime_ns}")
         return _digest(*states), _digest(*inodes)

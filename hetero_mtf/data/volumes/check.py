@@ -12,6 +12,7 @@ from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.cohort.fault import CohortFault, report
 from hetero_mtf.data.volumes.cohort.participants import Participants, Scan, class_faults, examine_table
 from hetero_mtf.errors import DataError
+from hetero_mtf.file_kind import absent
 
 WORKERS = 2
 _NOTES = 20  # different notes in a log
@@ -144,7 +145,9 @@ def _check_columns(participants: Participants, masks: bool) -> None:
     table, scans = participants.path, participants.scans
     if len(scans) > 1 and not any(os.path.exists(scan.path) for scan in scans):
         origin = f"{table.parent}, the folder of the table{' and not of the file it links to' if table.is_symlink() else ''}"
-        raise DataError(f"not one of the {len(scans)} files in {table} exists, such as {scans[0].path}; write paths from {origin}")
+        wrong, remedy = f"not one of the {len(scans)} files in {table} exists", f"write paths from {origin}"
+        link = next((scan.path for scan in scans if os.path.islink(scan.path)), None)
+        raise DataError(f"{wrong}, such as {scans[0].path}; {remedy}" if link is None else f"{wrong}: {absent(link, remedy)}")
     if masks and scans and not any(scan.mask for scan in scans):
         raise DataError(f"{table} names no mask and masks are to come from it; fill in its column mask, or train with another --mask")
 

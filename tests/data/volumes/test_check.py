@@ -81,6 +81,33 @@ def test_paths_that_all_lead_nowhere_are_one_sentence(tmp_path: pathlib.Path, li
     assert refused(table) == refused(table, CohortOptions(skip_bad=True)) == [expected]
 
 
+def test_a_dataset_whose_content_was_not_fetched_says_so_in_one_sentence(tmp_path: pathlib.Path) -> None:
+    table = write_cohort(tmp_path)
+    for number in range(4):
+        (tmp_path / f"{number}.nii.gz").unlink()
+        (tmp_path / f"{number}.nii.gz").symlink_to(f".git/annex/objects/{number}.nii.gz")
+    (line,) = refused(table)
+    assert "not one of the 4 files" in line and "a link of git-annex" in line and "datalad get" in line and "write paths" not in line
+    for number in range(4):
+        (tmp_path / f"{number}.nii.gz").unlink()
+        (tmp_path / f"{number}.nii.gz").symlink_to(f"elsewhere/{number}.nii.gz")
+    assert f"0.nii.gz is a link to {tmp_path}/elsewhere/0.nii.gz, which does not exist" in refused(table)[0]
+
+
+def test_files_that_stand_in_for_others_are_named_each_in_the_report(tmp_path: pathlib.Path) -> None:
+    table = write_cohort(tmp_path, 6)
+    for number in range(4):
+        (tmp_path / f"{number}.nii.gz").unlink()
+    (tmp_path / "0.nii.gz").symlink_to(".git/annex/objects/0.nii.gz")
+    (tmp_path / "1.nii.gz").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n")
+    (tmp_path / "2.nii.gz").write_bytes(write_scan(tmp_path / "plain.nii").read_bytes())
+    (tmp_path / "3.nii.gz").write_text("<html><body>Please log in</body></html>")
+    words = [("link of git-annex", "datalad get"), ("Git LFS pointer", "git lfs pull"), ("not gzipped", "rename it to 2.nii")]
+    words += [("HTML page", "download the file again")]
+    for line, (kind, remedy) in zip(refused(table)[1:], words):
+        assert kind in line and remedy in line
+
+
 def test_masks_that_are_wanted_and_all_missing_are_one_sentence(tmp_path: pathlib.Path) -> None:
     table, steps = write_cohort(tmp_path), Preprocessing(SHAPE, mask="table")
     with pytest.raises(DataError, match=r"participants.tsv names no mask and .* column mask, or train with another --mask$"):

@@ -6,6 +6,7 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 
 from hetero_mtf.data.volumes.cohort.fault import CohortFault
+from hetero_mtf.data.volumes.cohort.spelling import comparison_form
 from hetero_mtf.units import list_text
 
 _NAMED = 5  # labels in a message
@@ -35,7 +36,7 @@ def class_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def alike_faults(classes: Sequence[str]) -> list[CohortFault]:
-    """Return a fault for labels that differ in writing only: in capitals, or as 1 and 1.0.
+    """Return a fault for labels that differ in writing only: as `comparison_form`, such as in capitals, or as 1 and 1.0.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def alike_faults(classes: Sequence[str]) -> list[CohortFault]:
     groups = collections.defaultdict(list)
     for label in classes:
         number = _number(label)
-        groups[label.casefold() if number is None else number].append(label)
+        groups[comparison_form(label) if number is None else number].append(label)
     alike = [group for group in groups.values() if len(group) > 1]
     return [CohortFault(f"labels {', '.join(map(repr, group))} differ in writing only; write them alike") for group in alike]
 

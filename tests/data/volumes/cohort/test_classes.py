@@ -21,6 +21,11 @@ def test_labels_that_differ_in_capitals_or_as_numbers_are_alike() -> None:
     assert not alike_faults(["AD", "NC"]) and not alike_faults(["0", "1"])
 
 
+@pytest.mark.parametrize("pair", [("AD", "\uff21\uff24"), ("mild AD", "mild  AD"), ("a-b", "A\u2013b"), ("'AD'", "AD")])
+def test_labels_that_differ_in_width_spaces_dashes_or_quotes_are_alike(pair: tuple[str, str]) -> None:
+    assert texts(alike_faults([*pair, "NC"])) == [f"labels {pair[0]!r}, {pair[1]!r} differ in writing only; write them alike"]
+
+
 def test_two_participants_a_class_are_enough() -> None:
     spread = {"AD": ["a", "b"], "NC": ["c", "d"]}
     assert not spread_faults("diagnosis", ("AD", "NC"), spread, spread)

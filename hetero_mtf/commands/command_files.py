@@ -145,7 +145,7 @@ def data_files(data: str, volumes: VolumeOptions) -> tuple[CommandFile, ...]:
     if not is_volumes(data):
         return tuple(CommandFile("a file of --data", path) for path in data_set_files(data))
     from hetero_mtf.data.volumes.cache_folder import cache_places, kept_files
-    from hetero_mtf.data.volumes.cohort.participants import listed_files
+    from hetero_mtf.data.volumes.cohort.reading import listed_files
     from hetero_mtf.devices import environment
 
     table = data.partition(":")[2]

@@ -21,7 +21,8 @@ from hetero_mtf.commands.workload.objective import last_activation
 from hetero_mtf.commands.workload.restored import read_state, restored
 from hetero_mtf.commands.workload.stored import Stored, load_stored
 from hetero_mtf.data.volumes.cache import VolumeCache
-from hetero_mtf.data.volumes.check import WORKERS, Cohort, CohortOptions, open_cohort
+from hetero_mtf.data.volumes.check import Cohort, open_cohort
+from hetero_mtf.data.volumes.cohort.cohort_options import WORKERS, CohortOptions
 from hetero_mtf.data.volumes.cohort.participants import Participants, Scan
 from hetero_mtf.data.volumes.cohort.table import read_table
 from hetero_mtf.data.volumes.images.scan import read_foreground, to_scan_space

@@ -13,8 +13,8 @@ from hetero_mtf.commands.workload.workload import Workload, load_network
 from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.cache_folder import cache_folder
-from hetero_mtf.data.volumes.check import WORKERS, CohortOptions
 from hetero_mtf.data.volumes.class_weight import ClassWeight, weights_text
+from hetero_mtf.data.volumes.cohort.cohort_options import WORKERS, CohortOptions
 from hetero_mtf.data.volumes.cohort.fold_choice import FoldChoice
 from hetero_mtf.data.volumes.cohort.split_choice import KnownSplit, SplitChoice
 from hetero_mtf.data.volumes.cohort.table import read_table

@@ -9,36 +9,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from hetero_mtf.data.volumes.cache import VolumeCache
+from hetero_mtf.data.volumes.cohort.cohort_options import WORKERS, CohortOptions
 from hetero_mtf.data.volumes.cohort.fault import CohortFault, report
-from hetero_mtf.data.volumes.cohort.participants import Participants, Scan, class_faults, examine_table
+from hetero_mtf.data.volumes.cohort.participants import Participants, Scan
+from hetero_mtf.data.volumes.cohort.reading import class_faults, examine_table
 from hetero_mtf.errors import DataError
 from hetero_mtf.file_kind import absent
 
-WORKERS = 2
 _NOTES = 20  # different notes in a log
 _ALIKE = 3  # notes that begin with the same word and are listed one by one
-
-
-@dataclasses.dataclass(frozen=True)
-class CohortOptions:
-    """How a table is taken.
-
-    Parameters
-    ----------
-    label : name of the column of labels.
-    labelled : whether every scan must have a label.
-    classes : the only labels allowed, in their order, as of a trained model; None takes those of the table.
-    skip_bad : whether rows and files with faults are left out; else one fault stops everything.
-    workers : threads that read files.
-    centre : name of the column of sites; None takes `site` or `site_id` where there is one.
-    """
-
-    label: str = "diagnosis"
-    labelled: bool = True
-    classes: tuple[str, ...] | None = None
-    skip_bad: bool = False
-    workers: int = WORKERS
-    centre: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +47,7 @@ class Cohort:
         note_counts = collections.Counter(note for notes in self.notes.values() for note in notes)
         noted = _noted(note_counts)
         more = [f"and {len(noted) - _NOTES} more kind{'s' if len(noted) > _NOTES + 1 else ''} of notes"] if len(noted) > _NOTES else []
-        return (first, *left_out, *noted[:_NOTES], *more)
+        return (first, *self.participants.notes, *left_out, *noted[:_NOTES], *more)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +101,7 @@ def open_cohort(
         `more`, one a line; with `skip_bad` only where faults are left that leaving out rows does not fix, such as an empty class.
     """
     wanted = CohortOptions() if options is None else options
-    participants, faults = examine_table(path, wanted.label, labelled=wanted.labelled, classes=wanted.classes, centre=wanted.centre)
+    participants, faults = examine_table(path, wanted)
     _check_columns(participants, cache.steps.mask == "table")
     file_faults, read = check_scans(participants, cache, wanted.workers, advance)
     seen = {one.scan.line: one for one in read}
@@ -136,7 +115,10 @@ def open_cohort(
     cohort_faults += [] if more is None else [CohortFault(text) for text in more(participants)]
     if cohort_faults or (rows and not wanted.skip_bad):
         raise _report(participants, rows, cohort_faults, wanted.skip_bad)
-    notes = {scan.key: seen[scan.line].notes for scan in usable.scans if seen[scan.line].notes}
+    notes = dict[str, tuple[str, ...]]()
+    for scan in usable.scans:
+        if seen[scan.line].notes:  # two scans have one key where sub-01 and 01 are different people
+            notes[scan.key] = (*notes.get(scan.key, ()), *seen[scan.line].notes)
     return Cohort(usable, tuple(rows), notes)
 
 

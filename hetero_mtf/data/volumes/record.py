@@ -8,6 +8,7 @@ import os
 
 from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cohort.participants import Participants
+from hetero_mtf.data.volumes.cohort.spelling import ALIKE, cell_text, check_ids, participant_form
 from hetero_mtf.data.volumes.cohort.splits import PARTS, Split
 from hetero_mtf.data.volumes.images.preprocessing import Preprocessing
 
@@ -29,6 +30,12 @@ class VolumeRecord:
     class_weight : (classes,) how much a scan of each class counts in the loss; () for 1 each.
     scans : a digest of each scan of the split's participants, `scan_digests`; () in files of earlier versions.
     centre : name of the table's column of sites, None where it had none.
+    ids : how its participants were compared, "alike" or "exact"; files of earlier versions have none, and theirs count as alike.
+
+    Raises
+    ------
+    DataError
+        If `ids` is neither.
     """
 
     table: str
@@ -40,6 +47,14 @@ class VolumeRecord:
     class_weight: tuple[float, ...] = ()
     scans: tuple[str, ...] = ()
     centre: str | None = None
+    ids: str = ALIKE
+
+    def __post_init__(self) -> None:
+        check_ids(self.ids)
+        # As tables are read now: files of earlier versions have labels and names of columns as their table writes them.
+        object.__setattr__(self, "label", cell_text(self.label))
+        object.__setattr__(self, "classes", tuple(map(cell_text, self.classes)))
+        object.__setattr__(self, "centre", None if self.centre is None else cell_text(self.centre))
 
     def is_of(self, participants: Participants) -> bool:
         """Return whether a table is the one that was trained with, wherever it is now and whichever rows were added or removed.
@@ -58,16 +73,43 @@ class VolumeRecord:
         ----------
         participant : as the table writes it.
         """
-        return next((name for name in PARTS if participant in getattr(self.split, name)), ELSEWHERE)
+        return self._parts(self.ids).get(participant_form(participant, self.ids), ELSEWHERE)
+
+    def parts(self, participants: Participants) -> tuple[str, ...]:
+        """Return (scans,) the part that the participant of each scan was in, "none" if in no part.
+
+        Parameters
+        ----------
+        participants : scans, with how their participants are compared with those of the split.
+        """
+        parts = self._parts(participants.comparison)
+        return tuple(parts.get(participants.form(scan.participant), ELSEWHERE) for scan in participants.scans)
+
+    def trained_on(self, participants: Participants) -> tuple[str, ...]:
+        """Return the participants that are named like some that were trained on or chosen by.
+
+        Parameters
+        ----------
+        participants : as for `parts`; they may be others, of another study.
+        """
+        parts = self._parts(participants.comparison)
+        return tuple(who for form, who in participants.spellings.items() if parts.get(form) in PARTS[:2])
+
+    def _parts(self, ids: str) -> dict[str, str]:
+        """Return what all spellings of a participant share -> the part it was in, of several the first."""
+        return {participant_form(who, ids): name for name in reversed(PARTS) for who in getattr(self.split, name)}
 
 
 def scan_digests(participants: Participants, split: Split) -> tuple[str, ...]:
     """Return a digest of each scan of a split's participants: of its participant, session, label and file name, but no folder.
 
+    The participant is written as the split writes it, so that a table with another spelling has the same digests.
+
     Parameters
     ----------
     split : whose scans count; rows of others do not.
     """
-    known = {participant for part in split.parts.values() for participant in part}
-    rows = [(scan.participant, scan.session, scan.label, scan.path.name) for scan in participants.scans if scan.participant in known]
+    known = {participants.form(who): who for part in split.parts.values() for who in part}
+    named = [(known.get(participants.form(scan.participant)), scan) for scan in participants.scans]
+    rows = [(who, scan.session, scan.label, scan.path.name) for who, scan in named if who is not None]
     return tuple(hashlib.sha256(repr(row).encode(errors="surrogateescape")).hexdigest()[:12] for row in rows)

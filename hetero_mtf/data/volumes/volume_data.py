@@ -11,8 +11,9 @@ from hetero_mtf.data.array import Array
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
-from hetero_mtf.data.volumes.check import Cohort, CohortOptions, open_cohort
+from hetero_mtf.data.volumes.check import Cohort, open_cohort
 from hetero_mtf.data.volumes.class_weight import ClassWeight, weights_text
+from hetero_mtf.data.volumes.cohort.cohort_options import CohortOptions
 from hetero_mtf.data.volumes.cohort.fold_choice import FoldChoice
 from hetero_mtf.data.volumes.cohort.leaks import leak_line
 from hetero_mtf.data.volumes.cohort.participants import Participants
@@ -78,7 +79,7 @@ class VolumeData(LabelledData):
         """What has to be kept with a network that is trained on them."""
         people = self.participants
         how = (self.cache.steps, self.augmentation, self.split, self.class_weight, scan_digests(people, self.split))
-        return VolumeRecord(people.path.name, people.label_column, people.classes, *how, people.centre_column)
+        return VolumeRecord(people.path.name, people.label_column, people.classes, *how, people.centre_column, people.comparison)
 
     def part(self, name: str) -> Participants:
         """Return the scans of a part.

@@ -167,6 +167,29 @@ def test_notes_are_counted_and_the_rare_ones_left_out_of_the_log(tmp_path: pathl
     assert cohort.lines()[1:] == ("3 scans: turned from LAS to RAS", "and 1 more kind of notes")
 
 
+def test_what_was_not_plain_about_the_table_is_in_the_log(tmp_path: pathlib.Path) -> None:
+    for number in range(5):
+        write_scan(tmp_path / f"{number}.nii", seed=number)
+    rows = [(f"p{number}", "unknown", ("AD", "NC")[number % 2], f"{number}.nii") for number in range(4)]
+    table = write_table(tmp_path, *rows, ("p4", "A", "None", "4.nii"), header=("participant_id", "site", "diagnosis", "path"))
+    lines = open_cohort(table, cache_of(tmp_path), CohortOptions(skip_bad=True)).lines()
+    assert lines[0] == "4 scans of 4 participants: 2 AD, 2 NC"
+    assert lines[1:3] == (
+        "site: 'unknown' in 4 rows taken as missing, as n/a is",
+        "diagnosis: 'None' in 1 row taken as missing, as n/a is; if that is a class, name all classes with --class (classes=...)",
+    )
+    assert lines[3].startswith("left out: line 6 (p4): diagnosis is 'None', which stands for unknown")
+
+
+def test_people_that_are_taken_exactly_have_notes_of_their_own(tmp_path: pathlib.Path) -> None:
+    names = ("sub-1", "1", "sub-2", "2")
+    for number in range(4):
+        write_scan(tmp_path / f"{number}.nii", affine=np.diag([-2.0, 2, 2, 1]), seed=number)
+    table = write_table(tmp_path, *((name, ("AD", "NC")[at % 2], f"{at}.nii") for at, name in enumerate(names)))
+    cohort = open_cohort(table, cache_of(tmp_path), CohortOptions(ids="exact"))
+    assert cohort.lines() == ("4 scans of 4 participants: 2 AD, 2 NC", "4 scans: turned from LAS to RAS")
+
+
 def test_many_notes_that_begin_alike_are_one_line(tmp_path: pathlib.Path) -> None:
     table = write_cohort(tmp_path, 6)
     for number, signs in enumerate(((-2.0, 2, 2, 1), (-2.0, 2, 2, 1), (2.0, -2, 2, 1), (2.0, 2, -2, 1), (-2.0, -2, 2, 1))):

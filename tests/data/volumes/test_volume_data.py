@@ -21,6 +21,7 @@ from hetero_mtf.data.volumes import (
     open_volumes,
 )
 from hetero_mtf.data.volumes.cohort.participants import Participants, Scan
+from hetero_mtf.data.volumes.cohort.splits import Split
 from hetero_mtf.data.volumes.record import VolumeRecord
 from hetero_mtf.errors import DataError
 from hetero_mtf.json_records import read_value
@@ -98,6 +99,43 @@ def test_a_table_is_known_by_what_it_says_wherever_it_lies(tmp_path: pathlib.Pat
     assert not record.is_of(dataclasses.replace(people, scans=(more,)))
     earlier = dataclasses.replace(record, table=str(people.path), scans=())
     assert earlier.is_of(people) and not earlier.is_of(dataclasses.replace(people, path=tmp_path / "other.tsv"))
+
+
+def test_a_table_with_other_spellings_is_known_unless_ids_are_taken_exactly(tmp_path: pathlib.Path) -> None:
+    data = opened(tmp_path)
+    scans = [dataclasses.replace(scan, participant=f"{int(scan.participant[4:])}.0") for scan in data.participants.scans]
+    people = dataclasses.replace(data.participants, scans=tuple(scans))
+    tested = tuple(f"{int(who[4:])}.0" for who in data.split.test)
+    assert data.record.is_of(people) and data.record.part(tested[0]) == "test"
+    parts = data.record.parts(people)
+    assert {scan.participant for scan, part in zip(scans, parts) if part == "test"} == {*tested} and parts.count("train") == 8
+    assert set(data.record.trained_on(people)) == {*people.ids} - {*tested}
+    exact = dataclasses.replace(people, comparison="exact")
+    assert not data.record.is_of(exact) and data.record.trained_on(exact) == () and set(data.record.parts(exact)) == {"none"}
+
+
+def test_how_ids_are_compared_is_asked_for_and_recorded(tmp_path: pathlib.Path) -> None:
+    table = write_cohort(tmp_path, 10)
+    table.write_text(table.read_text().replace("sub-02", "SUB-1"))
+    request = VolumeRequest(str(table), VolumeCache(tmp_path / "cache", Preprocessing(SHAPE)), CohortOptions(), SplitChoice())
+    with pytest.raises(
+        DataError, match=r"participants 'sub-01' \(line 3\) and 'SUB-1' \(line 4\) differ in writing only; write each alike"
+    ):
+        open_volumes(request)
+    with pytest.raises(DataError, match="leaving out the bad rows .* is not enough"):
+        open_volumes(dataclasses.replace(request, cohort=CohortOptions(skip_bad=True)))
+    data = open_volumes(dataclasses.replace(request, cohort=CohortOptions(ids="exact")))
+    assert data.record.ids == "exact" and data.record.part("1") == "none" and len(data.participants.ids) == 10
+    document = dataclasses.asdict(data.record)
+    del document["ids"]
+    assert read_value(VolumeRecord, json.loads(json.dumps(document)), "", []).ids == "alike"
+    with pytest.raises(DataError, match="ids is 'both'; give 'alike' or 'exact'"):
+        dataclasses.replace(data.record, ids="both")
+
+
+def test_a_record_of_labels_in_another_unicode_form_is_of_the_same_classes() -> None:
+    record = VolumeRecord("t.tsv", "e\u0301tat", ("e\u0301", "z"), Preprocessing(SHAPE), Augmentation(), Split(("e\u03011",), ("b",)))
+    assert record.label == "\u00e9tat" and record.classes == ("\u00e9", "z") and record.part("\u00e91") == "train"
 
 
 def test_a_part_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:

@@ -26,15 +26,16 @@ def leaks(split: Split, participants: Participants) -> list[str]:
     ----------
     participants : the table; files that cannot be read are passed over, whatever reads the scans reports them.
     """
-    part = {who: name for name, ids in split.parts.items() for who in ids}
-    placed = [scan for scan in participants.scans if scan.participant in part]
+    part_of = {participants.form(who): name for name, ids in split.parts.items() for who in ids}
+    part = {scan.participant: part_of.get(participants.form(scan.participant), "") for scan in participants.scans}
+    placed = [scan for scan in participants.scans if part[scan.participant]]
     of_file: dict[pathlib.Path, list[Scan]] = {}
     for scan in placed:
         of_file.setdefault(scan.path, []).append(scan)
     files = _across([[scan for path in group for scan in of_file[path]] for group in copies(of_file)], part)
     pictures = [group for group in _across(_alike(placed), part) if not any(set(group) == set(copied) for copied in files)]
     return [
-        *shared_participants(split),
+        *shared_participants(split, participants.comparison),
         *(f"{_named(group, part)} are the same file, byte for byte" for group in files),
         *(f"{_named(group, part)} are the same scan in different files" for group in pictures),
     ]
@@ -119,4 +120,4 @@ def _part_text(name: str, ids: tuple[str, ...], participants: Participants) -> s
     """Return such as "test 30 participants, 31 scans: 15 AD, 16 NC"."""
     scans = participants.part(ids).scans
     counts = [f"{sum(scan.label == label for scan in scans)} {label}" for label in participants.classes]
-    return f"{name} {len(set(ids))} participants, {len(scans)} scans: {', '.join(counts)}"
+    return f"{name} {len(set(map(participants.form, ids)))} participants, {len(scans)} scans: {', '.join(counts)}"

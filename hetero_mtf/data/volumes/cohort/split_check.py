@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import collections
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hetero_mtf.data.volumes.cohort.fault import CohortFault, report
 from hetero_mtf.data.volumes.cohort.participants import Participants
+from hetero_mtf.data.volumes.cohort.spelling import ALIKE, participant_form
 from hetero_mtf.data.volumes.cohort.splits import VERSION, Split, participant_labels
 from hetero_mtf.json_file import read_json
 from hetero_mtf.json_records import Fault as Entry
@@ -73,16 +73,17 @@ def check_split(
     unread : parts that could not be read in full, and are not checked for what they lack.
     """
     complete_parts = {name: ids for name, ids in split.parts.items() if name not in set(unread)}
-    faults = [
-        CohortFault(f"{name} part: {_several(ids)} named twice; name each once") for name, ids in _repeated(split.parts).items() if ids
-    ]
-    faults += [CohortFault(f"{text}; keep each in one part, or what is tested was trained on") for text in shared_participants(split)]
-    known = set(participants.ids)
+    comparison = participants.comparison
+    repeated = {name: _repeated(ids, comparison) for name, ids in split.parts.items()}
+    faults = [CohortFault(f"{name} part: {_several(ids)} named twice; name each once") for name, ids in repeated.items() if ids]
+    shared = shared_participants(split, comparison)
+    faults += [CohortFault(f"{text}; keep each in one part, or what is tested was trained on") for text in shared]
+    known = {scan.participant for scan in participants.scans}
     for name, ids in split.parts.items():
         named = [i for i in dict.fromkeys(ids) if i or name in complete_parts]  # "" stands for what could not be read
         unknown = [i for i in named if i not in known]
         wrong = f"{name} part: {_several(unknown)} not in the table {participants.path}"
-        faults += [CohortFault(f"{wrong}; {_spelt(unknown, known)}")] if unknown else []
+        faults += [CohortFault(f"{wrong}; {_spelt(unknown, participants)}")] if unknown else []
     for name, ids in complete_parts.items():
         faults += _absent(name, ids, usable or participants)
     return faults
@@ -90,8 +91,8 @@ def check_split(
 
 def split_notes(split: Split, participants: Participants) -> list[str]:
     """Return notes on a split: participants in no part, and how those with several labels were counted."""
-    placed = {i for ids in split.parts.values() for i in ids}
-    left = [i for i in participants.ids if i not in placed]
+    placed = {participants.form(i) for ids in split.parts.values() for i in ids}
+    left = [i for form, i in participants.spellings.items() if form not in placed]
     notes = [f"{len(left)} of {len(participants.ids)} participants are in no part and left out: {_some(left)}"] if left else []
     several = [i for i, labels in participant_labels(participants).items() if len(labels) > 1]
     if several:
@@ -101,16 +102,38 @@ def split_notes(split: Split, participants: Participants) -> list[str]:
     return notes
 
 
-def shared_participants(split: Split) -> list[str]:
-    """Return for every two parts the participants that are in both, as text; none where nothing leaks."""
-    names = list(split.parts)
-    pairs = [(first, second) for at, first in enumerate(names) for second in names[at + 1 :]]
-    both = {pair: sorted(set(split.parts[pair[0]]) & set(split.parts[pair[1]])) for pair in pairs}
-    return [f"{_several(ids)} in the {first} part and in the {second} part" for (first, second), ids in both.items() if ids]
+def shared_participants(split: Split, ids: str = ALIKE) -> list[str]:
+    """Return for every two parts the participants that are in both, as text; none where nothing leaks.
+
+    Parameters
+    ----------
+    ids : how participants are compared, "alike" or "exact".
+    """
+    parts = [(name, _by_form(who, ids)) for name, who in split.parts.items()]
+    texts = []
+    for at, (first, ones) in enumerate(parts):
+        for second, others in parts[at + 1 :]:
+            both = sorted(_written([*ones[form], *others[form]]) for form in ones if form in others)
+            texts += [f"{_several(both)} in the {first} part and in the {second} part"] if both else []
+    return texts
 
 
-def _repeated(parts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    return {name: [i for i, count in collections.Counter(ids).items() if count > 1] for name, ids in parts.items()}
+def _by_form(who: Iterable[str], ids: str) -> dict[str, list[str]]:
+    """Return what all spellings of a participant share -> those in which it is named."""
+    spellings: dict[str, list[str]] = {}
+    for participant in who:
+        spellings.setdefault(participant_form(participant, ids), []).append(participant)
+    return spellings
+
+
+def _repeated(who: Sequence[str], ids: str) -> list[str]:
+    return [_written(spellings) for spellings in _by_form(who, ids).values() if len(spellings) > 1]
+
+
+def _written(spellings: Iterable[str]) -> str:
+    """Return a participant as it is written first, with its other spellings behind it."""
+    first, *others = dict.fromkeys(spellings)
+    return f"{first} (also written {', '.join(others)})" if others else first
 
 
 def _absent(name: str, ids: Sequence[str], usable: Participants) -> Iterator[CohortFault]:
@@ -124,11 +147,22 @@ def _absent(name: str, ids: Sequence[str], usable: Participants) -> Iterator[Coh
             yield CohortFault(f"{name} part: no participant with a usable scan is of class {label!r}; put some there")
 
 
-def _spelt(unknown: Sequence[str], known: set[str]) -> str:
-    """Return what to do about unknown ids: the table may write them without sub-, or with it."""
-    turned = {who: who.removeprefix("sub-") if who.startswith("sub-") else f"sub-{who}" for who in unknown}
-    meant = next((f"{other!r} for {who!r}" for who, other in turned.items() if other in known), "")
-    return f"write ids as the table does, {meant}" if meant else "correct the ids, or take them out"
+def _spelt(unknown: Sequence[str], participants: Participants) -> str:
+    """Return what to do about unknown ids: the table may write them in another spelling."""
+    pairs = respelt(unknown, participants)
+    return f"write ids as the table does, {pairs}" if pairs else "correct the ids, or take them out"
+
+
+def respelt(who: Iterable[str], participants: Participants) -> str:
+    """Return how a table writes participants that are written otherwise elsewhere, such as "'sub-03' for '3'"; "" where it has none.
+
+    Parameters
+    ----------
+    who : participants that the table does not write so.
+    """
+    spellings = participants.spellings
+    pairs = [(spellings.get(participants.form(one)), one) for one in who if one]
+    return list_text([f"{own!r} for {one!r}" for own, one in pairs if own is not None], _NAMED)
 
 
 def _several(ids: Sequence[str]) -> str:

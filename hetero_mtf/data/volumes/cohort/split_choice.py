@@ -9,7 +9,7 @@ import pathlib
 from hetero_mtf.data.volumes.cohort.fault import CohortFault, report
 from hetero_mtf.data.volumes.cohort.leaks import leak_line, leaks
 from hetero_mtf.data.volumes.cohort.participants import Participants
-from hetero_mtf.data.volumes.cohort.split_check import check_split, examine_split, shared_participants
+from hetero_mtf.data.volumes.cohort.split_check import check_split, examine_split, respelt, shared_participants
 from hetero_mtf.data.volumes.cohort.splits import Split, hold_out_split, k_fold_splits
 from hetero_mtf.errors import DataError, HeteroError
 
@@ -134,18 +134,34 @@ class KnownSplit:
 
     def faults(self, participants: Participants, usable: Participants | None = None) -> list[str]:
         """Return what is wrong with the split, as `SplitChoice.faults`."""
-        if not {who for ids in self.known.parts.values() for who in ids} & set(participants.ids):
+        trained = [who for ids in self.known.parts.values() for who in ids]
+        if not set(map(participants.form, trained)) & set(participants.spellings):
             wrong = f"the split of {self.origin} is of other participants than those of {participants.path}"
             return [f"{wrong}; take the table of the training, or hetero-mtf predict for another one"]
-        texts = [*(fault.text for fault in check_split(self.known, participants, usable)), *copied(self.known, participants)]
-        return [f"the split of {self.origin}: {text}" for text in texts]
+        written = {scan.participant for scan in participants.scans}
+        pairs = respelt((who for who in trained if who not in written), participants)
+        remedy = "write them there as in the training, or take them as different people with --ids exact (ids='exact')"
+        respellings = [f"the table {participants.path} writes {pairs}; {remedy}"] if pairs else []
+        checked = _as_written(self.known, participants)
+        texts = [*(fault.text for fault in check_split(checked, participants, usable)), *copied(checked, participants)]
+        return [f"the split of {self.origin}: {text}" for text in [*respellings, *texts]]
 
     def split(self, participants: Participants, usable: Participants) -> Split:
         """Return the split of the participants with scans that can be used, as `SplitChoice.split`."""
         return self.known.within(usable.ids)
 
 
+def _as_written(split: Split, participants: Participants) -> Split:
+    """Return a split with the ids of a table where they are written otherwise there."""
+    spellings, written = participants.spellings, {scan.participant for scan in participants.scans}
+
+    def own(ids: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(who if who in written else spellings.get(participants.form(who), who) for who in ids)
+
+    return dataclasses.replace(split, train=own(split.train), test=own(split.test), validation=own(split.validation))
+
+
 def copied(split: Split, participants: Participants) -> list[str]:
     """Return which scans of different parts are copies of each other, as faults."""
-    shared = set(shared_participants(split))
+    shared = set(shared_participants(split, participants.comparison))
     return [f"{text}; leave out one of the rows" for text in leaks(split, participants) if text not in shared]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from hetero_mtf.data.volumes.cohort.participants import Participants
+from hetero_mtf.data.volumes.cohort.spelling import cell_text
 from hetero_mtf.errors import DataError
 from hetero_mtf.json_file import write_json
 
@@ -23,7 +24,7 @@ class Split:
 
     Parameters
     ----------
-    train, validation, test : ids as the table writes them; without a validation part that one is empty.
+    train, validation, test : ids as the table writes them, in the form of `cell_text`; without a validation part that one is empty.
     seed : of the draw; None for a manual split.
     fold, folds : of k folds the one that is tested on, from 1, and k; both None for a hold-out.
     """
@@ -34,6 +35,10 @@ class Split:
     seed: int | None = None
     fold: int | None = None
     folds: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in PARTS:
+            object.__setattr__(self, name, tuple(map(cell_text, getattr(self, name))))  # as the ids of a table are read
 
     @property
     def parts(self) -> dict[str, tuple[str, ...]]:
@@ -67,11 +72,12 @@ class Split:
 
 
 def participant_labels(participants: Participants) -> dict[str, tuple[str, ...]]:
-    """Return the labels of each participant that has one, the one with the fewest participants first."""
+    """Return the labels of each participant that has one, the one with the fewest participants first; by the ids of `Participants.ids`."""
     by_participant: dict[str, dict[str, None]] = {}
+    spellings = participants.spellings
     for scan in participants.scans:
         if scan.label in participants.classes:
-            by_participant.setdefault(scan.participant, {})[scan.label] = None
+            by_participant.setdefault(spellings[participants.form(scan.participant)], {})[scan.label] = None
     counts = collections.Counter(label for labels in by_participant.values() for label in labels)
     return {i: tuple(sorted(labels, key=lambda label: (counts[label], label))) for i, labels in by_participant.items()}
 

@@ -41,6 +41,16 @@ def test_a_participant_in_two_parts_fails_the_check(tmp_path: pathlib.Path) -> N
     assert line.startswith("leak check FAILED: sub-1 is in the train part and in the test part (train 2 participants")
 
 
+def test_a_participant_in_two_parts_in_another_spelling_fails_the_check_unless_ids_are_taken_exactly(tmp_path: pathlib.Path) -> None:
+    found = people(tmp_path, [b"a", b"b", b"c", b"d"])
+    scans = (*found.scans[:2], dataclasses.replace(found.scans[2], participant="0"), found.scans[3])
+    respelt, split = dataclasses.replace(found, scans=scans), Split(("sub-0", "sub-1"), ("0", "sub-3"))
+    line = leak_line(split, respelt)
+    assert line.startswith("leak check FAILED: sub-0 (also written 0) is in the train part and in the test part")
+    exact = leak_line(split, dataclasses.replace(respelt, comparison="exact"))
+    assert exact.startswith("leak check passed") and "test 2 participants, 2 scans" in exact
+
+
 def test_a_copy_of_a_scan_under_another_name_fails_the_check_only_across_parts(tmp_path: pathlib.Path) -> None:
     assert leaks(SPLIT, people(tmp_path, [b"a", b"b", b"b", b"d"])) == [
         "sub-1 (train part) and sub-2 (test part) are the same file, byte for byte"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 
 import pytest
@@ -61,6 +62,18 @@ def test_a_known_split_of_nobody_in_the_table_is_one_fault(people: Participants)
     faults = KnownSplit(Split(("sub-88",), ("sub-99",)), "net.npz").faults(people)
     wrong = f"the split of net.npz is of other participants than those of {people.path}"
     assert faults == [f"{wrong}; take the table of the training, or hetero-mtf predict for another one"]
+
+
+def test_a_known_split_of_a_table_with_other_spellings_is_a_fault_unless_ids_are_taken_exactly(people: Participants) -> None:
+    known = KnownSplit(Split(("1", "2", "3", "SUB-04"), ("sub-05", "sub-06")), "net.npz")
+    (fault,) = known.faults(people)
+    pairs = "'sub-01' for '1', 'sub-02' for '2', 'sub-03' for '3', 'sub-04' for 'SUB-04'"
+    assert fault.startswith(f"the split of net.npz: the table {people.path} writes {pairs}; write them there as in the training, or ")
+    assert "--ids exact" in fault
+    (few,) = KnownSplit(Split(("1", "2"), ("3", "4")), "net.npz").faults(people)
+    assert "writes 'sub-01' for '1'" in few and "of other participants" not in few
+    exact = dataclasses.replace(people, comparison="exact")
+    assert "1, 2, 3, SUB-04 are not in the table" in known.faults(exact)[0]
 
 
 def test_choices_that_do_not_go_together_are_all_named() -> None:

@@ -83,6 +83,21 @@ def test_a_participant_with_sessions_of_different_labels_counts_as_of_the_rarest
         assert {scan.label for scan in people.part(ids).scans} == {"AD", "MCI", "NC"}
 
 
+def test_all_spellings_of_a_participant_are_in_one_part_unless_they_are_taken_exactly() -> None:
+    spellings = [(f"sub-{number:02}", str(number), f"SUB-{number}.0") for number in range(10, 30)]
+    scans = [
+        Scan(spelling, f"{session}", ("AD", "NC")[at % 2], pathlib.Path(f"{spelling}.nii"))
+        for at, names in enumerate(spellings)
+        for session, spelling in enumerate(names)
+    ]
+    people = Participants(pathlib.Path("t.tsv"), tuple(scans), "dx", ("AD", "NC"))
+    for split in (hold_out_split(people, 0.3, 0.2), *k_fold_splits(people, 4)):
+        parts = [people.part(ids).scans for ids in split.parts.values()]
+        assert [len(part) % 3 for part in parts] == [0] * len(parts) and sum(map(len, parts)) == 60
+    exact = dataclasses.replace(people, comparison="exact")
+    assert sum(map(len, hold_out_split(exact, 0.3).parts.values())) == 60
+
+
 def test_participants_without_a_label_are_in_no_part() -> None:
     people = cohort("AD", "AD", "NC", "NC", (None,))
     split = hold_out_split(people, 0.5)

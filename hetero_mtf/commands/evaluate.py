@@ -11,7 +11,16 @@ from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.model import model_options
 from hetero_mtf.commands.options.objective import objective_options
 from hetero_mtf.commands.options.requests import EvaluateRequest
-from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, reading_options
+from hetero_mtf.commands.options.volumes import (
+    POSITIVE,
+    SIZES,
+    ClassType,
+    VolumeOptions,
+    data_option,
+    default_batch_size,
+    is_volumes,
+    reading_options,
+)
 from hetero_mtf.errors import DataError
 
 if TYPE_CHECKING:
@@ -32,7 +41,7 @@ PARTS = ("train", "validation", "test")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples.  [default: the plan's, or {SIZES}]")
 @click.option("--part", type=click.Choice(PARTS), default="test", help="The samples to look at.")
 @objective_options(stored=True)
-@click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one named as worse]")
+@click.option("--positive", type=ClassType(), metavar="CLASS", help=POSITIVE)
 @click.option("--json", metavar="FILE", help="Volumes: where to write the scores.")
 @click.option("--plot", metavar="FILE.png", help="Volumes: where to draw the calibration, ROC and precision-recall curves.")
 @click.option("--html", metavar="FILE", help="Volumes: where to write a page of all scores with the curves.")

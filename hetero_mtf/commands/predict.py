@@ -11,7 +11,7 @@ import click
 from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.model import model_options
 from hetero_mtf.commands.options.requests import PredictRequest
-from hetero_mtf.commands.options.volumes import SIZES, DataName, VolumeOptions, reading_options
+from hetero_mtf.commands.options.volumes import POSITIVE, SIZES, ClassType, DataName, VolumeOptions, reading_options
 from hetero_mtf.errors import DataError
 from hetero_mtf.file_kind import ARRAYS, file_kind, in_place_of
 
@@ -30,10 +30,16 @@ REMEDY = "write it again with numpy.savez(file, x=...)"
 @click.option("--plan", metavar="FILE", help="The plan to compute by.  [default: the cluster's first device alone]")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples.  [default: the plan's, or {SIZES}]")
 @click.option("-o", "--output", metavar="FILE", help="What to write.  [default: predictions.npz, or predictions.tsv of volumes]")
-@click.option("--positive", metavar="CLASS", help="Volumes: the class that sensitivity is of.  [default: the one named as worse]")
+@click.option("--positive", type=ClassType(), metavar="CLASS", help=POSITIVE)
 @click.option("--grad-cam", metavar="DIR", help="Volumes: draw what the network looked at, as NIfTI on each scan's grid and as PNG.")
 @click.option("--grad-cam-layer", metavar="NAME", help="The layer to look at.  [default: the last on the last convolution's grid]")
-@click.option("--grad-cam-class", metavar="CLASS", multiple=True, help="The class to draw; may be repeated.  [default: the predicted one]")
+@click.option(
+    "--grad-cam-class",
+    type=ClassType(),
+    metavar="CLASS",
+    multiple=True,
+    help="The class to draw; may be repeated.  [default: the predicted one]",
+)
 @click.option("--participant", metavar="ID", multiple=True, help="Whose scans to draw; may be repeated.  [default: all]")
 @reading_options
 def command(**options: Any) -> None:

@@ -24,12 +24,16 @@ from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.check import Cohort, open_cohort
 from hetero_mtf.data.volumes.cohort.cohort_options import WORKERS, CohortOptions
 from hetero_mtf.data.volumes.cohort.participants import Participants, Scan
+from hetero_mtf.data.volumes.cohort.spelling import cell_text
 from hetero_mtf.data.volumes.cohort.table import read_table
 from hetero_mtf.data.volumes.images.scan import read_foreground, to_scan_space
 from hetero_mtf.errors import DataError, HeteroError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.report.progress import progress
 from hetero_mtf.report.slices import save_slices
+from hetero_mtf.units import list_text
+
+_NAMED = 5  # participants in a line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +161,7 @@ def _description(name: str) -> bytes:
 def _cohort(table: str, cache: VolumeCache, stored: Stored, request: PredictRequest, notes: tuple[str, ...]) -> Cohort:
     options, workers = request.volumes, request.volumes.workers or WORKERS
     label, column = options.label or stored.data.label, centre_column(table, stored, options)
-    taken = CohortOptions(label, False, stored.data.classes, options.skip_bad, workers, column)
+    taken = CohortOptions(label, False, stored.data.classes, options.skip_bad, workers, column, options.ids or stored.data.ids)
     with progress("reading scans", len(read_table(table).rows)) as advance:
         cohort = open_cohort(table, cache, taken, advance=advance)
     for line in (*notes, *cohort.lines(), *(f"scans: {line}" for line in stored.data.preprocessing.lines())):
@@ -168,7 +172,7 @@ def _cohort(table: str, cache: VolumeCache, stored: Stored, request: PredictRequ
 def _parts(stored: Stored, people: Participants) -> tuple[str, ...]:
     if not stored.data.is_of(people):
         return (UNKNOWN,) * len(people.scans)
-    return tuple(stored.data.part(scan.participant) for scan in people.scans)
+    return stored.data.parts(people)
 
 
 def _report(predictions: Predictions, stored: Stored, request: PredictRequest) -> None:
@@ -193,11 +197,10 @@ def _leak_line(predictions: Predictions, stored: Stored) -> str:
     if UNKNOWN not in predictions.parts:
         count = f"{seen} of {len(predictions.parts)} scans"
         return f"leak check: {count} are of participants that were trained on or chosen by, and are not scored"
-    known = {*stored.data.split.train, *stored.data.split.validation}
-    alike = sum(who in known for who in predictions.participants.ids)
+    alike = stored.data.trained_on(predictions.participants)
     other = f"leak check: this is not the table that was trained with ({stored.data.table})"
-    remedy = ", make sure that they are others" if alike else ""
-    return f"{other}; {alike} of its participants are named like some that were trained on{remedy}"
+    remedy = f", make sure that they are others: {list_text(alike, _NAMED)}" if alike else ""
+    return f"{other}; {len(alike)} of its participants are named like some that were trained on{remedy}"
 
 
 def _check_maps(maps: Maps, stored: Stored, model: Any, graph: LayerGraph) -> None:
@@ -213,16 +216,19 @@ def _check_maps(maps: Maps, stored: Stored, model: Any, graph: LayerGraph) -> No
 
 
 def _mapped(maps: Maps, people: Participants) -> tuple[Scan, ...]:
-    missing = [who for who in maps.participants if who not in people.ids]
+    known = set(people.spellings)
+    missing = [who for who in maps.participants if people.form(cell_text(who)) not in known]
     if missing:
         raise DataError(f"--participant {', '.join(missing)} is not among the scans of {people.path}; write ids as the table does")
-    scans = people.scans if not maps.participants else people.part(maps.participants).scans
-    for texts in ([scan.key for scan in scans], people.classes):
+    scans = people.scans if not maps.participants else people.part(map(cell_text, maps.participants)).scans
+    alike = len({scan.key for scan in scans}) < len(scans)  # sub-01 and 01 may be different people, whose keys are equal
+    owners = [(scan.key, f"{scan.key}, line {scan.line}" if alike else scan.key) for scan in scans]
+    for named in (owners, [(name, name) for name in people.classes]):
         first: dict[str, str] = {}
-        for text in texts:
-            other = first.setdefault(_name(text), text)
-            if other != text:
-                raise DataError(f"the maps of {other!r} and {text!r} would have one name, with {_name(text)!r}; rename one of them")
+        for text, owner in named:
+            other = first.setdefault(_name(text), owner)
+            if other != owner:
+                raise DataError(f"the maps of {other!r} and {owner!r} would have one name, with {_name(text)!r}; rename one of them")
     return scans
 
 

@@ -98,10 +98,10 @@ def score_report(predictions: Predictions, title: str, chosen: list[int] | None 
     some = predictions if chosen is None else predictions.some(chosen)
     people, true = some.participants, some.participants.y
     scores = some.scores(positive=positive)
-    columns = [(people.session_column, [scan.session for scan in people.scans])] if any(scan.session for scan in people.scans) else []
+    columns = [(people.session_column, list(people.sessions))] if any(people.sessions) else []
     if people.centre_column is not None:
         columns.append((people.centre_column, [scan.centre for scan in people.scans]))
-    who = [scan.participant for scan in people.scans]
+    who = [people.form(scan.participant) for scan in people.scans]
     pair = (some.probabilities, true)
     groups = tuple(group_scores(column, names, who, pair, people.classes, scores.positive) for column, names in columns)
     return ScoreReport(Curves(some.probabilities, true, scores), groups, title)

@@ -16,6 +16,7 @@ from hetero_mtf.data.volumes.cache_folder import cache_folder
 from hetero_mtf.data.volumes.class_weight import ClassWeight, weights_text
 from hetero_mtf.data.volumes.cohort.cohort_options import WORKERS, CohortOptions
 from hetero_mtf.data.volumes.cohort.fold_choice import FoldChoice
+from hetero_mtf.data.volumes.cohort.spelling import ALIKE, cell_text
 from hetero_mtf.data.volumes.cohort.split_choice import KnownSplit, SplitChoice
 from hetero_mtf.data.volumes.cohort.table import read_table
 from hetero_mtf.data.volumes.folded import folded
@@ -81,8 +82,9 @@ def workload_to_train(
     changes = Augmentation(options.flip, options.shift or 0, options.noise or 0.0)
     if before is not None:
         _check_before(before, steps, changes, options)
-    classes = None if before is None else before.data.classes
-    cohort = CohortOptions(options.label or LABEL, True, classes, options.skip_bad, options.workers or WORKERS, options.sites)
+    classes = (options.classes or None) if before is None else before.data.classes
+    ids = options.ids or (ALIKE if before is None else before.data.ids)
+    cohort = CohortOptions(options.label or LABEL, True, classes, options.skip_bad, options.workers or WORKERS, options.sites, ids)
     cache, notes = opened_cache(table, options, steps)
     request = VolumeRequest(table, cache, cohort, _choice(options, before), changes, graph.dtype, _class_weight(options))
     volumes = _opened(request, notes)
@@ -123,8 +125,8 @@ def trained_workload(how: ModelOrigin, data: str, options: VolumeOptions, checkp
     table, stored = table_of(data), load_stored(checkpoint, state)
     model, graph = stored_network(how, stored, data, checkpoint, state)
     label = options.label or stored.data.label
-    column = centre_column(table, stored, options)
-    cohort = CohortOptions(label, True, stored.data.classes, options.skip_bad, options.workers or WORKERS, column)
+    column, ids = centre_column(table, stored, options), options.ids or stored.data.ids
+    cohort = CohortOptions(label, True, stored.data.classes, options.skip_bad, options.workers or WORKERS, column, ids)
     cache, notes = opened_cache(table, options, stored.data.preprocessing)
     choice = KnownSplit(stored.data.split, checkpoint)
     return Workload(model, graph, _opened(VolumeRequest(table, cache, cohort, choice, dtype=graph.dtype), notes), stored)
@@ -275,8 +277,10 @@ def _check_classes(classes: tuple[str, ...], graph: LayerGraph) -> None:
 
 
 def _check_before(before: Stored, steps: Preprocessing, changes: Augmentation, options: VolumeOptions) -> None:
-    was, label = before.data, options.label or LABEL
+    was, label = before.data, cell_text(options.label or LABEL)
     faults = [f"the label column was {was.label!r} and is {label!r}"] if was.label != label else []
+    renamed = tuple(map(cell_text, options.classes)) not in ((), was.classes)
+    faults += [f"classes were {', '.join(was.classes)} and are {', '.join(options.classes)}"] if renamed else []
     old = {**was.preprocessing.to_json(), **was.augmentation.to_json()}
     new = {**steps.to_json(), **changes.to_json()}
     faults += [f"{name} was {old[name]} and is {new[name]}" for name in new if old[name] != new[name]]

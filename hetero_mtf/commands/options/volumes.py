@@ -18,8 +18,12 @@ SIZES = f"{options.BATCH_SIZE}, of volumes {BATCH_SIZE}"
 NAN_SHARE = "part of a scan's voxels that may be NaN, as some tools write around the brain; they become 0.  [default: 0.05]"
 FOLD = "the fold to test on, from 1, or all: a training for each, then the scores of all together."
 CENTRE = "the table's column of sites, by each of which scores are printed.  [default: site or site_id, where there is one]"
+POSITIVE = "Volumes: the class that sensitivity is of.  [default: the one named as worse]"
 WEIGHTS = "balanced, or CLASS=WEIGHT, which may be repeated: how much a scan counts in the loss of training.  [default: all alike]"
-_TYPED = {"sites": "site"}  # options whose name is not that of the field
+SPELLINGS = "alike: sub-01, 01 and 1 are one participant; exact: only equal text is.  [default: the training's, else alike]"
+CLASSES = "a class; repeat it for each, in order. One may be named None or unknown, else missing.  [default: the table's labels]"
+_TYPED = {"sites": "site", "classes": "class"}  # options whose name is not that of the field
+_IDS = ("alike", "exact")
 _NORMALISATIONS = ("zscore", "minmax", "percentile", "none")
 _MASKS = ("none", "nonzero", "otsu", "table")
 
@@ -27,6 +31,20 @@ _MASKS = ("none", "nonzero", "otsu", "table")
 Weight: TypeAlias = tuple[str, float | None]
 BALANCED: Weight = ("balanced", None)
 ALL = "all"
+
+
+class ClassType(click.ParamType):
+    """The name of a class, as it is read from a table."""
+
+    name = "class"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> str:
+        """Return the name in the form of `cell_text`."""
+        if str(value).isascii():
+            return str(value).strip()
+        from hetero_mtf.data.volumes.cohort.spelling import cell_text
+
+        return cell_text(str(value))
 
 
 class ClassWeightType(click.ParamType):
@@ -38,7 +56,7 @@ class ClassWeightType(click.ParamType):
         """Return the class and its weight, or `BALANCED`."""
         if isinstance(value, tuple) or value == BALANCED[0]:
             return value if isinstance(value, tuple) else BALANCED
-        name, equals, text = str(value).rpartition("=")
+        name, equals, text = ClassType().convert(value, parameter, context).rpartition("=")
         if not equals or not name:
             self.fail(f"{value!r} is neither balanced nor of the form class=number, such as AD=2.5", parameter, context)
         return name, FiniteRange(0, min_open=True).convert(text, parameter, context)
@@ -85,6 +103,8 @@ class VolumeOptions:
     shift: int | None = None
     noise: float | None = None
     class_weight: tuple[Weight, ...] = ()
+    classes: tuple[str, ...] = ()
+    ids: str | None = None
     split: str | None = None
     test_fraction: float | None = None
     validation_fraction: float | None = None
@@ -103,6 +123,8 @@ class VolumeOptions:
             raise click.UsageError("--split goes with one fold: with --fold all the splits follow from --folds and --split-seed")
         if self.all_folds and self.test_fraction is not None:
             raise click.UsageError("--test-fraction does not go with --fold all, which tests on each fold in turn")
+        if len(self.classes) == 1 or len({*self.classes}) < len(self.classes):
+            raise click.UsageError("--class names all classes, two at least, and each once: --class NC --class AD")
         if BALANCED in self.class_weight and len(self.class_weight) > 1:
             raise click.UsageError("--class-weight balanced sets the weights of all classes; leave the others out")
 
@@ -183,12 +205,13 @@ def data_option(command: Command) -> Command:
 
 
 def reading_options(command: Command) -> Command:
-    """Add what training and all that comes after it needs: --label, --site, --cache, --no-cache, --workers and --skip-bad."""
+    """Add what training and all that comes after it needs: --label, --site, --ids, --cache, --no-cache, --workers and --skip-bad."""
     folder = "folder for decoded scans, which are then decoded again only where they change.  [default: .hetero_mtf_cache beside the table]"
     for option in reversed(
         (
             click.option("--label", metavar="COLUMN", help="Volumes: the table's column of labels.  [default: diagnosis]"),
             click.option("--site", "sites", metavar="COLUMN", help=f"Volumes: {CENTRE}"),
+            click.option("--ids", type=click.Choice(_IDS), help=f"Volumes: {SPELLINGS}"),
             click.option("--cache", metavar="DIR", help=f"Volumes: {folder}"),
             click.option("--no-cache", is_flag=True, help="Volumes: decode every scan each time."),
             click.option("--workers", type=click.IntRange(1), help="Volumes: threads that decode scans.  [default: 2]"),
@@ -214,6 +237,7 @@ def volume_options(command: Command) -> Command:
         click.option("--flip", is_flag=True, help="Volumes: exchange left and right in half of those trained on."),
         click.option("--shift", type=click.IntRange(0), metavar="VOXELS", help="Volumes: move those trained on by up to so much."),
         click.option("--noise", type=FiniteRange(0), help="Volumes: noise added in training, in standard deviations."),
+        click.option("--class", "classes", type=ClassType(), multiple=True, metavar="NAME", help=f"Volumes: {CLASSES}"),
         click.option("--class-weight", type=ClassWeightType(), multiple=True, metavar="balanced|CLASS=WEIGHT", help=f"Volumes: {WEIGHTS}"),
         click.option("--split", metavar="FILE", help="Volumes: the split, read if it is there, else drawn and written."),
         click.option("--test-fraction", type=positive, help="Volumes: part of the participants to test on.  [default: 0.2]"),

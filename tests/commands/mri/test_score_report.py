@@ -1,5 +1,6 @@
 """Scores of predictions by session and by site, as text, JSON, picture and page."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -40,6 +41,20 @@ def test_scores_are_those_of_all_of_each_session_and_of_each_site():
         text.index("Scores of 12 predictions") < text.index("predicted AD") < text.index("Scores by session") < text.index("Scores by site")
     )
     assert "calibration (AD): Brier score" in text
+
+
+def test_all_spellings_of_a_session_are_one_group_and_all_of_a_participant_one():
+    plain, sessions = predictions(), ("0", "ses-0", "00", "1.0", "1", "ses-1")
+    scans = tuple(
+        dataclasses.replace(scan, session=sessions[n % 3 + 3 * (n % 2)], participant=f"{n // 2}.0" if n % 2 else f"SUB-{n // 2}")
+        for n, scan in enumerate(plain.participants.scans)
+    )
+    respelt = dataclasses.replace(plain, participants=dataclasses.replace(plain.participants, scans=scans))
+    by, as_written = (score_report(each, "").groups for each in (plain, respelt))
+    for one, other in zip(by, as_written):
+        assert [(group.scores, group.participants) for group in one.groups] == [(g.scores, g.participants) for g in other.groups]
+    exact = dataclasses.replace(respelt, participants=dataclasses.replace(respelt.participants, comparison="exact"))
+    assert len(score_report(exact, "").groups[0].groups) == 6
 
 
 def test_a_table_without_sessions_and_sites_has_no_scores_by_them():

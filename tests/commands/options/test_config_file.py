@@ -55,6 +55,7 @@ TYPED = {  # an option -> what is typed behind it
     "nan-share": "0.1",
     "shift": "2",
     "noise": "0.05",
+    "class": "AD",
     "class-weight": "AD=2.5",
     "split": "split.json",
     "test-fraction": "0.3",
@@ -62,6 +63,7 @@ TYPED = {  # an option -> what is typed behind it
     "folds": "5",
     "fold": "2",
     "site": "centre",
+    "ids": "exact",
     "split-seed": "9",
 }
 FLAGS = {name for name, option in options_of(TRAIN).items() if option.is_flag}

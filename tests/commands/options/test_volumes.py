@@ -5,12 +5,14 @@ import pytest
 
 from hetero_mtf.commands.options import volumes as volume_options
 from hetero_mtf.commands.options.shared import BATCH_SIZE
-from hetero_mtf.commands.options.volumes import BALANCED, ClassWeightType, DataName, FoldType, VolumeOptions, default_batch_size
+from hetero_mtf.commands.options.volumes import BALANCED, ClassType, ClassWeightType, DataName, FoldType, VolumeOptions, default_batch_size
+from hetero_mtf.data.volumes.cohort import spelling
 from hetero_mtf.data.volumes.images import preprocessing
 
 
 def test_the_choices_are_those_of_the_preprocessing():
     assert volume_options._NORMALISATIONS == preprocessing.NORMALISATIONS and volume_options._MASKS == preprocessing.MASKS
+    assert volume_options._IDS == spelling.IDS
 
 
 def test_options_that_were_used_are_named_as_they_are_typed():
@@ -58,6 +60,14 @@ def test_weights_of_classes_are_numbers_by_name_or_balanced():
             convert(wrong, None, None)
     with pytest.raises(click.UsageError, match="--class-weight balanced sets the weights of all classes"):
         VolumeOptions(class_weight=(BALANCED, ("AD", 2.0)))
+
+
+def test_classes_are_named_all_of_them_and_each_once_as_the_table_is_read():
+    assert VolumeOptions(classes=("None", "AD"), ids="exact").given == ("--class", "--ids")
+    assert ClassType().convert("e\u0301 ", None, None) == "\u00e9" and ClassWeightType().convert("e\u0301=2", None, None) == ("\u00e9", 2)
+    for wrong in (("AD",), ("AD", "NC", "AD")):
+        with pytest.raises(click.UsageError, match="--class names all classes, two at least, and each once"):
+            VolumeOptions(classes=wrong)
 
 
 def test_scans_are_taken_a_few_at_a_time():

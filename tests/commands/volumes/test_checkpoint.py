@@ -52,6 +52,20 @@ def test_every_scan_gets_probabilities_and_those_not_trained_on_are_scored(cli, 
     assert sum(row["part"] == "test" for row in rows) == TEST_PART
 
 
+def test_participants_in_another_spelling_are_those_that_were_trained_on(cli, trained, place, tmp_path):
+    table, bare = place / "cohort" / "respelt.tsv", place / "cohort" / "respelt-bare.tsv"
+    table.write_text(re.sub(r"^sub-0?", "", (place / "cohort" / "participants.tsv").read_text(), flags=re.MULTILINE))
+    bare.write_text("participant_id\tpath\n" + "".join(f"{row['participant_id']}\t{row['path']}\n" for row in rows_of(table)))
+    options = ["--data", f"nifti:{table}", "--checkpoint", trained[0], "--cluster", "local:cpu:0"]
+    said = cli("predict", *options, "-o", tmp_path / "p.tsv")
+    assert said.code == 0 and "leak check: 8 of 12 scans are of participants that were trained on or chosen by" in said.out, said
+    assert sum(row["part"] == "test" for row in rows_of(tmp_path / "p.tsv")) == TEST_PART
+    other = cli("predict", "--data", f"nifti:{bare}", *options[2:], "-o", tmp_path / "p.tsv")
+    assert "8 of its participants are named like some that were trained on, make sure that they are others: " in other.out, other
+    refused = cli("evaluate", *options)
+    assert refused.code == 1 and "write them there as in the training, or take them as different people with --ids exact" in refused.err
+
+
 def test_a_table_without_known_labels_is_predicted_and_not_scored(cli, trained, place, table, tmp_path):
     bare = place / "cohort" / "bare.tsv"
     bare.write_text("participant_id\tpath\tdiagnosis\n" + "".join(f"new-{n}\t{n}.nii.gz\t{('n/a', 'MCI')[n % 2]}\n" for n in range(3)))
@@ -130,6 +144,16 @@ def test_maps_that_would_have_one_name_are_refused(cli, place, bright, tmp_path)
     said = cli("predict", "--data", f"nifti:{table}", "--checkpoint", bright, *options)
     assert said.code == 1 and "the maps of 'sub-a b' and 'sub-a-b' would have one name, with 'sub-a-b'; rename one of them" in said.err
     assert not (tmp_path / "p.tsv").exists() and not list((tmp_path / "maps").iterdir())
+
+
+def test_maps_of_people_that_are_taken_exactly_are_refused_where_they_would_have_one_name(cli, place, bright, tmp_path):
+    table, scans = tmp_path / "new.tsv", place / "cohort"
+    table.write_text(f"participant_id\tpath\nsub-1\t{scans / '0.nii.gz'}\n1\t{scans / '1.nii.gz'}\n")
+    options = ["--cluster", "local:cpu:0", "-o", tmp_path / "p.tsv", "--grad-cam", tmp_path / "maps"]
+    base = ["predict", "--data", f"nifti:{table}", "--checkpoint", bright, *options]
+    assert "participants 'sub-1' (line 2) and '1' (line 3) differ in writing only" in cli(*base).err
+    said = cli(*base, "--ids", "exact")
+    assert said.code == 1 and "the maps of 'sub-1, line 2' and 'sub-1, line 3' would have one name, with 'sub-1'; rename one" in said.err
 
 
 def test_what_does_not_fit_a_checkpoint_is_refused(cli, trained, table, place, tmp_path):

@@ -66,6 +66,23 @@ def test_bad_rows_are_left_out_only_where_that_is_asked_for(cli, place, training
     assert again.code == 0, again
 
 
+def test_people_in_two_spellings_are_refused_and_trained_on_as_two_where_ids_are_exact(cli, training, tmp_path):
+    table, state = write_corners(tmp_path / "cohort"), tmp_path / "state.npz"
+    table.write_text(table.read_text().replace("sub-03", "2").replace("AD", "None"))
+    given = [f"nifti:{table}" if word == training[2] else word for word in training]
+    named = ["--class", "NC", "--class", "None"]
+    refused = cli(*given, *named)
+    assert refused.code == 1 and "participants 'sub-02' (line 4) and '2' (line 5) differ in writing only" in refused.err, refused
+    unknown = cli(*given, "--ids", "exact")
+    assert unknown.code == 1 and "diagnosis is 'None', which stands for unknown; write it, or name all classes with --class" in unknown.err
+    done = cli(*given, *named, "--ids", "exact", "--epochs", "1", "--save", state)
+    assert done.code == 0 and "12 scans of 12 participants: 6 NC, 6 None" in done.out, done
+    evaluated = ["evaluate", "--data", f"nifti:{table}", "--checkpoint", state, "--cluster", "local:cpu:0"]
+    assert cli(*evaluated).code == 0 and "differ in writing only" in cli(*evaluated, "--ids", "alike").err
+    other = cli(*given, "--class", "None", "--class", "NC", "--resume", state, "--epochs", "2").sentence
+    assert "training cannot go on with other data: classes were NC, None and are None, NC" in other
+
+
 def test_a_split_is_saved_used_again_and_does_not_follow_the_seed(cli, training, tmp_path):
     options = ["--epochs", "1", "--split", tmp_path / "split.json"]
     first = cli(*training, *options, "--seed", "1")

@@ -65,6 +65,18 @@ def test_a_file_of_version_1_is_read_and_has_no_structure(checkpoint):
         load_stored(checkpoint)
 
 
+def test_how_ids_are_compared_is_stored_and_a_file_without_it_is_read(checkpoint):
+    exact = dataclasses.replace(STORED, data=dataclasses.replace(RECORD, ids="exact"))
+    exact.save(beside(checkpoint, "data"))
+    assert load_stored(checkpoint).data.ids == "exact"
+    data = dataclasses.asdict(RECORD)
+    changed(checkpoint, data={name: value for name, value in data.items() if name != "ids"})
+    assert load_stored(checkpoint) == STORED and load_stored(checkpoint).data.ids == "alike"
+    changed(checkpoint, data={**data, "ids": "similar"})
+    with pytest.raises(CheckpointError, match="cannot be used: ids is 'similar'; give 'alike' or 'exact'"):
+        load_stored(checkpoint)
+
+
 def test_a_dtype_that_is_none_is_refused(checkpoint):
     changed(checkpoint, dtype="object")
     with pytest.raises(CheckpointError, match="has the dtype 'object', must be one of float32, float64; train again"):

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hetero_mtf.devices import environment
 from hetero_mtf.devices.addresses import parse_hosts, parse_slurm, parse_tf_config
@@ -23,28 +23,10 @@ from hetero_mtf.runtime.remote import Remote
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from hetero_mtf.runtime.backend import Backend
     from hetero_mtf.runtime.session import OpenSessions
 
 _FORMS = "local, emulate:1.0,0.5, tf_config, slurm or hosts:HOST:PORT,..."
-
-
-class _Backend(Protocol):
-    """The implementation of a cluster: in process, emulated or remote."""
-
-    record: ClusterRecord
-    hosts: tuple[str, ...]
-
-    @property
-    def target(self) -> str: ...
-
-    @property
-    def reset_target(self) -> str: ...
-
-    def fault(self, wait_s: float = 0.0) -> WorkerError | None: ...
-
-    def unresponsive(self, limit_s: float) -> WorkerError | None: ...
-
-    def close(self, freed: bool = True) -> None: ...
 
 
 class Cluster:
@@ -59,7 +41,7 @@ class Cluster:
     backend : the implementation.
     """
 
-    def __init__(self, backend: _Backend) -> None:
+    def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._sessions: OpenSessions | None = None
         self._containers: set[str] = set()

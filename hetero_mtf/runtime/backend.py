@@ -1,0 +1,27 @@
+"""What a cluster is implemented by."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hetero_mtf.devices.records import ClusterRecord
+from hetero_mtf.errors import WorkerError
+
+
+class Backend(Protocol):
+    """The implementation of a cluster: in process, emulated or remote."""
+
+    record: ClusterRecord
+    hosts: tuple[str, ...]
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def reset_target(self) -> str: ...
+
+    def fault(self, wait_s: float = 0.0) -> WorkerError | None: ...
+
+    def unresponsive(self, limit_s: float) -> WorkerError | None: ...
+
+    def close(self, freed: bool = True) -> None: ...

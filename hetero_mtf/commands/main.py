@@ -7,12 +7,13 @@ import contextlib
 import dataclasses
 import difflib
 import importlib
+import logging
 import os
 import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -92,7 +93,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         os.environ.setdefault(name, value)
     options = Options()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _log_shown():
             warnings.showwarning = _show_warning
             code = program.main(arguments, prog_name="hetero-mtf", standalone_mode=False, obj=options)
             sys.stdout.flush()
@@ -154,6 +155,26 @@ def _say(text: str, code: int) -> int:
 
 def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
     _say(f"warning: {message}", 0)
+
+
+class _Lines(logging.Handler):
+    """Prints what the package logs as it prints warnings."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _show_warning(record.getMessage())
+
+
+@contextlib.contextmanager
+def _log_shown() -> Iterator[None]:
+    logger, handler = logging.getLogger("hetero_mtf"), _Lines(logging.WARNING)
+    propagated = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False  # a handler of the root, such as absl's, would print the line a second time
+    try:
+        yield
+    finally:
+        logger.propagate = propagated
+        logger.removeHandler(handler)
 
 
 def _discard_output() -> int:

@@ -34,7 +34,7 @@ class Cluster:
 
     Make one with `local`, `emulate`, `from_tf_config`, `from_slurm`, `hosts` or `parse`. It ends with `close`, the
     with-statement or the process. TensorFlow's servers, which emulated and remote devices run on, listen on every
-    interface without authentication: use them in trusted networks only.
+    interface without authentication: use remote devices, and emulated ones with `open_ports`, in trusted networks only.
 
     Parameters
     ----------
@@ -289,6 +289,11 @@ class Cluster:
     def method(self) -> str:
         """How emulated devices are limited: "cgroup", "cgroup, compute only" or "duty_cycle"; "" for other clusters."""
         return self._backend.method if isinstance(self._backend, Emulation) else ""
+
+    @property
+    def open_ports(self) -> tuple[int, ...]:
+        """The ports of emulated devices that other users and hosts can reach, () where rules close them; () for other clusters too."""
+        return self._backend.open_ports if isinstance(self._backend, Emulation) else ()
 
     def close(self) -> None:
         """Close the sessions and end what was started for this cluster. Closing twice is harmless."""

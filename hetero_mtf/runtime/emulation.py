@@ -21,11 +21,12 @@ from hetero_mtf.devices.environment import bypass_proxy, child_variables
 from hetero_mtf.devices.host import available_cores, host_cpu
 from hetero_mtf.devices.records import LIMITS, ClusterRecord
 from hetero_mtf.errors import ClusterError, WorkerError
+from hetero_mtf.runtime import firewall
 from hetero_mtf.runtime.faults import log_end
 from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
 from hetero_mtf.runtime.limits import cgroup
 from hetero_mtf.runtime.limits.cores import check_shares, pack
-from hetero_mtf.runtime.ports import free_ports
+from hetero_mtf.runtime.ports import free_ports, split_address
 from hetero_mtf.runtime.worker import PORT_TAKEN
 
 START_LIMIT_S = 180.0
@@ -44,6 +45,7 @@ class _SupervisorState:
     exits: dict[int, dict[str, Any]] = dataclasses.field(default_factory=dict)
     faults: list[str] = dataclasses.field(default_factory=list)
     shares_set: int = 0
+    open_reason: str = ""
     closed: bool = False
 
 
@@ -111,6 +113,13 @@ class Emulation:
         """A server whose master has no sessions, as resetting through a master closes its sessions; `target` where there is one server."""
         others = [host for host in self.hosts if f"grpc://{host}" != self.target]
         return f"grpc://{others[0]}" if others else self.target
+
+    @property
+    def open_ports(self) -> tuple[int, ...]:
+        """The workers' ports that other users and hosts can reach; () where rules close them, or the workers have ended."""
+        with self._lock:
+            self._read_events(time.monotonic(), until=lambda state: False)
+        return tuple(split_address(host)[1] for host in self.hosts) if self._state.open_reason and not self._state.closed else ()
 
     def process_ids(self) -> tuple[int, ...]:
         """Return (devices,) the workers' process ids."""
@@ -257,6 +266,9 @@ class Emulation:
             self._state.faults.append(event["text"])
         elif event["event"] == "share":
             self._state.shares_set += 1
+        elif event["event"] == "open":
+            self._state.open_reason = event["reason"]
+            firewall.tell_once(firewall.open_text(event["reason"]))
 
     def _supervisor_log(self) -> str:
         self._log.seek(0)
@@ -316,6 +328,8 @@ def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
         process.wait()
     process.stdout.close()  # type: ignore[union-attr]
     log.close()
+    if process.returncode:  # killed
+        firewall.sweep()
     parent = cgroup.parent_folder()
     if parent is not None:
         cgroup.remove_groups(parent[0], process.pid)

@@ -10,6 +10,8 @@ Which process ends which:
 - the supervisor ends: the kernel kills the workers, because the supervisor's only thread has started them;
 - a worker ends: the supervisor reports its exit code, with the end of the worker's log.
 
+Before a worker listens, its port is closed to other users and hosts, where that is allowed, until all workers have ended.
+
 So the process that stops workers on a duty cycle cannot end without ending them: none stays behind stopped.
 """
 
@@ -26,13 +28,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import IO, Any
 
 from hetero_mtf.devices.host import available_cores
+from hetero_mtf.runtime import firewall
 from hetero_mtf.runtime.limits import cgroup
 from hetero_mtf.runtime.limits.duty_cycle import DutyCycle
 from hetero_mtf.runtime.limits.threads import LOOK_S, SortedThreads
 from hetero_mtf.runtime.parent_death import tie_to_parent
+from hetero_mtf.runtime.ports import split_address
 
 TAIL_BYTES = 4000
 _CHECK_S = 0.5
@@ -120,12 +125,15 @@ class Supervisor:
         self._check_s = LOOK_S if limit == "compute" else _CHECK_S
         self._may_fall_back = order["method"] is None and limit == "process"
         self._parent = _group_parent(order["method"], limit == "compute")
+        self._closed_ports, self._open_reason = _close_ports(order["workers"])
         self._workers = [Worker(entry["order"], entry["share"], limit) for entry in order["workers"]]
 
     def run(self) -> None:
         """Supervise until the owner orders the end or has ended; then end every worker."""
         try:
             self._report(event="method", method="duty_cycle" if self._parent is None else "cgroup")
+            if self._open_reason:
+                self._report(event="open", reason=self._open_reason)
             self._listen()
             while not self._ending:
                 self._wait()
@@ -147,6 +155,8 @@ class Supervisor:
         self._selector.register(0, selectors.EVENT_READ)
         for worker in self._workers:
             self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
+        if self._closed_ports is not None and self._closed_ports.line is not None:
+            self._selector.register(self._closed_ports.line, selectors.EVENT_READ, self._closed_ports)
 
     def _wait(self) -> None:
         due_s = min((w.cycle.next_s() for w in self._workers if w.cycle is not None and w.process.returncode is None), default=float("inf"))
@@ -154,6 +164,8 @@ class Supervisor:
         for key, _ in ready:
             if isinstance(key.data, Worker):
                 self._read_worker(key.data)
+            elif isinstance(key.data, firewall.ClosedPorts):
+                self._read_firewall(key.fd)
             elif key.fileobj == 0:
                 self._read_orders()
             else:
@@ -171,6 +183,11 @@ class Supervisor:
         self._selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
         code = worker.process.wait()
         self._report(event="exit", index=worker.index, code=code, ready=worker.ready, tail=worker.tail())
+
+    def _read_firewall(self, line: int) -> None:
+        if not os.read(line, 65536):
+            self._selector.unregister(line)
+            self._report(event="open", reason="nft was ended")
 
     def _read_orders(self) -> None:
         try:
@@ -218,6 +235,17 @@ class Supervisor:
                 worker.process.kill()
                 worker.process.wait()
             worker.close()
+        if self._closed_ports is not None:
+            self._closed_ports.remove()
+
+
+def _close_ports(workers: Sequence[dict[str, Any]]) -> tuple[firewall.ClosedPorts | None, str]:
+    """Close the ports of workers that are about to start; return what removes the rules, or None and why there are none."""
+    orders = [entry["order"] for entry in workers]
+    try:
+        return firewall.close_ports([split_address(order["hosts"][order["task"]])[1] for order in orders]), ""
+    except firewall.RulesError as fault:
+        return None, str(fault)
 
 
 def _group_of(process: int, parent: tuple[Any, int], number: int, threaded: bool) -> cgroup.CpuGroup:

@@ -1,5 +1,6 @@
 """The program: lazy, quiet, and one sentence for whatever goes wrong."""
 
+import logging
 import signal
 import subprocess
 import sys
@@ -120,6 +121,19 @@ def test_a_warning_is_one_line(cli, monkeypatch):
 
     monkeypatch.setattr(explain.command, "callback", warn)
     assert cli("explain", "plan.json").err == "hetero-mtf: warning: the spread is wide\n"
+
+
+def test_what_the_package_logs_is_one_line_and_nothing_of_it_stays_in_force(cli, monkeypatch):
+    logger = logging.getLogger("hetero_mtf")
+
+    def warn(**options):
+        logger.info("nothing of this")
+        logger.warning("the ports\nare open")
+
+    before = (list(logger.handlers), logger.propagate)
+    monkeypatch.setattr(explain.command, "callback", warn)
+    assert cli("explain", "plan.json").err == "hetero-mtf: warning: the ports are open\n"
+    assert (logger.handlers, logger.propagate) == before
 
 
 def test_a_reader_that_goes_away_is_no_error_to_speak_of(plan, start):

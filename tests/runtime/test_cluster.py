@@ -22,6 +22,7 @@ def test_a_device_may_be_listed_several_times():
     cluster = hm.Cluster.local(["cpu:0"] * 3)
     assert [device.tf_device for device in cluster.devices] == ["/device:CPU:0"] * 3
     assert len(cluster.record.pools) == 1 and cluster.target == "" and cluster.method == "" and cluster.process_ids() == ()
+    assert cluster.open_ports == ()
 
 
 def test_local_devices_are_the_gpus_and_the_cpu():

@@ -10,7 +10,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import ClusterError, WorkerError
-from hetero_mtf.runtime import emulation
+from hetero_mtf.runtime import emulation, firewall
 from tests.cases import first_fast
 
 METHODS = ["cgroup", "duty_cycle"]
@@ -278,6 +278,15 @@ def test_other_systems_than_linux_are_refused(monkeypatch):
 def test_a_share_set_wrongly_is_refused(pair, index, share, sentence):
     with pytest.raises(ClusterError, match=sentence):
         pair.set_share(index, share)
+
+
+def test_ports_that_are_open_are_listed_and_told(pair, monkeypatch, caplog):
+    monkeypatch.setattr(firewall, "_SAID", set())
+    monkeypatch.setattr(pair._backend._state, "open_reason", "")
+    assert pair.open_ports == ()
+    pair._backend._apply({"event": "open", "reason": "nft is not installed"})
+    assert [f"127.0.0.1:{port}" for port in pair.open_ports] == [*pair._backend.hosts]
+    assert [record.getMessage() for record in caplog.records] == [firewall.open_text("nft is not installed")]
 
 
 def test_a_limit_that_cannot_be_set_is_told(pair, monkeypatch):

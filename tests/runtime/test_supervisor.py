@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from hetero_mtf.runtime import supervisor
+from hetero_mtf.runtime import firewall, supervisor
 from hetero_mtf.runtime.limits import cgroup
 
 
@@ -51,6 +51,41 @@ def test_where_a_group_was_asked_for_a_refusal_is_told(order, close_later, monke
     close_later(one)
     one._limit(one._workers[0], 0.5)
     assert json.loads(capfd.readouterr().out) == {"event": "fault", "text": "cgroup.procs: Permission denied"}
+
+
+def test_the_ports_are_closed_before_a_worker_starts_and_opened_after_its_end(order, monkeypatch):
+    steps = []
+
+    class Ports:
+        line = None
+
+        def remove(self):
+            steps.append("removed")
+
+    class Worker(supervisor.Worker):
+        def __init__(self, *arguments):
+            steps.append("started")
+            super().__init__(*arguments)
+
+        def close(self):
+            steps.append(f"ended by {self.process.returncode}")
+            super().close()
+
+    monkeypatch.setattr(firewall, "close_ports", lambda ports: steps.append(ports) or Ports())
+    monkeypatch.setattr(supervisor, "Worker", Worker)
+    supervisor.Supervisor({**order, "method": "duty_cycle"})._end()
+    assert steps == [[61000], "started", "ended by -15", "removed"]
+
+
+def test_a_supervisor_that_may_not_close_ports_reports_why_they_are_open(order, monkeypatch, capfd):
+    def refuse(ports):
+        raise firewall.RulesError("nft is not installed")
+
+    monkeypatch.setattr(firewall, "close_ports", refuse)
+    one = supervisor.Supervisor({**order, "method": "duty_cycle"})
+    monkeypatch.setattr(one, "_listen", lambda: setattr(one, "_ending", True))
+    one.run()
+    assert {"event": "open", "reason": "nft is not installed"} in map(json.loads, capfd.readouterr().out.splitlines())
 
 
 def test_no_group_is_looked_for_where_a_duty_cycle_was_asked_for(monkeypatch):

@@ -1,7 +1,8 @@
 """A worker: one process that runs TensorFlow's server for one task of a cluster.
 
-TensorFlow's server listens on every interface of the machine, whatever address it is given, and does not
-authenticate clients: run workers in trusted networks only, and end them when they are not needed.
+TensorFlow's server listens on every interface of the machine, whatever address it is given, and does not authenticate clients. The
+ports of emulated workers are closed to others by their supervisor, where it may (`firewall`). A worker that serves other hosts says that
+its port is open: run it in trusted networks only, and end it when it is not needed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime import firewall
 from hetero_mtf.runtime.lease_listener import LeaseListener
 from hetero_mtf.runtime.parent_death import tie_to_parent
 from hetero_mtf.runtime.ports import check_port, split_address
@@ -63,6 +65,7 @@ def serve(
         raise
     if listener is not None:
         listener.start()
+        firewall.tell_once(firewall.served_text(port))
     if ready is not None:
         ready()
     never = threading.Event()

@@ -48,3 +48,5 @@ def test_a_worker_serves_its_devices_until_interrupted(start, cli):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130 and err.strip().endswith("hetero-mtf: interrupted")
+    (line,) = (line for line in err.splitlines() if line.startswith("hetero-mtf: warning: "))
+    assert f"reach port {host.rpartition(':')[2]} can connect to this worker" in line and "; close the port by a firewall" in line

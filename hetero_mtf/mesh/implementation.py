@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +13,7 @@ import tensorflow as tf
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.collectives import Collectives, all_gather, all_to_all, reduce_scatter
 from hetero_mtf.mesh.compat import mtf, placement
+from hetero_mtf.mesh.forms import Sizes, device_strings, layout_axes, mesh_shape, size_lists
 
 
 class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
@@ -20,10 +21,11 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
 
     Parameters
     ----------
-    shape : mesh axes as (name, processors) pairs, e.g. [("devices", 3)].
-    layout : dimension name -> mesh axis name.
-    devices : (processors,) TensorFlow device strings, last mesh axis fastest.
-    sizes : dimension name -> units of each processor along its mesh axis, zero allowed; or several
+    shape : mesh axes and their processors, in a form of Mesh-TensorFlow: [("devices", 3)], "devices:3" or an `mtf.Shape`.
+    layout : mesh axis of each laid-out dimension, in a form of Mesh-TensorFlow: [("hidden", "devices")], "hidden:devices" or
+        `mtf.LayoutRules`; or {"hidden": "devices"}.
+    devices : (processors,) TensorFlow device strings or `tf.DeviceSpec`, last mesh axis fastest.
+    sizes : dimension, by its name or as `mtf.Dimension` -> units of each processor along its mesh axis, zero allowed; or several
         such lists, where dimensions of one name differ in size. A laid-out dimension without sizes
         is split equally and must be divisible.
     collectives : methods of the all-reduces; None for the defaults.
@@ -31,7 +33,8 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
     Raises
     ------
     LayoutError
-        If an axis is unknown, sizes are negative or not one a processor, or hosts are not one a processor.
+        If an argument has another form, an axis is unknown, sizes are negative or not one a processor, or hosts are not one a
+        processor.
 
     Notes
     -----
@@ -41,33 +44,32 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
 
     def __init__(
         self,
-        shape: Sequence[tuple[str, int]],
-        layout: Mapping[str, str],
-        devices: Sequence[str],
-        sizes: Mapping[str, Sequence[int] | Sequence[Sequence[int]]] | None = None,
+        shape: str | Mapping[str, int] | Iterable[tuple[str, int]],
+        layout: str | Mapping[Any, str] | Iterable[tuple[Any, str]],
+        devices: Iterable[str | tf.DeviceSpec | None],
+        sizes: Mapping[Any, Sizes] | Iterable[tuple[Any, Sizes]] | None = None,
         collectives: Collectives | None = None,
     ) -> None:
-        axes_shape = mtf.Shape([mtf.Dimension(name, count) for name, count in shape])
-        super().__init__(axes_shape, mtf.LayoutRules(list(layout.items())), list(devices))
-        axes = {name: index for index, (name, _) in enumerate(shape)}
-        unknown = sorted(set(layout.values()) - set(axes))
+        axes_shape, axis_names, strings = mesh_shape(shape), layout_axes(layout), device_strings(devices)
+        super().__init__(axes_shape, mtf.LayoutRules(axis_names.items()), strings)
+        axes = {name: index for index, name in enumerate(axes_shape.dimension_names)}
+        unknown = sorted(set(axis_names.values()) - set(axes))
         if unknown:
             raise LayoutError(f"the layout names the mesh axes {', '.join(unknown)}, the mesh has {', '.join(axes)}; name one of these")
-        if len(devices) != self.size:
-            raise LayoutError(f"the mesh has {self.size} processors and {len(devices)} devices are given; give one a processor")
+        if len(strings) != self.size:
+            raise LayoutError(f"the mesh has {self.size} processors and {len(strings)} devices are given; give one a processor")
         self._collectives = collectives or Collectives()
         hosts = self._collectives.hosts
         if len(hosts) not in (0, self.size):
             raise LayoutError(f"the mesh has {self.size} processors and {len(hosts)} hosts are given; give one a processor")
-        self._axis_of = {name: axes[axis] for name, axis in layout.items()}
+        self._axis_of = {name: axes[axis] for name, axis in axis_names.items()}
         self._sizes: dict[str, dict[int, tuple[int, ...]]] = {}
-        for name, given in (sizes or {}).items():
-            for extents in _lists(given):
-                self._check_sizes(name, extents)
-                known = self._sizes.setdefault(name, {}).setdefault(sum(extents), extents)
-                if known != extents:
-                    raise LayoutError(f"dimension {name} has the sizes {list(known)} and {list(extents)} of one sum; give it one of them")
-        self._coordinates = list(itertools.product(*(range(count) for _, count in shape)))
+        for name, extents in size_lists(sizes or {}):
+            self._check_sizes(name, extents)
+            known = self._sizes.setdefault(name, {}).setdefault(sum(extents), extents)
+            if known != extents:
+                raise LayoutError(f"dimension {name} has the sizes {list(known)} and {list(extents)} of one sum; give it one of them")
+        self._coordinates = list(itertools.product(*(range(axis.size) for axis in axes_shape)))
 
     def _check_sizes(self, name: str, extents: tuple[int, ...]) -> None:
         if name not in self._axis_of:
@@ -347,12 +349,6 @@ _STATELESS: tuple[tuple[Callable[..., tf.Tensor], Callable[..., tf.Tensor]], ...
     (tf.random.normal, tf.random.stateless_normal),
     (tf.random.truncated_normal, tf.random.stateless_truncated_normal),
 )
-
-
-def _lists(sizes: Sequence[Any]) -> list[tuple[int, ...]]:
-    """Return one list of sizes, or several, as tuples of int."""
-    several = any(hasattr(extents, "__len__") for extents in sizes)
-    return [tuple(int(n) for n in extents) for extents in (sizes if several else [sizes])]
 
 
 def is_empty(piece: tf.Tensor) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import click
 
-from hetero_mtf.devices.addresses import Addresses, parse_hosts, parse_slurm, parse_tf_config
+from hetero_mtf.devices.addresses import Addresses, parse_hosts, parse_tf_config
+from hetero_mtf.devices.slurm import parse_slurm
 from hetero_mtf.errors import ClusterError
 
 
@@ -28,7 +29,8 @@ def command(hosts: str | None, index: int | None, port: int | None) -> None:
     addresses = _addresses(hosts, port, environment.variables())
     task = addresses.task if index is None else index
     if task is None:
-        raise ClusterError(f"the index of this worker among {', '.join(addresses.hosts)} is unknown; add --index")
+        remedy = "add --index, or in a Slurm job start it with srun"
+        raise ClusterError(f"the index of this worker among {', '.join(addresses.hosts)} is unknown; {remedy}")
     from hetero_mtf.commands.process.quiet import load_tensorflow
     from hetero_mtf.commands.process.start_line import print_start_line
 
@@ -49,6 +51,6 @@ def _addresses(hosts: str | None, port: int | None, variables: Mapping[str, str]
         return parse_hosts([part if port is None or part.rpartition(":")[2].isdigit() else f"{part}:{port}" for part in parts])
     if variables.get("TF_CONFIG"):
         return parse_tf_config(variables["TF_CONFIG"])
-    if variables.get("SLURM_JOB_ID"):
-        return parse_slurm(variables)
+    if variables.get("SLURM_JOB_ID") or variables.get("SLURM_JOBID"):
+        return parse_slurm(variables, worker=True)
     raise ClusterError("no servers are named: neither --hosts nor TF_CONFIG nor a Slurm job; add --hosts HOST:PORT,... and --index")

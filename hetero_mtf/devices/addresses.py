@@ -1,18 +1,15 @@
-"""Where the servers of a cluster listen: host lists, TF_CONFIG and Slurm, read from text alone."""
+"""Where the servers of a cluster listen: host lists and TF_CONFIG, read from text alone."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from hetero_mtf.errors import ClusterError
 
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})")
-_NODE = re.compile(r"(?P<head>[^\[\],]+)?(?:\[(?P<ranges>[0-9,-]+)\](?P<tail>[^\[\],]*))?")
-SLURM_FIRST_PORT = 61000
-SLURM_PORTS = 4000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,10 +20,12 @@ class Addresses:
     ----------
     hosts : (servers,) "HOST:PORT" each; the place in it is the task's number.
     task : this process's task, or None in a process that is only a client.
+    complete : whether servers that are not in it are a fault; a list that somebody wrote may name the first ones only.
     """
 
     hosts: tuple[str, ...]
     task: int | None = None
+    complete: bool = dataclasses.field(default=False, compare=False)
 
     def port(self, task: int) -> int:
         """Return the port that `task` listens on."""
@@ -112,60 +111,6 @@ def parse_tf_config(text: str | None) -> Addresses:
     return Addresses(hosts, _tf_config_task(document.get("task"), len(hosts), remedy))
 
 
-def parse_slurm(variables: Mapping[str, str]) -> Addresses:
-    """Return the addresses of one server a task of a Slurm job.
-
-    Every process of the job computes the same list: the nodes in order, on each as many ports as it has tasks,
-    counted from a port that follows from the job's number. A task finds itself by its node and its number on it,
-    so the order in which Slurm deals out ranks does not matter.
-
-    Parameters
-    ----------
-    variables : environment variables.
-
-    Raises
-    ------
-    ClusterError
-        If this is no Slurm job, or a variable cannot be read.
-    """
-    remedy = "run inside a job of sbatch, srun or salloc"
-    job, nodelist = variables.get("SLURM_JOB_ID", ""), variables.get("SLURM_JOB_NODELIST", "")
-    if not job.isdigit() or not nodelist:
-        raise ClusterError(f"SLURM_JOB_ID is {job!r} and SLURM_JOB_NODELIST is {nodelist!r}, so this is no Slurm job; {remedy}")
-    nodes = expand_nodelist(nodelist.strip())
-    counts = _tasks_per_node(variables.get("SLURM_TASKS_PER_NODE") or f"1(x{len(nodes)})", len(nodes))
-    first = SLURM_FIRST_PORT + int(job) % SLURM_PORTS
-    hosts = tuple(f"{node}:{first + place}" for node, count in zip(nodes, counts) for place in range(count))
-    return Addresses(hosts, _slurm_task(variables, counts))
-
-
-def expand_nodelist(text: str) -> tuple[str, ...]:
-    """Return the node names in Slurm's short form.
-
-    Raises
-    ------
-    ClusterError
-        If the text is not in that form.
-
-    Examples
-    --------
-    >>> expand_nodelist("n[08-10,12],gpu1")
-    ('n08', 'n09', 'n10', 'n12', 'gpu1')
-    """
-    nodes: list[str] = []
-    parts = re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text)
-    for part in parts:
-        match = _NODE.fullmatch(part)
-        if match is None or ",".join(parts) != text:
-            raise ClusterError(f"the node list {text!r} cannot be read at {part!r}; give the hosts with hosts:HOST:PORT,...")
-        head, tail = match["head"] or "", match["tail"] or ""
-        numbers = _expand_ranges(match["ranges"], text) if match["ranges"] else [""]
-        nodes += [f"{head}{number}{tail}" for number in numbers]
-    if not nodes:
-        raise ClusterError(f"the node list {text!r} names no node; give the hosts with hosts:HOST:PORT,...")
-    return tuple(nodes)
-
-
 def _is_address(text: str) -> bool:
     match = _ADDRESS.fullmatch(text)
     return match is not None and 1 <= int(match["port"]) <= 65535
@@ -180,36 +125,3 @@ def _tf_config_task(task: object, workers: int, remedy: str) -> int | None:
     if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < workers:
         raise ClusterError(f"TF_CONFIG has task {task!r} for {workers} workers; {remedy}")
     return index
-
-
-def _expand_ranges(ranges: str, text: str) -> list[str]:
-    numbers: list[str] = []
-    for span in ranges.split(","):
-        first, _, last = span.partition("-")
-        last = last or first
-        if not first.isdigit() or not last.isdigit() or int(last) < int(first):
-            raise ClusterError(f"the node list {text!r} cannot be read at {span!r}; give the hosts with hosts:HOST:PORT,...")
-        numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-    return numbers
-
-
-def _tasks_per_node(text: str, nodes: int) -> list[int]:
-    counts: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part.strip())
-        if match is None:
-            raise ClusterError(f"SLURM_TASKS_PER_NODE is {text!r}, which cannot be read; give the hosts with hosts:HOST:PORT,...")
-        counts += [int(match[1])] * int(match[2] or 1)
-    if len(counts) != nodes:
-        raise ClusterError(f"SLURM_TASKS_PER_NODE {text!r} is for {len(counts)} nodes, the job has {nodes}; start the tasks on all nodes")
-    return counts
-
-
-def _slurm_task(variables: Mapping[str, str], counts: Sequence[int]) -> int | None:
-    if "SLURM_PROCID" not in variables or "SLURM_STEP_ID" not in variables:
-        return None
-    node, local = variables.get("SLURM_NODEID", ""), variables.get("SLURM_LOCALID", "")
-    if not node.isdigit() or not local.isdigit() or int(node) >= len(counts) or int(local) >= counts[int(node)]:
-        place = f"SLURM_NODEID is {node!r} and SLURM_LOCALID {local!r}"
-        raise ClusterError(f"{place} in a job with {list(counts)} tasks on its nodes; start the task with srun")
-    return sum(counts[: int(node)]) + int(local)

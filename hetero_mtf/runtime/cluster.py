@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from hetero_mtf.devices import environment
-from hetero_mtf.devices.addresses import parse_hosts, parse_slurm, parse_tf_config
+from hetero_mtf.devices import environment, slurm
+from hetero_mtf.devices.addresses import parse_hosts, parse_tf_config
 from hetero_mtf.devices.host import this_host
 from hetero_mtf.devices.records import LIMITS, ClusterRecord, Device
 from hetero_mtf.errors import ClusterError, HeteroError, WorkerError
@@ -121,7 +121,7 @@ class Cluster:
         ClusterError
             If this is no Slurm job, or a server does not answer.
         """
-        return cls(Remote(parse_slurm(environment.variables()), worker_timeout_s=checked_timeout_s(worker_timeout_s)))
+        return cls(Remote(slurm.parse_slurm(environment.variables()), worker_timeout_s=checked_timeout_s(worker_timeout_s)))
 
     @classmethod
     def hosts(cls, hosts: Sequence[str], worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:

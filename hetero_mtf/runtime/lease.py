@@ -35,6 +35,7 @@ class Leases:
     ----------
     hosts : (servers,) "HOST:PORT".
     end_s : time of the monotonic clock until which to wait for workers that start, such as those of a program that was killed just now.
+    complete : whether `hosts` has to be the list that the workers were started with, not its beginning.
 
     Raises
     ------
@@ -42,13 +43,13 @@ class Leases:
         If a worker does not answer, another program holds one, or the workers were started with different lists.
     """
 
-    def __init__(self, hosts: Sequence[str], end_s: float) -> None:
+    def __init__(self, hosts: Sequence[str], end_s: float, complete: bool = False) -> None:
         while True:
             self._connections, missing = _greeted(hosts)
             if not missing:
                 try:
                     self._take()
-                    _check_one_cluster(self._connections)
+                    _check_one_cluster(self._connections, complete)
                     return
                 except OSError:  # a worker ended meanwhile, or starts again
                     missing = list(hosts)
@@ -159,16 +160,26 @@ def _no_lease(hosts: Sequence[str]) -> ClusterError:
     return ClusterError(f"no lease is granted for {listed}; {remedy}")
 
 
-def _check_one_cluster(connections: Sequence[_LeaseConnection]) -> None:
+def _check_one_cluster(connections: Sequence[_LeaseConnection], complete: bool) -> None:
     """Refuse workers that were started with different lists, or are listed at other places than they were started for."""
     started = [(one.greeting.get("task"), one.greeting.get("hosts")) for one in connections]
     if all(task == place for place, (task, _) in enumerate(started)) and all(hosts == started[0][1] for _, hosts in started):
+        if complete:
+            _check_complete(len(connections), started[0][1])
         return
     listed = ", ".join(
         f"{one.host} at place {place} was started as worker {task} of {','.join(map(str, hosts or []))}"
         for place, (one, (task, hosts)) in enumerate(zip(connections, started))
     )
     raise ClusterError(f"the servers do not form one cluster ({listed}); start all with the same list of hosts and name them in its order")
+
+
+def _check_complete(count: int, started: Any) -> None:
+    """Refuse a job whose variables name only the first of its workers: the others would stand idle."""
+    if isinstance(started, list) and len(started) > count:
+        fault = f"the variables of the job name {count} of the {len(started)} workers that were started as {','.join(map(str, started))}"
+        remedy = "start the workers in one step with the job's task counts, or give the hosts with hosts:HOST:PORT,..."
+        raise ClusterError(f"{fault}; {remedy}")
 
 
 @functools.cache

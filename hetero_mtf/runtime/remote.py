@@ -44,7 +44,7 @@ class Remote:
         bypass_proxy(self.hosts)
         end_s = time.monotonic() + (REACH_LIMIT_S if reach_limit_s is None else reach_limit_s)
         _await_reachable(self.hosts, end_s)
-        self._leases = Leases(self.hosts, end_s)
+        self._leases = Leases(self.hosts, end_s, addresses.complete)
         weakref.finalize(self, self._leases.abandon)
         try:
             self.record = _list_devices(self.hosts, self.target, self.fault)

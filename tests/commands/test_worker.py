@@ -21,6 +21,18 @@ def test_servers_come_from_tf_config_or_slurm_where_no_hosts_are_given():
         _addresses(None, None, {})
 
 
+def test_a_worker_of_a_slurm_job_outside_a_step_is_told_to_use_srun_and_in_a_part_of_the_job_is_refused(cli, monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    job = {"SLURM_JOBID": "1", "SLURM_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "1(x2)"}
+    for name, value in job.items():
+        monkeypatch.setenv(name, value)
+    assert "n1:61001, n2:61001 is unknown; add --index, or in a Slurm job start it with srun" in cli("worker").sentence
+    for name, value in {"STEP_ID": "0", "PROCID": "0", "NODEID": "0", "LOCALID": "0", "STEP_NODELIST": "n1"}.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    for options in ([], ["--index", "0"]):
+        assert "SLURM_STEP_NODELIST is 'n1' and SLURM_JOB_NODELIST 'n[1-2]'; start" in cli("worker", *options).sentence
+
+
 def test_a_worker_that_does_not_know_which_it_is_is_refused(cli):
     assert "the index of this worker among a:61000 is unknown; add --index" in cli("worker", "--hosts", "a:61000").sentence
 

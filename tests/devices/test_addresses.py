@@ -1,15 +1,11 @@
-"""Host lists, TF_CONFIG and Slurm's variables."""
+"""Host lists and TF_CONFIG."""
 
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hetero_mtf.devices.addresses import Addresses, expand_nodelist, lease_port, parse_hosts, parse_slurm, parse_tf_config
+from hetero_mtf.devices.addresses import Addresses, lease_port, parse_hosts, parse_tf_config
 from hetero_mtf.errors import ClusterError
-
-SLURM = {"SLURM_JOB_ID": "4321", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2,1"}
 
 
 def test_hosts_are_taken_in_order():
@@ -64,67 +60,6 @@ def test_a_task_that_is_no_worker_of_tf_config_is_refused(task):
 def test_a_tf_config_that_cannot_be_used_is_refused(text, sentence):
     with pytest.raises(ClusterError, match=sentence):
         parse_tf_config(text)
-
-
-def test_slurm_gives_a_server_a_task_with_ports_that_follow_from_the_job():
-    first = 61000 + 4321 - 4000
-    assert parse_slurm(SLURM) == Addresses((f"n1:{first}", f"n1:{first + 1}", f"n2:{first}"))
-
-
-@pytest.mark.parametrize(("node", "local", "task"), [("0", "0", 0), ("0", "1", 1), ("1", "0", 2)])
-def test_a_slurm_task_finds_itself_by_its_node_and_not_its_rank(node, local, task):
-    step = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "9", "SLURM_NODEID": node, "SLURM_LOCALID": local}
-    assert parse_slurm({**SLURM, **step}).task == task
-
-
-def test_slurm_without_task_counts_has_one_a_node():
-    assert len(parse_slurm({**SLURM, "SLURM_TASKS_PER_NODE": ""}).hosts) == 2
-    assert len(parse_slurm({**SLURM, "SLURM_TASKS_PER_NODE": "3(x2)"}).hosts) == 6
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"SLURM_JOB_ID": ""}, "so this is no Slurm job; run inside a job of sbatch, srun or salloc"),
-        ({"SLURM_JOB_NODELIST": ""}, "so this is no Slurm job"),
-        ({"SLURM_TASKS_PER_NODE": "two"}, "SLURM_TASKS_PER_NODE is 'two', which cannot be read; give the hosts with"),
-        ({"SLURM_TASKS_PER_NODE": "1(x3)"}, r"SLURM_TASKS_PER_NODE '1\(x3\)' is for 3 nodes, the job has 2; start the tasks on all nodes"),
-        (
-            {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "2"},
-            "SLURM_NODEID is '0' and SLURM_LOCALID '2' in a job with .* start the task with srun",
-        ),
-    ],
-)
-def test_slurm_variables_that_cannot_be_used_are_refused(changes, sentence):
-    with pytest.raises(ClusterError, match=sentence):
-        parse_slurm({**SLURM, **changes})
-
-
-@pytest.mark.parametrize(
-    ("text", "nodes"),
-    [
-        ("n1", ["n1"]),
-        ("n1,m2", ["n1", "m2"]),
-        ("n[1,3-4]", ["n1", "n3", "n4"]),
-        ("n[098-101]x", ["n098x", "n099x", "n100x", "n101x"]),
-        ("a[1-2],b,c[05]", ["a1", "a2", "b", "c05"]),
-    ],
-)
-def test_node_lists_are_expanded(text, nodes):
-    assert list(expand_nodelist(text)) == nodes
-
-
-@pytest.mark.parametrize("text", ["", "n[2-1]", "n[]", "n[1-2", "n[a-b]", "n[1][2]", "n[1-2-3]"])
-def test_node_lists_that_cannot_be_read_are_refused(text):
-    with pytest.raises(ClusterError, match="the node list .*; give the hosts with hosts:HOST:PORT,..."):
-        expand_nodelist(text)
-
-
-@given(st.integers(0, 50), st.integers(0, 30), st.integers(1, 4))
-def test_a_range_gives_every_number_once_with_leading_zeros_kept(first, more, width):
-    nodes = expand_nodelist(f"n[{first:0{width}d}-{first + more}]")
-    assert [int(node[1:]) for node in nodes] == list(range(first, first + more + 1))
-    assert all(len(node) > width for node in nodes)
 
 
 def test_one_text_in_place_of_a_list_of_hosts_is_refused_as_such():

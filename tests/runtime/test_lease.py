@@ -119,6 +119,14 @@ def test_a_list_in_another_order_than_the_workers_is_refused_and_its_beginning_i
     assert lost == []
 
 
+def test_a_job_whose_variables_name_a_part_of_its_workers_is_refused_and_they_stay_free(listeners):
+    hosts, lost = listeners(2)
+    with pytest.raises(ClusterError, match="the job name 1 of the 2 workers .*; start the workers in one step with the job's task counts"):
+        Leases(hosts[:1], time.monotonic(), complete=True)
+    Leases(hosts, time.monotonic(), complete=True).release()
+    assert lost == []
+
+
 def test_a_worker_that_does_not_grant_leases_is_named_with_the_port():
     port = free_ports(1)[0]
     with pytest.raises(ClusterError, match=rf"no lease is granted for 127.0.0.1:{port} \(port {lease_port(port)}\); start hetero-mtf"):

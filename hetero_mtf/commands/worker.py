@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import click
 
+from hetero_mtf.devices.address_forms import split
 from hetero_mtf.devices.addresses import Addresses, parse_hosts, parse_tf_config
 from hetero_mtf.devices.slurm import parse_slurm
 from hetero_mtf.errors import ClusterError
@@ -26,7 +27,7 @@ def command(hosts: str | None, index: int | None, port: int | None) -> None:
     """
     from hetero_mtf.devices import environment
 
-    addresses = _addresses(hosts, port, environment.variables())
+    addresses = _addresses(hosts, port, environment.variables(), numbered=index is not None)
     task = addresses.task if index is None else index
     if task is None:
         remedy = "add --index, or in a Slurm job start it with srun"
@@ -45,12 +46,13 @@ def command(hosts: str | None, index: int | None, port: int | None) -> None:
         os._exit(130)  # TensorFlow's server cannot be stopped, only left
 
 
-def _addresses(hosts: str | None, port: int | None, variables: Mapping[str, str]) -> Addresses:
+def _addresses(hosts: str | None, port: int | None, variables: Mapping[str, str], numbered: bool = False) -> Addresses:
+    """Return where the servers listen; a worker that is `numbered` by --index need not be the task that TF_CONFIG names."""
     if hosts is not None:
         parts = [part.strip() for part in hosts.split(",") if part.strip()]
-        return parse_hosts([part if port is None or part.rpartition(":")[2].isdigit() else f"{part}:{port}" for part in parts])
+        return parse_hosts([part if port is None or split(part)[0] != part else f"{part}:{port}" for part in parts])
     if variables.get("TF_CONFIG"):
-        return parse_tf_config(variables["TF_CONFIG"])
+        return parse_tf_config(variables["TF_CONFIG"], worker=not numbered)
     if variables.get("SLURM_JOB_ID") or variables.get("SLURM_JOBID"):
         return parse_slurm(variables, worker=True)
     raise ClusterError("no servers are named: neither --hosts nor TF_CONFIG nor a Slurm job; add --hosts HOST:PORT,... and --index")

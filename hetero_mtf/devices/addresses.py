@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Sequence
+from typing import Any
 
+from hetero_mtf.devices.address_forms import canonical, fault_of_form, fault_of_host, split
 from hetero_mtf.errors import ClusterError
 
-_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})")
+_FORM = "write hosts as HOST:PORT,HOST:PORT with ports from 1 to 65535"
+_SET = 'set it to {"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,39 +52,54 @@ def parse_hosts(hosts: Sequence[str]) -> Addresses:
 
     Parameters
     ----------
-    hosts : (servers,) "HOST:PORT" each.
+    hosts : (servers,) "HOST:PORT" each; HOST is a name, an IPv4 address, or an IPv6 address in brackets, a link-local one with its
+        zone, such as [fe80::1%eth0].
 
     Raises
     ------
     ClusterError
-        If the list is empty, or an address has no host or port, or occurs twice; all faults at once.
+        If the list is empty, an address has no host or port or is one that no other host reaches, or occurs twice; all faults at once.
     """
     if isinstance(hosts, str):
         raise ClusterError(f"the hosts are the text {hosts!r}; write a list of HOST:PORT, such as [{hosts!r}]")
-    cleaned = tuple(host.strip() for host in hosts)
-    faults = [f"{host!r}" for host in cleaned if not _is_address(host)]
-    if not cleaned or faults:
-        listed = f"{', '.join(faults)} is no HOST:PORT" if faults else "the list of hosts is empty"
-        raise ClusterError(f"{listed}; write hosts as HOST:PORT,HOST:PORT with ports from 1 to 65535")
-    twice = sorted({host for host in cleaned if cleaned.count(host) > 1})
-    if twice:
-        raise ClusterError(f"{', '.join(twice)} is listed more than once; give every server its own port")
+    cleaned = tuple(host.strip() if isinstance(host, str) else host for host in hosts)
+    if not cleaned:
+        raise ClusterError(f"the list of hosts is empty; {_FORM}")
+    malformed = {repr(host): fault for host in cleaned if (fault := fault_of_form(host))}
+    unreached = {host: fault for host in cleaned if repr(host) not in malformed and (fault := fault_of_host(split(host)[0]))}
+    clauses = [f"{', '.join(f'{host} ({fault})' for host, fault in malformed.items())} is no HOST:PORT"] if malformed else []
+    clauses += [f"{host} is {fault}" for host, fault in unreached.items()]
+    if clauses:
+        remedies = [_FORM] * bool(malformed) + ["write the name or address by which other hosts reach the server"] * bool(unreached)
+        raise ClusterError(f"{', '.join(clauses)}; {' and '.join(remedies)}")
+    _check_repeats(cleaned)
     _check_lease_ports(cleaned)
     return Addresses(cleaned)
 
 
+def _check_repeats(hosts: Sequence[str]) -> None:
+    """Refuse servers with one address, however it is written: names by their letters, whatever the case, addresses by their numbers."""
+    spellings: dict[str, list[str]] = {}
+    for host in hosts:
+        spellings.setdefault(canonical(host), []).append(host)
+    repeated = [", also written ".join(dict.fromkeys(listed)) for listed in spellings.values() if len(listed) > 1]
+    if repeated:
+        raise ClusterError(f"{', '.join(sorted(repeated))} is listed more than once; give every server its own port")
+
+
 def _check_lease_ports(hosts: Sequence[str]) -> None:
     """Refuse servers of one host whose leases would be granted on one port, or on the port of a server."""
-    owners: dict[str, str] = {host: host for host in hosts}
+    owners: dict[str, str] = {canonical(host): host for host in hosts}
     for host in hosts:
         name, _, port = host.rpartition(":")
         lease = f"{name}:{lease_port(int(port))}"
-        if lease in owners:
-            raise ClusterError(f"{host} grants its lease on {lease}, which {owners[lease]} uses too; choose a port with other last digits")
-        owners[lease] = host
+        if canonical(lease) in owners:
+            owner = owners[canonical(lease)]
+            raise ClusterError(f"{host} grants its lease on {lease}, which {owner} uses too; choose a port with other last digits")
+        owners[canonical(lease)] = host
 
 
-def parse_tf_config(text: str | None) -> Addresses:
+def parse_tf_config(text: str | None, worker: bool = False) -> Addresses:
     """Return the addresses of the "worker" job in the text of a TF_CONFIG variable.
 
     Other jobs are left aside: the process that trains is a client of the workers and need not be listed.
@@ -90,38 +107,52 @@ def parse_tf_config(text: str | None) -> Addresses:
     Parameters
     ----------
     text : JSON such as {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}.
+    worker : whether this process is to serve as the task of TF_CONFIG, which has to be a worker then.
 
     Raises
     ------
     ClusterError
-        If it is missing, not JSON, or names no workers.
+        If it is missing, not JSON, or names no workers, or the task of a worker is of another job.
     """
-    remedy = 'set it to {"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}'
+    document = _document(text)
+    workers = document["cluster"]["worker"]
+    task = document.get("task")
+    hosts = parse_hosts(workers).hosts
+    if worker and isinstance(task, dict) and task.get("type") != "worker":
+        remedy = 'start the training program in this process and hetero-mtf worker in those, or list this one there with type "worker"'
+        raise ClusterError(f"TF_CONFIG has the task {json.dumps(task)}, and only cluster.worker serves: {', '.join(hosts)}; {remedy}")
+    return Addresses(hosts, _tf_config_task(task, len(hosts)))
+
+
+def jobs_without_devices(text: str) -> tuple[str, ...]:
+    """Return the names of TF_CONFIG's jobs other than "worker", whose machines are no devices; of a text that cannot be read, none."""
+    try:
+        return tuple(str(job) for job, hosts in _document(text)["cluster"].items() if job != "worker" and hosts)
+    except ClusterError:
+        return ()
+
+
+def _document(text: str | None) -> dict[str, Any]:
+    """Return the content of TF_CONFIG, which lists workers."""
     if not text or not text.strip():
-        raise ClusterError(f"TF_CONFIG is not set; {remedy}")
+        raise ClusterError(f"TF_CONFIG is not set; {_SET}")
     try:
         document = json.loads(text)
-    except ValueError as fault:
-        raise ClusterError(f"TF_CONFIG is not JSON ({fault}); {remedy}") from fault
+    except (ValueError, RecursionError) as fault:
+        raise ClusterError(f"TF_CONFIG is not JSON ({fault}); {_SET}") from fault
     jobs = document.get("cluster") if isinstance(document, dict) else None
     workers = jobs.get("worker") if isinstance(jobs, dict) else None
     if not isinstance(workers, list) or not workers or not all(isinstance(host, str) for host in workers):
-        raise ClusterError(f"TF_CONFIG names no workers (cluster.worker is {workers!r}); {remedy}")
-    hosts = parse_hosts(workers).hosts
-    return Addresses(hosts, _tf_config_task(document.get("task"), len(hosts), remedy))
+        raise ClusterError(f"TF_CONFIG names no workers (cluster.worker is {workers!r}); {_SET}")
+    return dict(document)
 
 
-def _is_address(text: str) -> bool:
-    match = _ADDRESS.fullmatch(text)
-    return match is not None and 1 <= int(match["port"]) <= 65535
-
-
-def _tf_config_task(task: object, workers: int, remedy: str) -> int | None:
+def _tf_config_task(task: object, workers: int) -> int | None:
     if task is None or (isinstance(task, dict) and task.get("type") != "worker"):
         return None
     index = task.get("index") if isinstance(task, dict) else None
-    if isinstance(index, str) and index.isdigit():
+    if isinstance(index, str) and index.isascii() and index.isdecimal() and len(index) <= len(str(workers)):
         index = int(index)
     if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < workers:
-        raise ClusterError(f"TF_CONFIG has task {task!r} for {workers} workers; {remedy}")
+        raise ClusterError(f"TF_CONFIG has task {task!r} for {workers} workers; {_SET}")
     return index

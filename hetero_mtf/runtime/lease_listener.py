@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hetero_mtf.devices.address_forms import is_ip
 from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.runtime.ports import split_address
@@ -205,14 +206,14 @@ class _NotOurs(Exception):
     """An address that no interface of this machine has."""
 
 
-def _bound_to(family: int, address: str, number: int) -> socket.socket:
+def _bound_to(family: int, address: Sequence[Any], number: int) -> socket.socket:
     with contextlib.ExitStack() as stack:
         try:
             listening = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listening.bind((address, number))
+            listening.bind((address[0], number, *address[2:]))  # the last of an IPv6 address is its zone
         except OSError as fault:
             if fault.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                 raise _NotOurs from fault
@@ -221,12 +222,13 @@ def _bound_to(family: int, address: str, number: int) -> socket.socket:
     return listening
 
 
-def _own_addresses(name: str) -> list[tuple[socket.AddressFamily, str]]:
+def _own_addresses(name: str) -> list[tuple[int, tuple[Any, ...]]]:
+    """Return (family, address as of `getaddrinfo`) of each interface that a worker's name stands for."""
     try:
-        listed = {(entry[0], str(entry[4][0])) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
+        listed = {(int(entry[0]), tuple(entry[4])) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
     except OSError as fault:
         raise ClusterError(f"the name {name} cannot be resolved here ({fault}); correct the list of hosts") from fault
-    loopback = all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for _, address in listed)
-    if loopback and name != "localhost" and not any(name == address for _, address in listed):
-        return [(socket.AF_INET, "0.0.0.0")]  # a machine's own name often leads to its loopback there, and elsewhere to its network
+    loopback = all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for _, address in listed)
+    if loopback and name.lower().removesuffix(".") != "localhost" and not is_ip(name):
+        return [(int(socket.AF_INET), ("0.0.0.0", 0))]  # a machine's own name often leads to its loopback there, elsewhere to its network
     return sorted(listed)

@@ -101,21 +101,30 @@ class Remote:
         return silence({f"the worker on {self.hosts[index]}": silent_s for index, silent_s in silent.items()})
 
 
-def _reachable(host: str) -> bool:
+def _obstacle(host: str) -> str | None:
+    """Return None where a server answers, "" where none does, and the resolver's reason where its name cannot be resolved."""
     try:
         with socket.create_connection(split_address(host), timeout=_CONNECT_S):
-            return True
+            return None
+    except socket.gaierror as fault:
+        return str(fault.strerror)
     except OSError:
-        return False
+        return ""
 
 
 def _await_reachable(hosts: Sequence[str], end_s: float) -> None:
-    missing = [host for host in hosts if not _reachable(host)]
-    while missing and time.monotonic() < end_s:
+    obstacles = {host: _obstacle(host) for host in hosts}
+    while any(reason is not None for reason in obstacles.values()) and time.monotonic() < end_s:
         time.sleep(0.2)
-        missing = [host for host in missing if not _reachable(host)]
-    if missing:
-        raise ClusterError(f"no server answers on {', '.join(missing)}; start one there with hetero-mtf worker")
+        # Names are asked for again too: those of containers are known only once these have started.
+        obstacles = {host: None if reason is None else _obstacle(host) for host, reason in obstacles.items()}
+    silent = [host for host, reason in obstacles.items() if reason == ""]
+    unresolved = {split_address(host)[0]: reason for host, reason in obstacles.items() if reason}
+    clauses = [f"the name {name} cannot be resolved here ({reason})" for name, reason in unresolved.items()]
+    clauses += [f"no server answers on {', '.join(silent)}"] if silent else []
+    remedies = ["correct the list of hosts"] * bool(unresolved) + ["start one there with hetero-mtf worker"] * bool(silent)
+    if clauses:
+        raise ClusterError(f"{', '.join(clauses)}; {' and '.join(remedies)}")
 
 
 def _list_devices(hosts: Sequence[str], target: str, fault: Callable[[], WorkerError | None]) -> ClusterRecord:

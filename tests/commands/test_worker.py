@@ -21,6 +21,20 @@ def test_servers_come_from_tf_config_or_slurm_where_no_hosts_are_given():
         _addresses(None, None, {})
 
 
+def test_the_port_is_added_to_a_bare_ipv6_address_and_to_nothing_that_has_one():
+    assert _addresses("[::1],[fe80::1%eth0]:62000", 61000, {}).hosts == ("[::1]:61000", "[fe80::1%eth0]:62000")
+    with pytest.raises(ClusterError, match=r"'a:\+80' \(the port .* is no number\)"):
+        _addresses("a:+80", 61000, {})
+
+
+def test_a_process_of_the_chief_is_told_that_only_workers_serve(cli, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["192.0.2.1:1"]}, "task": {"type": "chief", "index": 0}}')
+    assert (
+        'TF_CONFIG has the task {"type": "chief", "index": 0}, and only cluster.worker serves: 192.0.2.1:1; start' in cli("worker").sentence
+    )
+    assert "192.0.2.1:1, worker 0 of 192.0.2.1:1, is no address of this machine" in cli("worker", "--index", "0").sentence
+
+
 def test_a_worker_of_a_slurm_job_outside_a_step_is_told_to_use_srun_and_in_a_part_of_the_job_is_refused(cli, monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     job = {"SLURM_JOBID": "1", "SLURM_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "1(x2)"}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hetero_mtf.devices.addresses import Addresses, lease_port, parse_hosts, parse_tf_config
+from hetero_mtf.devices.addresses import Addresses, jobs_without_devices, lease_port, parse_hosts, parse_tf_config
 from hetero_mtf.errors import ClusterError
 
 
@@ -38,7 +38,34 @@ def test_tf_config_gives_the_workers_and_the_own_task(task, number):
     assert parse_tf_config(_tf_config()).task is None
 
 
-@pytest.mark.parametrize("task", [{"type": "worker", "index": 2}, {"type": "worker"}, {"type": "worker", "index": True}, "worker"])
+@pytest.mark.parametrize("kind", ["chief", "master", "ps", "evaluator", "wroker", None])
+def test_a_process_of_another_job_does_not_serve_and_may_train(kind):
+    text = _tf_config(task={"type": kind, "index": 0})
+    with pytest.raises(
+        ClusterError, match=r"TF_CONFIG has the task .*, and only cluster.worker serves: a:1, b:1; start the training program"
+    ):
+        parse_tf_config(text, worker=True)
+    assert parse_tf_config(text) == Addresses(("a:1", "b:1")) and parse_tf_config(_tf_config(), worker=True).task is None
+
+
+def test_the_jobs_of_tf_config_that_are_no_devices_are_named():
+    assert jobs_without_devices(json.dumps({"cluster": {"worker": ["a:1"], "chief": ["c:1"], "ps": ["d:1"], "evaluator": []}})) == (
+        "chief",
+        "ps",
+    )
+    assert jobs_without_devices('{"cluster": {"worker": ["a:1"]}}') == jobs_without_devices("{") == jobs_without_devices("") == ()
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"type": "worker", "index": 2},
+        {"type": "worker", "index": "\N{SUPERSCRIPT TWO}"},
+        {"type": "worker"},
+        {"type": "worker", "index": True},
+        "worker",
+    ],
+)
 def test_a_task_that_is_no_worker_of_tf_config_is_refused(task):
     with pytest.raises(ClusterError, match="TF_CONFIG has task .* for 2 workers; set it to"):
         parse_tf_config(_tf_config(task=task))
@@ -54,7 +81,7 @@ def test_a_task_that_is_no_worker_of_tf_config_is_refused(task):
         ('{"cluster": []}', "TF_CONFIG names no workers"),
         ('{"cluster": {"worker": []}}', r"TF_CONFIG names no workers \(cluster.worker is \[\]\)"),
         ('{"cluster": {"worker": [1]}}', "TF_CONFIG names no workers"),
-        ('{"cluster": {"worker": ["a"]}}', "'a' is no HOST:PORT"),
+        ('{"cluster": {"worker": ["a"]}}', "'a' .* is no HOST:PORT"),
     ],
 )
 def test_a_tf_config_that_cannot_be_used_is_refused(text, sentence):

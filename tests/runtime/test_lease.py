@@ -1,5 +1,7 @@
 """Leases of workers: one program at a time, all workers or none, and word of programs that ended without a release."""
 
+import ipaddress
+import pathlib
 import socket
 import threading
 import time
@@ -125,6 +127,30 @@ def test_a_job_whose_variables_name_a_part_of_its_workers_is_refused_and_they_st
         Leases(hosts[:1], time.monotonic(), complete=True)
     Leases(hosts, time.monotonic(), complete=True).release()
     assert lost == []
+
+
+def _link_local():
+    """Return a link-local address of this machine with its zone, None where it has none."""
+    try:
+        lines = pathlib.Path("/proc/net/if_inet6").read_text().splitlines()
+    except OSError:
+        return None
+    return next((f"{ipaddress.IPv6Address(int(line.split()[0], 16))}%{line.split()[5]}" for line in lines if line.startswith("fe80")), None)
+
+
+@pytest.mark.skipif(_link_local() is None, reason="this machine has no link-local address")
+def test_a_worker_on_a_link_local_address_grants_its_lease_in_its_zone():
+    hosts = [f"[{_link_local()}]:{free_ports(1)[0]}"]
+    LeaseListener(hosts, 0, pytest.fail).start()
+    _take(hosts).release()
+
+
+@pytest.mark.parametrize("name", ["[::1]", "[0:0:0:0:0:0:0:1]", "LOCALHOST", "127.0.0.1"])
+def test_a_worker_on_a_loopback_address_grants_its_lease_there_alone(name):
+    listener = LeaseListener([f"{name}:{free_ports(1)[0]}"], 0, pytest.fail)
+    addresses = [listening.getsockname()[0] for listening in listener._listening]
+    listener.close()
+    assert addresses and set(addresses) <= {"127.0.0.1", "::1"}
 
 
 def test_a_worker_that_does_not_grant_leases_is_named_with_the_port():

@@ -144,6 +144,17 @@ def test_servers_that_do_not_answer_are_all_named(monkeypatch):
         hm.Cluster.hosts([f"127.0.0.1:{port}" for port in ports])
 
 
+def test_a_name_that_cannot_be_resolved_is_no_silent_server(monkeypatch):
+    monkeypatch.setattr(remote, "REACH_LIMIT_S", 0.0)
+    silent = f"127.0.0.1:{free_ports(1)[0]}"
+    with pytest.raises(ClusterError, match=r"^the name gone.invalid cannot be resolved here \(.+\); correct the list of hosts$"):
+        hm.Cluster.hosts(["gone.invalid:2222"])
+    with pytest.raises(
+        ClusterError, match=f"gone.invalid cannot be .*, no server answers on {silent}; correct the list of hosts and start one"
+    ):
+        hm.Cluster.hosts([silent, "gone.invalid:2222"])
+
+
 def test_a_server_for_a_port_in_use_says_so():
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -7,6 +7,8 @@ import sys
 import click
 
 from hetero_mtf import __version__
+from hetero_mtf.devices import environment
+from hetero_mtf.devices.addresses import jobs_without_devices
 
 _TASKS = {
     "local": "opening the devices of this machine",
@@ -25,7 +27,8 @@ def print_start_line(cluster: str | None = None, task: str = "") -> None:
     """
     if "tensorflow" in sys.modules:
         return
-    _print("loading TensorFlow", "" if cluster is None else cluster_task(cluster), task)
+    opening = "" if cluster is None else cluster_task(cluster, environment.variables().get("TF_CONFIG", ""))
+    _print("loading TensorFlow", opening, task)
 
 
 def print_planning_line(task: str) -> None:
@@ -43,12 +46,13 @@ def _print(*tasks: str) -> None:
     click.echo(f"hetero-mtf {__version__}: {', then '.join(task for task in tasks if task)}", err=True)
 
 
-def cluster_task(cluster: str) -> str:
+def cluster_task(cluster: str, tf_config: str = "") -> str:
     """Return what opening a cluster does, "" for a text that names none, which is refused when it is opened.
 
     Parameters
     ----------
     cluster : the option --cluster.
+    tf_config : the text of TF_CONFIG, whose jobs other than "worker" are named as no devices.
 
     Examples
     --------
@@ -62,4 +66,5 @@ def cluster_task(cluster: str) -> str:
     workers = f"{count} {'emulated ' if kind == 'emulate' else ''}worker{'s' if count != 1 else ''}"
     if count and kind in ("emulate", "hosts"):
         return f"{'starting' if kind == 'emulate' else 'connecting to'} {workers}"
-    return _TASKS.get(kind, "")
+    others = jobs_without_devices(tf_config) if kind == "tf_config" else ()
+    return _TASKS.get(kind, "") + (f" (not to its {', '.join(others)})" if others else "")

@@ -80,6 +80,12 @@ def test_each_form_of_a_cluster_has_a_task_of_its_own(cluster, words):
     assert cluster_task(cluster).endswith(words) or words in cluster_task(cluster)
 
 
+def test_jobs_of_tf_config_that_are_no_devices_are_named():
+    text = '{"cluster": {"worker": ["a:1"], "chief": ["c:1"], "ps": ["d:1"]}}'
+    assert cluster_task("tf_config", text) == "connecting to the workers of TF_CONFIG (not to its chief, ps)"
+    assert cluster_task("tf_config", "{") == "connecting to the workers of TF_CONFIG" and "chief" not in cluster_task("slurm", text)
+
+
 @pytest.mark.parametrize("cluster", ["emulate:", "nonsense", "", "hosts"])
 def test_a_text_that_names_no_cluster_has_no_task(cluster, capsys, unloaded):
     assert cluster_task(cluster) == ""

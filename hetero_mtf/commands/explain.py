@@ -63,6 +63,8 @@ def command(
     from hetero_mtf.commands.process.files import check_files
     from hetero_mtf.commands.process.start_line import print_planning_line
 
+    if as_json and html is not None:
+        raise click.UsageError("--json and --html exclude each other: JSON is printed instead of the tables that a page shows")
     check_files(explain_files(plan_file, profile_file, measured_file, html))
     print_planning_line(f"reading {plan_file}")
     from hetero_mtf.planning.plan.plan import Plan

@@ -21,6 +21,7 @@ from hetero_mtf.commands.options.shared import (
     open_cluster,
     refine_options,
 )
+from hetero_mtf.commands.options.typed import refuse_unused
 from hetero_mtf.commands.options.what_if import parse_what_if, what_if_options
 from hetero_mtf.planning.plan.names import EARLIER_NAMES, GRADIENT_SYNCS
 
@@ -92,6 +93,11 @@ def command(
     _check_source(profile_file, shares, changed)
     fixed = changed or pipeline_choice.allow_stale or (collective, shares) != (None, None)
     _check_refinement(refine, refine_time, not fixed and model is not None)
+    if shares is None and not refine:
+        live = ("model", "model_arguments", "precision", "cluster", "worker_timeout")
+        refuse_unused(live, "a profile is planned from without the model and its devices; leave it out, or add --refine")
+    if extrapolate and batch_size is None:
+        raise click.UsageError("--extrapolate goes with --batch-size, the size to extrapolate to")
     if shares is not None:
         _check_manual(model, strategy)
         print_start_line(cluster)

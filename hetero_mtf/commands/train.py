@@ -15,6 +15,7 @@ from hetero_mtf.commands.options.config_file import HEADER, config_option
 from hetero_mtf.commands.options.model import model_options
 from hetero_mtf.commands.options.objective import objective_options
 from hetero_mtf.commands.options.requests import TrainRequest
+from hetero_mtf.commands.options.typed import refuse_unused
 from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, volume_options
 from hetero_mtf.planning.plan.names import EARLIER_NAMES
 from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
@@ -86,6 +87,7 @@ def command(**options: Any) -> None:
     from hetero_mtf.commands.process.start_line import print_start_line
 
     request.optimizer_choice  # raises where options exclude each other
+    _check_used(request)
     check_files(train_files(request))
     _check_replaced(request)
     check_folder(request.callbacks.log_dir, "--log-dir")
@@ -125,6 +127,14 @@ def command(**options: Any) -> None:
     if measured is not None and request.measured_file is not None:
         measured.beside(times).save(request.measured_file)
         click.echo(f"saved {request.measured_file}")
+
+
+def _check_used(request: TrainRequest) -> None:
+    """Refuse options that are typed beside others under which they have no effect."""
+    if request.plan is not None and request.strategy != "auto":
+        refuse_unused(("strategy",), f"training is by the plan {request.plan}; leave out one or the other")
+    if request.refine and (request.plan is not None or request.collective is not None or request.strategy != "auto"):
+        refuse_unused(("refine",), "it goes with --strategy auto, without --plan and --collective; leave out one or the other")
 
 
 def _check_replaced(request: TrainRequest) -> None:

@@ -27,6 +27,7 @@ def command(hosts: str | None, index: int | None, port: int | None) -> None:
     """
     from hetero_mtf.devices import environment
 
+    _check_port(hosts, port)
     addresses = _addresses(hosts, port, environment.variables(), numbered=index is not None)
     task = addresses.task if index is None else index
     if task is None:
@@ -46,11 +47,28 @@ def command(hosts: str | None, index: int | None, port: int | None) -> None:
         os._exit(130)  # TensorFlow's server cannot be stopped, only left
 
 
+def _check_port(hosts: str | None, port: int | None) -> None:
+    """Refuse a port that no host gets."""
+    if port is None:
+        return
+    if hosts is None:
+        raise click.UsageError("--port goes with --hosts; TF_CONFIG and a Slurm job have ports of their own")
+    if all(_has_port(part) for part in _listed(hosts)):
+        raise click.UsageError(f"--port {port} is for hosts without a port, and each of {hosts} has one; leave out one or the other")
+
+
+def _listed(hosts: str) -> list[str]:
+    return [part.strip() for part in hosts.split(",") if part.strip()]
+
+
+def _has_port(host: str) -> bool:
+    return split(host)[0] != host
+
+
 def _addresses(hosts: str | None, port: int | None, variables: Mapping[str, str], numbered: bool = False) -> Addresses:
     """Return where the servers listen; a worker that is `numbered` by --index need not be the task that TF_CONFIG names."""
     if hosts is not None:
-        parts = [part.strip() for part in hosts.split(",") if part.strip()]
-        return parse_hosts([part if port is None or split(part)[0] != part else f"{part}:{port}" for part in parts])
+        return parse_hosts([host if port is None or _has_port(host) else f"{host}:{port}" for host in _listed(hosts)])
     if variables.get("TF_CONFIG"):
         return parse_tf_config(variables["TF_CONFIG"], worker=not numbered)
     if variables.get("SLURM_JOB_ID") or variables.get("SLURM_JOBID"):

@@ -105,6 +105,11 @@ def test_what_if_without_a_profile_is_refused(cli, place):
         (["--scale", "gpu:5=2"], "the profile has no device 'gpu:5', it has worker:0, worker:1; use one of these"),
         (["--add-like", "gpu:5"], "the profile has no device 'gpu:5', it has worker:0, worker:1; use one of these"),
         (["--bandwidth", "fast"], "'fast' is no factor; write a number from 0.000001 to 1000000, such as x2 or 0.5"),
+        (
+            ["--memory", "worker:0=8GB", "--memory", "worker:0=4GiB"],
+            "the memory of device worker:0 is given as 7.5 GiB and as 4.0 GiB; give it once",
+        ),
+        (["--scale", "worker:0=2", "--scale", "worker:0=x3"], "the factor of device worker:0 is given as 2 and as 3; give it once"),
         (["--memory", "worker:0"], "'worker:0' names no device and memory; write for instance gpu:0=8GB or gpu:0=7.5GiB"),
     ],
 )

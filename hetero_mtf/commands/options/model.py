@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from hetero_mtf.commands.options.shared import Argument, Command
+from hetero_mtf.commands.options.typed import named_once
 
 PRECISIONS = ("float32", "float64", "mixed_bfloat16", "mixed_float16", "bfloat16")  # names of Keras's dtype policies
 
@@ -50,7 +51,7 @@ def model_options(required: bool = True, stored: bool = False) -> Callable[[Comm
             help=f"Keras's dtype policy of the model.  [default: {default}]",
         )
         text = "An argument of the model's function, the value a Python literal; may be repeated."
-        argument = click.option("--model-arg", "model_arguments", type=Argument(), multiple=True, help=text)
+        argument = click.option("--model-arg", "model_arguments", type=Argument(), multiple=True, callback=named_once, help=text)
         form = "FILE.py:function | package.module:function | FILE.keras"
         model = click.option(
             "--model", required=required, metavar="MODEL", help=f"The function that returns the Keras model, or its file: {form}."

@@ -105,6 +105,9 @@ class PipelineChoice:
         """
         if self.allow_stale and (strategy != "auto" or shares or gradient_sync != "all_reduce"):
             raise PlanError("--allow-stale goes with a profile, --strategy auto and --gradient-sync all_reduce; leave out the others")
+        late = [f"--{name}" for name in ("schedule", "recompute", "replicas") if getattr(self, name) is not None]
+        if self.allow_stale and late:
+            raise PlanError(f"--allow-stale lets auto choose a pipeline that takes no {', '.join(late)}; leave out one or the other")
         if not self.given:
             return
         options, goes = ", ".join(self.given), "goes" if len(self.given) == 1 else "go"
@@ -118,6 +121,8 @@ class PipelineChoice:
             raise PlanError(f"--convergence goes with --strategy pipeline, not with {strategy}; leave out one or the other")
         if self.convergence is not None and self.allocator not in (None, "genetic"):
             raise PlanError(f"--convergence draws generations, of which the allocator {self.allocator} has none; add --allocator genetic")
+        if self.allocator_seed is not None and self.allocator not in (None, "auto", "genetic"):
+            raise PlanError(f"--seed is that of the allocator genetic, and --allocator is {self.allocator}; leave out one or the other")
 
     def planner_options(self, search: SearchProgress, groups: bool = True) -> PipelineOptions:
         """Return the options of the planner.

@@ -283,5 +283,5 @@ def _keep_timeout(context: click.Context, parameter: click.Parameter, timeout_s:
 
 
 def arguments(pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
-    """Return the arguments of a model function by name; the last one of a name counts."""
+    """Return the arguments of a model function by name."""
     return dict(pairs)

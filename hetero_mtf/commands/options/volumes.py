@@ -10,6 +10,7 @@ import click
 
 from hetero_mtf.commands.options import shared as options
 from hetero_mtf.commands.options.shared import Command, FiniteRange, Three
+from hetero_mtf.commands.options.typed import check_named_once
 
 CHANNELS = 1
 TABLE = "participants.tsv"  # the name that BIDS gives it
@@ -127,6 +128,7 @@ class VolumeOptions:
             raise click.UsageError("--class names all classes, two at least, and each once: --class NC --class AD")
         if BALANCED in self.class_weight and len(self.class_weight) > 1:
             raise click.UsageError("--class-weight balanced sets the weights of all classes; leave the others out")
+        check_named_once("--class-weight", self.class_weight)
 
     @property
     def all_folds(self) -> bool:

@@ -36,7 +36,8 @@ class WhatIf:
     Raises
     ------
     PlanError
-        If a factor is not from a millionth to a million, bytes are negative, or the batch size is below one.
+        If a factor is not from a millionth to a million, bytes are negative, the batch size is below one, or a device has two
+        factors or two memories.
     """
 
     scale: tuple[tuple[str, float], ...] = ()
@@ -52,6 +53,8 @@ class WhatIf:
         for name, free_bytes in self.memory:
             if free_bytes < 0:
                 raise PlanError(f"the memory of device {name} is {free_bytes} bytes; give zero or more")
+        _check_once([(f"the factor of device {name}", f"{factor:g}") for name, factor in self.scale])
+        _check_once([(f"the memory of device {name}", bytes_text(free_bytes)) for name, free_bytes in self.memory])
         if self.batch_size is not None and self.batch_size < 1:
             raise PlanError(f"the batch size is {self.batch_size}; use at least 1")
 
@@ -68,10 +71,11 @@ def what_if_profile(profile: Profile, what_if: WhatIf) -> Profile:
     Raises
     ------
     PlanError
-        If a device is not in the profile.
+        If a device is not in the profile, one TensorFlow device has several factors, or one memory pool several free bytes.
     """
     for name in what_if.add_like:
         profile = with_twin(profile, name)
+    _check_shared(profile, what_if)
     for name, factor in what_if.scale:
         profile = scaled(profile, name, factor)
     profile = with_bandwidth(profile, what_if.bandwidth)
@@ -225,6 +229,27 @@ def with_batch_size(profile: Profile, batch_size: int) -> Profile:
     known = tuple(curve for curve in profile.curves if curve.batch == batch_size)
     curves = tuple(_at_batch(profile, curve, batch_size) for curve in profile.curves if curve.batch == measured)
     return dataclasses.replace(profile, batch_size=batch_size, curves=known + curves)
+
+
+def _check_once(entries: Sequence[tuple[str, str]]) -> None:
+    """Refuse values of one thing, by its name, of which one would replace or multiply the other."""
+    values: dict[str, list[str]] = {}
+    for name, value in entries:
+        values.setdefault(name, []).append(value)
+    for name, texts in values.items():
+        if len(texts) > 1:
+            raise PlanError(f"{name} is given as {' and as '.join(texts)}; give it once")
+
+
+def _check_shared(profile: Profile, what_if: WhatIf) -> None:
+    """Refuse changes of devices that share what is changed: processors of one TensorFlow device, and the pool of one memory."""
+    devices = profile.cluster.devices
+    changed = [(devices[_device_index(profile, name)], factor) for name, factor in what_if.scale]
+    _check_once([(f"the speed of {device.tf_device} on {device.host}", f"{factor:g} of {device.name}") for device, factor in changed])
+    pools: dict[tuple[str, int], str] = {}
+    for name, free_bytes in what_if.memory:
+        pools.setdefault((devices[_device_index(profile, name)].pool, free_bytes), f"{bytes_text(free_bytes)} of {name}")
+    _check_once([(f"the memory pool {pool}", text) for (pool, _), text in pools.items()])
 
 
 def _device_index(profile: Profile, device: str) -> int:

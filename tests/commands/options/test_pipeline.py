@@ -9,6 +9,7 @@ import pytest
 
 from hetero_mtf.commands.options.pipeline import PipelineChoice, SearchProgress
 from hetero_mtf.commands.output.plan_report import plan_report
+from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.pipeline.search import PipelineOptions
 from hetero_mtf.planning.plan.plan import Plan
@@ -27,6 +28,23 @@ def made():
     profile = profile_of(residual_net(8), [1e6, 5e5, 3e5], 1e-4, batch_size=8)
     profile = dataclasses.replace(profile, measured_at=datetime.date.today().isoformat())
     return profile, plan(profile, strategy="pipeline", pipeline=PipelineOptions(microbatches=4, stages=2))
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (
+            PipelineChoice(allow_stale=True, schedule="1f1b", recompute=True),
+            "--allow-stale .* takes no --schedule, --recompute; leave",
+        ),
+        (PipelineChoice(allow_stale=True, replicas=2), "takes no --replicas; leave out one or the other"),
+        (PipelineChoice(allocator="exact", allocator_seed=1), "--seed is that of the allocator genetic, and --allocator is exact; leave"),
+    ],
+)
+def test_options_of_a_pipeline_that_another_overrides_are_refused(choice, message):
+    with pytest.raises(PlanError, match=message):
+        choice.check("auto", False, "all_reduce")
+    PipelineChoice(allow_stale=True, microbatches=4, allocator_seed=1).check("auto", False, "all_reduce")
 
 
 @pytest.fixture

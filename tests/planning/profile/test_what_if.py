@@ -206,6 +206,32 @@ def test_what_cannot_be_supposed_is_refused(fields: dict[str, object], message: 
         WhatIf(**fields)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"memory": (("a", 1), ("b", 2), ("a", 3))}, "the memory of device a is given as 1 B and as 3 B; give it once"),
+        ({"scale": (("a", 2.0), ("a", 2.0))}, "the factor of device a is given as 2 and as 2; give it once"),
+    ],
+)
+def test_two_values_of_one_device_are_refused_with_both(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        WhatIf(**fields)  # type: ignore[arg-type]
+
+
+def test_two_values_of_what_devices_share_are_refused_with_both() -> None:
+    memory = (("worker:0", 5), ("worker:1", 6))
+    with pytest.raises(PlanError, match="the memory pool host is given as 5 B of worker:0 and as 6 B of worker:1; give it once"):
+        what_if_profile(unequal(), WhatIf(memory=memory))
+    with pytest.raises(PlanError, match=r"the memory pool host is given as 5 B of worker:0 and as 6 B of worker:0\+1; give it once"):
+        what_if_profile(unequal(), WhatIf(add_like=("worker:0",), memory=(memory[0], ("worker:0+1", 6))))
+    assert what_if_profile(unequal(), WhatIf(memory=(memory[0], ("worker:1", 5)))) == with_memory(unequal(), "worker:0", 5)
+    both = profile_of(GRAPH, [1e6, 1e6], same_device=True)
+    first, second = (dataclasses.replace(device, name=name) for device, name in zip(both.cluster.devices, ("cpu:0", "cpu:0 again")))
+    named = dataclasses.replace(both, cluster=dataclasses.replace(both.cluster, devices=(first, second)))
+    with pytest.raises(PlanError, match="the speed of .* is given as 2 of cpu:0 and as 3 of cpu:0 again; give it once"):
+        what_if_profile(named, WhatIf((("cpu:0", 2.0), ("cpu:0 again", 3.0))))
+
+
 def test_a_batch_too_far_out_to_say_anything_of_is_refused() -> None:
     message = "a batch of 8001 samples is too large to extrapolate to, the 8 measured reach to 8000; calibrate with a larger batch"
     with pytest.raises(PlanError, match=message):

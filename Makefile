@@ -1,9 +1,9 @@
 # make          the same as make train
 # make train    measure this machine, plan, and train the digits network on two unequal devices
 # make mri      draw a cohort of MRI scans, train on it on two unequal devices and on one, and report (about 20 minutes)
-# make test     style, types, import rules, and the fast tests
-# make test-all the same, with the slow tests too, and more examples of each law; of a test's many slow cases half, drawn by the commit
-# make test-every as `make test-all`, with all cases (about an hour and a half)
+# make test     style, types, import rules, and the fast tests (about 4 minutes)
+# make test-all the same, then a fifth of the slow tests and laws, drawn by landing and commit; ten landings run them all (about 25 minutes)
+# make test-every all tests, with more examples of each law (about an hour and a half)
 # make conformance compare every class of Keras with Keras itself (about two hours)
 # make coverage what `make test-every` runs of the package, in lines and branches
 # make docs     build the documentation site into docs/_build/html; a warning is an error
@@ -15,6 +15,9 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 PYTHON ?=
 export TF_CPP_MIN_LOG_LEVEL ?= 3
+# the tests start many processes, each of which would else compile the package, and pytest its tests
+unexport PYTHONDONTWRITEBYTECODE
+TIMED := .ci/timed
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist worksteal
 THOROUGH := -m pytest -q --hypothesis-profile=thorough
 # tests of SIGTERM and of a full disk, which coverage's own handler and data files are in the way of
@@ -24,7 +27,7 @@ UNCOVERED := --deselect=tests/commands/test_main.py::test_a_signal_to_end_ends_l
   --deselect=tests/commands/test_train.py::test_a_disk_that_is_full_while_saving_leaves_no_half_file
 
 .DEFAULT_GOAL := train
-.PHONY: train mri test test-all test-every coverage conformance docs lint types imports check install clean
+.PHONY: train mri test test-all test-every slow coverage conformance docs lint types imports check install clean
 
 train: $(STAMP)
 	@$(BIN)/python tools/train.py
@@ -33,14 +36,18 @@ mri: $(STAMP)
 	@$(BIN)/python tools/mri.py
 
 test: check
-	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not slow"
+	@$(TIMED) "fast tests" $(BIN)/python -m pytest -q $(PARALLEL) -m "not slow"
 
-test-all: DRAWN := --drawn=$(shell git rev-parse --short HEAD 2>/dev/null || echo release)
-test-all: test-every
+test-all: test slow
+
+slow: DRAWN := --drawn=$(shell tail -n 1 .ci/landings.csv | cut -d , -f 1):$(shell git rev-parse --short HEAD 2>/dev/null || echo release)
+slow: $(STAMP)
+	@$(TIMED) "slow tests" $(BIN)/python $(THOROUGH) $(DRAWN) $(PARALLEL) -m "(slow or law) and not (slow and serial)"
+	@$(TIMED) "slow tests, one at a time" $(BIN)/python $(THOROUGH) $(DRAWN) -m "slow and serial"
 
 test-every: check
-	@$(BIN)/python $(THOROUGH) $(DRAWN) $(PARALLEL) -m "not (slow and serial)"
-	@$(BIN)/python $(THOROUGH) $(DRAWN) -m "slow and serial"
+	@$(BIN)/python $(THOROUGH) $(PARALLEL) -m "not (slow and serial)"
+	@$(BIN)/python $(THOROUGH) -m "slow and serial"
 
 coverage: $(STAMP)
 	@$(BIN)/coverage erase
@@ -60,19 +67,19 @@ docs: $(DOCS_STAMP)
 check: lint types imports
 
 lint: $(STAMP)
-	@$(BIN)/ruff check .
+	@$(TIMED) ruff $(BIN)/ruff check .
 
 types: $(STAMP)
-	@$(BIN)/mypy
+	@$(TIMED) mypy $(BIN)/mypy
 
 imports: $(STAMP)
-	@$(BIN)/lint-imports
+	@$(TIMED) import-linter $(BIN)/lint-imports
 
 install: $(STAMP)
 
 $(STAMP): setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing hetero_mtf and what it needs into $(VENV) (once, some minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@$(TIMED) installation $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
 $(DOCS_STAMP): $(STAMP)

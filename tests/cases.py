@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import random
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+
+TURNS = 10  # landings in which every slow test is run once at least
+DRAWN_BY_COMMIT = 0.1  # of the slow tests, besides those whose turn it is
 
 
 def first_fast(values: Sequence[Any], fast: int) -> list[Any]:
@@ -16,16 +21,35 @@ def first_fast(values: Sequence[Any], fast: int) -> list[Any]:
     return [pytest.param(*row, marks=[pytest.mark.slow] if at >= fast else []) for at, row in enumerate(rows)]
 
 
-def drawn_half(names: Sequence[str], seed: str) -> set[str]:
-    """Return half of the names of a test's cases, rounded up, another half for another seed.
+@dataclasses.dataclass(frozen=True)
+class Draw:
+    """Which slow tests a landing runs: those whose turn it is, and others drawn by its commit.
+
+    Each test has its turn at every tenth landing, by a digest of its own name alone, so whatever is added or removed beside it, ten
+    landings in a row run it once at least. Should a landing keep the number of the one before, the tests of its commit are others.
 
     Parameters
     ----------
-    names : identifiers of cases, of one test.
-    seed : what the draw depends on, besides the names; such as a commit.
+    landing : number of the landing, which counts up.
+    commit : what the other tests are drawn by.
     """
-    ordered = sorted(names)
-    return set(random.Random(f"{seed} {ordered[:1]}").sample(ordered, (len(ordered) + 1) // 2))
+
+    landing: int
+    commit: str
+
+    @classmethod
+    def parse(cls, text: str) -> Draw:
+        """Return the draw of "LANDING:COMMIT"."""
+        landing, _, commit = text.partition(":")
+        return cls(int(landing), commit)
+
+    def has(self, name: str) -> bool:
+        """Return whether the test of a name is run."""
+        return _number(name) % TURNS == self.landing % TURNS or _number(f"{self.commit} {name}") % 1000 < 1000 * DRAWN_BY_COMMIT
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 def covering_subset(cases: Sequence[tuple[tuple[str, int], ...]], generator: random.Random) -> set[tuple[tuple[str, int], ...]]:

@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +17,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from tests.cases import covering_subset, drawn_half
+from tests.cases import Draw, covering_subset
 
 # `make test` draws the same few examples each time, `make test-all` more and new ones (--hypothesis-profile=thorough)
 hypothesis.settings.register_profile("fast", deadline=None, print_blob=True, max_examples=25, derandomize=True)
@@ -28,25 +29,44 @@ _SERIAL_FOLDERS = frozenset({"calibration", "runtime", "tools"})  # their slow t
 _SERIAL_FIXTURES = frozenset({"processes"})  # so do the slow tests that use these
 
 
-_FEW_SLOW = 8  # slow cases of one test that are all run
+_SLOW_UNTIL = "SLOW_TESTS_UNTIL"  # the time, in seconds since 1970, after which no slow test is started
+_LEFT_OUT = "left out, as the time for slow tests is over"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option of how slow cases are drawn."""
-    parser.addoption("--drawn", metavar="SEED", help=f"Of a test's slow cases, if more than {_FEW_SLOW}, run half, drawn by this seed.")
+    """Add the option of which slow tests are run."""
+    parser.addoption("--drawn", metavar="LANDING:COMMIT", type=Draw.parse, help="Run the slow tests and the laws drawn by these alone.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Describe the marker that tests get by themselves."""
+    config.addinivalue_line("markers", "law: a law of Hypothesis, which more examples may break")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name the seed by which slow cases were drawn."""
-    seed = config.getoption("--drawn")
-    if seed is not None:
-        terminalreporter.write_line(f"slow cases drawn by --drawn={seed}")
+    """Name what slow tests were drawn by, and how many were not started in time."""
+    draw = config.getoption("--drawn")
+    if draw is not None:
+        terminalreporter.write_line(f"slow tests drawn by --drawn={draw.landing}:{draw.commit}")
+    left = sum(_LEFT_OUT in str(report.longrepr) for report in terminalreporter.getreports("skipped"))
+    if left:
+        terminalreporter.write_line(f"{left} slow tests {_LEFT_OUT}")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start no slow test once the time for them is over."""
+    until = os.environ.get(_SLOW_UNTIL)
+    if until and time.time() > float(until) and (item.get_closest_marker("slow") or item.get_closest_marker("law")):
+        pytest.skip(_LEFT_OUT)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the cases that are slow, put them last, so that what fails fast fails first, and mark those that are run one at a time."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("law")
     _mark_rest_of_cases_slow(items)
-    _leave_out_undrawn(config, items)
+    config.hook.pytest_deselected(items=_leave_out_undrawn(config.getoption("--drawn"), items))
     for item in items:
         watches = _SERIAL_FOLDERS.intersection(item.path.parts) or _SERIAL_FIXTURES.intersection(getattr(item, "fixturenames", ()))
         if watches and item.get_closest_marker("slow") is not None:
@@ -66,18 +86,12 @@ def _mark_rest_of_cases_slow(items: Sequence[pytest.Item]) -> None:
             case.add_marker("slow")
 
 
-def _leave_out_undrawn(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep half of the slow cases of tests that have many, where the command says by which seed."""
-    seed = config.getoption("--drawn")
-    if seed is None:
-        return
-    tests: dict[str, list[str]] = defaultdict(list)
-    for item in items:
-        if item.get_closest_marker("slow") is not None:
-            tests[item.nodeid.partition("[")[0]].append(item.nodeid)
-    undrawn = {name for cases in tests.values() if len(cases) > _FEW_SLOW for name in {*cases} - drawn_half(cases, seed)}
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in undrawn])
-    items[:] = [item for item in items if item.nodeid not in undrawn]
+def _leave_out_undrawn(draw: Draw | None, items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests that a draw leaves out, slow ones and laws, and take them out of the list."""
+    undrawn = {id(item) for item in items if draw and not draw.has(item.nodeid) and any(map(item.get_closest_marker, ("slow", "law")))}
+    left_out = [item for item in items if id(item) in undrawn]
+    items[:] = [item for item in items if id(item) not in undrawn]
+    return left_out
 
 
 def _rest(cases: Sequence[pytest.Function], count: int, generator: random.Random) -> list[pytest.Function]:

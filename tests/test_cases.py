@@ -9,9 +9,7 @@ import random
 import subprocess
 import sys
 
-import pytest
-
-from tests.cases import covering_subset, drawn_half, first_fast
+from tests.cases import TURNS, Draw, covering_subset, first_fast
 
 
 def test_a_subset_has_every_value_of_each_parameter_in_as_few_cases_as_the_longest_has_values() -> None:
@@ -37,48 +35,48 @@ def test_all_but_the_first_are_slow_and_a_tuple_is_several_arguments() -> None:
     assert [parameter.values for parameter in first_fast(range(2), 2)] == [(0,), (1,)]
 
 
-def test_half_of_many_slow_cases_is_drawn_another_half_by_another_seed() -> None:
-    names = [f"test[{n}]" for n in range(21)]
-    halves = [drawn_half(names, f"commit {n}") for n in range(20)]
-    assert all(len(half) == 11 and half <= set(names) for half in halves)
-    assert set.union(*halves) == set(names) and len({frozenset(half) for half in halves}) == 20
-    assert drawn_half(names[::-1], "commit 1") == halves[1]
+NAMES = [f"tests/test_it.py::test_many[{n}]" for n in range(1000)]
+
+
+def test_ten_landings_in_a_row_run_every_slow_test_whatever_is_added_meanwhile() -> None:
+    for first in (3, 38):
+        run = {name for n in range(TURNS) for name in NAMES[: 500 + 50 * n] if Draw(first + n, f"commit {n}").has(name)}
+        assert run >= set(NAMES[:500])
+
+
+def test_a_landing_runs_a_fifth_of_the_slow_tests_and_another_commit_other_ones() -> None:
+    draws = [{name for name in NAMES if Draw(38, f"commit {n}").has(name)} for n in range(20)]
+    assert all(140 < len(draw) < 240 for draw in draws)
+    assert len(set.intersection(*draws)) < 140 and len(set.union(*draws)) > 850  # also where the number of the landing stays
 
 
 TESTS = """
-import pytest
+import pytest, time
+from hypothesis import given, strategies
 @pytest.mark.slow
-@pytest.mark.parametrize("n", range(20))
+@pytest.mark.parametrize("n", range(100))
 def test_many(n): pass
-@pytest.mark.slow
-@pytest.mark.parametrize("n", range(8))
-def test_few(n): pass
-@pytest.mark.parametrize("n", range(20))
-def test_fast(n): pass
+def test_fast(): pass
+@given(strategies.integers())
+def test_law(n): pass
 """
 
 
-@pytest.mark.parametrize(("options", "count"), [((), 48), (("--drawn=here",), 38)])
-def test_half_is_left_out_of_many_slow_cases_only_and_only_on_request(options: tuple[str, ...], count: int, tmp_path: pathlib.Path) -> None:
-    (tmp_path / "conftest.py").write_text(
-        "from tests.conftest import pytest_addoption, pytest_collection_modifyitems, pytest_terminal_summary\n"
-    )
-    (tmp_path / "test_it.py").write_text(TESTS)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(tmp_path),
-        "-W",
-        "ignore",
-        str(tmp_path),
-        *options,
-    ]
-    root = pathlib.Path(__file__).parents[1]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)}, timeout=120)
+def _run(folder: pathlib.Path, *options: str, **variables: str) -> str:
+    """Return the output of pytest over `TESTS`, with this project's hooks."""
+    hooks = ("addoption", "collection_modifyitems", "configure", "runtest_setup", "terminal_summary")
+    (folder / "conftest.py").write_text(f"from tests.conftest import {', '.join(f'pytest_{name}' for name in hooks)}\n")
+    (folder / "test_it.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(folder), "-W", "ignore", str(folder), *options]
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1]), **variables}
+    run = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert f"{count} passed" in run.stdout
-    assert ("10 deselected" in run.stdout) == bool(options) == ("--drawn=here" in run.stdout)
+    return run.stdout
+
+
+def test_slow_tests_and_laws_are_left_out_by_the_draw_and_after_their_time_and_that_is_said(tmp_path: pathlib.Path) -> None:
+    count = sum(Draw(3, "here").has(name) for name in ["test_it.py::test_law", *(f"test_it.py::test_many[{n}]" for n in range(100))])
+    drawn = _run(tmp_path, "--drawn=3:here")
+    assert f"{count + 1} passed, {101 - count} deselected" in drawn and "slow tests drawn by --drawn=3:here" in drawn
+    late = _run(tmp_path, SLOW_TESTS_UNTIL="1")
+    assert "1 passed, 101 skipped" in late and "101 slow tests left out, as the time for slow tests is over" in late

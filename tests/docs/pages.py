@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import re
 import shlex
@@ -76,10 +77,15 @@ class Page:
         return {_slug(_plain(title)) for title in titles}
 
     def _tokens(self) -> list[Token]:
-        return markdown_it.MarkdownIt("commonmark").enable("table").parse(self.text)
+        return _parsed(self.text)
 
     def _lines(self) -> list[str]:
         return self.text.splitlines(keepends=True)
+
+
+@functools.cache  # a page is asked for its tokens about twenty times while tests are collected
+def _parsed(text: str) -> list[Token]:
+    return markdown_it.MarkdownIt("commonmark").enable("table").parse(text)
 
 
 def pages() -> list[Page]:

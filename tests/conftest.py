@@ -29,6 +29,7 @@ _SERIAL_FOLDERS = frozenset({"calibration", "runtime", "tools"})  # their slow t
 _SERIAL_FIXTURES = frozenset({"processes"})  # so do the slow tests that use these
 
 
+_CHOSEN = ("fast", "few", "covering")  # marks by which few cases of a test are fast
 _SLOW_UNTIL = "SLOW_TESTS_UNTIL"  # the time, in seconds since 1970, after which no slow test is started
 _LEFT_OUT = "left out, as the time for slow tests is over"
 
@@ -75,14 +76,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _mark_rest_of_cases_slow(items: Sequence[pytest.Item]) -> None:
-    """Leave few of the cases of some tests fast: marked `covering`, with every value of each parameter; marked `few(n)`, n of them."""
-    tests: dict[tuple[str, int], list[pytest.Function]] = defaultdict(list)
+    """Leave few of the cases of some tests fast.
+
+    These are, of a test marked `fast(NAME, ...)`, the cases named; of one marked `covering`, few cases that have every value of each
+    parameter; of one marked `few(n)`, n cases drawn by its name.
+    """
+    tests: dict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
-        few = item.get_closest_marker("few")
-        if isinstance(item, pytest.Function) and (few or item.get_closest_marker("covering")) and not item.get_closest_marker("slow"):
-            tests[item.nodeid.partition("[")[0], few.args[0] if few else 0].append(item)
-    for (name, count), cases in tests.items():
-        for case in _rest(cases, count, random.Random(name)):
+        if isinstance(item, pytest.Function) and any(map(item.get_closest_marker, _CHOSEN)) and not item.get_closest_marker("slow"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for name, cases in tests.items():
+        for case in _rest(cases, random.Random(name)):
             case.add_marker("slow")
 
 
@@ -94,10 +98,13 @@ def _leave_out_undrawn(draw: Draw | None, items: list[pytest.Item]) -> list[pyte
     return left_out
 
 
-def _rest(cases: Sequence[pytest.Function], count: int, generator: random.Random) -> list[pytest.Function]:
-    """Return the cases that are not among `count` drawn ones; with a count of 0, not among those that have every value."""
-    if count:
-        drawn = generator.sample(range(len(cases)), min(count, len(cases)))
+def _rest(cases: Sequence[pytest.Function], generator: random.Random) -> list[pytest.Function]:
+    """Return the cases of a test that are not among those that its mark leaves fast."""
+    named, few = cases[0].get_closest_marker("fast"), cases[0].get_closest_marker("few")
+    if named is not None:
+        return [case for case in cases if case.callspec.id not in named.args]
+    if few is not None:
+        drawn = generator.sample(range(len(cases)), min(few.args[0], len(cases)))
         return [case for at, case in enumerate(cases) if at not in drawn]
     values = [tuple((argument, id(value)) for argument, value in case.callspec.params.items()) for case in cases]
     subset = covering_subset(values, generator)

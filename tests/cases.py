@@ -6,13 +6,19 @@ import dataclasses
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import hypothesis
 import pytest
 
 TURNS = 10  # landings in which every slow test is run once at least
 DRAWN_BY_COMMIT = 0.1  # of the slow tests, besides those whose turn it is
+
+
+def examples(fast: int, thorough: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the decorator that sets how many examples a law has: `fast` in `make test`, `thorough` with the slow tests."""
+    return hypothesis.settings(max_examples=fast if hypothesis.settings.default.derandomize else thorough)
 
 
 def first_fast(values: Sequence[Any], fast: int) -> list[Any]:

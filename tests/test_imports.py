@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import functools
 import pathlib
 from collections.abc import Iterator, Mapping
 
@@ -18,7 +19,12 @@ Imports = Mapping[str, frozenset[str]]
 
 def _trees(*folders: str) -> Iterator[tuple[pathlib.Path, ast.Module]]:
     for path in _files(*folders):
-        yield path, ast.parse(path.read_text())
+        yield path, _tree(path.read_text())
+
+
+@functools.cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def _files(*folders: str) -> list[pathlib.Path]:
@@ -41,7 +47,7 @@ def imports_of(folder: pathlib.Path) -> Imports:
 
 def _imported(name: str, path: pathlib.Path, modules: Mapping[str, pathlib.Path]) -> Iterator[str]:
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
         elif isinstance(node, ast.ImportFrom):

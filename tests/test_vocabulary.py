@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 import re
 from collections.abc import Iterable, Iterator
@@ -51,11 +52,15 @@ RETIRED = (
 )
 
 
+_IN_TEXTS = re.compile(rf"\b({'|'.join(word.pattern for word in RETIRED if word.texts)})\b", re.IGNORECASE)
+
+
 def faults_of_text(text: str, place: str) -> list[str]:
     """Return "PLACE:LINE: WORD: REPLACEMENT" for each retired word in a text."""
     return [
         f"{place}:{number}: {match[0]}: write {word.instead}"
         for number, line in enumerate(text.splitlines(), 1)
+        if _IN_TEXTS.search(line)
         for word in RETIRED
         if word.texts
         for match in re.finditer(rf"\b({word.pattern})\b", line, re.IGNORECASE)
@@ -65,9 +70,18 @@ def faults_of_text(text: str, place: str) -> list[str]:
 def faults_of_names(source: str, place: str) -> list[str]:
     """Return "PLACE:LINE: NAME (WORD): REPLACEMENT" for each identifier of Python source with a retired word as a part."""
     return [
-        f"{place}:{number}: {name} ({part}): write {word.instead}"
+        f"{place}:{number}: {name} ({part}): write {instead}"
         for name, number in sorted(set(_names(ast.parse(source))), key=lambda pair: (pair[1], pair[0]))
         if name not in EXTERNAL
+        for part, instead in _retired_parts(name)
+    ]
+
+
+@functools.cache  # most names occur many times
+def _retired_parts(name: str) -> list[tuple[str, str]]:
+    """Return the parts of a name that are retired words, with what to write."""
+    return [
+        (part, word.instead)
         for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
         for word in RETIRED
         if word.names and re.fullmatch(word.pattern, part, re.IGNORECASE)

@@ -119,6 +119,7 @@ def main(text: str) -> int:
     line = os.dup(1)
     os.dup2(2, 1)
     try:
+        check_port(split_address(order["hosts"][order["task"]])[1])  # before TensorFlow is loaded, which takes some seconds
         registered = register()
         serve(order["hosts"], order["task"], threads=1, ready=lambda: _announce(line), leased=False)
         del registered

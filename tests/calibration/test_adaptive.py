@@ -44,6 +44,7 @@ def _error(curve: _Seconds, units: list[int]) -> float:
     return float(np.mean([abs(found - curve(u)) for u, found in enumerate(fitted, units[0])]))
 
 
+@pytest.mark.fast("6")
 @pytest.mark.parametrize("points", [6, 8, 10])
 def test_staircases_are_met_better_than_by_as_many_points_at_equal_distances(points: int) -> None:
     adaptive, equal = [], []

@@ -68,6 +68,7 @@ def profile() -> Profile:
         return _quick(cluster, _model())
 
 
+@pytest.mark.slow
 def test_a_profile_has_a_curve_for_all_that_takes_time(profile: Profile) -> None:
     found = {(profile.graph.layers[c.layer].name, c.dimension, c.step_pass) for c in profile.curves}
     mixing = {*itertools.product(("conv", "second"), ("output", "input"), PASSES), *itertools.product(["head"], ["input"], PASSES)}
@@ -112,7 +113,7 @@ def test_a_profile_comes_back_from_its_file(profile: Profile, tmp_path: pathlib.
     assert json.loads((tmp_path / "profile.json").read_text())["versions"].keys() == {"python", "tensorflow", "keras", "mesh-tensorflow"}
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "optimizer, name",
     [
@@ -133,6 +134,7 @@ def test_a_profile_names_the_optimizer_it_was_measured_with_and_serves_to_plan_f
     assert hm.plan(found, optimizer="sgd" if asked is None else asked).strategy == "single"
 
 
+@pytest.mark.slow
 def test_progress_is_told_of_every_step_it_was_promised() -> None:
     told: list[str] = []
     promised: list[int] = []
@@ -147,6 +149,7 @@ def test_progress_is_told_of_every_step_it_was_promised() -> None:
     assert promised == [len(told)] and all(step.endswith("on cpu:0") for step in told)
 
 
+@pytest.mark.slow
 def test_progress_is_shown_as_verbose_says(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
 
@@ -190,6 +193,7 @@ def test_a_batch_or_budget_out_of_range_is_refused(options: dict[str, Any], word
         calibrate(cluster, _small(), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget_s", [None, 30, math.inf])
 def test_a_budget_decides_the_effort_and_none_and_infinity_warn_of_nothing(budget_s: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
@@ -228,6 +232,7 @@ class _Counted:
         monkeypatch.setattr(module, "measure_launch_overhead", lambda *rest: told(self.others, "launch", launch, *rest))
 
 
+@pytest.mark.fast("True")
 @pytest.mark.parametrize("shares_links", [True, False])
 def test_pairs_of_equal_devices_share_a_measured_link_where_the_effort_says_so(shares_links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def effort(*given: Any) -> Effort:
@@ -264,6 +269,7 @@ def test_calibrating_again_measures_two_layers_for_a_look_and_keeps_the_rest(pro
     assert (again.launch_s, again.feed_s_per_byte) == (0.001, 1e-9)
 
 
+@pytest.mark.slow
 def test_only_layers_that_are_new_are_measured(profile: Profile, counted: _Counted) -> None:
     model = _model()
     longer = keras.Model(model.input, L.Dense(7, name="new")(model.output))

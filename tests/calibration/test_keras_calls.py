@@ -36,6 +36,7 @@ def _model() -> keras.Model:
     return keras.Model(i, L.Dense(2)(L.GlobalAveragePooling1D()(L.TimeDistributed(L.BatchNormalization())(x))))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of measurements that scatter
 def test_every_part_of_a_network_of_keras_calls_is_measured_and_planned() -> None:
     model = _model()

@@ -44,6 +44,7 @@ def _found(
         return measure_link(cluster, 0, 1, _Given(0.02, 3))
 
 
+@pytest.mark.slow
 def test_latency_and_bandwidth_follow_from_what_swaps_add_to_computing(monkeypatch: pytest.MonkeyPatch) -> None:
     there, back = _found(monkeypatch, {n: [0.002 + 4 * n / 1e8] * 3 for n in ELEMENTS})
     assert (there.source, there.destination, back.source, back.destination) == (0, 1, 1, 0)
@@ -69,6 +70,7 @@ def test_a_further_message_costs_what_several_small_tensors_take_longer_than_one
     assert there.message_s == back.message_s == pytest.approx(message_s)
 
 
+@pytest.mark.fast("-0.1-1.0")
 @pytest.mark.parametrize("exposed, hidden", [(0.0, 1.0), (0.25, 0.75), (1.5, 0.0), (-0.1, 1.0)])
 def test_what_an_exchange_beside_computing_does_not_add_to_it_is_hidden(
     exposed: float, hidden: float, monkeypatch: pytest.MonkeyPatch

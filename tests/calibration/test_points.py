@@ -71,6 +71,7 @@ def test_first_are_the_extremes_of_each_curve_and_of_light_layers_the_upper_one(
     assert {(p.layer, p.dimension) for p in first} == {(p.layer, p.dimension) for p in fine}
 
 
+@pytest.mark.slow
 def test_many_layers_of_little_work_are_not_light_together() -> None:
     x = i = keras.Input((4, 4, 4))
     for _ in range(120):

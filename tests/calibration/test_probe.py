@@ -51,6 +51,7 @@ def _point(name: str, dimension: str = "output") -> Point:
     return next(p for p in points(graph, BATCH) if graph.layers[p.layer].name == name and p.dimension == dimension and p.full)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_point_of_a_network_can_be_run_any_number_of_times(every: bool, float64: None) -> None:
     found = [point for point in points(layer_graph(_model()), BATCH) if every or point.full]
@@ -93,6 +94,7 @@ def _kernels(graph: tf.Graph, kind: str) -> list[bool]:
     return [node.attr["is_training"].b for node in nodes if node.op == kind]
 
 
+@pytest.mark.slow
 def test_batch_norm_runs_in_the_form_of_a_split_batch_over_samples_and_else_in_that_of_an_unsplit_one() -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster:
         for point in _norm_points():
@@ -102,6 +104,7 @@ def test_batch_norm_runs_in_the_form_of_a_split_batch_over_samples_and_else_in_t
             assert set(_kernels(graph, "FusedBatchNormV3")) == ({True, False} if split else {True})
 
 
+@pytest.mark.slow
 def test_statistics_of_a_split_batch_are_those_of_its_samples(float64: None) -> None:
     shared = [point for point in _norm_points() if point.shares_batch]
     assert [point.samples for point in shared][-1] == BATCH and len(shared) >= 2
@@ -153,6 +156,7 @@ def test_a_probe_frees_what_it_held(shares: bool, float64: None) -> None:
             assert not any(session.run(held))
 
 
+@pytest.mark.fast("optimizer3")
 @pytest.mark.parametrize("optimizer", ["sgd", keras.optimizers.SGD(momentum=0.9), "adam", keras.optimizers.Adam(amsgrad=True), "adamw"])
 def test_updates_of_every_optimizer_stay_finite_however_long_they_are_measured(optimizer: Any, float64: None) -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster:

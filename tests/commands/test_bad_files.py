@@ -76,7 +76,16 @@ def _refused(said, kept, folder, *others):
     return sentence
 
 
-@pytest.mark.covering
+@pytest.mark.fast(
+    'explain-a list',
+    'explain-an unknown version',
+    'explain-deep nesting',
+    'explain-empty',
+    'explain-far too large',
+    'plan-a key twice',
+    'plan-not a number',
+    'plan-wrong types',
+)
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_damaged_file_is_one_sentence_and_nothing_is_overwritten(cli, subject, given, tmp_path, command, damage):

@@ -57,6 +57,7 @@ def long(cli, options):
     return _validation_losses(said)
 
 
+@pytest.mark.fast("2")
 @pytest.mark.parametrize("patience", [0, 2])
 def test_training_stops_where_keras_would_and_ends_with_the_best_weights(cli, options, long, tmp_path, patience):
     stopped, best = _keras_stops(long, patience)
@@ -82,6 +83,7 @@ def test_training_stops_where_keras_would_and_ends_with_the_best_weights(cli, op
     assert load_state(tmp_path / "s.npz").step == last.step
 
 
+@pytest.mark.slow
 def test_the_last_weights_stay_where_the_best_are_not_wanted(cli, options, long, tmp_path):
     stopped, _ = _keras_stops(long, 1)
     plain = cli("train", *options, "--epochs", stopped, "--save", tmp_path / "plain.npz")
@@ -92,6 +94,7 @@ def test_the_last_weights_stay_where_the_best_are_not_wanted(cli, options, long,
     assert all(np.array_equal(one.values[name], other.values[name]) for name in one.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [7, 22])
 def test_a_run_stopped_by_a_signal_and_resumed_stops_where_an_undisturbed_one_does(cli, options, tmp_path, monkeypatch, step):
     watched = [
@@ -139,6 +142,7 @@ def test_a_run_stopped_by_a_signal_and_resumed_stops_where_an_undisturbed_one_do
     assert [line["epoch"] for line in lines] == list(range(len(straight)))
 
 
+@pytest.mark.slow
 def test_where_the_best_epoch_was_before_a_resume_and_is_in_no_file_that_is_said(cli, options, long, tmp_path):
     stopped, best = _keras_stops(long, 2)
     watched = ["--early-stopping", "val_loss", "--patience", "2", "--save", tmp_path / "s.npz"]
@@ -149,6 +153,7 @@ def test_where_the_best_epoch_was_before_a_resume_and_is_in_no_file_that_is_said
     assert "it was before --resume, so the weights are those of the last epoch" in said.out
 
 
+@pytest.mark.slow
 def test_epochs_are_logged_as_csv_json_lines_and_for_tensorboard(cli, options, tmp_path):
     said = cli("train", *options, "--epochs", "2", "--log-dir", tmp_path / "new" / "logs")
     assert said.code == 0, said
@@ -171,6 +176,7 @@ def test_epochs_are_logged_as_csv_json_lines_and_for_tensorboard(cli, options, t
     assert len((folder / "epochs.jsonl").read_text().splitlines()) == 1  # those of a new training only
 
 
+@pytest.mark.slow
 def test_without_tensorboard_the_other_logs_are_written(cli, options, tmp_path, monkeypatch):
     from hetero_mtf.commands.output import epoch_logs
 
@@ -264,6 +270,7 @@ def test_logs_of_other_metrics_are_not_appended_to(cli, options, tmp_path):
     assert cli("train", *given, *resumed).code == 0
 
 
+@pytest.mark.slow
 def test_training_goes_on_with_the_samples_that_it_began_with(cli, subject, plan, options, tmp_path):
     assert cli("train", *options, "--epochs", "1", "--save", tmp_path / "s.npz").code == 0
     resumed = ["--plan", plan, *FALLING, "--epochs", "2", "--resume", tmp_path / "s.npz"]
@@ -273,6 +280,7 @@ def test_training_goes_on_with_the_samples_that_it_began_with(cli, subject, plan
     assert "was trained with --validation-split 0.25 and the option is 0.5" in other and "leave the option out" in other
 
 
+@pytest.mark.slow
 def test_validation_samples_of_a_file_are_used(cli, model, folder, plan, tmp_path):
     with np.load(folder / "data.npz") as arrays:
         np.savez(tmp_path / "three.npz", **arrays, x_validation=arrays["x_test"][:7], y_validation=arrays["y_test"][:7])

@@ -23,6 +23,7 @@ def test_a_plan_has_the_collective_that_is_named_for_every_all_reduce(cli, model
     assert refused.code == 2 and "no --shares, --collective or what-if changes" in " ".join(refused.err.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["plan", "profile"])
 def test_a_training_has_the_collective_that_is_named_for_every_all_reduce(cli, subject, plan, profile, tmp_path, source):
     options = ["--plan", plan] if source == "plan" else ["--profile", profile, "--strategy", "filters"]

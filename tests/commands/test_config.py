@@ -12,6 +12,7 @@ def _same(one, other):
         return sorted(a.files) == sorted(b.files) and all(np.array_equal(a[key], b[key]) for key in a.files)
 
 
+@pytest.mark.slow
 def test_the_file_that_a_training_leaves_repeats_it_with_equal_weights(cli, subject, plan, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = [
@@ -42,6 +43,7 @@ def test_the_file_that_a_training_leaves_repeats_it_with_equal_weights(cli, subj
     assert before == ((tmp_path / "first.npz").read_bytes(), (tmp_path / "first-config.yaml").read_bytes())
 
 
+@pytest.mark.slow
 def test_the_file_names_the_plan_that_the_training_made(cli, subject, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = ["--budget", "2", "--batch-size", "8", "--epochs", "1", "--refine-time", "0", "--save", "s.npz"]
@@ -54,6 +56,7 @@ def test_the_file_names_the_plan_that_the_training_made(cli, subject, tmp_path, 
     assert again.code == 0 and "measuring the devices" not in again.out and _same("s.npz", "t.npz")
 
 
+@pytest.mark.slow
 def test_without_a_file_of_the_run_it_is_in_the_working_directory_or_nowhere(cli, subject, plan, profile, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli("train", *subject, "--plan", plan, "--epochs", "1").code == 0
@@ -90,6 +93,7 @@ def test_a_configuration_is_no_output(cli, subject, plan, tmp_path, option):
     assert refused.code == 2 and "would replace --config" in refused.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision, dtype", [("float32", "float32"), ("float64", "float64")])
 def test_a_precision_is_that_of_the_weights_and_is_stored(cli, subject, plan, model, tmp_path, precision, dtype):
     made = ["--shares", "1,1", "--cluster", "local:cpu:0,cpu:0", "--batch-size", "8", "--precision", precision, "-o", tmp_path / "p.json"]

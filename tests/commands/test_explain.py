@@ -40,6 +40,7 @@ def place(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_planning_and_explaining_need_no_tensorflow(place):
     done = subprocess.run([sys.executable, "-c", BLOCKED, str(place)], capture_output=True, text=True)
     assert done.returncode == 0 and re.fullmatch(r"hetero-mtf \S+: planning from .*profile.json\n", done.stderr), done.stderr

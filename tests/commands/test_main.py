@@ -26,6 +26,7 @@ print("loaded:", sorted(name for name in ("tensorflow", "keras", "mesh_tensorflo
 """
 
 
+@pytest.mark.slow
 def test_help_and_planning_from_a_profile_load_neither_tensorflow_nor_keras(profile, tmp_path):
     done = subprocess.run([sys.executable, "-c", LAZY, profile, tmp_path / "plan.json"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -136,6 +137,7 @@ def test_what_the_package_logs_is_one_line_and_nothing_of_it_stays_in_force(cli,
     assert (logger.handlers, logger.propagate) == before
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error_to_speak_of(plan, start):
     process = start("explain", plan)
     process.stdout.close()

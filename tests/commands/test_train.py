@@ -46,6 +46,7 @@ def test_training_prints_epochs_and_test_metrics_and_saves_what_evaluate_and_pre
     assert predicted.code == 0 and np.load(out)["y"].shape == (20, 10)
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_given_is_printed_in_a_few_lines_and_in_full_on_request(cli, subject, plan):
     short = cli("train", *subject, "--plan", plan, "--epochs", "1")
     text = short.out.partition("\nloss: ")[0]
@@ -89,6 +90,7 @@ def test_all_that_is_not_supported_in_a_model_is_listed(cli, folder, tmp_path):
     assert len(others) == 2 and "noise has the dtype policy int8_from_float32" in others[0] and "only bfloat16, float16" in others[1]
 
 
+@pytest.mark.slow
 def test_masks_are_trained_and_evaluated_with_a_loss_that_is_said_and_can_be_set(cli, folder, tmp_path):
     (tmp_path / "masks.py").write_text(MASKS)
     rng = np.random.default_rng(4)
@@ -146,6 +148,7 @@ def test_a_run_resumed_in_mid_epoch_ends_with_the_numbers_of_an_uninterrupted_on
     assert again.code == 0 and "nothing was left to train" in again.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step, number", first_fast([(6, signal.SIGTERM), (4, signal.SIGINT), (12, signal.SIGINT)], 1))
 def test_a_run_stopped_by_a_signal_and_resumed_is_the_undisturbed_one_bit_for_bit(cli, subject, plan, tmp_path, monkeypatch, step, number):
     whole, part = tmp_path / "whole.npz", tmp_path / "part.npz"
@@ -181,6 +184,7 @@ def test_a_plan_or_profile_for_something_else_is_refused(cli, subject, model, pl
     assert "leave the option out or plan again" in cli("train", *subject, "--plan", plan, "--batch-size", "4").sentence
 
 
+@pytest.mark.fast("options0-True")
 @pytest.mark.parametrize(
     "options, refined",
     [(["--refine-time", "0"], True), ([], False), (["--no-refine"], False), (["--strategy", "filters", "--refine-time", "0"], False)],
@@ -192,6 +196,7 @@ def test_plans_are_tried_where_none_is_given_and_asked_for_or_worth_it(cli, subj
     assert ("Refined in" in said.out) == ("in force" in said.out) == refined and profile.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_given_is_not_refined(cli, subject, plan):
     assert cli("train", *subject, "--plan", plan, "--refine-time", "3").code == 2
     assert "Refined in" not in cli("train", *subject, "--plan", plan, "--epochs", "1").out
@@ -215,6 +220,7 @@ def test_truncated_data_is_refused(cli, model, plan, folder, tmp_path):
     assert "cut.npz is not a complete .npz file" in cli("train", *model, "--data", f"npz:{tmp_path / 'cut.npz'}", "--plan", plan).sentence
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_ends_training_and_leaves_the_last_finite_state(cli, subject, plan, tmp_path):
     state = tmp_path / "s.npz"
     options = [*subject, "--plan", plan, "--optimizer", "sgd", "--epochs", "1", "--save", state, "--save-every", "1"]
@@ -235,6 +241,7 @@ def test_a_loss_that_is_not_finite_ends_training_and_leaves_the_last_finite_stat
     assert going.err.splitlines()[-1].startswith("hetero-mtf: the state after step 18 is not saved")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full_until, code", [(4, 0), (100, 1)])
 def test_a_save_on_the_way_that_fails_is_said_and_training_goes_on(cli, subject, plan, tmp_path, monkeypatch, full_until, code):
     save, (soft, hard) = Trainer.save, resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -374,6 +381,7 @@ def test_a_training_that_is_killed_leaves_nothing_that_the_next_one_does_not_rem
     assert {entry.name for entry in tmp_path.iterdir()} - measured == {"s.npz", "s-config.yaml"}
 
 
+@pytest.mark.slow
 def test_a_training_is_rebalanced_where_its_plan_is_the_best_of_all_strategies_or_that_is_asked_for(cli, subject, profile, monkeypatch):
     asked = []
     init = Trainer.__init__

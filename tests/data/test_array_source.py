@@ -5,11 +5,12 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.data import ArraySource, Batch
 from hetero_mtf.errors import DataError
+from tests.cases import examples
 
 
 def numbered(samples: int = 10, **options) -> ArraySource:
@@ -50,7 +51,7 @@ def test_without_shuffling_the_order_is_that_of_the_arrays() -> None:
         assert labels(source) == labels(source) == list(range(10))
 
 
-@settings(max_examples=40)
+@examples(10, 40)
 @given(samples=st.integers(1, 30), batch_size=st.integers(1, 12), stop=st.integers(0, 40), again=st.integers(1, 12))
 def test_an_interrupted_run_meets_the_samples_of_an_uninterrupted_one(samples: int, batch_size: int, stop: int, again: int) -> None:
     with numbered(samples, batch_size=batch_size) as whole:

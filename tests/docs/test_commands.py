@@ -27,6 +27,7 @@ def own_files(page: Page) -> list[str]:
     return [first[2:] for first in firsts if first.startswith("# ") and first.endswith(".py")]
 
 
+@pytest.mark.fast("docs/mri.md", "docs/training.md")
 @pytest.mark.parametrize("page", _WITH_COMMANDS, ids=lambda page: page.name)
 def test_the_commands_of_a_page_parse(page: Page) -> None:
     wrong = {line: faults(line, own_files(page)) for line in page.commands()}
@@ -81,6 +82,7 @@ def own_lines(page: Page) -> list[str]:
     return [line for line in dict.fromkeys(map(reduced, page.commands())) if line is not None and line not in before]
 
 
+@pytest.mark.slow
 def test_every_command_that_is_run_is_run_once() -> None:
     run_lines = [line for page in _WITH_COMMANDS for line in own_lines(page)]
     assert len(run_lines) == len(set(run_lines))

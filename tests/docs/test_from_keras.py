@@ -49,6 +49,7 @@ def weights(model: Any) -> list[np.ndarray]:
     return (model.to_keras() if isinstance(model, hm.Trainer) else model).get_weights()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", from_keras.names())
 def test_both_versions_give_the_same(name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_use, "choose_plan", unequal)

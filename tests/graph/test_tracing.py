@@ -120,6 +120,7 @@ DRAWS: dict[str, tuple[Callable[[], Any], list[int]]] = {
 }
 
 
+@pytest.mark.fast("for all samples")
 @pytest.mark.parametrize("name", DRAWS)
 def test_what_a_call_draws_for_each_sample_is_read_off_its_shapes(name: str) -> None:
     make, rows = DRAWS[name]

@@ -40,8 +40,8 @@ LISTED = sorted(name for name in SAMPLEWISE_LAYERS if name.isidentifier() and no
 
 
 # A layer after it cannot use the mask: of no matter to the values compared.
+@pytest.mark.fast("Permute")
 @pytest.mark.filterwarnings("ignore:Layer:UserWarning")
-@pytest.mark.few(12)
 @pytest.mark.parametrize("name", LISTED)
 def test_samplewise_layers_give_samples_from_samples(name: str) -> None:
     model = layers.network(next(own for own, kind in layers.classes().items() if getattr(keras.layers, name) is kind))

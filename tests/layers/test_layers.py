@@ -181,7 +181,26 @@ def _model(make: Callable[[], Any], shape: tuple[int, ...]) -> keras.Model:
 SHARES = ([0, 3, 1], [2, 1, 1], [1, 0, 0])
 
 
-@pytest.mark.few(50)
+@pytest.mark.fast(
+    'activation log_sigmoid',
+    'conv, a group a channel, strides',
+    'depthwise, softmax',
+    'flatten of features',
+    'group norm',
+    'group norm, of each channel',
+    'group norm, one group',
+    'larger, bilinear',
+    'layer norm, of places, no scale',
+    'leaky relu',
+    'normalization, given by place',
+    'padding',
+    'prelu',
+    'relu, ceiling',
+    'rescaling by whole numbers',
+    'reshape of channels',
+    'softmax',
+    'transposed conv',
+)
 @pytest.mark.parametrize("make, shape, shares", [(*layer, [SHARES[i % 3]]) for i, layer in enumerate(LAYERS.values())], ids=LAYERS)
 def test_a_layer_has_keras_shape_variables_and_values(
     make: Callable[[], Any], shape: tuple[int, ...], shares: Sequence[list[int]], cluster: Any
@@ -237,7 +256,7 @@ POOLS_3D = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.fast("max pool 3-D-float32")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("make", POOLS_3D.values(), ids=POOLS_3D)
 def test_a_3d_pool_has_keras_values_in_float64_too_where_keras_has_none(make: Callable[[], Any], dtype: str, cluster: Any) -> None:

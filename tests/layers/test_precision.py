@@ -30,6 +30,7 @@ def named(graph: LayerGraph) -> dict[str, Any]:
     return {layer.name: layer for layer in graph.layers}
 
 
+@pytest.mark.fast("mixed_float16-float16-None")
 @pytest.mark.parametrize(
     "policy, compute, variable",
     [

@@ -15,6 +15,7 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import AS_THEY_ARE, Lowering, _exchanges
 from hetero_mtf.mesh.operations.local import Local
+from tests.cases import examples
 from tests.mesh.running import implementation, quick, run, shape
 
 AXES = ([("p", 2)], [("p", 3)], [("p", 2), ("q", 2)], [("p", 3), ("q", 2)])
@@ -59,7 +60,7 @@ def reshapes(draw: Any) -> Any:
 
 
 @hypothesis.given(reshapes())
-@hypothesis.settings(max_examples=60)
+@examples(15, 60)
 def test_a_reshape_of_any_slices_into_any_others_is_numpys(drawn: Any) -> None:
     axes, layout, sizes, old, new, owed = drawn
     first, count = axes[0]

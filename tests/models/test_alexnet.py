@@ -7,6 +7,7 @@ from models.alexnet import alexnet
 KERNELS = [25 * 3 * 64, 25 * 64 * 192, 9 * 192 * 384, 9 * 384 * 256, 9 * 256 * 256]
 
 
+@pytest.mark.slow
 def test_the_dense_layers_hold_the_weights_and_the_convolutions_the_work() -> None:
     model = alexnet()
     convolutions, hidden = [model.get_layer(f"conv{n}") for n in range(1, 6)], [model.get_layer(f"hidden{n}") for n in (1, 2)]
@@ -17,6 +18,7 @@ def test_the_dense_layers_hold_the_weights_and_the_convolutions_the_work() -> No
     assert sum(kernel * n for kernel, n in zip(KERNELS, places)) > 5 * 2 * 4096 * 4096
 
 
+@pytest.mark.slow
 def test_three_pools_overlap_and_halve_the_image() -> None:
     model = alexnet(size=32)
     assert [model.get_layer(f"pool{n}").output.shape[1] for n in (1, 2, 3)] == [8, 4, 2]

@@ -27,7 +27,7 @@ BUILDERS = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.fast("alexnet")
 @pytest.mark.parametrize("name", BUILDERS)
 def test_every_network_is_read_and_ends_in_logits(name: str) -> None:
     model = BUILDERS[name]()

@@ -27,7 +27,7 @@ def _network(name: str, logits: bool = False) -> keras.Model:
     return getattr(keras.applications, name)(weights=None, input_shape=shape, classes=CLASSES, classifier_activation=activation)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first_fast(["ResNet50", "MobileNetV2", "VGG16", "DenseNet121", "EfficientNetB0"], 2))
 def test_a_network_of_keras_applications_is_read_as_it_is(name: str) -> None:
     model = _network(name)

@@ -23,6 +23,7 @@ def _trained(model: keras.Model) -> int:
     return sum(math.prod(variable.shape) for variable in model.trainable_variables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("build", "blocks"), [(resattnet18, (2, 2, 2, 2)), (resattnet34, (3, 4, 6, 3))])
 def test_it_has_as_many_blocks_as_its_layers_say_and_attention_behind_two_downsamplings(build, blocks: tuple[int, ...]) -> None:
     model = build(48, width=4)
@@ -42,6 +43,7 @@ def test_it_has_the_weights_of_a_residual_network_and_of_its_attention() -> None
     assert _trained(reduced) - _trained(plain) == sum(n * n + n + 2 * (n * n // 8 + n // 8) + 1 for n in (256,))
 
 
+@pytest.mark.slow
 def test_at_first_the_attention_changes_nothing() -> None:
     model = resattnet_small()
     before = keras.Model(model.input, model.get_layer("block2_1_relu2").output)
@@ -50,6 +52,7 @@ def test_at_first_the_attention_changes_nothing() -> None:
     np.testing.assert_array_equal(before.predict(x, verbose=0), behind.predict(x, verbose=0))
 
 
+@pytest.mark.slow
 def test_blocks_of_a_pipeline_end_behind_sums_and_every_strategy_finds_a_plan() -> None:
     graph = layer_graph(resattnet18(48))
     ends = [graph.layers[block[-1]].name for block in blocks(graph)]
@@ -63,6 +66,7 @@ def test_blocks_of_a_pipeline_end_behind_sums_and_every_strategy_finds_a_plan() 
     assert made.alternatives[0].step_s is not None and made.predicted.step_s <= min(o.step_s for o in made.alternatives if o.step_s)
 
 
+@pytest.mark.slow
 def test_scores_begin_with_a_variance_of_about_one() -> None:
     keras.utils.set_random_seed(0)
     model = resattnet18(32, attention=(3,))
@@ -96,6 +100,7 @@ def test_it_learns_to_tell_volumes_apart() -> None:
     assert float(model.get_layer("attention2_weight").weight) != 0.0
 
 
+@pytest.mark.slow
 def test_it_comes_back_from_a_file_with_its_weights(tmp_path: pathlib.Path) -> None:
     model = resattnet_small(8)
     model.get_layer("attention2_weight").weight.assign(0.3)

@@ -11,7 +11,7 @@ def kinds(model, kind: str) -> int:
     return sum(type(layer).__name__ == kind for layer in model.layers)
 
 
-@pytest.mark.few(2)
+@pytest.mark.fast("9")
 @pytest.mark.parametrize("convolutions", [9, 10, 11, 12, 20, 50])
 def test_it_has_as_many_convolutions_as_asked(convolutions: int) -> None:
     model = residual(convolutions, filters=(4, 6, 8), size=8)
@@ -41,6 +41,7 @@ def test_too_few_convolutions_are_refused(convolutions: int, filters: tuple[int,
         residual(convolutions, filters)
 
 
+@pytest.mark.slow
 def test_resnet18_has_two_blocks_in_each_of_four_stages() -> None:
     model = resnet18()
     convolutions = [layer for layer in model.layers if type(layer).__name__ == "Conv2D"]

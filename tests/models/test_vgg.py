@@ -9,6 +9,7 @@ FILTERS = 64 + 128 + 2 * 256 + 4 * 512
 DENSE = 512 * 512 + 512 + 512 * 10 + 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch_norm", "per_filter"), [(False, 1), (True, 4)])
 def test_it_has_eight_convolutions_with_a_bias_or_a_normalisation_each(batch_norm: bool, per_filter: int) -> None:
     model = vgg11(batch_norm)
@@ -23,12 +24,14 @@ def test_it_has_eight_convolutions_with_a_bias_or_a_normalisation_each(batch_nor
     assert model.output.shape == (None, 10)
 
 
+@pytest.mark.slow
 def test_dropout_adds_two_layers_and_no_weights() -> None:
     plain, dropped = vgg11(), vgg11(dropout=0.5)
     assert len(dropped.layers) == len(plain.layers) + 2
     assert dropped.count_params() == plain.count_params()
 
 
+@pytest.mark.slow
 def test_a_larger_image_leaves_more_pixels_for_the_dense_layer() -> None:
     assert vgg11(size=64, channels=1, classes=3).get_layer("hidden").kernel.shape == (4 * 512, 512)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from models.volume import resnet10_3d, resnet18_3d
 
 
@@ -23,6 +25,7 @@ def test_every_convolution_is_normalised_and_has_no_bias() -> None:
     assert model.output.shape == (None, 4)
 
 
+@pytest.mark.slow
 def test_the_deeper_one_has_two_blocks_in_each_of_four_stages() -> None:
     model = resnet18_3d(16, (2, 3, 4, 5))
     convolutions = [layer for layer in model.layers if type(layer).__name__ == "Conv3D"]

@@ -81,6 +81,7 @@ def test_processors_on_one_device_gain_nothing_so_auto_takes_one() -> None:
     assert plan(profile_of(GRAPH, [1e6] * 3, same_device=True)).strategy == "single"
 
 
+@pytest.mark.fast("batch", "equal", "filters", "single")
 @pytest.mark.parametrize("strategy", ["auto", *STRATEGIES])
 def test_every_strategy_makes_a_plan_that_fits_and_carries_its_prediction(strategy: str, tmp_path: pathlib.Path) -> None:
     made = plan(four(), batch_size=4, strategy=strategy, optimizer="sgd")

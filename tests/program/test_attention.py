@@ -116,6 +116,7 @@ def test_attention_in_a_network_of_volumes_gives_one_devices_numbers(name: str, 
     assert found["attention2_attention"] == found["attention2_weight"] == "split"
 
 
+@pytest.mark.slow
 def test_a_device_without_channels_of_the_attention_has_no_softmax(clusters: dict[int, Any]) -> None:
     model = small()
     plan = hm.Plan.filters(model, [5, 3, 1], clusters[3], BATCH)

@@ -98,6 +98,7 @@ def test_dropout_is_out_of_force_in_test_and_prediction(cluster: Any) -> None:
         assert trainer.test_on_batch(X, Y) == pytest.approx(float(np.mean((expected - Y) ** 2)), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_masks_repeat_after_saving_and_restoring(cluster: Any, tmp_path: pathlib.Path) -> None:
     model = _net()
     plans = _plans(model, cluster)

@@ -62,7 +62,7 @@ RULES: dict[str, tuple[CollectiveRule, ...]] = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", first_fast([(rules,) for rules in RULES.values()], 3), ids=RULES)
 def test_training_gives_one_device_s_numbers_by_every_rule(rules: tuple[CollectiveRule, ...], model: Any, cluster: Any) -> None:
     rng = np.random.default_rng(0)

@@ -28,13 +28,14 @@ CASES = [
 ]
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[1])
 def test_a_drawn_class_is_as_in_keras(case: tuple[str, str]) -> None:
     row, _ = run.timed_row(case)
     assert row.texts["result"].startswith(("as Keras", "equal under plans", "left out")), row
 
 
+@pytest.mark.slow
 def test_applications_are_cut_in_depth_and_put_back() -> None:
     keras.config.set_floatx("float32")
     cut, _ = applications.case("ResNet101", np.random.default_rng(0))

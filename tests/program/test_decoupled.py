@@ -118,12 +118,18 @@ CASES = [
 ]
 
 
+@pytest.mark.fast(
+    'replay-1-groups0-filters-adam',
+    'stored, accumulated, predicted, rates-3-groups10-filters-adam',
+    'two versions-3-groups11-filters-momentum',
+)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(("way", "stages", "groups", "split"), CASES)
 def test_weights_equal_the_simulation(way: str, stages: int, groups: Any, split: str, optimizer: str, cluster: Any) -> None:
     check_against_simulation(way, stages, groups, split, optimizer, cluster)
 
 
+@pytest.mark.fast("two versions, predicted, rates")
 @pytest.mark.parametrize("way", ["stored, accumulated, predicted, rates", "two versions, predicted, rates"])
 def test_weights_equal_the_simulation_where_tensors_are_not_copied(way: str, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(select, "COPIED_UP_TO", 0)
@@ -223,6 +229,7 @@ def trained_by(plan: Any, model: keras.Model, cluster: Any, steps: Any) -> list[
         return list(trainer.to_keras().get_weights())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backward", ["replay", "stored"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_batch_by_itself_is_a_synchronous_step(name: str, backward: str, cluster: Any) -> None:
@@ -234,6 +241,7 @@ def test_a_batch_by_itself_is_a_synchronous_step(name: str, backward: str, clust
     assert worst_error(trained_by(hm.Plan.single(model, 0, cluster, 8), model, cluster, steps), ours) <= 1e-8
 
 
+@pytest.mark.slow
 def test_what_reads_weights_drains_first_and_training_goes_on(cluster: Any, tmp_path: pathlib.Path) -> None:
     model, batches = network(), data(7)
     plan = plan_of(model, 3, ALONE, cluster)

@@ -30,7 +30,7 @@ def _batches(count: int) -> list[Any]:
     return [(rng.normal(size=(6, 5, 5, 2)), rng.normal(size=(6, 3))) for _ in range(count)]
 
 
-@pytest.mark.few(8)
+@pytest.mark.fast("accumulation, clipped")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_updates_as_in_keras(name: str, tmp_path: Any) -> None:
     keras.config.set_floatx("float64")
@@ -51,6 +51,22 @@ def test_every_optimizer_updates_as_in_keras(name: str, tmp_path: Any) -> None:
     assert worst_error(model.get_weights(), weights) <= 1e-8
 
 
+@pytest.mark.fast(
+    'accumulation',
+    'accumulation and average',
+    'accumulation, clipped',
+    'adagrad',
+    'average',
+    'average, written',
+    'clipped by norms',
+    'clipped by value',
+    'excluding',
+    'lion',
+    'rmsprop',
+    'rmsprop, all',
+    'schedule',
+    'schedule free',
+)
 @pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name not in ("own", "loss scale", "several", "several, averaged")])
 def test_slots_are_those_that_memory_is_planned_with(name: str) -> None:
     optimizer = OPTIMIZERS[name]()

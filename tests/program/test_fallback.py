@@ -53,7 +53,7 @@ def of_keras(model: keras.Model, batches: Sequence[Any]) -> tuple[list[float], l
     return losses, weights, loss(model.test_on_batch(*batches[0]))
 
 
-@pytest.mark.few(12)
+@pytest.mark.fast("lambda")
 @pytest.mark.parametrize("name", NETS)
 def test_what_has_no_description_trains_as_in_keras(name: str) -> None:
     keras.config.set_floatx("float64")
@@ -73,7 +73,7 @@ def test_what_has_no_description_trains_as_in_keras(name: str) -> None:
             assert placement == expected_placement(graph, each)
 
 
-@pytest.mark.few(4)
+@pytest.mark.fast("activity")
 @pytest.mark.parametrize("name", NETS)
 def test_stages_of_pipelines_compute_what_has_no_description_too(name: str) -> None:
     keras.config.set_floatx("float64")
@@ -87,6 +87,7 @@ def test_stages_of_pipelines_compute_what_has_no_description_too(name: str) -> N
     assert np.abs(np.subtract(losses, ours)).max() <= 1e-8 and worst_error(weights, found) <= 1e-8 and abs(tested - test) <= 1e-8
 
 
+@pytest.mark.fast("rmsprop")
 @pytest.mark.parametrize("optimizer", ["adamw", "rmsprop", "muon"])
 def test_what_a_call_writes_to_trained_weights_is_where_their_update_starts(optimizer: str) -> None:
     keras.config.set_floatx("float64")
@@ -104,7 +105,7 @@ def test_what_a_call_writes_to_trained_weights_is_where_their_update_starts(opti
     assert np.abs(np.subtract(expected, losses)).max() <= 1e-8 and worst_error(model.get_weights(), found) <= 1e-8
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RANDOM)
 def test_what_draws_at_random_draws_the_same_under_every_plan(name: str) -> None:
     keras.config.set_floatx("float64")
@@ -121,12 +122,14 @@ def test_what_draws_at_random_draws_the_same_under_every_plan(name: str) -> None
     assert len(set(still)) == 3
 
 
+@pytest.mark.fast("jitter of one's own")
 @pytest.mark.parametrize("name", SLICED)
 def test_what_draws_for_each_sample_is_split_over_samples(name: str) -> None:
     options = [layer.attributes[OPTION] for layer in layer_graph(RANDOM[name]()).layers if is_keras_call(layer)]
     assert [option["split"] for option in options if "draws" in option] == ["samples"]
 
 
+@pytest.mark.slow
 def test_most_networks_here_have_a_layer_that_is_taken_as_it_is() -> None:
     graphs = {name: layer_graph(build()) for name, build in {**NETS, **RANDOM}.items()}
     taken = [name for name, graph in graphs.items() if any(map(is_keras_call, graph.layers))]

@@ -238,6 +238,7 @@ def _volumes(mode: str, own: bool) -> Callable[[], keras.Model]:
     return build
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", first_fast(["Max", "Average"], 1))
 def test_3d_pools_are_transparent_in_float64_by_the_2d_pools_that_equal_them(mode: str, clusters: dict[int, Any]) -> None:
     keras.config.set_floatx("float64")
@@ -245,6 +246,7 @@ def test_3d_pools_are_transparent_in_float64_by_the_2d_pools_that_equal_them(mod
         assert losses <= 1e-8 and weights <= 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", first_fast(["Max", "Average"], 1))
 def test_3d_pools_give_keras_losses_in_float32(mode: str, clusters: dict[int, Any]) -> None:
     model = _volumes(mode, True)()
@@ -310,7 +312,7 @@ def _check(build: Callable[[], keras.Model], clusters: dict[int, Any], plans: li
         _assert_in_force(model, plan, placement)
 
 
-@pytest.mark.few(12)
+@pytest.mark.fast("3-D to features", "global maximum", "separable with a multiplier behind split channels")
 @pytest.mark.parametrize("build, plan", [(build, OFTEN[i % 2]) for i, build in enumerate(NETS.values())], ids=NETS)
 def test_a_layer_is_transparent_in_slices_of_channels_or_of_both_channels_and_samples(
     build: Callable[[], keras.Model], plan: str, clusters: dict[int, Any]

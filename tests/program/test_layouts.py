@@ -133,6 +133,7 @@ def _planned(network: nets.Build, layout: Layout) -> tuple[Run, Any, Any]:
             return run, trainer.placement(), expected_placement(graph, plan)
 
 
+@pytest.mark.fast("convs, single")
 @table
 def test_the_loss_of_each_step_is_that_of_one_device(network: nets.Build, layout: Layout) -> None:
     assert np.abs(np.subtract(_serial(network)[3].losses, _planned(network, layout)[0].losses)).max() <= 1e-8

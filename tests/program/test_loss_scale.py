@@ -49,6 +49,7 @@ def plans(model: keras.Model, cluster: Any) -> dict[str, hm.Plan]:
     }
 
 
+@pytest.mark.fast("single")
 @pytest.mark.parametrize("plan", ["single", "filters", "batch", "stages"])
 def test_an_overflow_on_purpose_is_skipped_and_recovers_as_in_keras(plan: str) -> None:
     model = network()
@@ -72,6 +73,7 @@ def test_an_overflow_on_purpose_is_skipped_and_recovers_as_in_keras(plan: str) -
     assert np.abs(trained_kernel - first_kernel).max() > 5 * np.abs(trained_kernel - kernel).max()
 
 
+@pytest.mark.fast("stages")
 @pytest.mark.parametrize("plan", ["filters", "batch", "stages"])
 def test_a_skipped_step_leaves_weights_and_slots_on_all_devices(plan: str) -> None:
     model = network()
@@ -88,6 +90,7 @@ def test_a_skipped_step_leaves_weights_and_slots_on_all_devices(plan: str) -> No
     assert len([key for key in before if key.count("/") == 2]) > 10  # slots
 
 
+@pytest.mark.slow
 def test_a_learning_rate_schedule_counts_the_steps_that_update() -> None:
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay([2], [1e-2, 1e-3])
     model = network()
@@ -105,6 +108,7 @@ def test_a_learning_rate_schedule_counts_the_steps_that_update() -> None:
         assert np.abs(one - other).max() <= 0.01 * np.abs(one).max() + 1e-3
 
 
+@pytest.mark.slow
 def test_checkpoints_hold_the_scale(tmp_path: Any) -> None:
     model = network()
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:
@@ -143,6 +147,7 @@ def test_a_damaged_scale_in_a_checkpoint_is_refused(tmp_path: Any) -> None:
             load_state(tmp_path / "odd.npz")
 
 
+@pytest.mark.slow
 def test_callbacks_see_the_scale_and_a_saved_model_goes_on_with_it(tmp_path: Any) -> None:
     x, y = (np.concatenate(parts) for parts in zip(*batches(6)))
     model = network()

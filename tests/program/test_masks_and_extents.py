@@ -50,6 +50,7 @@ def _plan(name: str, model: keras.Model, cluster: Any) -> hm.Plan:
     return (hm.Plan.batch if name == "batch" else hm.Plan.filters)(model, (3, 1, 2), cluster, BATCH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS[:3])
 @pytest.mark.parametrize("make", [_tagger, _filter], ids=["tagger", "filter"])
 def test_an_output_with_a_mask_weighs_as_in_keras(make: Any, name: str) -> None:
@@ -79,6 +80,7 @@ def test_a_mask_that_a_nested_model_hands_on_is_refused_with_what_to_do() -> Non
         layer_graph(keras.Model(o, L.LSTM(3)(inner(o))))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Layer 'inner'")
 def test_a_nested_model_that_is_called_with_a_mask_is_keras_own_call() -> None:
     keras.config.set_floatx("float64")
@@ -95,6 +97,7 @@ def test_a_nested_model_that_is_called_with_a_mask_is_keras_own_call() -> None:
     assert np.abs(np.subtract(expected, losses)).max() <= 1e-8
 
 
+@pytest.mark.slow
 def test_inputs_of_single_numbers_train_as_in_keras() -> None:
     keras.config.set_floatx("float64")
     rng = np.random.default_rng(4)
@@ -129,6 +132,7 @@ class Block(L.Layer):
         return self.heads(y, y, use_causal_mask=True)[:, 1:] + x
 
 
+@pytest.mark.slow
 def test_a_nested_model_of_open_extents_is_read_with_those_that_it_is_called_with() -> None:
     keras.config.set_floatx("float64")
     words, weights = keras.Input((None,), dtype="int32", name="words"), keras.Input((None,), name="weights")

@@ -62,6 +62,7 @@ def double() -> Any:
     keras.backend.set_floatx("float32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shares", "bucket_bytes", "optimizer"),
     [((2, 1), 256, "momentum"), ((2, 1), 10**6, "adam"), ((2, 1, 1), 0, "momentum"), ((1, 0, 3), 1000, "clipped")],
@@ -91,6 +92,7 @@ def test_eight_batch_norms_of_which_two_pairs_need_not_wait_for_each_other_have_
     assert len({op.name.rsplit("/", 1)[0] for op in gathers}) == 6
 
 
+@pytest.mark.slow
 def test_all_small_gradients_are_in_one_bucket_and_without_buckets_in_none() -> None:
     model = branched()
     fused = [op for op in operations(model, (2, 1), 10**6) if "buckets" in op.name and op.type.startswith("Concat")]

@@ -54,6 +54,7 @@ def _by_definition(model: Any, samples: tuple[int, ...], x: list[np.ndarray], y:
     return losses, [np.average(np.stack(tensors), axis=0, weights=samples) for tensors in zip(*every)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", first_fast([((4, 2, 2),), ((1, 2, 2, 1, 2),), ((5, 3),), ((2, 3, 1, 2),)], 1), ids=str)
 def test_losses_and_weights_are_those_of_keras_copies_mixed_by_hand(samples: tuple[int, ...]) -> None:
     keras.config.set_floatx("float64")
@@ -145,6 +146,7 @@ def _loss_of(model: Any, weights: list[tf.Variable], x: np.ndarray, y: np.ndarra
 HYBRIDS = [((4, 2, 2), "all_gather"), ((5, 3), "all_to_all"), ((3, 2, 2, 1), "all_to_all"), ((4, 0, 0, 2, 2), "all_gather")]
 
 
+@pytest.mark.fast("(5, 3)-all_to_all")
 @pytest.mark.parametrize(("samples", "border"), first_fast(HYBRIDS, 2), ids=str)
 def test_a_hybrid_mixes_its_convolutions_and_keeps_its_dense_layers_synchronous_and_split(samples: tuple[int, ...], border: str) -> None:
     keras.config.set_floatx("float64")
@@ -166,6 +168,7 @@ def test_a_hybrid_mixes_its_convolutions_and_keeps_its_dense_layers_synchronous_
     assert np.abs(predicted - trained.predict(x[0], verbose=0)).max() <= 1e-8
 
 
+@pytest.mark.slow
 def test_a_hybrid_of_two_that_mixes_is_synchronous_sgd_batch_norm_and_penalties_included() -> None:
     """Two copies that begin alike and are averaged after every step by plain or momentum SGD are those of the mean gradient."""
     keras.config.set_floatx("float64")
@@ -192,6 +195,7 @@ def test_a_norm_of_all_gradients_does_not_go_with_copies_of_a_part() -> None:
                 hm.Trainer(model, plan, cluster, optimizer=optimizer, loss=_loss())
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_a_hybrid_that_mixes_has_the_averages(tmp_path: Path) -> None:
     keras.config.set_floatx("float64")
     model = nets.convs()

@@ -72,6 +72,7 @@ PIPES = [
 ]
 
 
+@pytest.mark.fast("1f1b")
 @pytest.mark.parametrize(
     "pipe, depths",
     [*((pipe, ()) for pipe in PIPES), (PIPES[0], (4, 2, 1))],
@@ -98,6 +99,7 @@ def test_no_task_waits_for_another_device_but_for_its_inputs(cluster: Any) -> No
         assert len(stages) == 1
 
 
+@pytest.mark.fast("interleaved")
 @pytest.mark.parametrize("pipe", PIPES, ids=[pipe.schedule for pipe in PIPES])
 def test_every_slice_is_read_once_a_step_for_all_microbatches_and_before_it_is_written(pipe: Pipe, cluster: Any) -> None:
     _, operations = _graph(pipe, cluster)
@@ -119,6 +121,7 @@ def test_what_no_step_needs_is_neither_built_nor_waited_for(cluster: Any) -> Non
     assert first == [], "nobody reads the gradient of the network's input"
 
 
+@pytest.mark.fast("False")
 @pytest.mark.parametrize("recompute", [False, True])
 def test_forward_passes_run_once_more_where_activations_are_recomputed_passes(
     recompute: bool, cluster: Any, monkeypatch: pytest.MonkeyPatch

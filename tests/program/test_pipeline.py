@@ -135,7 +135,7 @@ def _check(case: Case, cluster: Any) -> None:
     assert worst_error(weights, trained) <= 1e-8
 
 
-@pytest.mark.few(2)
+@pytest.mark.fast("a shortcut over two cuts")
 @pytest.mark.parametrize("case", FAST, ids=[case.name for case in FAST])
 def test_a_pipeline_gives_the_losses_and_weights_of_gradients_added_up_on_one_device(case: Case, cluster: Any) -> None:
     _check(case, cluster)
@@ -159,7 +159,7 @@ def test_gradients_added_up_over_even_microbatches_are_keras_own_of_the_whole_ba
     assert worst_error(copy.get_weights(), weights) <= 1e-8
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "starts"),
     [("by name", (0, 4, 6)), ("outputs on the way", (0, 2, 4)), pytest.param("two outputs", (0, 3, 6), marks=pytest.mark.slow)],
@@ -194,6 +194,7 @@ def _dropping() -> keras.Model:
     return keras.Model(i, L.Dense(4, name="head")(L.Dropout(0.2)(L.Dense(6, activation="relu", name="hidden")(L.Flatten()(x)))))
 
 
+@pytest.mark.slow
 def test_dropout_drops_the_same_in_every_pipeline_of_the_same_microbatches_and_when_computed_again(cluster: Any) -> None:
     keras.config.set_floatx("float64")
     model = _dropping()
@@ -209,6 +210,7 @@ def test_dropout_drops_the_same_in_every_pipeline_of_the_same_microbatches_and_w
         assert worst_error(runs[0][1], weights) <= 1e-8
 
 
+@pytest.mark.slow
 def test_training_goes_on_between_pipelines_and_other_plans_and_shows_metrics(cluster: Any) -> None:
     keras.config.set_floatx("float64")
     model = nets.convs()

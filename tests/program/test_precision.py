@@ -107,6 +107,7 @@ def model_in(network: Callable[[], keras.Model], policy: str) -> keras.Model:
     return model
 
 
+@pytest.mark.fast("mixed_float16")
 @pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
 def test_no_activation_of_the_images_lies_within_float16_rounding_of_a_kink(policy: str) -> None:
     """Asserted in float64 in each step, with some activations beyond the ReLUs' kinks."""
@@ -132,7 +133,7 @@ def test_no_activation_of_the_images_lies_within_float16_rounding_of_a_kink(poli
         assert 0 < np.mean([(value < 0).mean() for value in activations]) < 0.1
 
 
-@pytest.mark.covering
+@pytest.mark.fast("bfloat16-volumes")
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_plans_give_what_keras_gives_in_the_same_policy(policy: str, network: str) -> None:
@@ -148,6 +149,7 @@ def test_plans_give_what_keras_gives_in_the_same_policy(policy: str, network: st
     assert apart(expected, alone, floor) <= tolerance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
 def test_weights_and_slots_stay_float32_in_mixed_precision(optimizer: str) -> None:
     model = model_in(images, "mixed_bfloat16")
@@ -172,6 +174,7 @@ def test_a_pipeline_adds_up_the_gradients_of_its_microbatches_in_float32() -> No
         assert apart(alone, run(model, staged, cluster, keras.optimizers.SGD(0.05)), FLOOR["mixed_bfloat16"]) <= POLICIES["mixed_bfloat16"]
 
 
+@pytest.mark.slow
 def test_layers_of_several_policies_train_together() -> None:
     keras.utils.set_random_seed(1)
     i = keras.Input((5,))
@@ -185,6 +188,7 @@ def test_layers_of_several_policies_train_together() -> None:
     assert max(apart(expected, values, FLOOR["mixed_bfloat16"]) for values in runs) <= POLICIES["bfloat16"]
 
 
+@pytest.mark.slow
 def test_an_output_in_half_precision_loses_its_logits_as_in_keras() -> None:
     model = model_in(lambda: images(None), "mixed_bfloat16")
     with hm.Cluster.local(["cpu:0"]) as cluster:
@@ -194,6 +198,7 @@ def test_an_output_in_half_precision_loses_its_logits_as_in_keras() -> None:
     assert apart(of_keras(model, keras.optimizers.SGD(0.05)), values, FLOOR["mixed_bfloat16"]) <= POLICIES["mixed_bfloat16"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["bfloat16", "float16", "mixed_float16"])
 def test_checkpoints_of_any_policy_go_on_under_another_plan(policy: str, tmp_path: Any) -> None:
     model = model_in(words, policy)
@@ -213,6 +218,7 @@ def test_checkpoints_of_any_policy_go_on_under_another_plan(policy: str, tmp_pat
             other.train_on_batch(x, y)
 
 
+@pytest.mark.slow
 def test_what_is_sent_is_in_the_dtype_that_layers_compute_in() -> None:
     """The sums of gradients between processors are of bfloat16, those of norms of float32."""
     model = model_in(images, "mixed_bfloat16")

@@ -74,7 +74,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.covering
+@pytest.mark.fast("SGD-rows_into_dense")
 @pytest.mark.parametrize("build", [nets.norms, nets.residual, nets.rows_into_dense], ids=lambda build: build.__name__)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_every_read_of_a_slice_comes_before_every_write_to_it(build: nets.Build, optimizer: Callable[[], Any], cluster: Any) -> None:
@@ -85,6 +85,7 @@ def test_every_read_of_a_slice_comes_before_every_write_to_it(build: nets.Build,
     assert _unordered(operations) == []
 
 
+@pytest.mark.fast("momentum")
 @pytest.mark.parametrize("name", ["momentum", "Adam"])
 def test_the_check_of_reads_and_writes_notices_a_missing_dependency(name: str, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     class Careless:

@@ -14,6 +14,7 @@ from tools.conformance import graphs
 from tools.conformance.compare import BATCH, apart, of_keras, trained
 
 
+@pytest.mark.fast("1")
 @pytest.mark.parametrize("seed", first_fast(range(30), 3))
 def test_graphs_drawn_at_random_train_as_in_keras(seed: int) -> None:
     keras.config.set_floatx("float64")

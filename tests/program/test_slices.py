@@ -18,6 +18,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.fast("first dimension-1000000000")
 @pytest.mark.parametrize("limit", [1, 100, 10**9])
 @pytest.mark.parametrize("axes, layout, sizes", LAYOUTS.values(), ids=LAYOUTS)
 def test_what_is_written_is_read(axes: list, layout: dict, sizes: dict, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:

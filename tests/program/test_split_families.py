@@ -63,6 +63,7 @@ def _stage(model: keras.Model, cluster: Any) -> Stage:
     return hm.Plan.filters(model, SHARES, cluster, BATCH).stages[0]
 
 
+@pytest.mark.fast("Cropping2D", "GroupNormalization(-1)", "a group a channel", "scale")
 @pytest.mark.parametrize("make, shape", BEHIND.values(), ids=BEHIND)
 def test_a_layer_behind_split_channels_stays_split(make: Callable[[], Any], shape: tuple[int, ...]) -> None:
     i = keras.Input(shape)

@@ -229,7 +229,7 @@ _SLOW = {
 assert _SLOW <= {case.name for case in CASES}
 
 
-@pytest.mark.few(14)
+@pytest.mark.fast("batch norm frozen")
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in _SLOW else []) for case in CASES]
 )
@@ -286,6 +286,7 @@ def test_in_float32_the_loss_of_each_step_is_that_of_one_device(build: nets.Buil
     assert np.abs(np.subtract(losses, ours)).max() <= 1e-4
 
 
+@pytest.mark.fast("pairs")
 @pytest.mark.parametrize("plan_kind", ["pairs", "gather"])
 def test_a_batch_norm_called_with_training_false_is_what_keras_makes_of_it(plan_kind: str, clusters: dict[int, Any]) -> None:
     keras.config.set_floatx("float64")
@@ -315,6 +316,7 @@ def test_the_papers_cifar_network_is_the_serial_one_under_70_25_5(strategy: str,
     assert_transparent(model, plan, cluster, case.optimizer, case.loss, case.steps(model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shares", "first"), [((40, 40, 20), (24, 24, 12)), pytest.param((70, 25, 5), (42, 15, 3), marks=pytest.mark.slow)]
 )

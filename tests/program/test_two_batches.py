@@ -55,7 +55,7 @@ def _grid(model: Any, cluster: Any) -> hm.Plan:
 SPLITS = (_filters, _hybrid, _batch, _grid)
 
 
-@pytest.mark.covering
+@pytest.mark.fast("True-convs-batch")
 @pytest.mark.parametrize("split", SPLITS, ids=lambda split: split.__name__[1:])
 @pytest.mark.parametrize("build", [nets.convs, nets.branches, nets.rows_into_dense], ids=lambda build: build.__name__)
 @pytest.mark.parametrize("weighted", [False, True])
@@ -66,6 +66,7 @@ def test_both_halves_at_once_give_the_numbers_of_the_batch(build: Any, split: Sp
     assert_transparent(model, plan, cluster, _sgd, _loss, steps_for(model, BATCHES, weighted))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [_filters, pytest.param(_batch, marks=pytest.mark.slow)], ids=lambda split: split.__name__[1:])
 def test_batch_norm_has_the_statistics_of_halves(split: Split, cluster: Any) -> None:
     keras.config.set_floatx("float64")
@@ -122,6 +123,7 @@ def test_rows_of_a_half_do_not_wait_for_sums_of_the_other(cluster: Any) -> None:
     assert {len(convolutions & ancestors[name]) for name in products} == {4}, "behind the sum of a row, of its own half alone"
 
 
+@pytest.mark.slow
 def test_dropout_draws_for_each_half_as_for_microbatches_one_after_the_other(cluster: Any) -> None:
     keras.config.set_floatx("float64")
     i = keras.Input((6,))

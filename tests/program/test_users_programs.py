@@ -22,7 +22,7 @@ def _optimizer(name: str) -> keras.optimizers.Optimizer:
     return keras.optimizers.SGD(0.05, momentum=0.9) if name == "text" else keras.optimizers.Adam(1e-3)
 
 
-@pytest.mark.few(2)
+@pytest.mark.fast("text")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_first_steps_are_those_of_keras(name: str) -> None:
     keras.config.set_floatx("float64")

@@ -9,6 +9,7 @@ from hetero_mtf.errors import HeteroError
 from hetero_mtf.report.convergence import draw_convergence
 
 
+@pytest.mark.fast("a.svg-<?xml")
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("b.PDF", b"%PDF")])
 def test_a_picture_is_written_in_the_format_of_its_name(tmp_path: pathlib.Path, name: str, begins: bytes) -> None:
     history = [math.inf, 3.0, 2.5, 2.5] * 8

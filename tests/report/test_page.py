@@ -76,6 +76,7 @@ def sections() -> tuple[Section, ...]:
     return facts(ReportedPlan(made, profile())) + before_after(made, after, what_if_profile(profile(), what_if))
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_terminal_says() -> None:
     read = Reader(page("A title", sections()))
     said = " ".join(" ".join(read.words).split())
@@ -142,6 +143,7 @@ def test_a_long_table_under_a_picture_is_folded() -> None:
     assert "<details>" not in page("A title", facts(ReportedPlan(Plan.filters(pair_net(), [1, 1], profile().cluster, 8))))
 
 
+@pytest.mark.slow
 def test_the_page_is_written_in_one_piece(tmp_path: pathlib.Path) -> None:
     write_page(tmp_path / "page.html", "A title", sections())
     assert (tmp_path / "page.html").read_text() == page("A title", sections())

@@ -56,6 +56,7 @@ def test_the_area_of_the_other_class_is_the_same_of_two() -> None:
     np.testing.assert_allclose(mean_area(p, true)[1], area(p, true, 1)[1])
 
 
+@pytest.mark.slow
 def test_the_mean_area_of_three_classes_is_scikit_learns_and_varies_as_drawing_again_within_classes_does() -> None:
     p, true = drawn(1, (40, 60, 50), ties=False)
     value, limits = mean_area(p, true)

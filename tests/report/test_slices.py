@@ -24,6 +24,7 @@ def test_the_peak_is_the_largest_value_and_the_middle_where_there_is_none() -> N
     assert peak(np.zeros((6, 7, 8))) == (3, 3, 4)
 
 
+@pytest.mark.fast("-1")
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_picture_shows_the_slices_through_the_peak_whatever_the_axes_order(tmp_path: pathlib.Path, sign: int, monkeypatch) -> None:
     from matplotlib.axes import Axes

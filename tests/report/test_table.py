@@ -9,6 +9,8 @@ import subprocess
 import sys
 import termios
 
+import pytest
+
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.step_time import StepTime, StepTimes
@@ -137,6 +139,7 @@ def test_sentences_in_a_table_are_folded_and_numbers_keep_their_units() -> None:
             assert all(cell in text for row in table.rows for cell in row if len(cell) < 20)
 
 
+@pytest.mark.slow
 def test_the_width_is_that_of_the_terminal() -> None:
     leader, follower = pty.openpty()
     code = "from hetero_mtf.report.table import terminal_columns; print(terminal_columns())"

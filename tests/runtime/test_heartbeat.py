@@ -54,6 +54,7 @@ def _look(heartbeat, clock, seconds):
     return heartbeat.look()
 
 
+@pytest.mark.slow
 def test_a_server_that_greets_answers_and_one_that_accepts_but_says_nothing_does_not(listener):
     with contextlib.closing(Heartbeat([listener(SETTINGS), listener(None)])) as heartbeat:
         assert list(heartbeat.ask(1.0)) == [1]
@@ -64,6 +65,7 @@ def test_a_server_that_answers_does_not_hold_up_who_asks(listener):
         assert heartbeat.ask(600.0) == {}
 
 
+@pytest.mark.fast("")
 @pytest.mark.parametrize("greeting", [b"", b"HTTP/1.1 400 Bad Request", SETTINGS[:4]])
 def test_another_greeting_is_no_answer(listener, greeting):
     with contextlib.closing(Heartbeat([listener(greeting)])) as heartbeat:

@@ -24,6 +24,7 @@ def test_calls_share_one_thread_and_calls_within_calls_get_another():
     watch.close()
 
 
+@pytest.mark.slow
 def test_a_call_that_never_returns_is_given_up_when_the_cluster_is_at_fault():
     never, faults = threading.Event(), iter([None, None])
     watch = Watch(lambda: next(faults, WorkerError("worker:0 is gone; open the cluster again")))

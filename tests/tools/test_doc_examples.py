@@ -47,6 +47,7 @@ def test_a_long_line_goes_on_in_the_next():
     assert screen.text() == "abcd\nef\ngh"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 140])
 def test_a_recorded_profile_fits_in_its_columns(tmp_path, width):
     profile = profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e-6, batch_size=8)
@@ -56,6 +57,7 @@ def test_a_recorded_profile_fits_in_its_columns(tmp_path, width):
     assert "\x1b" not in "".join(lines) and not any(line != line.rstrip() for line in lines)
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_is_not_stored(tmp_path):
     with pytest.raises(click.ClickException, match="the example plan ended with 1:"):
         record("plan", ["plan", "none.json"], "log", tmp_path)

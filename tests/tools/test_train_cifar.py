@@ -48,6 +48,7 @@ def test_help_says_what_a_folder_holds_and_where_other_options_go() -> None:
     assert all(option in text for option in ("--data", "--model", "--quick", "--batch-size"))
 
 
+@pytest.mark.slow
 def test_without_data_a_generated_task_is_trained_on_and_said_to_be_one(commands: list[list[str]], tmp_path: pathlib.Path) -> None:
     ended = _invoked(tmp_path, "--train-samples", "200", "--test-samples", "50", "--no-refine")
     assert ended.exit_code == 0, ended.output
@@ -61,6 +62,7 @@ def test_without_data_a_generated_task_is_trained_on_and_said_to_be_one(commands
     assert "test accuracy  0.875" in ended.output and "linear model" in ended.output and "speed-up       1.50 times" in ended.output
 
 
+@pytest.mark.slow
 def test_quick_takes_few_images_but_options_that_are_given_win(commands: list[list[str]], tmp_path: pathlib.Path) -> None:
     assert _invoked(tmp_path, "--quick", "--train-samples", "60", "--test-samples", "10", "--epochs", "7").exit_code == 0
     (words,) = commands

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import numpy as np
+import pytest
 
 from hetero_mtf.data.volumes import Participants, Scan
 from tools.voxels import cases, features, models, out_of_fold, permuted, row
@@ -41,6 +42,7 @@ def test_permuted_labels_are_those_of_participants_and_keep_their_number() -> No
     assert all(len(labels) == 1 for labels in by_participant.values())
 
 
+@pytest.mark.slow
 def test_every_model_has_a_row_for_each_seed_and_one_with_permuted_labels() -> None:
     people = _people(40)
     found = cases(people, features(_volumes(people, 2.0)), seeds=2, folds=4)

@@ -69,6 +69,7 @@ def _model(normalized: bool = True) -> keras.Model:
     return model
 
 
+@pytest.mark.fast("pipeline")
 @pytest.mark.parametrize("plan", PLANS)
 def test_changes_of_a_callback_are_trained_on_with_in_the_same_graph(plan: str, cluster: Any) -> None:
     model = _model(normalized=plan != "pipeline")  # batch statistics are those of microbatches there
@@ -82,6 +83,7 @@ def test_changes_of_a_callback_are_trained_on_with_in_the_same_graph(plan: str, 
     assert len(set(nodes.counts)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["without a flush", "butterfly"])
 def test_plans_with_several_versions_of_weights_begin_again_with_those_of_a_callback(plan: str, cluster: Any) -> None:
     model = _model(normalized=False)

@@ -268,6 +268,7 @@ def _mutated(path: pathlib.Path, rng: np.random.Generator) -> None:
     _zip(path, members, zipfile.ZIP_DEFLATED if rng.integers(8) == 0 else zipfile.ZIP_STORED)
 
 
+@pytest.mark.fast("4")
 @pytest.mark.parametrize("batch", range(6))
 def test_a_damaged_file_is_the_same_state_or_refused_in_one_sentence(batch: int, tmp_path: pathlib.Path) -> None:
     path, state = tmp_path / "state", _state()

@@ -90,6 +90,7 @@ for _name in ("train_begin", "train_end", "test_begin", "test_end"):
     setattr(_Notes, f"on_{_name}", lambda self, logs=None, _name=_name: self._note(_name, "", logs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLBACKS)
 def test_every_callback_does_what_it_does_in_keras(name: str, tmp_path: pathlib.Path) -> None:
     make, optimizer = CALLBACKS[name]

@@ -47,6 +47,7 @@ def test_a_whole_model_has_the_weights_and_the_optimizer_and_trains_on(trainer: 
     assert worst_error(model.get_weights(), trainer.to_keras().get_weights()) <= 1e-4
 
 
+@pytest.mark.slow
 def test_weights_and_a_saved_model_predict_the_same(trainer: hm.Trainer, tmp_path: pathlib.Path) -> None:
     x, _ = _data()
     trainer.export(str(tmp_path / "w.weights.h5"))
@@ -59,6 +60,7 @@ def test_weights_and_a_saved_model_predict_the_same(trainer: hm.Trainer, tmp_pat
     assert np.abs(np.asarray(served) - trainer.predict(x)).max() <= 1e-5
 
 
+@pytest.mark.fast("no/such/folder/m.keras-cannot be written")
 @pytest.mark.parametrize(
     "name, words", [("model.pb", r"ends in \.pb; give a name in \.keras"), ("no/such/folder/m.keras", "cannot be written")]
 )

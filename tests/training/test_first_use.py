@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from typing import Any
 
@@ -15,6 +16,12 @@ from hetero_mtf.training import plan_choice
 from tests.program.oracle import worst_error
 
 pytestmark = pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.budget.CalibrationWarning")  # other tests run beside
+
+
+@pytest.fixture
+def quickly_calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks are measured as well as two seconds allow."""
+    monkeypatch.setattr(plan_choice, "calibrate", functools.partial(plan_choice.calibrate, budget_s=2.0))
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +61,7 @@ def test_a_compiled_model_brings_its_settings_and_fit_makes_the_plan() -> None:
     assert abs(tested[0] - model.evaluate(x, y, batch_size=40, verbose=0)[0]) <= 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [0, 3])
 def test_training_goes_on_with_the_state_of_the_compiled_optimizer(steps: int) -> None:
     model, (x, y) = compiled(), data(10)
@@ -103,6 +111,7 @@ def _stream(form: str, x: np.ndarray, y: list[np.ndarray]) -> Any:
     }[form]()
 
 
+@pytest.mark.fast("tf.data")
 @pytest.mark.parametrize("form", ["tf.data", "PyDataset", "generator", "list"])
 def test_the_batch_size_of_a_stream_is_that_of_its_first_batch(form: str) -> None:
     model, (x, y) = compiled(), data()
@@ -119,6 +128,7 @@ def test_an_empty_stream_is_refused() -> None:
         trainer.fit(iter([]), verbose=0)
 
 
+@pytest.mark.usefixtures("quickly_calibrated")
 def test_the_plan_of_several_devices_is_measured_once_and_kept(own_cache: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, (x, y) = compiled(), data(64)
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
@@ -142,6 +152,7 @@ def test_the_plan_of_several_devices_is_measured_once_and_kept(own_cache: pathli
         assert choice == (None, None)
 
 
+@pytest.mark.usefixtures("quickly_calibrated")
 def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(plan_choice.CACHE, str(tmp_path / "file" / "folder"))
@@ -151,6 +162,7 @@ def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: pathlib.Path, mon
         assert trainer.plan.batch_size == 8
 
 
+@pytest.mark.slow
 def test_validation_options_are_those_of_keras() -> None:
     model, (x, y) = compiled(), data()
     options = {"epochs": 5, "initial_epoch": 1, "batch_size": 10, "validation_data": (x[:30], [part[:30] for part in y])}
@@ -165,6 +177,7 @@ def test_validation_options_are_those_of_keras() -> None:
         assert np.abs(np.subtract(history.history[name], expected.history[name])).max() <= 1e-8
 
 
+@pytest.mark.fast("1")
 @pytest.mark.parametrize("verbose", [0, 1, 2, "auto"])
 def test_tests_and_predictions_take_verbosity_steps_and_callbacks(verbose: Any, capsys: pytest.CaptureFixture[str]) -> None:
     model, (x, y) = compiled(), data()

@@ -93,6 +93,7 @@ class _Saved(keras.callbacks.Callback):
         self._trainer.save(self._path)
 
 
+@pytest.mark.slow
 def test_a_state_that_a_callback_saves_has_what_callbacks_before_it_have_changed(cluster: Any, tmp_path: pathlib.Path) -> None:
     model, (x, y) = net(), data(16)
     with _trainer(model, cluster) as trainer:
@@ -201,6 +202,7 @@ def test_an_epoch_that_a_callback_begins_with_draws_what_the_undisturbed_run_dra
             _check_same(weights, trainer.to_keras().get_weights())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first_fast(sorted(OPTIMIZERS), 1))
 def test_a_model_that_a_callback_saves_has_the_optimizer_as_keras_has_it(name: str, cluster: Any, tmp_path: pathlib.Path) -> None:
     keras.config.set_floatx("float64")
@@ -238,6 +240,7 @@ def test_a_loss_that_is_not_finite_raises_after_callbacks_and_names_step_and_lay
         assert not np.isfinite(trainer.train_on_batch(x[:8], y[:8]))
 
 
+@pytest.mark.fast("3")
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_callbacks_that_stop_training_are_not_overruled_by_a_loss_that_is_not_finite(epochs: int, cluster: Any) -> None:
     keras.config.set_floatx("float32")

@@ -45,6 +45,7 @@ def test_one_output_speaks_for_the_second_class_and_against_the_first(activation
     np.testing.assert_allclose(cam.map(x, 1), np.flip(CORNER), atol=1e-6)
 
 
+@pytest.mark.fast("2-sigmoid-1.0")
 @pytest.mark.parametrize("times", [1.0, 30.0, 1000.0])
 @pytest.mark.parametrize(("outputs", "activation"), [(1, "sigmoid"), (2, "softmax"), (2, "sigmoid")])
 def test_a_sure_network_has_the_map_of_its_scores(outputs: int, activation: str, times: float) -> None:

@@ -49,7 +49,7 @@ def test_every_argument_of_keras_is_there_and_in_its_place(name: str) -> None:
 STEPS = {"two a pass": 2, "one": 1, "all of a pass": 3, "given": (2, 4), "more than a pass": (5, 8)}
 
 
-@pytest.mark.few(3)
+@pytest.mark.fast("more than a pass")
 @pytest.mark.parametrize("steps", STEPS)
 def test_steps_of_arrays_go_on_where_the_epoch_before_ended(steps: str, cluster: Any) -> None:
     model, (x, y), given = net(), data(COUNT), STEPS[steps]
@@ -70,6 +70,7 @@ def test_steps_of_arrays_go_on_where_the_epoch_before_ended(steps: str, cluster:
     assert sum("ran out of data" in str(w.message) for w in of_keras) == sum("left for the" in str(w.message) for w in own)
 
 
+@pytest.mark.slow
 def test_steps_of_shuffled_arrays_take_each_sample_once_a_pass(cluster: Any) -> None:
     model, (x, y) = net(), data(COUNT)
     x[:, 0, 0, 0] = np.arange(COUNT)
@@ -81,6 +82,7 @@ def test_steps_of_shuffled_arrays_take_each_sample_once_a_pass(cluster: Any) -> 
     assert sorted(seen[:COUNT]) == sorted(seen[COUNT:]) == list(range(COUNT)) and seen[:COUNT] != seen[COUNT:]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_within_the_steps_of_a_pass_goes_on_there(cluster: Any, tmp_path: Any) -> None:
     model, (x, y), options = net(), data(COUNT), {"batch_size": 4, "steps_per_epoch": 3, "verbose": 0}
 
@@ -102,6 +104,7 @@ def test_a_checkpoint_within_the_steps_of_a_pass_goes_on_there(cluster: Any, tmp
             np.testing.assert_allclose(q, p, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_tests_and_predictions_of_some_steps_take_all_samples_unless_a_batch_size_is_given(cluster: Any) -> None:
     model, (x, y) = net(), data(COUNT)
     oracle = _keras(model)
@@ -112,6 +115,7 @@ def test_tests_and_predictions_of_some_steps_take_all_samples_unless_a_batch_siz
             np.testing.assert_allclose(trainer.predict(x, **options), oracle.predict(x, verbose=0, **options), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_generator_gives_its_first_batch_to_the_initial_epoch_as_in_keras(cluster: Any) -> None:
     model, (x, y) = net(), data(24)
 

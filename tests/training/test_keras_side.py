@@ -35,6 +35,7 @@ def test_metrics_that_keras_would_refuse_later_are_refused_at_once(metrics: Any,
         _side(metrics)
 
 
+@pytest.mark.fast("metric3")
 @pytest.mark.parametrize(
     "metric", ["accuracy", "acc", keras.metrics.sparse_categorical_accuracy, keras.metrics.SparseTopKCategoricalAccuracy(2)]
 )

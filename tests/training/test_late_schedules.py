@@ -118,6 +118,7 @@ def test_a_step_that_fails_leaves_a_trainer_that_can_be_read_and_goes_on() -> No
             assert np.isfinite(losses[-1]) and losses[-1] < losses[3]
 
 
+@pytest.mark.fast("1f1b_2bw")
 @pytest.mark.parametrize("schedule", ["decoupled", "1f1b_2bw"])
 def test_a_traced_step_keeps_the_losses_of_the_batches_in_flight(schedule: str) -> None:
     keras.config.set_floatx("float64")

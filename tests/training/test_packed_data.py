@@ -76,7 +76,7 @@ def _assert_same(oracle: keras.Model, expected: Any, trainer: hm.Trainer, found:
         np.testing.assert_allclose(p, q, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("packing", ["list", "dict"])
 def test_fit_evaluate_and_predict_agree_with_keras(packing: str, weights: bool, cluster: Any) -> None:
@@ -114,7 +114,7 @@ class _Batches(keras.utils.PyDataset):
         return self._all[index]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["tf.data", "PyDataset", "generator"])
 @pytest.mark.parametrize("packing", ["list", "dict"])
 def test_streams_of_packed_batches_are_taken_as_keras_takes_them(packing: str, form: str, cluster: Any) -> None:
@@ -137,6 +137,7 @@ def test_streams_of_packed_batches_are_taken_as_keras_takes_them(packing: str, f
         _assert_same(oracle, expected, trainer, trainer.fit(stream(), **given))
 
 
+@pytest.mark.slow
 def test_an_output_without_a_loss_needs_no_targets_and_no_gradient(cluster: Any) -> None:
     model = _net()
     with _trainer(model, cluster, loss=["mse", None], loss_weights=None, metrics=None or ()) as trainer:

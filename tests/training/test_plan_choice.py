@@ -197,6 +197,7 @@ WRITER = """
 """
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_leave_a_whole_file(tmp_path: pathlib.Path) -> None:
     model = _network()
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:

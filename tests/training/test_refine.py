@@ -38,6 +38,7 @@ def refinement(pair: Any, model: Any, profile: hm.Profile) -> Any:
     return hm.refine(hm.Plan.batch(model, [5, 3], pair, BATCH), profile, model, pair, loss=cross_entropy(), time_limit_s=2.0)
 
 
+@pytest.mark.slow
 def test_the_best_measured_plan_is_in_force(refinement: Any) -> None:
     assert refinement.best.median_s <= refinement.first.median_s
     assert any(len(run.plan.used) == 1 for run in refinement.runs) and refinement.seconds > 0
@@ -51,6 +52,7 @@ def test_traces_give_every_layer_a_factor(refinement: Any, profile: hm.Profile) 
     assert profile.corrections.layers == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_training_without_a_plan_has_the_numbers_of_the_same_plan_typed(pair: Any, dtype: str) -> None:
     keras.config.set_floatx(dtype)

@@ -72,6 +72,7 @@ def _options() -> dict[str, Any]:
     return {"shuffle": False, "verbose": 0, "sample_weight": _data()[2], "batch_size": 8}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(PLANS))
 @pytest.mark.parametrize("dtype", ["uint8", "float64"])
 def test_training_is_keras_with_short_last_batches(workers: hm.Cluster, kind: str, dtype: str) -> None:
@@ -89,6 +90,7 @@ def test_a_batch_is_not_changed_where_the_first_layer_computes_in_place(workers:
     assert len(set(losses)) == 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_goes_on_with_the_batch_that_comes_next(workers: hm.Cluster) -> None:
     class Interrupts(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -108,6 +110,7 @@ def test_an_interrupted_fit_goes_on_with_the_batch_that_comes_next(workers: hm.C
         assert worst_error(_keras_weights("uint8"), trainer.to_keras().get_weights()) <= 1e-8
 
 
+@pytest.mark.slow
 def test_a_new_plan_between_steps_loses_no_staged_batch(workers: hm.Cluster) -> None:
     model, (x, y, _) = _net(), _data()
 
@@ -121,6 +124,7 @@ def test_a_new_plan_between_steps_loses_no_staged_batch(workers: hm.Cluster) -> 
         assert worst_error(_keras_weights("uint8"), trainer.to_keras().get_weights()) <= 1e-8
 
 
+@pytest.mark.fast("sent")
 def test_single_steps_read_arrays_that_the_caller_changed_meanwhile(workers: hm.Cluster) -> None:
     model, (x, y, _) = _net(), _data(8)
     expected = _net()

@@ -103,6 +103,7 @@ def test_fit_takes_every_form_of_data_that_keras_takes(form: str, cluster: Any) 
         _same_weights(oracle, trainer.to_keras())
 
 
+@pytest.mark.slow
 def test_callbacks_of_keras_act_as_in_keras(cluster: Any, tmp_path: pathlib.Path) -> None:
     model, (x, y) = net(), data(24)
 
@@ -129,6 +130,7 @@ def test_callbacks_of_keras_act_as_in_keras(cluster: Any, tmp_path: pathlib.Path
     _same_weights(a, b)
 
 
+@pytest.mark.slow
 def test_a_callback_may_stop_in_the_middle_of_an_epoch(cluster: Any) -> None:
     model, (x, y) = net(), data(24)
 
@@ -141,6 +143,7 @@ def test_a_callback_may_stop_in_the_middle_of_an_epoch(cluster: Any) -> None:
         assert trainer.step == 2
 
 
+@pytest.mark.fast("1")
 @pytest.mark.parametrize("count", first_fast([1, 21, 7, 8, 9], 2))
 def test_predict_and_evaluate_serve_any_number_of_samples(count: int, cluster: Any) -> None:
     model, (x, y) = net(), data(count)
@@ -194,6 +197,7 @@ def test_resuming_in_the_middle_of_an_epoch_equals_never_having_stopped(step: in
         _same_weights(whole, trainer.to_keras())
 
 
+@pytest.mark.slow
 def test_dropout_goes_on_with_the_seed_of_the_checkpoint(cluster: Any, tmp_path: pathlib.Path) -> None:
     model, (x, y) = net(rate=0.5), data(8)
     with _trainer(model, cluster, seed=11) as trainer:
@@ -257,6 +261,7 @@ def test_a_checkpoint_in_the_middle_of_other_data_is_refused(cluster: Any, tmp_p
             trainer.fit(*data(20), epochs=2)
 
 
+@pytest.mark.slow
 def test_two_trainers_on_one_cluster_do_not_see_each_other(cluster: Any) -> None:
     first, second, (x, y) = net(), net(), data(8)
     with _trainer(first, cluster) as a:
@@ -299,6 +304,7 @@ def test_a_plan_for_another_structure_or_cluster_is_refused(cluster: Any) -> Non
             trainer.predict(data(2)[0])
 
 
+@pytest.mark.slow
 def test_a_plan_fits_a_clone_and_a_rebuilt_copy(cluster: Any) -> None:
     plan = hm.Plan.filters(net(), (2, 1, 1), cluster, 8)
     for model in (net(), keras.models.clone_model(net())):
@@ -324,6 +330,7 @@ def test_a_closed_cluster_says_so() -> None:
         hm.Trainer(model, plan, gone, loss="mse").predict(data(2)[0])
 
 
+@pytest.mark.fast("0.5")
 @pytest.mark.parametrize("seed", [-1, 0.5, "a", None, True])
 def test_a_seed_that_is_no_whole_number_from_zero_is_refused(seed: Any, cluster: Any) -> None:
     with pytest.raises(DataError, match="seed is .*; use a whole number from 0"):
@@ -347,6 +354,7 @@ def test_a_batch_size_of_zero_is_refused_and_not_taken_for_the_plans(work: str, 
         getattr(trainer, work)(*((x,) if work == "predict" else (x, y)), batch_size=0)
 
 
+@pytest.mark.slow
 def test_a_traced_step_trains_like_any_other_and_tells_what_the_device_did(cluster: Any) -> None:
     model, (x, y) = net(), data(8)
     with _trainer(model, cluster) as plain, _trainer(model, cluster) as watched:

@@ -41,7 +41,7 @@ def _same(expected: Any, found: Any) -> None:
 WEIGHTS: dict[str, dict[str, Any]] = {"samples": {"sample_weight": WEIGHT}, "classes": {"class_weight": {0: 0.5, 2: 3.0}}, "none": {}}
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("plan", ["batch", "filters", "hybrid"])
 def test_weighted_metrics_of_a_compiled_model_are_those_of_keras(plan: str, weights: str, cluster: Any) -> None:
@@ -84,7 +84,7 @@ def _packed(values: dict[str, Any], packing: str) -> Any:
     return values if packing == "dict" else list(values.values())
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["each", "one for all", "none"])
 @pytest.mark.parametrize("packing, form", [("dict", "dict"), ("list", "dict"), ("list", "list")])
 def test_outputs_have_weighted_metrics_of_their_own(packing: str, form: str, weights: str, cluster: Any) -> None:

@@ -88,7 +88,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.few(8)
+@pytest.mark.fast("pipeline-one column-sum_over_batch_size")
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("plan", ["batch", "filters", "pipeline"])
@@ -100,7 +100,7 @@ def test_weights_of_pixels_are_those_of_keras(plan: str, shape: str, reduction: 
     _compare(plan, cluster, _maps(), loss, MAPS, lambda oracle: oracle.fit(X, MAPS, sample_weight=full, **given), sample_weight=weight)
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [LOSSES.Hinge, LOSSES.Dice, BINARY], ids=["whole", "dice", "own"])
 @pytest.mark.parametrize("plan", ["batch", "filters"])  # the value of such a loss is not the sum of those of microbatches
 def test_losses_of_whole_outputs_take_weights_as_keras_does(plan: str, loss: Any, cluster: Any) -> None:
@@ -123,7 +123,7 @@ TARGETS: dict[str, tuple[Callable[[], keras.Model], Callable[[], Any], np.ndarra
 }
 
 
-@pytest.mark.few(7)
+@pytest.mark.fast("hybrid-masks")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("plan", ["batch", "filters", "pipeline", "hybrid"])
 def test_weights_of_classes_are_those_of_keras(plan: str, target: str, cluster: Any) -> None:
@@ -140,6 +140,7 @@ def test_weights_of_classes_are_those_of_keras(plan: str, target: str, cluster: 
     _compare(plan, cluster, make(), loss(), y, expected, class_weight=CLASS_WEIGHT)
 
 
+@pytest.mark.slow
 def test_streams_take_weights_of_pixels_and_classes(cluster: Any) -> None:
     weight, model = RNG.uniform(0, 2, (COUNT, 4, 5)), _maps()
     batches = [(X[k : k + BATCH], MAPS[k : k + BATCH], weight[k : k + BATCH]) for k in range(0, COUNT, BATCH)]
@@ -171,7 +172,7 @@ OF_TWO = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", OF_TWO)
 @pytest.mark.parametrize("plan", ["batch", "filters", "hybrid"])
 def test_outputs_have_weights_of_their_own_shapes(plan: str, form: str, cluster: Any) -> None:
@@ -204,6 +205,7 @@ def test_weights_that_fit_no_loss_are_refused_with_their_shape(cluster: Any) -> 
             trainer.fit(X, {"map": MAPS, "size": SIZES}, sample_weight={"map": None, "size": np.ones((COUNT, 3))}, verbose=0)
 
 
+@pytest.mark.fast("filters-places")
 @pytest.mark.parametrize("loss", [SPARSE, BINARY], ids=["places", "binary"])
 @pytest.mark.parametrize("plan", ["batch", "filters"])
 def test_weights_of_places_meet_the_mask_of_a_sequence_as_in_keras(plan: str, loss: Any, cluster: Any) -> None:
@@ -225,6 +227,7 @@ def test_weights_of_places_meet_the_mask_of_a_sequence_as_in_keras(plan: str, lo
             np.testing.assert_allclose(q, p, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.fast("1f1b_2bw")
 @pytest.mark.parametrize("schedule", ["1f1b_2bw", "decoupled"])
 def test_pipelines_without_a_flush_take_weights_of_pixels(schedule: str, cluster: Any) -> None:
     model, weight = _maps(), RNG.uniform(0, 2, COUNT)

@@ -76,6 +76,7 @@ def test_a_document_is_json_with_the_groups_and_the_calibration():
     assert document["calibration"]["AD"]["brier"] >= 0 and len(document["calibration"]["AD"]["bins"]) == 10
 
 
+@pytest.mark.slow
 def test_a_picture_and_a_page_are_written_where_they_are_wanted(tmp_path, capsys):
     report = score_report(predictions(), "a <title>")
     report.draw(None, None, "evaluate")

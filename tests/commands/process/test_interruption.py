@@ -140,6 +140,7 @@ def test_a_step_that_takes_long_is_waited_for_and_a_line_says_so(stop, capsys):
     assert capsys.readouterr().err == "hetero-mtf: finishing the step; press Ctrl-C again to stop at once\n"
 
 
+@pytest.mark.fast("raise stop.interrupted(stop.saved)")
 @pytest.mark.parametrize("end", ["signal.raise_signal(signal.SIGINT)", "raise stop.interrupted(stop.saved)"])
 def test_what_cannot_be_closed_does_not_keep_the_process(end):
     program = f"""

@@ -31,6 +31,7 @@ def unloaded(monkeypatch):
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
 
 
+@pytest.mark.fast("devices")
 @pytest.mark.parametrize(
     "arguments",
     [

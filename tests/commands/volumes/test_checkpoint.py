@@ -21,6 +21,7 @@ def rows_of(path):
         return list(csv.DictReader(file, delimiter="\t"))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_and_the_table_are_enough_to_evaluate(cli, trained, table, tmp_path):
     state, said = trained
     found = cli("evaluate", "--data", table, "--checkpoint", state, "--cluster", "local:cpu:0", "--json", tmp_path / "scores.json")
@@ -66,6 +67,7 @@ def test_participants_in_another_spelling_are_those_that_were_trained_on(cli, tr
     assert refused.code == 1 and "write them there as in the training, or take them as different people with --ids exact" in refused.err
 
 
+@pytest.mark.slow
 def test_a_table_without_known_labels_is_predicted_and_not_scored(cli, trained, place, table, tmp_path):
     bare = place / "cohort" / "bare.tsv"
     bare.write_text("participant_id\tpath\tdiagnosis\n" + "".join(f"new-{n}\t{n}.nii.gz\t{('n/a', 'MCI')[n % 2]}\n" for n in range(3)))
@@ -222,6 +224,7 @@ def test_a_foreign_checkpoint_runs_nothing(cli, trained, table, tmp_path, comman
     assert not mark.exists()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_an_earlier_version_is_read_with_the_model_of_the_user(cli, trained, place, table, tmp_path):
     older = _copied(trained, tmp_path / "older", version=1, model=f"{place / 'net3d.py'}:net")
     document = json.loads(older.with_name("state-data.json").read_text())
@@ -235,6 +238,7 @@ def test_a_checkpoint_of_an_earlier_version_is_read_with_the_model_of_the_user(c
     assert said.code == 0 and "leak check: 8 of 12 scans are of participants that were trained on" in said.out, said
 
 
+@pytest.mark.slow
 def test_a_checkpoint_moves_to_another_place_without_its_model_file(cli, trained, table, place, tmp_path, monkeypatch):
     moved, cohort = _copied(trained, tmp_path / "elsewhere"), tmp_path / "cohort"
     assert str(place) not in moved.with_name("state-data.json").read_text()

@@ -107,6 +107,7 @@ def test_the_scores_are_those_of_scikit_learn_on_the_written_predictions(whole):
     assert (folder / document["plan"]).is_file() and not os.path.isabs(document["plan"])
 
 
+@pytest.mark.slow
 def test_a_fold_of_all_is_the_fold_trained_alone(cli, whole, options, sited, tmp_path):
     folder, _ = whole
     assert cli(*options, *FOLDS, "2", "--epochs", EPOCHS, "--save", tmp_path / "two.npz").code == 0
@@ -147,6 +148,7 @@ def test_finished_folds_are_not_repeated_and_a_lost_table_is_predicted_again_fro
     assert {fold: (copied / f"s-fold{fold}.npz").read_bytes() for fold in (1, 3)} == {fold: states[fold] for fold in (1, 3)}
 
 
+@pytest.mark.slow
 def test_other_settings_or_damaged_files_are_refused_before_anything_is_trained(cli, copied, options):
     for more, words in (
         (["--epochs", "9"], "epochs was 8 and is 9"),

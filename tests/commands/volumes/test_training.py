@@ -54,6 +54,7 @@ def test_every_fault_of_a_cohort_and_its_split_is_in_one_report(cli, place, trai
     assert not (tmp_path / "state.npz").exists()
 
 
+@pytest.mark.slow
 def test_bad_rows_are_left_out_only_where_that_is_asked_for(cli, place, training, tmp_path):
     path = write_corners(tmp_path / "cohort")
     (tmp_path / "cohort" / "11.nii.gz").write_bytes(b"\x1f\x8b no")
@@ -83,6 +84,7 @@ def test_people_in_two_spellings_are_refused_and_trained_on_as_two_where_ids_are
     assert "training cannot go on with other data: classes were NC, None and are None, NC" in other
 
 
+@pytest.mark.slow
 def test_a_split_is_saved_used_again_and_does_not_follow_the_seed(cli, training, tmp_path):
     options = ["--epochs", "1", "--split", tmp_path / "split.json"]
     first = cli(*training, *options, "--seed", "1")

@@ -85,6 +85,7 @@ def test_what_is_not_keras_s_own_is_refused_unless_an_option_takes_its_place(tmp
     compiled.check({"optimizer", "loss", "metrics"} - {what})
 
 
+@pytest.mark.fast("schedule")
 @pytest.mark.parametrize("what", ["optimizer", "loss", "metrics", "schedule", "option"])
 def test_no_module_that_a_file_names_is_imported(tmp_path, monkeypatch, what):
     (tmp_path / f"{MODULE}.py").write_text("raise SystemExit('imported')")

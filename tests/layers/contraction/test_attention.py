@@ -47,7 +47,7 @@ CASES = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.fast("a scale")
 @pytest.mark.parametrize(("query", "value", "key", "options"), CASES.values(), ids=CASES)
 def test_attention_has_keras_shape_variables_and_values(query: Any, value: Any, key: Any, options: Any, cluster: Any) -> None:
     model = _attended(query, value, key, **options)

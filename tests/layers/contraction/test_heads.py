@@ -48,6 +48,7 @@ def test_what_cannot_be_opened_up_is_computed_by_its_own_call(options: dict[str,
     assert any(layer.kind == "keras.layers.MultiHeadAttention" for layer in graph.layers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "called", "twice"),
     [({}, {}, False), ({"value_dim": 5, "use_bias": False, "output_shape": 8}, {"use_causal_mask": True}, False), ({}, {}, True)],

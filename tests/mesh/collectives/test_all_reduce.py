@@ -73,7 +73,7 @@ def sizes_for(count: int) -> list[int]:
     return sorted({0, 1, count - 1, count, 1000})
 
 
-@pytest.mark.covering
+@pytest.mark.fast("exchange-1")
 @pytest.mark.parametrize("count", range(1, MOST + 1))
 @pytest.mark.parametrize("method", METHODS)
 def test_all_processors_get_the_same_bits_and_the_sum_to_float32_rounding(method: str, count: int) -> None:
@@ -86,6 +86,7 @@ def test_all_processors_get_the_same_bits_and_the_sum_to_float32_rounding(method
         assert np.all(np.abs(found[0] - terms.sum(0)) <= (count - 1) * 2.0**-24 * np.abs(terms).sum(0))
 
 
+@pytest.mark.fast("None-2", "None-3", "None-4", "butterfly-2", "butterfly-3", "butterfly-4", "exchange-2", "exchange-3")
 @pytest.mark.parametrize("count", [2, 3, 4, 7])
 @pytest.mark.parametrize("method", [*METHODS, None])
 def test_the_largest_and_smallest_of_all_are_exact(method: str | None, count: int) -> None:
@@ -97,6 +98,27 @@ def test_the_largest_and_smallest_of_all_are_exact(method: str | None, count: in
                 np.testing.assert_array_equal(result, expected(arrays, 0))
 
 
+@pytest.mark.fast(
+    'butterfly-2',
+    'butterfly-3',
+    'butterfly-4',
+    'butterfly-6',
+    'butterfly-7',
+    'exchange-2',
+    'exchange-3',
+    'exchange-4',
+    'exchange-6',
+    'halving_doubling-2',
+    'halving_doubling-3',
+    'halving_doubling-4',
+    'ring-2',
+    'ring-3',
+    'ring-4',
+    'two_level-2',
+    'two_level-3',
+    'two_level-4',
+    'two_level-6',
+)
 @pytest.mark.parametrize("count", [2, 3, 4, 6, 7])
 @pytest.mark.parametrize("method", METHODS)
 def test_all_get_the_same_bits_even_where_the_order_counts(method: str, count: int) -> None:
@@ -155,7 +177,7 @@ def longest_path(method: str, count: int, **more: Any) -> int:
     return max(depth)
 
 
-@pytest.mark.covering
+@pytest.mark.fast("butterfly-2", "butterfly-3", "exchange-1", "exchange-4", "halving_doubling-5")
 @pytest.mark.parametrize("count", range(1, MOST + 1))
 @pytest.mark.parametrize("method", METHODS[:-1])
 def test_bytes_and_rounds_of_the_graph_are_those_of_the_formulas(method: str, count: int) -> None:
@@ -200,6 +222,7 @@ def test_in_a_power_of_two_every_processor_sends_alike(count: int) -> None:
             assert mine == 4 * 1024 * parts
 
 
+@pytest.mark.fast("(0.3, 0.7)")
 @pytest.mark.parametrize("segments", [(0.5, 0.25, 0.25), (1.0, 0.0, 0.0), (0.1, 0.0, 0.7, 0.2), (0.3, 0.7), (0.2,) * 5], ids=str)
 def test_a_ring_over_unequal_segments_is_exact_and_its_links_carry_what_the_formula_says(segments: tuple[float, ...]) -> None:
     count, rule = len(segments), rule_of("ring", segments=segments)
@@ -214,6 +237,30 @@ def test_a_ring_over_unequal_segments_is_exact_and_its_links_carry_what_the_form
             assert carried.get(link, 0) == 4 * (2 * elements - sizes[k] - sizes[(k + 1) % count])  # type: ignore[call-overload]
 
 
+@pytest.mark.fast(
+    'a-butterfly',
+    'a-exchange',
+    'a-halving_doubling',
+    'a-ring',
+    'aa-butterfly',
+    'aa-exchange',
+    'aa-halving_doubling',
+    'aa-ring',
+    'aaaaaabcd-butterfly',
+    'aaaaaabcd-exchange',
+    'aaabb-butterfly',
+    'aaabb-exchange',
+    'aaabb-halving_doubling',
+    'ab-butterfly',
+    'ab-exchange',
+    'ab-halving_doubling',
+    'ab-ring',
+    'abababa-butterfly',
+    'abababa-exchange',
+    'abcab-butterfly',
+    'abcab-exchange',
+    'abcab-halving_doubling',
+)
 @pytest.mark.parametrize("leaders", ["ring", "butterfly", "halving_doubling", "exchange"])
 @pytest.mark.parametrize("hosts", ["a", "aa", "ab", "aaabb", "abcab", "aaaaaabcd", "abababa"])
 def test_on_two_levels_only_leaders_send_between_hosts(hosts: str, leaders: str) -> None:

@@ -12,6 +12,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from hetero_mtf.mesh import collectives
+from tests.cases import examples
 from tests.mesh.crossings import Crossings, crossings
 
 CUTS = [(5,), (2, 3), (4, 0, 1), (0, 5, 0), (1, 1, 1, 2), (0, 0, 2, 3, 0)]
@@ -71,7 +72,7 @@ def test_an_all_gather_gives_everybody_the_whole(sizes: tuple[int, ...], axis: i
 
 
 @hypothesis.given(st.data())
-@hypothesis.settings(max_examples=30)
+@examples(10, 30)
 def test_an_all_to_all_moves_slices_from_one_axis_to_another(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 5))
     before, after = (data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count)) for _ in range(2))

@@ -16,6 +16,7 @@ from hetero_mtf.mesh import UnevenMeshImpl
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.planning.layout.records import CollectiveRule
+from tests.cases import examples
 from tests.mesh.crossings import crossings
 from tests.mesh.running import run, shape
 
@@ -65,7 +66,7 @@ def cut(draw: Any, extent: int, parts: int) -> tuple[int, ...]:
 
 
 @hypothesis.given(drawn())
-@hypothesis.settings(max_examples=40)
+@examples(10, 40)
 def test_a_tensor_moves_from_any_layout_to_any_other(case: Drawn) -> None:
     whole = np.random.default_rng(0).normal(size=case.extents)
     before, after = (shape(**dict(zip(names, case.extents))) for names in ("abc", "def"))
@@ -77,7 +78,7 @@ def test_a_tensor_moves_from_any_layout_to_any_other(case: Drawn) -> None:
 
 
 @hypothesis.given(drawn(), st.sets(st.integers(0, 2), min_size=1))
-@hypothesis.settings(max_examples=40)
+@examples(10, 40)
 def test_a_sum_over_split_dimensions_lies_as_asked_with_the_same_bits_in_all_copies(case: Drawn, gone: set[int]) -> None:
     whole = np.random.default_rng(0).normal(size=case.extents)
     before, after = (shape(**dict(zip(names, case.extents))) for names in ("abc", "def"))
@@ -96,6 +97,7 @@ def test_a_sum_over_split_dimensions_lies_as_asked_with_the_same_bits_in_all_cop
         assert bits.setdefault((*begin, *extent), piece.tobytes()) == piece.tobytes()
 
 
+@pytest.mark.fast("None")
 @pytest.mark.parametrize("method", METHODS)
 def test_an_all_reduce_along_each_axis_and_along_both_is_exact(method: str | None) -> None:
     made = Collectives((CollectiveRule("all_reduce", method),), tuple("xxyyxy")) if method else None

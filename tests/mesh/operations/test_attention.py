@@ -24,6 +24,7 @@ def values() -> list[tuple[np.ndarray, Any]]:
     return [(rng.normal(size=list(dims.values())), shape(**dims)) for dims in DIMENSIONS]
 
 
+@pytest.mark.fast("(6,)")
 @pytest.mark.parametrize("sizes", [(6,), (5, 1), (4, 0, 2), (0, 6, 0)], ids=str)
 def test_split_channels_give_one_processors_numbers_and_gradients(sizes: tuple[int, ...]) -> None:
     expected = run(with_gradients(attended), values(), implementation([("p", 1)], {}))

@@ -145,7 +145,12 @@ def _values(case: Case, dtype: str) -> list[tuple[np.ndarray, Any]]:
     return [(rng.normal(size=list(dims.values())).astype(dtype), shape(**dims)) for dims in case.inputs]
 
 
-@pytest.mark.few(32)
+@pytest.mark.fast(
+    '3-D transposed convolution, columns-(6,)',
+    'convolution, batch, groups-(6,)',
+    'convolution, columns, dilated-(0, 6, 0)',
+    'linear-(6,)',
+)
 @pytest.mark.parametrize("sizes", [(6,), (5, 1), (3, 2, 1), (4, 0, 2), (0, 6, 0)], ids=str)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_an_operation_and_its_gradients_do_not_depend_on_the_slices(case: Case, sizes: tuple[int, ...]) -> None:

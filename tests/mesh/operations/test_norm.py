@@ -37,7 +37,7 @@ def laid_out(samples: Sequence[int]) -> Any:
     return implementation([("p", len(samples))], layout, {"batch": samples, "parts": (1,) * len(samples)})
 
 
-@pytest.mark.few(6)
+@pytest.mark.fast("float32-0.0001-image-(6,)")
 @pytest.mark.parametrize("samples", [(6,), (4, 2), (3, 0, 2, 1), (0, 6)], ids=str)
 @pytest.mark.parametrize("extents", [EXTENTS, FLAT], ids=["image", "vector"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-4)])

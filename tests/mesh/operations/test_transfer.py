@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import LayoutError
@@ -18,6 +18,7 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.operations.transfer import transfer
+from tests.cases import examples
 from tests.mesh.crossings import Crossings, crossings
 from tests.mesh.running import quick, shape
 
@@ -76,7 +77,7 @@ def _there_and_gradient(extents: dict[str, int], here: Side, there: Side) -> Non
     np.testing.assert_allclose(back, 2 * weights * x, rtol=1e-15)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@examples(10, 40)
 @given(st.randoms(use_true_random=False), st.integers(0, 3))
 def test_any_layouts_on_both_sides_give_the_same_values_and_gradients(generator: random.Random, rank: int) -> None:
     extents = {name: generator.randint(1, 5) for name in NAMES[:rank]}

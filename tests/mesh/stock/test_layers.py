@@ -80,7 +80,7 @@ LAYERS: dict[str, Build] = {
 }
 
 
-@pytest.mark.few(12)
+@pytest.mark.fast("dense_relu_dense-uneven")
 @pytest.mark.parametrize("name, layout", [(name, list(LAYOUTS)[i % 2]) for i, name in enumerate(LAYERS)], ids=str)
 def test_a_layer_gives_what_one_processor_gives(name: str, layout: str) -> None:
     _compare(name, {layout: LAYOUTS[layout]})

@@ -49,7 +49,6 @@ def _compare(name: str, layouts: dict[str, Any]) -> None:
             np.testing.assert_allclose(array, reference, rtol=tolerance, atol=tolerance, err_msg=layout)
 
 
-@pytest.mark.few(90)
 @pytest.mark.parametrize("name, layout", [(name, list(LAYOUTS)[i % len(LAYOUTS)]) for i, name in enumerate(CASES)], ids=str)
 def test_an_operation_gives_what_one_processor_gives(name: str, layout: str) -> None:
     _compare(name, {layout: LAYOUTS[layout]})

@@ -79,6 +79,7 @@ RULES = {
 }
 
 
+@pytest.mark.fast("sgd-one")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("rule", RULES)
 def test_training_is_what_the_rule_says(rule: str, layout: str) -> None:

@@ -45,6 +45,7 @@ def counted(impl: UnevenMeshImpl, inputs: list[tuple[np.ndarray, Any]], build: A
     return values, spied.call_count
 
 
+@pytest.mark.fast("(4, 2)-")
 @pytest.mark.parametrize("method", ["", "exchange", "butterfly"])
 @pytest.mark.parametrize("sizes", [(4, 2), (3, 0, 3), (2, 2, 1, 1)], ids=str)
 def test_the_sums_of_a_bucket_are_bitwise_those_of_each_tensor_alone(sizes: tuple[int, ...], method: str) -> None:

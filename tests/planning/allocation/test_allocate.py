@@ -19,6 +19,7 @@ from tools.generated.chains import drawn_chain
 SHORT = Evolution(generations=40, islands=2)
 
 
+@pytest.mark.fast("exact")
 @pytest.mark.parametrize("allocator", ALLOCATORS)
 def test_every_allocator_has_the_optimum_beside_it(allocator: str) -> None:
     problem = drawn_chain(0, 16, 4, 8)

@@ -15,6 +15,7 @@ from tests.planning.chains import SMALL, linked, plain, small
 from tools.generated.chains import drawn_chain, drawn_operations
 
 
+@pytest.mark.fast("0", "5")
 @pytest.mark.parametrize("seed", first_fast(SMALL, 6))
 def test_no_optimum_is_below_the_bound(seed: int) -> None:
     problem = small(seed)
@@ -75,6 +76,7 @@ def test_so_it_is_for_the_coarse_relaxation_of_many_groups(seed: int, monkeypatc
         assert fluid_bound(problem) <= dual_bound(problem, None, 1.1 * best, rounds=60) <= best * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast([1, 2, 4], 1))
 def test_where_memory_and_links_bind_the_bound_is_near(seed: int) -> None:
     problem = drawn_operations(seed, 40, 5, 8, 0.45)

@@ -22,6 +22,7 @@ def test_a_group_of_several_devices_sends_nothing_within_a_stage_however_slow_li
     assert fluid_bound(problem) <= exact_allocation(problem).value * (1 + 1e-9)
 
 
+@pytest.mark.fast("4")
 @pytest.mark.parametrize("seed", range(6))
 def test_without_a_limit_on_memory_the_bound_is_near(seed: int) -> None:
     problem = drawn_chain(seed, 40, 5, 16)

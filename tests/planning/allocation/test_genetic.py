@@ -21,6 +21,7 @@ from tools.generated.chains import drawn_chain, drawn_operations, drawn_operatio
 SHORT = Evolution(generations=60, islands=2)
 
 
+@pytest.mark.fast("0")
 @pytest.mark.parametrize("seed", first_fast(SMALL, 6))
 def test_small_chains_are_solved_to_the_optimum(seed: int) -> None:
     problem = small(seed)
@@ -33,6 +34,7 @@ def test_small_chains_are_solved_to_the_optimum(seed: int) -> None:
         assert best <= found.value * (1 + 1e-9) <= best * (1.0 + 1e-6)
 
 
+@pytest.mark.fast("0")
 @pytest.mark.parametrize("seed", first_fast(range(4), 2))
 def test_larger_chains_come_near_and_are_never_above_the_simple_cuts(seed: int) -> None:
     problem = drawn_chain(seed, 24, 6, 8, 0.4 * (seed % 2))
@@ -43,6 +45,7 @@ def test_larger_chains_come_near_and_are_never_above_the_simple_cuts(seed: int) 
         assert problem.shortfall_bytes(cut) or found.value_before_local_search <= problem.value(cut) * (1 + 1e-12)
 
 
+@pytest.mark.fast("1")
 @pytest.mark.parametrize("stages", [1, 2, 4])
 def test_so_many_stages_are_made_as_are_asked_for(stages: int) -> None:
     problem = drawn_chain(1, 12, 5, 8)

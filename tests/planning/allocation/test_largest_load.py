@@ -66,6 +66,7 @@ def test_a_fixed_number_of_stages_is_kept(seed: int) -> None:
         assert fluid_bound(problem, stages) <= best.value * (1 + 1e-9)
 
 
+@pytest.mark.fast("3-0")
 @pytest.mark.parametrize(("devices", "odd"), [(3, 0), (4, 1), (4, 2)])
 def test_devices_that_are_alike_need_one_order_only(devices: int, odd: int) -> None:
     for seed in range(5):
@@ -113,6 +114,7 @@ def test_the_fitness_is_the_largest_load(seed: int) -> None:
         assert value < evaluation.too_much
 
 
+@pytest.mark.fast("0")
 @pytest.mark.parametrize("seed", range(6))
 def test_the_genetic_allocator_reaches_the_least_load_of_small_chains(seed: int) -> None:
     problem = loaded(seed)

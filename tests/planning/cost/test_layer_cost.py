@@ -37,6 +37,7 @@ def test_a_device_alone_takes_its_predicted_step_where_it_was_measured_with_the_
     assert (costs.alone_s <= costs.beside_s * (1 + 1e-12)).all() and (costs.alone_s < costs.beside_s).any()
 
 
+@pytest.mark.fast("1-False")
 @pytest.mark.parametrize("rests", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_factors_of_devices_alone_and_beside_others_are_apart(seed: int, rests: bool) -> None:

@@ -100,6 +100,7 @@ def test_an_output_goes_straight_to_every_stage_that_reads_it_once() -> None:
     assert transfers(GRAPH, Plan.single(GRAPH, 0, cluster_of(1), 8).stages) == ()
 
 
+@pytest.mark.fast("pair_net")
 @pytest.mark.parametrize("make", [pair_net, residual_net, concatenating_net, two_output_net])
 @given(st.data())
 def test_every_cut_anywhere_is_a_plan_that_fits(make: object, data: st.DataObject) -> None:

@@ -50,6 +50,7 @@ def stage_with(space: Space, choice: tuple[int, ...]) -> Stage:
     return Stage(tuple(range(len(entries))), space.devices, axes, entries)
 
 
+@pytest.mark.fast("3")
 @pytest.mark.parametrize("seed", first_fast(range(33), 8))
 def test_where_one_device_is_slowest_in_all_the_objective_is_the_predicted_step_with_each_norm_by_itself(seed: int) -> None:
     """Which norms share a synchronisation depends on the layouts of all layers: a sum over layers has none, and the step is shorter."""
@@ -75,6 +76,7 @@ def test_where_one_device_is_slowest_in_all_the_objective_is_the_predicted_step_
     assert met
 
 
+@pytest.mark.fast("3")
 @pytest.mark.parametrize("seed", first_fast(range(20), 6))
 def test_the_program_finds_what_enumerating_every_choice_of_states_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)

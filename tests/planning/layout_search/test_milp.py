@@ -53,6 +53,7 @@ def drawn_space(seed: int) -> tuple[Costs, Space, LayoutMemory]:
     return costs, space, LayoutMemory(costs, space, {})
 
 
+@pytest.mark.fast("1", "2", "5", "6")
 @pytest.mark.parametrize("seed", first_fast(range(25), 8))
 def test_within_memory_it_finds_what_enumerating_the_choices_that_fit_finds(seed: int) -> None:
     costs, space, memory = drawn_space(seed)

@@ -22,6 +22,25 @@ def drawn(seed: int, attention: bool = False, optimizer: str | None = None) -> t
     return rng, LayoutCost(costs, layout_space(costs, tuple(range(len(costs.profile.cluster.devices)))))
 
 
+@pytest.mark.fast(
+    '1-False-None',
+    '1-False-adafactor',
+    '10-False-None',
+    '11-False-None',
+    '12-False-None',
+    '13-False-None',
+    '14-False-None',
+    '3-False-None',
+    '3-False-adafactor',
+    '4-False-None',
+    '4-False-adafactor',
+    '5-False-None',
+    '5-False-adafactor',
+    '6-False-None',
+    '6-True-adafactor',
+    '8-False-None',
+    '9-False-None',
+)
 @pytest.mark.parametrize(
     ("seed", "attention", "optimizer"),
     [*((s, False, None) for s in range(15)), *((s, True, None) for s in range(5)), *((s, s > 5, "adafactor") for s in range(8))],

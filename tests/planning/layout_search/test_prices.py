@@ -21,6 +21,7 @@ from tests.planning.networks import Net, profile_of, residual_net
 from tools.generated.profiles import Figures, generated_profile
 
 
+@pytest.mark.fast("0", "1")
 @pytest.mark.parametrize("seed", first_fast(range(40), 4))
 def test_the_bound_is_below_and_the_choice_not_below_what_enumerating_the_choices_that_fit_finds(seed: int) -> None:
     costs, space, memory = drawn_space(seed)

@@ -16,6 +16,7 @@ from tests.planning.layout_objective import drawn_graph, drawn_profile, every_ch
 from tests.planning.networks import pair_net, profile_of, residual_net
 
 
+@pytest.mark.fast("1")
 @pytest.mark.parametrize("seed", first_fast(range(40), 4))
 def test_the_program_finds_what_enumerating_every_choice_of_states_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -95,6 +95,7 @@ def test_layers_of_a_device_that_was_alone_go_to_a_neighbour() -> None:
     assert found is not None and found <= min(step.step_s for step in steps if step is not None) * (1 + 1e-9)
 
 
+@pytest.mark.fast("filled, drained and computed again")
 @pytest.mark.parametrize(
     "made",
     [

@@ -39,6 +39,7 @@ def every_pipeline(profile: Profile, stages: int, schedule: str, stale: StaleOpt
     return plans
 
 
+@pytest.mark.fast("2-replay-decoupled-1")
 @pytest.mark.parametrize(("schedule", "microbatches"), [("decoupled", 1), ("1f1b_2bw", 4)])
 @pytest.mark.parametrize("backward", ["replay", "stored"])
 @pytest.mark.parametrize("stages", [2, 3])

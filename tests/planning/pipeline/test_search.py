@@ -117,7 +117,7 @@ def test_a_plan_by_strategy_pipeline_says_how_good_its_cut_is_and_goes_through_a
     made.check(profile.graph)
 
 
-@pytest.mark.few(2)
+@pytest.mark.fast("equal")
 @pytest.mark.parametrize("allocator", ["equal", "proportional", "genetic", "exact"])
 def test_no_allocator_is_below_the_exact_one(profile: Profile, allocator: str) -> None:
     options = PipelineOptions(allocator=allocator, microbatches=4, time_limit_s=5.0)

@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import PlanError
@@ -25,6 +25,7 @@ from hetero_mtf.planning.profile.what_if import (
     with_memory,
     with_twin,
 )
+from tests.cases import examples
 from tests.planning.networks import pair_net, profile_of, residual_net
 
 GRAPH = pair_net(24, 24, 24)
@@ -50,7 +51,7 @@ def test_supposing_what_is_measured_changes_nothing() -> None:
     assert what_if_profile(unequal(), WhatIf()) == unequal()
 
 
-@settings(max_examples=20, deadline=None)
+@examples(5, 40)
 @given(FACTORS, st.sampled_from(["worker:0", "worker:1"]), st.sampled_from([1e-6, 1e-2]))
 def test_a_faster_device_never_lengthens_the_step_of_a_layout(factor: float, device: str, latency_s: float) -> None:
     profile = unequal(latency_s)
@@ -61,7 +62,7 @@ def test_a_faster_device_never_lengthens_the_step_of_a_layout(factor: float, dev
     assert step_s(plan(faster)) <= step_s(plan(profile)) * (1 + 1e-9)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(5, 40)
 @given(FACTORS, st.sampled_from([1e6, 1e8]))
 def test_faster_links_never_lengthen_the_step(factor: float, bandwidth: float) -> None:
     profile = unequal(bandwidth=bandwidth)

@@ -16,6 +16,7 @@ from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.corrector import Corrector, prediction
 from hetero_mtf.planning.refinement.plan_run import PlanRun, TracedStep
 from hetero_mtf.planning.refinement.step_factors import LINKS
+from tests.cases import examples
 from tests.planning.networks import deep_net, pair_net, profile_of
 from tests.planning.refinement.simulated import SimulatedRunner, slower
 
@@ -56,6 +57,7 @@ def test_slopes_of_pipelines_are_those_of_what_they_do_with_microbatches() -> No
     assert sum(slopes.values()) == pytest.approx(1.0, abs=0.05)
 
 
+@examples(5, 100)
 @given(st.sampled_from(STRATEGIES), st.sampled_from(STRATEGIES), st.floats(0.85, 1.2), st.floats(0.85, 1.2))
 def test_a_plan_that_was_run_is_predicted_nearer(first: str, second: str, one: float, other: float) -> None:
     truth = slower(slower(PROFILE, 0, one), 1, other)

@@ -16,6 +16,7 @@ from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.planning.refinement.loop import FINALISTS, MOST_ROUNDS, ROUNDS, Refiner, faster_for_sure
+from tests.cases import examples
 from tests.planning.networks import deep_net, pair_net, profile_of
 from tests.planning.refinement.simulated import SimulatedRunner, slower
 
@@ -36,6 +37,7 @@ def test_a_right_profile_is_kept_with_factors_of_one() -> None:
     assert refinement.profile.corrections.links == pytest.approx(1.0, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_device_that_is_slower_than_calibrated_gets_less_work() -> None:
     runner = SimulatedRunner(slower(PROFILE, 1, 3.0))
     start = plan(PROFILE)
@@ -49,6 +51,7 @@ def test_a_device_that_is_slower_than_calibrated_gets_less_work() -> None:
     assert factors[0, "units", "forward"] == pytest.approx(1.0, rel=0.1)
 
 
+@pytest.mark.slow
 def test_links_that_are_slower_than_calibrated_leave_one_device() -> None:
     calibrated, truth = (profile_of(GRAPH, [2e6, 1e6], latency_s) for latency_s in (0.5, 2.0))
     refinement = refiner(calibrated, SimulatedRunner(truth)).refine(plan(calibrated, strategy="batch"))
@@ -56,6 +59,7 @@ def test_links_that_are_slower_than_calibrated_leave_one_device() -> None:
     assert refinement.profile.corrections.links > 2
 
 
+@examples(3, 25)
 @given(st.floats(0.3, 3.0), st.floats(0.3, 3.0), st.floats(1e-7, 0.05), st.integers(0, 2**16))
 def test_the_plan_in_force_is_never_slower_than_what_was_run(first: float, second: float, latency_s: float, seed: int) -> None:
     truth = slower(slower(profile_of(GRAPH, [2e6, 1e6], latency_s), 0, first), 1, second)
@@ -72,6 +76,7 @@ def test_noise_of_measurement_is_not_taken_for_a_factor() -> None:
     assert all(0.8 < entry.factor < 1.25 for entry in refinement.profile.corrections.layers)
 
 
+@pytest.mark.slow
 def test_a_split_that_is_faster_only_within_the_spread_leaves_one_device() -> None:
     truth = profile_of(GRAPH, [2e6, 1e6], 0.45)  # every split takes nearly what one device takes
     taken = {}
@@ -95,6 +100,7 @@ def test_more_rounds_are_measured_where_the_best_is_not_sure() -> None:
     assert len(hurried.best.step_s) == ROUNDS
 
 
+@pytest.mark.slow
 def test_past_the_usual_limit_the_best_and_one_device_are_still_compared() -> None:
     truth = profile_of(GRAPH, [2e6, 1e6], 0.45)
     unsure = 0
@@ -146,6 +152,7 @@ def test_at_most_a_few_plans_are_held_on_the_cluster() -> None:
     assert runner.held <= FINALISTS < len(runner.started)
 
 
+@pytest.mark.slow
 def test_a_refined_profile_is_a_start_and_is_written_and_read() -> None:
     truth = slower(PROFILE, 1, 3.0)
     first = refiner(PROFILE, SimulatedRunner(truth)).refine(plan(PROFILE))

@@ -53,6 +53,7 @@ def test_a_plan_that_fits_stays_as_it_is() -> None:
     assert fitting(costs, "batch", found) is found
 
 
+@pytest.mark.fast("filters")
 @pytest.mark.parametrize("strategy", ["filters", "batch", "hybrid", "layers", "auto"])
 def test_the_fastest_device_takes_less_where_it_lacks_memory(strategy: str) -> None:
     free = profile_of(CONVOLUTIONS, [4e6, 1e6], latency_s=1e-9, batch_size=4096)
@@ -80,6 +81,7 @@ def test_weights_that_a_batch_split_repeats_everywhere_are_one_sentence() -> Non
         plan(tight, strategy="batch")
 
 
+@pytest.mark.fast("0.95")
 @pytest.mark.parametrize("part", [0.3, 0.55, 0.8, 0.95])
 def test_the_samples_that_fit_are_those_that_every_split_within_the_bounds_allows_at_best(part: float) -> None:
     batch = 400

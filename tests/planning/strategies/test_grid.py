@@ -51,6 +51,7 @@ def test_shares_that_do_not_multiply_to_the_devices_are_refused() -> None:
         Plan.grid(GRAPH, [1, 1], [1, 1], cluster_of(3), 8)
 
 
+@pytest.mark.fast("speeds0-graph0", "speeds1-graph0", "speeds2-graph0")
 @pytest.mark.parametrize("graph", [GRAPH, residual_net()])
 @pytest.mark.parametrize("speeds", [[1e6] * 4, [2e6, 1e6, 2e6, 1e6], [3e6, 3e6, 1e6, 1e6, 1e5], [1e6, 2e6, 3e6, 4e6, 5e6, 6e6]])
 def test_a_grid_fits_and_is_never_predicted_slower_than_equal_rows_and_columns(graph: LayerGraph, speeds: list[float]) -> None:

@@ -12,6 +12,7 @@ from tests.planning.layout_objective import drawn_graph, drawn_profile
 from tests.planning.networks import pair_net, profile_of
 
 
+@pytest.mark.fast("11")
 @pytest.mark.parametrize("seed", range(12))
 def test_no_plan_is_predicted_below_the_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)

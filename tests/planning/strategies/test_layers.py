@@ -18,6 +18,7 @@ from tests.planning.networks import Net, pair_net, profile_of, residual_net
 OTHERS = ("equal", "filters", "batch", "hybrid")
 
 
+@pytest.mark.fast("6")
 @pytest.mark.parametrize("seed", range(8))
 def test_layers_are_never_predicted_slower_than_the_strategies_of_one_axis(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -50,6 +50,7 @@ def test_layouts_of_two_stages_are_joined_where_that_is_faster_unless_it_does_no
     assert improved_on_clocks(costs, ranked[0], [batch, filters], lambda stage: False) is ranked[0]
 
 
+@pytest.mark.fast("1")
 @pytest.mark.parametrize("seed", range(6))
 def test_a_plan_after_the_local_search_says_so_and_is_predicted_by_the_clocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)

@@ -75,7 +75,7 @@ def _trainer(model: keras.Model, plan: hm.Plan, cluster: Any, ended: Ended) -> h
     return hm.Trainer(model, plan, cluster, optimizer=ended.optimizer(), **ended.compiled())
 
 
-@pytest.mark.few(4)
+@pytest.mark.fast("two outputs, one sample weight-single")
 @pytest.mark.parametrize(("name", "plan"), TABLE)
 def test_a_plan_gives_the_losses_weights_metrics_and_predictions_of_keras(name: str, plan: str, clusters: dict[int, Any]) -> None:
     keras.config.set_floatx("float64")
@@ -103,7 +103,7 @@ def test_every_splitting_plan_splits_something(cluster: Any) -> None:
         assert {layout.layout for layout in PLANS["filters"](model, cluster).stages[0].layouts} & {"column", "row"}, name
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["filters", "batch"])
 def test_dropout_in_a_shared_layer_has_a_mask_of_its_own_in_each_call_and_the_same_under_every_plan(plan: str, cluster: Any) -> None:
     keras.config.set_floatx("float64")
@@ -119,6 +119,7 @@ def test_dropout_in_a_shared_layer_has_a_mask_of_its_own_in_each_call_and_the_sa
     assert found[0][0] > 1e-3, "equal masks would make equal halves"
 
 
+@pytest.mark.slow
 def test_weights_go_back_into_nested_models_and_on_under_another_plan(cluster: Any, tmp_path: Any) -> None:
     keras.config.set_floatx("float64")
     name = "one encoder, two images"

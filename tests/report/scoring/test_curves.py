@@ -24,6 +24,7 @@ def curves(classes: tuple[str, ...], true: np.ndarray, seed: int = 0) -> Curves:
     return Curves(p, true, scores(p, true, classes))
 
 
+@pytest.mark.fast("one class only")
 @pytest.mark.parametrize(
     ("classes", "true"),
     [

@@ -4,10 +4,12 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from hetero_mtf.runtime.shared.batch_memory import BatchMemory
 
 
+@pytest.mark.slow
 def test_another_process_reads_it_by_the_token_that_clients_use() -> None:
     array = np.arange(12.0).reshape(4, 3)
     memory = BatchMemory([(array.shape, str(array.dtype))], 2)
@@ -25,6 +27,7 @@ with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     assert done.stdout.strip() == "[4.0, 5.0, 7.0, 8.0]", done.stderr
 
 
+@pytest.mark.slow
 def test_a_second_function_of_a_process_has_another_token_and_is_refused() -> None:
     program = """
 import tensorflow as tf

@@ -79,7 +79,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "message"), FAULTS.items())
 def test_one_that_ends_or_hangs_is_named(tmp_path: pathlib.Path, body: str, message: str) -> None:
     with pytest.raises(WorkerError, match=message):

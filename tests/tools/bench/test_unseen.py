@@ -59,6 +59,7 @@ def test_a_network_that_fails_stays_with_its_reason() -> None:
     assert case["failure"] == "RuntimeError: no memory" and case["seed"] == "101"
 
 
+@pytest.mark.fast("options1-False-12")
 @pytest.mark.parametrize(
     "options, published, rows", [([], True, 20 + 2 * 5 + 3 * 2), (["--seeds", "7,8"], False, 3 * 4), (["--networks", "3"], False, 3 * 5)]
 )

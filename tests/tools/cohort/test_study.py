@@ -36,6 +36,7 @@ def test_the_table_lists_every_scan_with_its_class(written: pathlib.Path) -> Non
     assert {scan.session for scan in people.scans} == {"ses-01", "ses-02"}
 
 
+@pytest.mark.slow
 def test_truth_says_what_the_ill_have_lost_and_where(written: pathlib.Path) -> None:
     with (written.parent / "truth.tsv").open() as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
@@ -56,6 +57,7 @@ def test_all_scans_show_the_brain_in_the_middle_whatever_their_header(written: p
     assert len({tuple(h.shape) for h in headers}) > 8
 
 
+@pytest.mark.slow
 def test_every_data_type_keeps_the_values_up_to_its_steps(written: pathlib.Path) -> None:
     study, people = dataclasses.replace(SMALL, sessions=2), read_participants(written)
     drawn = {(who.participant, f"ses-{number + 1:02}"): (who, number) for who in draw_subjects(study) for number in (0, 1)}
@@ -69,6 +71,7 @@ def test_every_data_type_keeps_the_values_up_to_its_steps(written: pathlib.Path)
         np.testing.assert_allclose(kept.get_fdata(), values, atol=0.51 * values.max() * steps[kept.get_data_dtype().name])
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_files_again_and_another_seed_others(written: pathlib.Path, tmp_path: pathlib.Path) -> None:
     again = write_study(dataclasses.replace(SMALL, sessions=2), tmp_path / "again")
     for path in sorted(p for p in written.parent.rglob("*") if p.is_file()):
@@ -77,6 +80,7 @@ def test_a_seed_gives_the_same_files_again_and_another_seed_others(written: path
     assert other.anatomy.age != next(iter(draw_subjects(SMALL))).anatomy.age
 
 
+@pytest.mark.slow
 def test_only_the_atrophy_depends_on_the_class() -> None:
     for subject in draw_subjects(SMALL):
         healthy = dataclasses.replace(subject, anatomy=dataclasses.replace(subject.anatomy, atrophy=NO_ATROPHY))
@@ -87,6 +91,7 @@ def test_only_the_atrophy_depends_on_the_class() -> None:
         assert same == (subject.label == WELL)
 
 
+@pytest.mark.slow
 def test_without_strength_the_ill_are_as_the_well() -> None:
     study = dataclasses.replace(SMALL, strength=0.0)
     for subject in draw_subjects(study):
@@ -95,6 +100,7 @@ def test_without_strength_the_ill_are_as_the_well() -> None:
         np.testing.assert_array_equal(scan, other)
 
 
+@pytest.mark.slow
 def test_atrophy_darkens_and_more_strength_darkens_more() -> None:
     def brightness(strength: float) -> float:
         study = dataclasses.replace(SMALL, strength=strength)

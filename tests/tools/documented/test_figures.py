@@ -20,6 +20,7 @@ EVERY = (*COMMANDS, *MRI_COMMANDS)
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn_again_in_a_size_for_a_page(tmp_path: pathlib.Path):
     draw(tmp_path)
     drawn = {path.name: path for path in tmp_path.iterdir()}

@@ -55,6 +55,7 @@ def test_commands_and_scripts_of_the_clone_run_in_one_folder(tmp_path: pathlib.P
     assert "hetero-mtf plan" in output["help"] and "--strategy" in output["help"]
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_ends_the_run(tmp_path: pathlib.Path):
     with pytest.raises(subprocess.CalledProcessError):
         run_commands([Command("plan", ("plan", "none.json"))], tmp_path, tmp_path)

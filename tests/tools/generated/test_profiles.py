@@ -14,6 +14,7 @@ from tools.generated.profiles import Figures, Interconnect, generated_profile
 UNEQUAL = [Figures(1e12, 2e11), Figures(5e11, 1e11), Figures(3e11, 1e11)]
 
 
+@pytest.mark.slow
 def test_a_generated_profile_has_every_curve_that_planning_asks_for_and_goes_through_a_file() -> None:
     made = generated_profile(residual_net(32), UNEQUAL, 64)
     found = plan(made)

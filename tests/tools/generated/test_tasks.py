@@ -33,11 +33,13 @@ def test_the_first_images_are_the_same_however_many_are_drawn() -> None:
     assert np.array_equal(few.x_train, many.x_train[:5]) and np.array_equal(few.y_test, many.y_test[:5])
 
 
+@pytest.mark.fast("mnist")
 @pytest.mark.parametrize("kind", TASKS)
 def test_a_linear_model_is_above_chance_and_leaves_much_to_learn(kind: str) -> None:
     assert 0.2 < linear_accuracy(image_task(kind, train=1000, test=500)) < 0.7
 
 
+@pytest.mark.slow
 def test_the_linear_model_is_a_ridge_classifier() -> None:
     task = image_task("mnist", train=600, test=300)
     flat = [x.reshape(len(x), -1) for x in (task.x_train, task.x_test)]

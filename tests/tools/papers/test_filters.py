@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ def test_networks_have_the_weights_that_are_known() -> None:
     assert counted == {"mnist": 6_464_678, "cifar10": 4_610_766}
 
 
+@pytest.mark.slow
 def test_both_networks_are_one_device_s_in_float64_under_their_shares(monkeypatch: Any) -> None:
     import keras
 

@@ -35,6 +35,7 @@ def test_every_result_of_this_clone_is_on_a_page_of_results_and_no_table_is_writ
     assert [line for text in (page, papers) for line in outside_blocks(text).splitlines() if line.startswith("|")] == []
 
 
+@pytest.mark.slow
 def test_every_table_of_a_bench_has_a_block_on_a_page_of_results() -> None:
     program = (
         "import importlib, pathlib, sys\n"

@@ -66,9 +66,9 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.fast("filters-adam")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("strategy", ["filters", "single"])
-@pytest.mark.few(4)
 def test_a_move_changes_no_number(name: str, strategy: str, cluster: Any) -> None:
     keras.config.set_floatx("float64")
     keras.utils.set_random_seed(1)
@@ -81,6 +81,7 @@ def test_a_move_changes_no_number(name: str, strategy: str, cluster: Any) -> Non
     assert (scale, step) == expected[2:4] and (name != "loss scale" or step < STEPS)
 
 
+@pytest.mark.slow
 def test_a_traced_step_gives_what_any_other_gives(cluster: Any) -> None:
     keras.config.set_floatx("float64")
     model = net(0.3)
@@ -89,6 +90,7 @@ def test_a_traced_step_gives_what_any_other_gives(cluster: Any) -> None:
     assert worst_error(plain[1], traced[1]) == 0 and [plain[0], *plain[2:]] == [traced[0], *traced[2:]]
 
 
+@pytest.mark.slow
 def test_fit_tells_callbacks_and_files_nothing_of_a_move_but_the_line(
     cluster: Any, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +116,7 @@ def test_fit_tells_callbacks_and_files_nothing_of_a_move_but_the_line(
         assert np.abs(np.subtract(values, expected[0][name][3:])).max() <= 1e-8
 
 
+@pytest.mark.slow
 def test_a_plan_that_fails_in_its_first_step_loses_no_step(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     keras.config.set_floatx("float64")
     model = net(second_bias=False)

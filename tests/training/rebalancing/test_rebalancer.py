@@ -15,6 +15,7 @@ from tests.training.rebalancing.simulated_training import PROFILE, SimulatedTrai
 NOISE = 0.03
 
 
+@pytest.mark.fast("1-1.6-0.0")
 @pytest.mark.parametrize("noise", [0.0, NOISE])
 @pytest.mark.parametrize("device, times", [(0, 2.5), (1, 2.5), (1, 1.6), (0, 6.0)])
 def test_a_device_that_becomes_slower_gets_less_work_within_50_steps(device: int, times: float, noise: float) -> None:
@@ -64,6 +65,7 @@ def test_devices_that_change_alike_keep_their_plan() -> None:
     assert [len(decision.changes) for decision in training.rebalancer.decisions] == [2]
 
 
+@pytest.mark.fast("0-0.05")
 @pytest.mark.parametrize("noise", [0.02, 0.05, 0.1])
 @pytest.mark.parametrize("seed", range(3))
 def test_500_steady_steps_have_no_move_and_cheap_traces(noise: float, seed: int) -> None:
@@ -103,6 +105,7 @@ def test_of_a_run_of_unknown_length_as_many_steps_as_were_taken_are_taken_to_be_
     assert len(training.rebalancer.moves) == 1 and len(training.rebalancer.decisions) <= 4
 
 
+@pytest.mark.slow
 def test_a_device_that_changes_to_and_fro_is_not_followed() -> None:
     training = SimulatedTraining(steps=10_000)
     training.train(60)

@@ -25,6 +25,7 @@ def step_s(*factors: float, plan: Plan = PLAN) -> float:
     return prediction(Costs(truth), plan).step_s
 
 
+@pytest.mark.fast("0.85-0.3")
 @pytest.mark.parametrize("factor", [0.3, 0.5, 1.5, 2.5, 6.0])
 @pytest.mark.parametrize("off", [0.85, 1.0, 1.15])
 def test_steps_correct_what_traces_show_of_a_slower_device(factor: float, off: float) -> None:

@@ -75,6 +75,7 @@ def _first_of_each_kind() -> list[DrawnNetwork]:
     return chosen
 
 
+@pytest.mark.fast("9")
 @pytest.mark.parametrize("network", _first_of_each_kind(), ids=lambda network: str(network.seed))
 def test_the_keras_model_has_the_layers_shapes_and_weights_of_the_drawn_one_and_is_supported(network: DrawnNetwork) -> None:
     model = network.build()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime
 import pathlib
 
+import pytest
+
 import hetero_mtf as hm
 from hetero_mtf.planning.choose import STRATEGIES
 from tests.planning.networks import pair_net, profile_of
 from tools.bench.comparison.offline_plans import plan_apart
 
 
+@pytest.mark.slow
 def test_every_strategy_plans_in_a_process_without_frameworks(tmp_path: pathlib.Path) -> None:
     profile = profile_of(pair_net(), [2e6, 1e6])
     profile.save(tmp_path / "profile.json")

@@ -140,6 +140,7 @@ def test_a_missing_file_and_text_that_is_no_json_are_refused(tmp_path: pathlib.P
         read_layer_graph(tmp_path / "text.json")
 
 
+@pytest.mark.slow
 def test_the_table_counts_what_is_equal_to_the_published_loads(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "throughput-inputs" / "LayerGraphs"
     folder.mkdir(parents=True)

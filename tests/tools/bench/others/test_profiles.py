@@ -76,6 +76,7 @@ def test_a_missing_profile_and_one_that_is_no_text_are_refused(tmp_path: pathlib
         read_profile(tmp_path / "graph.txt")
 
 
+@pytest.mark.slow
 def test_the_table_has_both_objectives_of_each_network(tmp_path: pathlib.Path) -> None:
     for name in ("one", "two"):
         _profile(tmp_path / "profiler" / "image_classification" / "profiles", (*LINES, *EDGES), name)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
+import inspect
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import hypothesis
@@ -14,6 +16,36 @@ import pytest
 
 TURNS = 10  # landings in which every slow test is run once at least
 DRAWN_BY_COMMIT = 0.1  # of the slow tests, besides those whose turn it is
+
+
+def each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the decorator that calls a test with each of many values, such as seeds, in one case, which names the value that fails.
+
+    For tests of a millisecond: to collect and report a case of its own takes several.
+
+    Parameters
+    ----------
+    names : of the arguments, as for `pytest.mark.parametrize`.
+    values : of one argument, or a tuple of values for several.
+    """
+    arguments, rows = [name.strip() for name in names.split(",")], list(values)
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def with_each(**others: Any) -> None:
+            for row in rows:
+                given = dict(zip(arguments, row if len(arguments) > 1 else (row,)))
+                try:
+                    test(**given, **others)
+                except Exception as fault:
+                    raise AssertionError(f"with {', '.join(f'{name}={value!r}' for name, value in given.items())}: {fault}") from fault
+
+        signature = inspect.signature(test)
+        kept = [parameter for name, parameter in signature.parameters.items() if name not in arguments]
+        with_each.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        return with_each
+
+    return decorate
 
 
 def examples(fast: int, thorough: int) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -102,6 +102,9 @@ def _rest(cases: Sequence[pytest.Function], generator: random.Random) -> list[py
     """Return the cases of a test that are not among those that its mark leaves fast."""
     named, few = cases[0].get_closest_marker("fast"), cases[0].get_closest_marker("few")
     if named is not None:
+        unknown = sorted(set(named.args) - {case.callspec.id for case in cases})
+        if unknown and not any("[" in argument for argument in cases[0].config.args):  # else other cases were not asked for
+            raise pytest.UsageError(f"{cases[0].originalname} has no case {', '.join(unknown)} that could be fast")
         return [case for case in cases if case.callspec.id not in named.args]
     if few is not None:
         drawn = generator.sample(range(len(cases)), min(few.args[0], len(cases)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import pathlib
@@ -9,7 +10,10 @@ import random
 import subprocess
 import sys
 
-from tests.cases import TURNS, Draw, covering_subset, first_fast
+import numpy as np
+import pytest
+
+from tests.cases import TURNS, Draw, covering_subset, each, first_fast
 
 
 def test_a_subset_has_every_value_of_each_parameter_in_as_few_cases_as_the_longest_has_values() -> None:
@@ -33,6 +37,27 @@ def test_all_but_the_first_are_slow_and_a_tuple_is_several_arguments() -> None:
     assert [parameter.values for parameter in parameters] == [(1, "a"), (2, "b"), (3, "c")]
     assert [[mark.name for mark in parameter.marks] for parameter in parameters] == [[], ["slow"], ["slow"]]
     assert [parameter.values for parameter in first_fast(range(2), 2)] == [(0,), (1,)]
+
+
+def test_each_value_is_tried_in_one_case_and_the_one_that_fails_is_named(rng: np.random.Generator) -> None:
+    seen: list[tuple[int, str, float]] = []
+
+    @each("number, letter", [(1, "a"), (2, "b")])
+    def test(number: int, letter: str, drawn: float) -> None:
+        seen.append((number, letter, drawn))
+        assert number == 1
+
+    assert list(inspect.signature(test).parameters) == ["drawn"]
+    with pytest.raises(AssertionError, match="with number=2, letter='b'"):
+        test(drawn=float(rng.random()))
+    assert [row[:2] for row in seen] == [(1, "a"), (2, "b")]
+
+
+def test_of_cases_that_are_marked_fast_the_others_are_slow(tmp_path: pathlib.Path) -> None:
+    marked = 'import pytest\n@pytest.mark.fast("b", "c-1")\n@pytest.mark.parametrize("n", list("abc"))\ndef test_marked(n): pass\n'
+    wrong = _run(tmp_path, "-m", "not slow", text=marked, code=4)
+    assert "test_marked has no case c-1 that could be fast" in wrong
+    assert "1 passed, 2 deselected" in _run(tmp_path, "-m", "not slow", text=marked.replace(', "c-1"', ""))
 
 
 NAMES = [f"tests/test_it.py::test_many[{n}]" for n in range(1000)]
@@ -62,16 +87,16 @@ def test_law(n): pass
 """
 
 
-def _run(folder: pathlib.Path, *options: str, **variables: str) -> str:
-    """Return the output of pytest over `TESTS`, with this project's hooks."""
+def _run(folder: pathlib.Path, *options: str, text: str = TESTS, code: int = 0, **variables: str) -> str:
+    """Return the output of pytest over some tests, with this project's hooks; it must end with an exit code."""
     hooks = ("addoption", "collection_modifyitems", "configure", "runtest_setup", "terminal_summary")
     (folder / "conftest.py").write_text(f"from tests.conftest import {', '.join(f'pytest_{name}' for name in hooks)}\n")
-    (folder / "test_it.py").write_text(TESTS)
+    (folder / "test_it.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(folder), "-W", "ignore", str(folder), *options]
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1]), **variables}
     run = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120)
-    assert run.returncode == 0, run.stdout + run.stderr
-    return run.stdout
+    assert run.returncode == code, run.stdout + run.stderr
+    return run.stdout + run.stderr
 
 
 def test_slow_tests_and_laws_are_left_out_by_the_draw_and_after_their_time_and_that_is_said(tmp_path: pathlib.Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hetero_mtf.json_records import Fault, listed, read_fields, read_value, unchecked, unless_caused
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.plan.plan import Plan
+from tests.cases import examples
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
@@ -77,6 +78,7 @@ def test_a_record_can_be_made_without_its_own_checks() -> None:
     assert unchecked(Plan, {}).microbatches == 1 and unchecked(Plan, {}).collectives == ()
 
 
+@examples(5, 100)
 @given(json_values)
 def test_no_document_whatever_breaks_the_reader(value: object) -> None:
     faults: list[Fault] = []

@@ -68,7 +68,6 @@ def profile() -> Profile:
         return _quick(cluster, _model())
 
 
-@pytest.mark.slow
 def test_a_profile_has_a_curve_for_all_that_takes_time(profile: Profile) -> None:
     found = {(profile.graph.layers[c.layer].name, c.dimension, c.step_pass) for c in profile.curves}
     mixing = {*itertools.product(("conv", "second"), ("output", "input"), PASSES), *itertools.product(["head"], ["input"], PASSES)}
@@ -232,7 +231,7 @@ class _Counted:
         monkeypatch.setattr(module, "measure_launch_overhead", lambda *rest: told(self.others, "launch", launch, *rest))
 
 
-@pytest.mark.fast("True")
+@pytest.mark.slow
 @pytest.mark.parametrize("shares_links", [True, False])
 def test_pairs_of_equal_devices_share_a_measured_link_where_the_effort_says_so(shares_links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def effort(*given: Any) -> Effort:

@@ -57,7 +57,7 @@ def long(cli, options):
     return _validation_losses(said)
 
 
-@pytest.mark.fast("2")
+@pytest.mark.slow
 @pytest.mark.parametrize("patience", [0, 2])
 def test_training_stops_where_keras_would_and_ends_with_the_best_weights(cli, options, long, tmp_path, patience):
     stopped, best = _keras_stops(long, patience)
@@ -208,6 +208,7 @@ def test_rows_that_cannot_be_written_are_said_and_training_goes_on(cli, options,
         assert f"warning: a row of {tmp_path / name} cannot be written: File too large; training goes on" in said.err
 
 
+@pytest.mark.slow
 def test_the_newest_states_are_kept_and_are_states(cli, options, subject, tmp_path):
     (tmp_path / "s-step7.npz").write_text("of another run")
     given = ["--epochs", "4", "--save", tmp_path / "s.npz", "--keep", "2"]

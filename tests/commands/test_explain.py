@@ -171,6 +171,7 @@ def test_training_writes_measured_times_that_explain_finds(cli, subject, profile
     assert other.code == 0 and Measured.load(tmp_path / "own.json").alone_s == ()
 
 
+@pytest.mark.slow
 def test_training_that_saves_nothing_writes_no_times(cli, subject, plan, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli("train", *subject, "--plan", plan, "--epochs", "1").code == 0

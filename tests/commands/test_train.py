@@ -196,7 +196,6 @@ def test_plans_are_tried_where_none_is_given_and_asked_for_or_worth_it(cli, subj
     assert ("Refined in" in said.out) == ("in force" in said.out) == refined and profile.read_bytes() == before
 
 
-@pytest.mark.slow
 def test_a_plan_that_is_given_is_not_refined(cli, subject, plan):
     assert cli("train", *subject, "--plan", plan, "--refine-time", "3").code == 2
     assert "Refined in" not in cli("train", *subject, "--plan", plan, "--epochs", "1").out
@@ -241,7 +240,6 @@ def test_a_loss_that_is_not_finite_ends_training_and_leaves_the_last_finite_stat
     assert going.err.splitlines()[-1].startswith("hetero-mtf: the state after step 18 is not saved")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("full_until, code", [(4, 0), (100, 1)])
 def test_a_save_on_the_way_that_fails_is_said_and_training_goes_on(cli, subject, plan, tmp_path, monkeypatch, full_until, code):
     save, (soft, hard) = Trainer.save, resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -18,6 +18,7 @@ from hetero_mtf.layers import KINDS, kind_of, layer_graph, make_layer
 from hetero_mtf.layers.elementwise.activation import ACTIVATIONS
 from hetero_mtf.layers.kind import FREE_OPTIONS, extent
 from hetero_mtf.layers.windowed.window import window_shape
+from tests.cases import each
 
 IMAGE = (7, 6, 4)
 VOLUME = (5, 4, 3, 6)
@@ -317,9 +318,9 @@ def test_costs_count_multiplications_and_additions() -> None:
     assert conv.output_shape == (5, 4, 5) and conv.flops == 2 * 3 * 3 * 3 * 5 * 5 * 4
 
 
-@pytest.mark.parametrize("n", range(1, 9))
-@pytest.mark.parametrize("window", [1, 2, 3])
-@pytest.mark.parametrize("stride", [1, 2, 3])
+@each("n", range(1, 9))
+@each("window", [1, 2, 3])
+@each("stride", [1, 2, 3])
 def test_window_shapes_are_those_of_keras(n: int, window: int, stride: int) -> None:
     layer = keras.layers.MaxPooling2D(window, stride, "same")
     assert window_shape((n,), (window,), (stride,), "same") == layer.compute_output_shape((None, n, n, 1))[1:2]

@@ -100,6 +100,7 @@ def _move(rng: np.random.Generator) -> tuple[UnevenMeshImpl, Any, Any]:
     return implementation(axes, layout, sizes), *shapes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count, exchanges", [(40, 7), pytest.param(320, 61, marks=pytest.mark.slow)])
 def test_moves_on_meshes_of_two_axes_are_numpys_on_every_processor(count: int, exchanges: int) -> None:
     rng = np.random.default_rng(11)

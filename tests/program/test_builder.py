@@ -78,6 +78,7 @@ def _masks(cluster: Any, seed: int = 0, layer_seed: int | None = None, layers: i
     return found
 
 
+@pytest.mark.slow
 def test_the_mask_drops_at_its_rate_and_differs_by_step_seed_and_layer(cluster: Any) -> None:
     first, second = _masks(cluster)
     assert set(np.round(np.unique(first), 6)) == {0.0, 1.0}

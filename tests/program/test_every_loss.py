@@ -16,7 +16,7 @@ K = keras.losses
 BATCH = 6
 
 
-@pytest.mark.fast("a name-False")
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", [*LOSSES, *FLAT])
 def test_every_loss_has_the_values_and_gradients_of_keras(name: str, weighted: bool) -> None:

@@ -18,7 +18,7 @@ from tools.generated.profiles import Figures, Interconnect, generated_profile
 BATCH = 8
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bytes_per_s", "mixed"), [(1e7, {"replicated", "batch", "split", "row"}), (1e8, {"replicated", "column", "split", "row"})]
 )

@@ -49,7 +49,7 @@ def plans(model: keras.Model, cluster: Any) -> dict[str, hm.Plan]:
     }
 
 
-@pytest.mark.fast("single")
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["single", "filters", "batch", "stages"])
 def test_an_overflow_on_purpose_is_skipped_and_recovers_as_in_keras(plan: str) -> None:
     model = network()

@@ -157,6 +157,7 @@ def _built(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return built
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixes", first_fast([False, True], 1))
 def test_a_fit_an_evaluation_and_a_prediction_with_short_last_batches_build_each_program_once(
     mixes: bool, monkeypatch: pytest.MonkeyPatch

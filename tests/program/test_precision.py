@@ -166,6 +166,7 @@ def test_weights_and_slots_stay_float32_in_mixed_precision(optimizer: str) -> No
     assert coarse.mean() < 0.05
 
 
+@pytest.mark.slow
 def test_a_pipeline_adds_up_the_gradients_of_its_microbatches_in_float32() -> None:
     model = model_in(words, "mixed_bfloat16")
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:

@@ -85,7 +85,7 @@ def test_every_read_of_a_slice_comes_before_every_write_to_it(build: nets.Build,
     assert _unordered(operations) == []
 
 
-@pytest.mark.fast("momentum")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["momentum", "Adam"])
 def test_the_check_of_reads_and_writes_notices_a_missing_dependency(name: str, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     class Careless:

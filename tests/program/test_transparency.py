@@ -251,6 +251,7 @@ def _zeros_at_the_kinks() -> keras.Model:
     return keras.Model(i, layers.Dense(3, name="head")(layers.GlobalAveragePooling2D()(x)))
 
 
+@pytest.mark.slow
 def test_rectifiers_agree_with_keras_where_their_slope_jumps(clusters: dict[int, Any]) -> None:
     keras.config.set_floatx("float64")
     model = _zeros_at_the_kinks()

@@ -42,6 +42,7 @@ def test_a_scan_that_is_the_same_everywhere_is_drawn_all_the_same(tmp_path: path
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
+@pytest.mark.slow
 def test_a_title_in_another_script_is_drawn_without_a_word(tmp_path: pathlib.Path) -> None:
     save_slices(tmp_path / "a.png", SCAN, heat_at(0, 0, 0), np.eye(4), "\u8f7b\u5ea6")
     assert (tmp_path / "a.png").is_file()

@@ -69,7 +69,7 @@ def _model(normalized: bool = True) -> keras.Model:
     return model
 
 
-@pytest.mark.fast("pipeline")
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS)
 def test_changes_of_a_callback_are_trained_on_with_in_the_same_graph(plan: str, cluster: Any) -> None:
     model = _model(normalized=plan != "pipeline")  # batch statistics are those of microbatches there

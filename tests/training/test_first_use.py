@@ -111,7 +111,7 @@ def _stream(form: str, x: np.ndarray, y: list[np.ndarray]) -> Any:
     }[form]()
 
 
-@pytest.mark.fast("tf.data")
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["tf.data", "PyDataset", "generator", "list"])
 def test_the_batch_size_of_a_stream_is_that_of_its_first_batch(form: str) -> None:
     model, (x, y) = compiled(), data()
@@ -152,6 +152,7 @@ def test_the_plan_of_several_devices_is_measured_once_and_kept(own_cache: pathli
         assert choice == (None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quickly_calibrated")
 def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")

@@ -49,7 +49,7 @@ def test_every_argument_of_keras_is_there_and_in_its_place(name: str) -> None:
 STEPS = {"two a pass": 2, "one": 1, "all of a pass": 3, "given": (2, 4), "more than a pass": (5, 8)}
 
 
-@pytest.mark.fast("more than a pass")
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", STEPS)
 def test_steps_of_arrays_go_on_where_the_epoch_before_ended(steps: str, cluster: Any) -> None:
     model, (x, y), given = net(), data(COUNT), STEPS[steps]

@@ -45,6 +45,7 @@ def test_the_best_measured_plan_is_in_force(refinement: Any) -> None:
     assert len(refinement.profile.corrections.steps) == len(refinement.runs)
 
 
+@pytest.mark.slow
 def test_traces_give_every_layer_a_factor(refinement: Any, profile: hm.Profile) -> None:
     split = {entry.layer for entry in refinement.profile.corrections.layers}
     assert split == {curve.layer for curve in profile.curves}
@@ -74,11 +75,13 @@ def test_training_without_a_plan_has_the_numbers_of_the_same_plan_typed(pair: An
         assert trainer.placement() == placement
 
 
+@pytest.mark.slow
 def test_a_profile_of_another_network_is_refused(pair: Any, profile: hm.Profile) -> None:
     with pytest.raises(ProfileError, match=r"digest.*calibrate"):
         hm.refine(None, profile, net(units=4), pair, loss=cross_entropy())
 
 
+@pytest.mark.slow
 def test_a_time_limit_below_zero_is_refused(pair: Any, model: Any, profile: hm.Profile) -> None:
     with pytest.raises(PlanError, match=r"time limit.*0 or more"):
         hm.refine(None, profile, model, pair, loss=cross_entropy(), time_limit_s=-1.0)

@@ -82,6 +82,7 @@ def test_training_is_keras_with_short_last_batches(workers: hm.Cluster, kind: st
         assert worst_error(_keras_weights(dtype), trainer.to_keras().get_weights()) <= 1e-8
 
 
+@pytest.mark.slow
 def test_a_batch_is_not_changed_where_the_first_layer_computes_in_place(workers: hm.Cluster) -> None:
     model, (x, _, _) = _net(), _data(8)
     with _trainer(model, PLANS["batch"](model, workers), workers) as trainer:
@@ -124,7 +125,7 @@ def test_a_new_plan_between_steps_loses_no_staged_batch(workers: hm.Cluster) -> 
         assert worst_error(_keras_weights("uint8"), trainer.to_keras().get_weights()) <= 1e-8
 
 
-@pytest.mark.fast("sent")
+@pytest.mark.slow
 def test_single_steps_read_arrays_that_the_caller_changed_meanwhile(workers: hm.Cluster) -> None:
     model, (x, y, _) = _net(), _data(8)
     expected = _net()

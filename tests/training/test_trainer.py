@@ -74,6 +74,7 @@ def test_fit_gives_the_history_and_weights_of_keras_fit(options: dict[str, Any],
         _same_weights(oracle, trainer.to_keras())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", first_fast(["generator", "tf.data", "PyDataset"], 1))
 def test_fit_takes_every_form_of_data_that_keras_takes(form: str, cluster: Any) -> None:
     model, (x, y) = net(), data(20)

@@ -205,7 +205,7 @@ def test_weights_that_fit_no_loss_are_refused_with_their_shape(cluster: Any) -> 
             trainer.fit(X, {"map": MAPS, "size": SIZES}, sample_weight={"map": None, "size": np.ones((COUNT, 3))}, verbose=0)
 
 
-@pytest.mark.fast("filters-places")
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [SPARSE, BINARY], ids=["places", "binary"])
 @pytest.mark.parametrize("plan", ["batch", "filters"])
 def test_weights_of_places_meet_the_mask_of_a_sequence_as_in_keras(plan: str, loss: Any, cluster: Any) -> None:

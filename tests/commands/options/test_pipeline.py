@@ -169,6 +169,7 @@ def test_sizes_are_those_of_the_stage_a_layer_is_in(cli, made, place):
             assert [cell != "-" for cell in cells] == [device in stage.devices for device in range(3)]
 
 
+@pytest.mark.slow
 def test_what_if_plans_a_pipeline_anew_and_tells_what_the_plan_as_it_is_would_take(cli, made, place):
     options = ["--scale", "worker:2=4", "--bandwidth", "x2", "--add-like", "worker:0", "--batch-size", "16"]
     said = cli("explain", place / "plan.json", *options)

@@ -45,6 +45,7 @@ def test_what_tensorflow_wrote_while_it_loaded_is_not_shown_when_it_is_interrupt
     assert capfd.readouterr().err == "no such library\n"
 
 
+@pytest.mark.slow
 def test_a_worker_wakes_now_and_then_to_hear_signals():
     assert subprocess.run([sys.executable, "-c", SERVE], timeout=60).returncode == 7
 

@@ -33,6 +33,7 @@ def test_a_checkpoint_and_the_table_are_enough_to_evaluate(cli, trained, table, 
         assert re.search(rf"^{name} +\d\.\d\d\d +\d\.\d\d\d to \d\.\d\d\d ", found.out, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_a_part_and_the_positive_class_can_be_chosen(trained, table):
     asked = {"data": table, "checkpoint": str(trained[0]), "cluster": "local:cpu:0", "positive": "NC"}
     counts = {part: evaluate_volumes(EvaluateRequest(None, (), None, part=part, **asked)).samples for part in ("train", "validation")}
@@ -272,6 +273,7 @@ def test_scans_that_were_trained_on_are_not_fresh(trained):
     assert found.fresh == [1, 2] and found.scores(found.fresh).samples == 2
 
 
+@pytest.mark.slow
 def test_the_best_epoch_and_kept_states_of_volumes_can_be_evaluated(cli, training, table, tmp_path):
     options = ["--epochs", "2", "--validation-fraction", "0.2", "--best", "val_loss", "--keep", "1", "--log-dir", tmp_path / "logs"]
     said = cli(*training, *options, "--save", tmp_path / "s.npz", "--early-stopping", "val_accuracy", "--patience", "5")

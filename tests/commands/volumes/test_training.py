@@ -187,6 +187,7 @@ def test_options_of_volumes_go_with_volumes_only(cli, subject, training, table, 
     assert cli("predict", "--checkpoint", trained[0], "--input", "npz:x").code == 2
 
 
+@pytest.mark.slow
 def test_classes_of_any_writing_are_weighed_and_drawn_apart(cli, place, training, tmp_path):
     table, state = place / "cohort" / "named.tsv", tmp_path / "state.npz"
     table.write_text((place / "cohort" / "participants.tsv").read_text().replace("AD", "\u8f7b\u5ea6").replace("NC", "\u91cd\u5ea6"))

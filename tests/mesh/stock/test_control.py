@@ -180,6 +180,7 @@ def test_a_batch_of_unequal_slices_is_trained_in_microbatches_of_unequal_slices(
         np.testing.assert_allclose(array, reference, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_greedy_decoding_gives_what_one_processor_gives() -> None:
     batch, length = mtf.Dimension("a", 4), mtf.Dimension("length", 5)
 

@@ -97,7 +97,7 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_does_not_depend_on_the_layout(name: str) -> None:
     one, *others = (_train(OPTIMIZERS[name], LAYOUTS[layout], 2, dtype=tf.float32) for layout in ("one", "uneven", "2x2"))

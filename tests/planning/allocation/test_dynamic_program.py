@@ -8,10 +8,11 @@ import pytest
 
 from hetero_mtf.planning.allocation.dynamic_program import ChainStates
 from hetero_mtf.planning.allocation.fluid_bound import Fluid
+from tests.cases import each
 from tests.planning.chains import SMALL, plain, small
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_with_all_devices_tracked_nothing_is_relaxed(seed: int) -> None:
     problem = small(seed)
     fluid, every = Fluid(problem), (1 << problem.devices) - 1
@@ -22,8 +23,8 @@ def test_with_all_devices_tracked_nothing_is_relaxed(seed: int) -> None:
         assert exact is None or tracked is None or tracked.total == pytest.approx(exact.total)
 
 
-@pytest.mark.parametrize("seed", SMALL)
-@pytest.mark.parametrize("stages", [None, 2])
+@each("seed", SMALL)
+@each("stages", [None, 2])
 def test_at_any_prices_the_relaxed_sum_less_the_prices_is_not_above_the_least(seed: int, stages: int | None) -> None:
     problem = small(seed)
     fluid, rng = Fluid(problem), np.random.default_rng(seed)

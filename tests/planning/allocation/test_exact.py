@@ -6,11 +6,12 @@ import math
 import pytest
 
 from hetero_mtf.planning.allocation.exact import any_allocation, exact_allocation, exact_work
+from tests.cases import each
 from tests.planning.chains import SMALL, least, plain, small
 from tools.generated.chains import drawn_chain
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_the_optimum_is_what_enumeration_finds(seed: int) -> None:
     problem = small(seed)
     found, wanted = exact_allocation(problem), least(problem)
@@ -20,7 +21,7 @@ def test_the_optimum_is_what_enumeration_finds(seed: int) -> None:
         assert problem.value(found.answer) == pytest.approx(found.value) and problem.shortfall_bytes(found.answer) == 0
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_for_so_many_stages_too(seed: int) -> None:
     problem = small(seed)
     for stages in range(1, problem.most_stages + 1):

@@ -4,11 +4,12 @@ import pytest
 
 from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.fluid_bound import fluid_bound
+from tests.cases import each
 from tests.planning.chains import SMALL, linked, plain, small
 from tools.generated.chains import drawn_chain
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_no_optimum_is_below_the_bound(seed: int) -> None:
     problem = small(seed)
     for stages in (None, *range(1, problem.most_stages + 1)):
@@ -16,7 +17,7 @@ def test_no_optimum_is_below_the_bound(seed: int) -> None:
         assert fluid_bound(problem, stages) <= best * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(1, 100, 2))
+@each("seed", range(1, 100, 2))
 def test_a_group_of_several_devices_sends_nothing_within_a_stage_however_slow_links_are(seed: int) -> None:
     problem = linked(seed)
     assert fluid_bound(problem) <= exact_allocation(problem).value * (1 + 1e-9)

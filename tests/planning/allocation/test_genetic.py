@@ -34,7 +34,7 @@ def test_small_chains_are_solved_to_the_optimum(seed: int) -> None:
         assert best <= found.value * (1 + 1e-9) <= best * (1.0 + 1e-6)
 
 
-@pytest.mark.fast("0")
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast(range(4), 2))
 def test_larger_chains_come_near_and_are_never_above_the_simple_cuts(seed: int) -> None:
     problem = drawn_chain(seed, 24, 6, 8, 0.4 * (seed % 2))
@@ -54,6 +54,7 @@ def test_so_many_stages_are_made_as_are_asked_for(stages: int) -> None:
     assert found.value <= 1.01 * exact_allocation(problem, stages).value
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_answer_and_another_one_another_way() -> None:
     problem = drawn_chain(0, 30, 6, 16)
     one, same, other = (genetic_allocation(problem, seed=seed, evolution=SHORT) for seed in (5, 5, 6))

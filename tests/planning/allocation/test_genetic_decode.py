@@ -8,6 +8,7 @@ import pytest
 from hetero_mtf.planning.allocation.genetic_decode import Sequences, decoded, drawn_sequences
 from hetero_mtf.planning.allocation.genetic_population import Evaluation, Genomes
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, check_allocation
+from tests.cases import each
 from tests.planning.allocation.test_genetic_population import drawn
 from tests.planning.chains import SMALL, allocations, plain, small
 from tools.generated.chains import drawn_chain
@@ -24,7 +25,7 @@ def _within(order: list[int], groups: tuple[int, ...]) -> bool:
     return all(group in rest for group in groups)
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_decoded_orders_have_the_least_sum_of_all_their_subsequences_and_cuts(seed: int) -> None:
     problem = small(seed)
     evaluation, genomes, rng = drawn(problem, rows=6)
@@ -61,7 +62,7 @@ def test_a_fixed_number_of_stages_keeps_every_group_of_the_order(stages: int) ->
         assert _sum_s(problem, allocation)[0] == pytest.approx(least)
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_sequences_keep_the_order_and_share_no_device(seed: int) -> None:
     problem = small(seed)
     evaluation, genomes, rng = drawn(problem)

@@ -6,6 +6,7 @@ import pytest
 from hetero_mtf.planning.allocation.genetic_operators import Mutation, crossover
 from hetero_mtf.planning.allocation.genetic_population import Evaluation, Genomes
 from hetero_mtf.planning.allocation.problem import ChainProblem, check_allocation
+from tests.cases import each
 from tests.planning.chains import SMALL, plain, small
 
 
@@ -31,7 +32,7 @@ def check(evaluation: Evaluation, genomes: Genomes) -> None:
         assert sorted(genomes.order[row]) == list(range(len(problem.groups)))
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_valid_allocations_are_worth_what_the_problem_says(seed: int) -> None:
     evaluation, genomes, _ = drawn(small(seed))
     check(evaluation, genomes)
@@ -55,7 +56,7 @@ def test_every_change_leaves_allocations(seed: int, kind: str) -> None:
         check(evaluation, genomes)
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_repair_makes_more_fit_and_breaks_nothing(seed: int) -> None:
     evaluation, genomes, _ = drawn(small(seed))
     before = evaluation.broken(genomes)
@@ -64,7 +65,7 @@ def test_repair_makes_more_fit_and_breaks_nothing(seed: int) -> None:
     assert (evaluation.broken(after) > 0).sum() <= (before > 0).sum()
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_a_fixed_number_of_stages_is_kept_where_groups_share_no_device(seed: int) -> None:
     problem = small(2 * seed)
     for stages in range(1, problem.most_stages + 1):

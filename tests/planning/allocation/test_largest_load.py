@@ -17,6 +17,7 @@ from hetero_mtf.planning.allocation.genetic_decode import decoded, drawn_sequenc
 from hetero_mtf.planning.allocation.genetic_islands import Evolution
 from hetero_mtf.planning.allocation.partition import best_partition, equal_partition
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
+from tests.cases import each
 from tests.planning.allocation.test_genetic_population import drawn
 from tests.planning.chains import allocations, least, loaded, plain
 from tools.generated.chains import drawn_operations
@@ -45,7 +46,7 @@ def test_the_largest_load_is_that_of_a_stage_with_its_transfers_or_of_the_longes
     assert counted.value(Allocation((0,), (1,))) == 6.0
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_the_exact_answer_has_the_least_largest_load_of_all_allocations(seed: int) -> None:
     problem = loaded(seed)
     best = exact_allocation(problem)
@@ -74,7 +75,7 @@ def test_devices_that_are_alike_need_one_order_only(devices: int, odd: int) -> N
         assert exact_allocation(problem).value == pytest.approx(least(problem), rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_the_best_partition_of_an_order_is_that_of_all_its_boundaries(seed: int) -> None:
     problem = loaded(seed)
     fitting = [a for a in allocations(problem) if not problem.shortfall_bytes(a)]
@@ -85,7 +86,7 @@ def test_the_best_partition_of_an_order_is_that_of_all_its_boundaries(seed: int)
         assert best_partition(problem, groups, known=best.value).answer is None
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_an_order_is_decoded_within_the_limit_if_there_is_an_allocation(seed: int) -> None:
     problem = loaded(seed)
     evaluation, genomes, rng = drawn(problem, rows=6)
@@ -102,7 +103,7 @@ def test_an_order_is_decoded_within_the_limit_if_there_is_an_allocation(seed: in
             assert all(best_partition(problem, s).value > limit_s[row] * (1 - 1e-9) for s in subsequences if len(s) <= problem.blocks)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_the_fitness_is_the_largest_load(seed: int) -> None:
     problem = loaded(seed)
     evaluation, genomes, _ = drawn(problem, rows=8)

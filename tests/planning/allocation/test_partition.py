@@ -10,6 +10,7 @@ from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.allocation import partition as boundaries
 from hetero_mtf.planning.allocation.partition import best_partition, equal_partition, groups_in_order, proportional_partition, spaced
 from hetero_mtf.planning.allocation.problem import check_allocation
+from tests.cases import each
 from tests.planning.chains import SMALL, allocations, plain, small
 from tools.generated.chains import drawn_chain
 
@@ -26,7 +27,7 @@ def test_the_proportional_cut_gives_a_device_of_twice_the_speed_twice_the_work()
     assert proportional_partition(plain([[1.0] * 3, [100.0] * 3, [100.0] * 3])).boundaries == (0, 1, 2)
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_both_cuts_are_allocations_for_any_number_of_stages(seed: int) -> None:
     problem = small(seed)
     for stages in (None, *range(1, len(groups_in_order(problem)) + 1)):
@@ -44,7 +45,7 @@ def test_groups_that_share_a_device_with_one_before_them_are_passed_over() -> No
         groups_in_order(problem, 3)
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_the_best_cut_of_an_order_is_what_enumeration_finds(seed: int) -> None:
     problem = small(seed)
     order = tuple(reversed(groups_in_order(problem)))

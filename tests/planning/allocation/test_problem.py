@@ -8,6 +8,7 @@ import pytest
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, check_allocation, check_stages
+from tests.cases import each
 from tests.planning.chains import SMALL, allocations, plain, small
 
 
@@ -45,7 +46,7 @@ def _two() -> dict[str, np.ndarray]:
     return {"latency_s": np.zeros((2, 2)), "seconds_per_byte": np.zeros((2, 2)), "memory_bytes": np.full(2, 9.0)}
 
 
-@pytest.mark.parametrize("seed", SMALL)
+@each("seed", SMALL)
 def test_stages_within_reach_are_those_that_fit(seed: int) -> None:
     problem = small(seed)
     for allocation in allocations(problem):

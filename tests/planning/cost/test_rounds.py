@@ -7,11 +7,12 @@ import pytest
 
 from hetero_mtf.planning.cost.rounds import folded, hosted, rounds, tree
 from hetero_mtf.planning.layout.records import LEADERS
+from tests.cases import each
 
 METHODS = ("ring", "butterfly", "halving_doubling", "exchange")
 
 
-@pytest.mark.parametrize("count", range(1, 18))
+@each("count", range(1, 18))
 def test_a_power_of_two_takes_part_and_everyone_else_folds_onto_one_of_them(count: int) -> None:
     members, pairs = folded(count)
     assert len(members) & (len(members) - 1) == 0 and 2 * len(members) > count
@@ -19,8 +20,8 @@ def test_a_power_of_two_takes_part_and_everyone_else_folds_onto_one_of_them(coun
     assert {neighbour for _, neighbour in pairs} <= set(members) and len({neighbour for _, neighbour in pairs}) == len(pairs)
 
 
-@pytest.mark.parametrize("count", range(1, 10))
-@pytest.mark.parametrize("method", METHODS)
+@each("count", range(1, 10))
+@each("method", METHODS)
 def test_everybody_hears_of_everybody(method: str, count: int) -> None:
     heard = [{p} for p in range(count)]
     for level in rounds(method, count):
@@ -30,8 +31,8 @@ def test_everybody_hears_of_everybody(method: str, count: int) -> None:
     assert heard == [set(range(count))] * count
 
 
-@pytest.mark.parametrize("count", range(2, 10))
-@pytest.mark.parametrize("method", METHODS)
+@each("count", range(2, 10))
+@each("method", METHODS)
 def test_nobody_sends_or_receives_twice_in_a_round(method: str, count: int) -> None:
     for level in rounds(method, count):
         for ends in ([m.source for m in level], [m.destination for m in level]):

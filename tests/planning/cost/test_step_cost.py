@@ -18,6 +18,7 @@ from hetero_mtf.planning.layout.records import Prediction
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
+from tests.cases import examples
 from tests.planning.layout_objective import spent
 from tests.planning.networks import Net, attention_net, frozen, pair_net, profile_of, residual_net
 
@@ -192,6 +193,7 @@ def test_a_layer_that_does_not_mix_may_go_unmeasured_but_a_convolution_may_not()
         predicted(none, Plan.equal(graph, profile.cluster, BATCH))
 
 
+@examples(6, 100)
 @given(st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any), st.sampled_from(["pairs", "gather"]), st.floats(0, 0.1))
 def test_the_parts_of_every_device_add_up_to_the_step(shares: list[int], pairing: str, latency_s: float) -> None:
     graph = residual_net()
@@ -302,6 +304,7 @@ def test_every_output_is_gathered_and_shared_weights_are_sent_and_updated_once()
     assert found.parts[0].communication_s == pytest.approx(single.parts[0].communication_s + more)
 
 
+@examples(6, 100)
 @given(st.lists(st.integers(0, 5), min_size=4, max_size=4).filter(any), st.sampled_from(["batch", "all_gather", "all_to_all", "grid"]))
 def test_the_parts_of_every_device_add_up_to_the_step_of_a_split_batch(shares: list[int], form: str) -> None:
     graph = residual_net()

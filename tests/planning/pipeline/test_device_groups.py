@@ -136,6 +136,7 @@ def test_replicas_whose_better_samples_do_not_fit_keep_those_that_do(costs: Micr
     assert found.pipeline.execution.replicas == (8, 8) and len(asked) == 2 and asked[1] != (8, 8)
 
 
+@pytest.mark.slow
 def test_alike_devices_in_plenty_are_better_replicated() -> None:
     profile = eight((1e6,) * 8)
     made = hm.plan(profile, strategy="pipeline")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, Table, Task, clock_table, in_flight, kept, least_depths
 from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES
+from tests.cases import each
 
 groups = st.lists(st.integers(0, 4), min_size=1, max_size=3, unique=True)
 anywhere = st.lists(groups, min_size=1, max_size=9)
@@ -56,7 +57,7 @@ def test_interleaving_is_legal_wherever_the_stages_are_and_keeps_no_more_in_flig
     assert 2 * busiest * microbatches <= len(table) <= 2 * len(devices) * microbatches
 
 
-@pytest.mark.parametrize(("devices", "stages_each", "bundles"), [*itertools.product([1, 2, 3, 4, 8], [1, 2, 3], [1, 2, 3])])
+@each("devices, stages_each, bundles", [*itertools.product([1, 2, 3, 4, 8], [1, 2, 3], [1, 2, 3])])
 def test_stages_dealt_out_in_rounds_fill_and_drain_for_one_stage_a_device(devices: int, stages_each: int, bundles: int) -> None:
     microbatches = devices * bundles
     table = clock_table("interleaved", apart(devices) * stages_each, microbatches)

@@ -14,6 +14,7 @@ from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, Table, Task, clock_table, in_flight, kept, least_depths
 from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES
 from hetero_mtf.planning.schedule.simulator import Entry, PipelineCosts, Simulation, chain_s, ideal_bubble, passes_s, simulate
+from tests.cases import each
 
 seeds, counts = st.integers(0, 10**6), st.integers(1, 10)
 
@@ -91,7 +92,7 @@ def test_one_forward_one_backward_equals_the_objective_where_no_place_is_slower_
     assert simulate(costs, table_of("1f1b", costs, microbatches, depths_of(costs))).passes_s == pytest.approx(chain(costs, microbatches))
 
 
-@pytest.mark.parametrize(("stages", "microbatches", "shared"), [*itertools.product([1, 2, 3, 5], [1, 2, 4, 9], [False, True])])
+@each("stages, microbatches, shared", [*itertools.product([1, 2, 3, 5], [1, 2, 4, 9], [False, True])])
 def test_even_stages_and_transfers_equal_the_objective_with_transfers_counted_as_stages(
     stages: int, microbatches: int, shared: bool
 ) -> None:

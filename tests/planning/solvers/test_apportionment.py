@@ -17,6 +17,7 @@ from hetero_mtf.planning.solvers.apportionment import (
     minimise_maximum,
     proportional,
 )
+from tests.cases import each
 
 shares_with_one_positive = st.lists(st.integers(0, 40), min_size=1, max_size=4).filter(any)
 
@@ -204,7 +205,7 @@ def test_sizes_of_many_units_are_exact_for_curves_given_as_functions() -> None:
     assert split.sizes == (256, 128)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_proportional_sizes_are_those_of_handing_out_one_unit_after_another(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(30):

@@ -3,9 +3,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 
 from hetero_mtf.planning.solvers.bottleneck import LeastSum, minimise
+from tests.cases import each
 
 
 def table(seed: int) -> list[tuple[float, ...]]:
@@ -13,8 +13,8 @@ def table(seed: int) -> list[tuple[float, ...]]:
     return [tuple(rng.integers(1, 40, rng.integers(1, 5)).astype(float).tolist()) for _ in range(30)]
 
 
-@pytest.mark.parametrize("weight", [0.0, 1.0, 7.0, 100.0])
-@pytest.mark.parametrize("seed", range(12))
+@each("weight", [0.0, 1.0, 7.0, 100.0])
+@each("seed", range(12))
 def test_the_least_is_found_whatever_weighs_the_largest(seed: int, weight: float) -> None:
     answers = table(seed)
 

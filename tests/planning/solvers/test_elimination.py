@@ -3,9 +3,9 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 
 from hetero_mtf.planning.solvers.elimination import Factor, elimination_order, minimise_sum
+from tests.cases import each
 
 
 def drawn(rng: np.random.Generator, variables: int) -> tuple[list[int], list[Factor]]:
@@ -23,7 +23,7 @@ def total(factors: list[Factor], choice: tuple[int, ...]) -> float:
     return sum(float(factor.table[tuple(choice[v] for v in factor.scope)]) for factor in factors)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each("seed", range(150))
 def test_the_least_sum_is_what_enumeration_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     domains, factors = drawn(rng, int(rng.integers(1, 7)))

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from hetero_mtf.planning.solvers.window import time_reach, window_minimum
+from tests.cases import each
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_the_least_of_each_run_is_what_looking_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     places = int(rng.integers(1, 40))

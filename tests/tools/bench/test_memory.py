@@ -127,7 +127,7 @@ def profile(run: MemoryRun) -> Callable[[], Any]:
     return functools.cache(measured)
 
 
-@pytest.mark.fast("pipeline 1f1b, recomputed", "single, lamb")
+@pytest.mark.fast("single, lamb")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_trains_and_is_measured_in_a_cluster_of_its_own(
     strategy: str, run: MemoryRun, profile: Callable[[], Any], monkeypatch: pytest.MonkeyPatch

@@ -46,6 +46,7 @@ def test_truth_says_what_the_ill_have_lost_and_where(written: pathlib.Path) -> N
         assert (float(row["loss"]) > 0) == bool(row["regions"]) == bool(row["centres_mm"]) == (row["diagnosis"] == ILL)
 
 
+@pytest.mark.slow
 def test_all_scans_show_the_brain_in_the_middle_whatever_their_header(written: pathlib.Path) -> None:
     people = read_participants(written)
     steps = Preprocessing((24, 24, 24), spacing_mm=(8, 8, 8), normalisation="minmax")
@@ -111,12 +112,14 @@ def test_atrophy_darkens_and_more_strength_darkens_more() -> None:
     assert brightness(0.0) > brightness(0.5) > brightness(1.0)
 
 
+@pytest.mark.slow
 def test_sessions_show_one_brain_in_different_scanners() -> None:
     subject = next(iter(draw_subjects(SMALL)))
     first, second = (draw_scan(SMALL, subject, session)[0] for session in (0, 1))
     assert not np.array_equal(first.affine, second.affine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("subjects", "ill"), [(2, 1), (7, 3), (8, 4)])
 def test_half_of_the_subjects_are_ill(subjects: int, ill: int) -> None:
     labels = [subject.label for subject in draw_subjects(dataclasses.replace(SMALL, subjects=subjects))]

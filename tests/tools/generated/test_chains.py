@@ -3,10 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.cases import each
 from tools.generated.chains import drawn_chain, drawn_operations, drawn_operations_size, drawn_size
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_drawn_chains_have_the_shape_of_real_ones(seed: int) -> None:
     blocks, devices, microbatches = drawn_size(seed)
     assert 10 <= blocks <= 60 and 2 <= devices <= 10 and 4 <= microbatches <= 32
@@ -26,7 +27,7 @@ def test_the_same_seed_draws_the_same_chain_and_memory_changes_nothing_else() ->
     assert tight.memory_bytes.sum() == pytest.approx(2 * (one.fixed_bytes + one.kept_bytes).sum())
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_drawn_operations_have_transfers_as_long_as_stages_that_vary_by_orders_of_magnitude(seed: int) -> None:
     blocks, devices, microbatches = drawn_operations_size(seed)
     assert 60 <= blocks <= 430 and 3 <= devices <= 8 and 4 <= microbatches <= 32

@@ -10,6 +10,7 @@ from scipy import ndimage
 
 from hetero_mtf.data.volumes import Preprocessing
 from hetero_mtf.data.volumes.images.grid import fit_grid, fitted
+from tests.cases import each
 
 CODES = ["RAS", "LPS", "SRP", "AIL", "PSR", "LIA"]
 
@@ -71,10 +72,10 @@ def test_of_an_odd_number_of_voxels_too_many_one_more_goes_at_the_beginning_and_
     assert (made[:, 4] == -1).all()
 
 
-@pytest.mark.parametrize("stored", CODES)
-@pytest.mark.parametrize("spacing", [(1.0, 1.5, 3.0), (2.0, 2.0, 2.0)])
-@pytest.mark.parametrize("degrees", [0.0, 0.04, 11.0])
-@pytest.mark.parametrize("order", [1, 3])
+@each("stored", CODES)
+@each("spacing", [(1.0, 1.5, 3.0), (2.0, 2.0, 2.0)])
+@each("degrees", [0.0, 0.04, 11.0])
+@each("order", [1, 3])
 def test_resampling_keeps_places_whatever_the_axes_and_however_oblique(stored: str, spacing, degrees: float, order: int) -> None:
     affine = rotated(np.diag([2.0, 1.6, 2.4, 1.0]), degrees)
     affine[:3, 3] = (-3, 8, 1)

@@ -17,6 +17,7 @@ import hypothesis
 import numpy as np
 import pytest
 
+from tests import older_keras
 from tests.cases import Draw, covering_subset
 
 # `make test` draws the same few examples each time, `make test-all` more and new ones (--hypothesis-profile=thorough)
@@ -128,9 +129,22 @@ def _forget_keras() -> None:
     keras.utils.clear_session(free_memory=False)  # forgets the policy made from the old float type, and layer names
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Skip what an older Keras cannot do by itself."""
+    try:
+        return (yield)
+    except Exception as fault:
+        reason = older_keras.skip_reason(fault)
+        if reason is None:
+            raise
+        pytest.skip(reason)
+
+
 @pytest.fixture(autouse=True)
 def _keras_put_back() -> Iterator[None]:
     """After each test Keras makes float32 layers again, so a test may call `keras.config.set_floatx("float64")`."""
+    older_keras.adapt()
     yield
     _forget_keras()
 

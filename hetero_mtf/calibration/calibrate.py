@@ -263,10 +263,11 @@ def _now() -> datetime.datetime:
 
 def versions() -> dict[str, str]:
     """Return the versions of the programs that a step's time depends on, by name."""
-    return {
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in ("tensorflow", "keras", "mesh-tensorflow")},
-    }
+    import keras
+
+    # the modules' own numbers: keras-nightly and tensorflow-cpu are distributions of other names with the same modules
+    modules = {"tensorflow": tf.__version__, "keras": keras.__version__}
+    return {"python": platform.python_version(), **modules, "mesh-tensorflow": importlib.metadata.version("mesh-tensorflow")}
 
 
 def _optimizer_text(optimizer: Any) -> str:

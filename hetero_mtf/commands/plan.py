@@ -91,13 +91,8 @@ def command(
     pipeline_choice.check(strategy, shares is not None, gradient_sync)
     changed = bool(scale or add_like or memory or bandwidth or (extrapolate and batch_size))
     _check_source(profile_file, shares, changed)
-    fixed = changed or pipeline_choice.allow_stale or (collective, shares) != (None, None)
-    _check_refinement(refine, refine_time, not fixed and model is not None)
-    if shares is None and not refine:
-        live = ("model", "model_arguments", "precision", "cluster", "worker_timeout")
-        refuse_unused(live, "a profile is planned from without the model and its devices; leave it out, or add --refine")
-    if extrapolate and batch_size is None:
-        raise click.UsageError("--extrapolate goes with --batch-size, the size to extrapolate to")
+    _check_refinement(refine, refine_time, not (changed or pipeline_choice.allow_stale or collective or shares) and model is not None)
+    _check_unused(shares is None and not refine, extrapolate and batch_size is None)
     if shares is not None:
         _check_manual(model, strategy)
         print_start_line(cluster)
@@ -156,6 +151,15 @@ def _check_manual(model: str | None, strategy: str) -> None:
     """Raise unless shares can be planned from."""
     if model is None or strategy not in ("auto", *MANUAL):
         raise click.UsageError(f"--shares split a model; add --model, and --strategy {', '.join(MANUAL)} or none, which splits the filters")
+
+
+def _check_unused(profile_alone: bool, no_size: bool) -> None:
+    """Refuse options that would have no effect: of live devices where a profile is enough, and --extrapolate without a batch size."""
+    if profile_alone:
+        live = ("model", "model_arguments", "precision", "cluster", "worker_timeout")
+        refuse_unused(live, "a profile is planned from without the model and its devices; leave it out, or add --refine")
+    if no_size:
+        raise click.UsageError("--extrapolate goes with --batch-size, the size to extrapolate to")
 
 
 def _check_refinement(refine: bool, refine_time: float | None, runs: bool) -> None:

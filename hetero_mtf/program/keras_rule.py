@@ -23,7 +23,10 @@ Tensor = Any
 Shape = tuple[int, ...]
 Constraint = Callable[[tf.Tensor], tf.Tensor]
 
-_SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity", "velocity_hats": "velocity_hat"}
+_SLOT_NAMES = {
+    **{"momentums": "momentum", "velocities": "velocity", "velocity_hats": "velocity_hat"},
+    "adam_momentums": "momentum",  # of Muon up to Keras 3.14
+}
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
 _NO_SLOTS = ("_variables", "_trainable_variables")
 _OVERRIDDEN = (
@@ -187,6 +190,8 @@ def slot_lists(optimizer: Any, count: int) -> dict[str, list[Any]]:
     slots: dict[str, list[Any]] = {}
     for attribute, value in vars(optimizer).items():
         name = attribute.lstrip("_")
+        if isinstance(value, dict) and value:  # by the variables' paths, as in Muon up to Keras 3.14
+            value = [value.get(variable.path) for variable in optimizer._trainable_variables]
         if isinstance(value, keras.Variable) and name not in ("iterations", "learning_rate"):
             slots[name] = [value] * count
         elif isinstance(value, list) and attribute not in _NO_SLOTS and len(value) == count:

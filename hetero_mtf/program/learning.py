@@ -28,6 +28,7 @@ from hetero_mtf.program.slots import slot_parameter
 from hetero_mtf.program.updates import updates
 
 Tensor = Any
+_POWERS = {"l1": tf.abs, "l2": tf.square}
 
 
 def penalties(passes: Passes | StagePasses) -> list[Tensor]:
@@ -61,19 +62,32 @@ def _present(value: Tensor, rewritten: Tensor | None) -> Tensor:
 
 
 def _penalties_on(layer: Layer, name: str, value: Tensor) -> list[Tensor]:
-    """Return the penalties on one variable: sums over all slices, factors as Keras casts them to the dtype (through float32)."""
+    """Return the penalties on one variable: sums over all slices."""
     if is_keras_call(layer):
         regularizer = getattr(weights_of(layer)[name], "regularizer", None)
         if regularizer is None:
             return []
         return [compute("penalty", compared_by_elements()(regularizer), [value], mtf.Shape([]), unsplit=value.shape.dims)]
-    powers = {"l1": tf.abs, "l2": tf.square}
-    factors = {option: layer.attributes.get(f"{name}_{option}", 0.0) for option in powers}
-    return [_penalty_of(value, factor, powers[option]) for option, factor in factors.items() if factor]
+    factors = {option: layer.attributes.get(f"{name}_{option}", 0.0) for option in _POWERS}
+    return [_penalty_of(value, factor, option) for option, factor in factors.items() if factor]
 
 
-def _penalty_of(value: Tensor, factor: float, power: Callable[[tf.Tensor], tf.Tensor]) -> Tensor:
-    return compute("penalty", lambda piece: tf.cast(factor, piece.dtype) * tf.reduce_sum(power(piece)), [value], mtf.Shape([]))
+def _penalty_of(value: Tensor, factor: float, option: str) -> Tensor:
+    def penalty(piece: tf.Tensor) -> tf.Tensor:
+        return _applied_factor(option, factor, piece.dtype) * tf.reduce_sum(_POWERS[option](piece))
+
+    return compute("penalty", penalty, [value], mtf.Shape([]))
+
+
+def _applied_factor(option: str, factor: float, dtype: tf.DType) -> tf.Tensor:
+    """Return the factor that the installed Keras multiplies by: newer versions take it through float32, older ones do not."""
+    import keras
+
+    kind = {"l1": keras.regularizers.L1, "l2": keras.regularizers.L2}[option]
+    try:
+        return kind(factor)(tf.ones((), dtype))
+    except (tf.errors.InvalidArgumentError, TypeError, ValueError):  # L1 of float64, to which older versions cannot apply it
+        return tf.cast(factor, dtype)
 
 
 def _live(layer: Layer, name: str) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.mesh.framework_versions import check_frameworks
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_slots
 from hetero_mtf.program.keras_rule import KerasSteps, slot_dimensions
@@ -320,16 +321,17 @@ def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[Upda
     Raises
     ------
     UnsupportedError
-        If it is none, or one of several optimizers.
+        If it is none, or one of several optimizers, or the installed TensorFlow or Keras is too old.
     """
     import keras
 
+    check_frameworks()
     given = keras_optimizer(optimizer)
     if isinstance(given, keras.optimizers.LossScaleOptimizer):
         rule, copied = read_optimizer(given.inner_optimizer, dtype, fused)
         rule.loss_scaling = LossScaling(float(given.initial_scale), int(given.dynamic_growth_steps))
         return rule, keras.optimizers.LossScaleOptimizer(copied, rule.loss_scaling.initial, rule.loss_scaling.growth_steps)
-    if isinstance(given, keras.optimizers.MultiOptimizer):
+    if isinstance(given, getattr(keras.optimizers, "MultiOptimizer", ())):  # since Keras 3.15
         return _several(given, dtype, fused)
     name = type(given).__name__
     config, copied = _copied(given)

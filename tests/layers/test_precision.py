@@ -14,8 +14,10 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.layers.half_precision import casts_weights, gradient_bytes, sums_in, widens
 from hetero_mtf.layers.reading import configured_graph
+from tests.older_keras import needs_keras
 
 L = keras.layers
+without_casts = needs_keras("3.10", "what a mixed policy casts is a layer of the network")
 
 
 def small_net(policy: str) -> keras.Model:
@@ -55,6 +57,7 @@ def test_a_layer_has_the_dtypes_of_its_policy_where_they_are_not_the_networks(
     assert (layers["last"].compute_dtype, layers["last"].variable_dtype) == (own, own)
 
 
+@without_casts
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "float16"])
 def test_a_configuration_gives_the_same_network_as_the_model(policy: str) -> None:
     i = keras.Input((4,))
@@ -84,6 +87,7 @@ def test_bytes_are_those_of_what_is_sent_and_kept() -> None:
     assert gradient_bytes(pure, "float32") == 2 * (3 * 3 * 2 * 4 + 4) and not casts_weights(pure)
 
 
+@without_casts
 def test_the_dtypes_are_said_for_people() -> None:
     assert layer_graph(small_net("mixed_bfloat16")).dtype_text == "float32, bfloat16 in 3 of 5 layers"
     assert layer_graph(small_net("float64")).dtype_text == "float64, float32 in 1 of 5 layers"
@@ -96,6 +100,7 @@ def test_layers_that_do_not_cast_their_inputs_are_computed_by_keras_where_the_dt
     assert named(graph)["uncast"].kind == "keras.layers.ReLU"
 
 
+@without_casts
 def test_a_layer_of_whole_numbers_has_no_policy_of_its_own() -> None:
     i = keras.Input((5,), dtype="int32")
     graph = layer_graph(keras.Model(i, L.Dense(2)(L.Flatten()(L.Embedding(7, 3, dtype="mixed_bfloat16")(i)))))

@@ -13,7 +13,7 @@ import dataclasses
 import heapq
 import math
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,8 @@ BELOW = 1.0 - 1e-12  # of a number: just below it, beyond what rounding leaves
 CLOSED = 1.0 - 1e-9  # a bound that is this near is the value
 
 
-class LeastSum(NamedTuple, Generic[Answer]):
+@dataclasses.dataclass(frozen=True, order=True)
+class LeastSum(Generic[Answer]):
     """A solution of F(T).
 
     Parameters

@@ -3,7 +3,8 @@
     nox                        all sessions that must pass
     nox -s lowest-3.10         one of them; `nox --list` lists all
     nox -s next                the pre-releases of TensorFlow and Keras, which may fail
-    nox -s lowest-3.10 -- tests/graph -x    other arguments of pytest than the fast tests
+    nox -s lowest-3.10 -- smoke             a part of the fast tests, of a minute or two
+    nox -s lowest-3.10 -- tests/graph -x    other arguments of pytest
     python tools/versions.py   write the table of docs/versions.md from what the sessions left below runs/versions
 
 Each session installs into an environment of its own (2.7 GB), and removes it at its end unless KEEP=1 is set.
@@ -32,6 +33,10 @@ BETWEEN = {
 OLDEST_KERAS = "keras==3.8.0"  # no requirement of ours: keras-nightly, which TensorFlow's pre-releases need, is another distribution
 TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "nilearn", "markdown-it-py", "tensorboard")
 FAST = ("-n", "2", "--dist", "worksteal", "-m", "not slow")
+SMOKE = (  # what reads Keras models and trains by Keras's arithmetic, planning on that Python, and a training by command
+    *("tests/program/test_transparency.py", "tests/program/test_every_optimizer.py", "tests/training/test_trainer.py"),
+    *("tests/graph", "tests/planning/solvers", "tests/mesh/test_framework_versions.py", "tests/commands/test_train.py"),
+)
 LEFT = pathlib.Path("runs/versions")
 
 nox.options.sessions = ["lowest", "between", "default", "package"]
@@ -41,7 +46,7 @@ nox.options.reuse_existing_virtualenvs = False
 @nox.session(python=PYTHONS)
 def lowest(session: nox.Session) -> None:
     """The lowest versions that setup.cfg and the check of Keras's version allow."""
-    _install(session, ".", OLDEST_KERAS, *_lower_bounds(str(session.python)))
+    _install(session, ".", OLDEST_KERAS, *lower_bounds(str(session.python)))
     _test(session)
 
 
@@ -92,10 +97,12 @@ def _install(session: nox.Session, *arguments: str) -> None:
 
 def _test(session: nox.Session, *options: str, may_fail: bool = False) -> None:
     """Run the fast tests, or what the command line names, and leave what came out in a file."""
-    arguments = session.posargs or [*FAST, "-q"]
+    named = SMOKE if session.posargs == ["smoke"] else ()
+    arguments = session.posargs if session.posargs and not named else ["-q", *FAST, *named]
     began_s = time.monotonic()
     output = session.run(
-        *("python", "-m", "pytest", "-p", "no:cacheprovider", *options, *arguments),
+        # warnings that old releases of others give about newer releases of others are not ours
+        *("python", "-m", "pytest", "-p", "no:cacheprovider", "-W", "ignore::DeprecationWarning", *options, *arguments),
         env={"TF_CPP_MIN_LOG_LEVEL": "3"},
         success_codes=[0, 1],
         silent=True,
@@ -132,7 +139,7 @@ def _remove(session: nox.Session) -> None:
         shutil.rmtree(session.virtualenv.location, ignore_errors=True)
 
 
-def _lower_bounds(python: str) -> list[str]:
+def lower_bounds(python: str) -> list[str]:
     """Return what setup.cfg requires, each at its lower bound, for a Python."""
     setup = configparser.ConfigParser()
     setup.read("setup.cfg")

@@ -139,7 +139,7 @@ def _net(contrast: bool = False) -> keras.Model:
     return model
 
 
-@pytest.mark.slow
+@pytest.mark.fast("True")
 @pytest.mark.parametrize("contrast", first_fast([True, False], 1))
 def test_a_layer_of_ones_own_is_transparent_in_every_layout(contrast: bool, cluster: Any) -> None:
     model = _net(contrast)

@@ -229,7 +229,7 @@ _SLOW = {
 assert _SLOW <= {case.name for case in CASES}
 
 
-@pytest.mark.fast("batch norm frozen")
+@pytest.mark.fast("batch norm frozen", "optimizer AdamW amsgrad clipnorm", "L2, gathered")
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in _SLOW else []) for case in CASES]
 )

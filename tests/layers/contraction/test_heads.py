@@ -72,7 +72,6 @@ def test_split_heads_have_the_numbers_of_keras(options: dict[str, Any], called: 
     assert all(apart(expected, run) <= 1e-8 for run in runs)
 
 
-@pytest.mark.slow
 def test_grouped_queries_are_split_by_the_heads_that_they_read() -> None:
     keras.config.set_floatx("float64")
     i, rng = keras.Input((6, 8)), np.random.default_rng(2)

@@ -76,7 +76,7 @@ def test_so_it_is_for_the_coarse_relaxation_of_many_groups(seed: int, monkeypatc
         assert fluid_bound(problem) <= dual_bound(problem, None, 1.1 * best, rounds=60) <= best * (1 + 1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.fast("1")
 @pytest.mark.parametrize("seed", first_fast([1, 2, 4], 1))
 def test_where_memory_and_links_bind_the_bound_is_near(seed: int) -> None:
     problem = drawn_operations(seed, 40, 5, 8, 0.45)

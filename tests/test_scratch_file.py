@@ -182,6 +182,7 @@ def test_a_lock_that_cannot_be_made_is_one_sentence(tmp_path: pathlib.Path) -> N
             pass
 
 
+@pytest.mark.slow
 def test_many_processes_that_replace_one_file_at_once_leave_one_whole_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "state.npz"
     program = f"""

@@ -115,6 +115,7 @@ def _refuse(faults: list[str]) -> None:
         pytest.fail(f"{len(faults)} retired words:\n" + "\n".join(faults), pytrace=False)
 
 
+@pytest.mark.slow
 def test_no_text_has_a_retired_word() -> None:
     texts = {path.relative_to(ROOT).as_posix(): path.read_text() for path in files_in(PLACES)}
     _refuse([fault for place, text in texts.items() if place not in EARLIER_FILES for fault in faults_of_text(text, place)])

@@ -109,6 +109,7 @@ def test_what_a_budget_leaves_over_goes_into_further_points(graph: LayerGraph) -
     assert effort.refinement_s == pytest.approx(2 * 4 * WINDOW_S) and effort.refinements == int(10.0 / effort.refinement_s)
 
 
+@pytest.mark.fast("graph")
 @pytest.mark.parametrize("name", ["graph", "large", "deep"])
 def test_a_thorough_calibration_has_time_for_one_further_point_a_curve_over_units(name: str, request: pytest.FixtureRequest) -> None:
     network = request.getfixturevalue(name)

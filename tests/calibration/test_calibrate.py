@@ -68,6 +68,7 @@ def profile() -> Profile:
         return _quick(cluster, _model())
 
 
+@pytest.mark.slow
 def test_a_profile_has_a_curve_for_all_that_takes_time(profile: Profile) -> None:
     found = {(profile.graph.layers[c.layer].name, c.dimension, c.step_pass) for c in profile.curves}
     mixing = {*itertools.product(("conv", "second"), ("output", "input"), PASSES), *itertools.product(["head"], ["input"], PASSES)}
@@ -99,6 +100,7 @@ def test_measured_seconds_are_positive_where_there_is_work(profile: Profile) -> 
             assert min(curve.seconds) > 0
 
 
+@pytest.mark.fast("batch", "equal", "filters", "hybrid", "single")
 @pytest.mark.parametrize("strategy", ["auto", *FOR_TWO])
 def test_every_strategy_plans_from_a_profile(strategy: str, profile: Profile) -> None:
     made = hm.plan(profile, strategy=strategy)

@@ -37,5 +37,6 @@ def test_a_call_costs_what_several_steps_take_longer_than_one_of_as_much_work(mo
     assert found.feed_s_per_byte == pytest.approx((0.1 - 0.002 * (STEPS - 1)) / STEPS / FED_BYTES)
 
 
+@pytest.mark.slow
 def test_noise_does_not_make_a_call_cost_less_than_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _measured(monkeypatch, 1.0, 0.9, 0.8) == LaunchOverhead(0.0, 0.0)

@@ -65,6 +65,7 @@ def test_every_point_of_a_network_can_be_run_any_number_of_times(every: bool, fl
                     assert [session.run(loop, {probe.repeats: count}) for count in (0, 1, 3)] == [0, 1, 3]
 
 
+@pytest.mark.slow
 def test_a_step_repeats_the_layers_work_as_often_as_it_is_told(float64: None) -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster:
         graph, probe = _probe(_point("norm"), cluster)
@@ -125,6 +126,7 @@ def test_statistics_of_a_split_batch_are_those_of_its_samples(float64: None) -> 
                 session.run(probe.teardown)
 
 
+@pytest.mark.slow
 def test_an_update_repeats_the_optimizers_work_as_often_as_it_is_told(float64: None) -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster:
         graph, probe = _probe(_point("conv"), cluster)
@@ -140,6 +142,7 @@ def test_an_update_repeats_the_optimizers_work_as_often_as_it_is_told(float64: N
             np.testing.assert_allclose(session.run(kernel), start - 4e-6 * slope, rtol=1e-10)
 
 
+@pytest.mark.fast("False")
 @pytest.mark.parametrize("shares", [False, True])
 def test_a_probe_frees_what_it_held(shares: bool, float64: None) -> None:
     point = _norm_points()[-1] if shares else _point("conv")
@@ -156,6 +159,7 @@ def test_a_probe_frees_what_it_held(shares: bool, float64: None) -> None:
             assert not any(session.run(held))
 
 
+@pytest.mark.slow
 @pytest.mark.fast("optimizer3")
 @pytest.mark.parametrize("optimizer", ["sgd", keras.optimizers.SGD(momentum=0.9), "adam", keras.optimizers.Adam(amsgrad=True), "adamw"])
 def test_updates_of_every_optimizer_stay_finite_however_long_they_are_measured(optimizer: Any, float64: None) -> None:
@@ -169,6 +173,7 @@ def test_updates_of_every_optimizer_stay_finite_however_long_they_are_measured(o
             assert np.isfinite(session.run(kernel)).all()
 
 
+@pytest.mark.fast("False")
 @pytest.mark.parametrize("shares", [False, True])
 def test_all_work_of_a_probe_is_placed_on_its_device(shares: bool, float64: None) -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster:

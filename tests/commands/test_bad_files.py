@@ -98,6 +98,7 @@ def test_a_damaged_file_is_one_sentence_and_nothing_is_overwritten(cli, subject,
     assert path.read_bytes() == before
 
 
+@pytest.mark.fast("explain", "plan")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_path_that_is_no_file_is_one_sentence(cli, subject, given, tmp_path, command):
     _, path, kept = given(command)

@@ -236,6 +236,7 @@ def test_options_that_lack_what_they_go_with_are_wrong_usage(cli, subject, plan,
     assert refused.code == 2 and said in refused.err, refused
 
 
+@pytest.mark.slow
 def test_metrics_that_are_not_logged_are_refused_with_those_there_are(cli, subject, plan, options, tmp_path):
     given = ["--save", tmp_path / "s.npz", "--best"]
     assert "--best is val_auc, which is not logged; " in cli("train", *options, *given, "val_auc").sentence

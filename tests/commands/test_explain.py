@@ -86,6 +86,7 @@ def test_what_if_sets_both_plans_side_by_side(cli, place):
     assert Plan.load(place / "plan.json") == plan(Profile.load(place / "profile.json"), strategy="filters")
 
 
+@pytest.mark.slow
 def test_what_if_is_planned_by_auto_where_auto_made_the_plan(cli, place):
     plan(profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e3, batch_size=8)).save(place / "plan.json")
     said = cli("explain", place / "plan.json", "--bandwidth", "x2")

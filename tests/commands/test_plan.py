@@ -23,6 +23,7 @@ def test_a_profile_is_planned_by_the_strategy_asked_for(cli, profile, tmp_path, 
     assert Plan.load(tmp_path / "plan.json").strategy == strategy
 
 
+@pytest.mark.fast("batch")
 @pytest.mark.parametrize("strategy", MANUAL)
 def test_typed_shares_make_a_plan_of_every_kind_that_takes_them(cli, model, tmp_path, strategy):
     said = cli("plan", *model, *LOCAL, "--shares", "3,1", "--strategy", strategy, "-o", tmp_path / "plan.json")

@@ -15,6 +15,7 @@ def pair(folder):
     return ["--model", f"{folder / 'net.py'}:pair"]
 
 
+@pytest.mark.slow
 def test_several_inputs_and_outputs_go_by_their_names(cli, pair, tmp_path):
     model = load_model(pair[1], {}, "float32")
     x = {"b": np.ones((5, 2)), "a": np.arange(15.0).reshape(5, 3)}

@@ -51,6 +51,7 @@ def test_without_shuffling_the_order_is_that_of_the_arrays() -> None:
         assert labels(source) == labels(source) == list(range(10))
 
 
+@pytest.mark.slow
 @examples(10, 40)
 @given(samples=st.integers(1, 30), batch_size=st.integers(1, 12), stop=st.integers(0, 40), again=st.integers(1, 12))
 def test_an_interrupted_run_meets_the_samples_of_an_uninterrupted_one(samples: int, batch_size: int, stop: int, again: int) -> None:

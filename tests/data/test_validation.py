@@ -13,6 +13,7 @@ def _data(count=10, **more):
     return Dataset("d", x, y, x[:2], y[:2], 3, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.fast("0.3")
 @pytest.mark.parametrize("fraction", [0.1, 0.25, 0.3, 0.99 / 2])
 def test_the_last_samples_are_split_off_as_keras_does(fraction):

@@ -31,6 +31,7 @@ def test_what_the_gradient_reads_is_counted_once_without_the_input() -> None:
     assert kept_elements(_call(Squares(), (6, 4))) == 24
 
 
+@pytest.mark.slow
 @pytest.mark.fast("<lambda>0")
 @pytest.mark.parametrize("make", [lambda: L.LSTM(5, return_sequences=True), lambda: L.GRU(5, return_sequences=True)])
 def test_a_loop_keeps_some_tensors_of_its_units_in_each_iteration(make: Callable[[], Any]) -> None:

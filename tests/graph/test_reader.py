@@ -147,6 +147,7 @@ def _kinds_of_models() -> list[keras.Model]:
     return [_diamond(), _siamese(), skewed]
 
 
+@pytest.mark.fast("0")
 @pytest.mark.parametrize("which", range(3))
 def test_calls_come_in_the_order_in_which_keras_runs_them(which: int) -> None:
     model = _kinds_of_models()[which]
@@ -158,6 +159,7 @@ def test_calls_come_in_the_order_in_which_keras_runs_them(which: int) -> None:
     assert [name for at, name in enumerate(found) if name != "encoder" or not (at % 4)] == expected
 
 
+@pytest.mark.slow
 def test_clones_of_shared_and_nested_models_have_one_digest() -> None:
     for model in _kinds_of_models():
         for options in ({}, {"recursive": True}):

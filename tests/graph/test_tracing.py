@@ -129,6 +129,25 @@ def test_what_a_call_draws_for_each_sample_is_read_off_its_shapes(name: str) -> 
     assert option["split"] == ("samples" if rows else "") and option.get("draws", [[], []]) == [rows, rows]
 
 
+@pytest.mark.fast(
+    'a different token for each sample',
+    'a mean of draws',
+    'a mean of everything',
+    'a mean of the batch',
+    'a scale and a function',
+    'a scale of channels',
+    'a scale of positions',
+    'a tensor that is held',
+    'a token before the rest',
+    'a transform of positions',
+    'blocks',
+    'repeated channels',
+    'samples by their numbers',
+    'the batch in training',
+    'the batch turned',
+    'the last position',
+    'zeros beside',
+)
 @pytest.mark.parametrize("name", VERDICTS)
 def test_what_a_call_acts_on_is_read_off_its_operations(name: str) -> None:
     make, verdict = VERDICTS[name]

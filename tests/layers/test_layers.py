@@ -188,16 +188,12 @@ SHARES = ([0, 3, 1], [2, 1, 1], [1, 0, 0])
     'depthwise, softmax',
     'flatten of features',
     'group norm',
-    'group norm, of each channel',
     'group norm, one group',
     'larger, bilinear',
     'layer norm, of places, no scale',
     'leaky relu',
     'normalization, given by place',
-    'padding',
     'prelu',
-    'relu, ceiling',
-    'rescaling by whole numbers',
     'reshape of channels',
     'softmax',
     'transposed conv',
@@ -257,6 +253,7 @@ POOLS_3D = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.fast("max pool 3-D-float32")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("make", POOLS_3D.values(), ids=POOLS_3D)

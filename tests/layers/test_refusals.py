@@ -111,6 +111,19 @@ MODELS = {
 }
 
 
+@pytest.mark.fast(
+    'a layer',
+    'complex input',
+    'empty sequential model',
+    'look-up table',
+    'nested input of another dtype',
+    'nested input of another rank',
+    'no model',
+    'own train_step',
+    'subclassed model',
+    'unbuilt sequential model',
+    'unknown extent',
+)
 @pytest.mark.parametrize("build, words", MODELS.values(), ids=MODELS)
 def test_a_model_that_would_not_be_honoured_is_refused(build: Build, words: str) -> None:
     model = build()

@@ -34,6 +34,7 @@ def laid_out(draw: Any) -> tuple[UnevenMeshImpl, Any, dict[str, tuple[int, ...]]
     return implementation(axes, layout, sizes), shape(**extents), sizes
 
 
+@pytest.mark.slow
 @hypothesis.given(laid_out())
 @hypothesis.settings(max_examples=150)
 def test_slices_lie_side_by_side_and_cover_each_dimension(drawn: Any) -> None:
@@ -53,6 +54,7 @@ def test_slices_lie_side_by_side_and_cover_each_dimension(drawn: Any) -> None:
     assert impl.laid_out_size(dims) == sum(elements)
 
 
+@pytest.mark.slow
 @hypothesis.given(laid_out())
 @hypothesis.settings(max_examples=25)
 def test_what_is_imported_is_exported_unchanged(drawn: Any) -> None:

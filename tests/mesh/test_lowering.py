@@ -59,6 +59,7 @@ def reshapes(draw: Any) -> Any:
     return axes, layout, sizes, old, shape(**renamed), draw(st.booleans())
 
 
+@pytest.mark.slow
 @hypothesis.given(reshapes())
 @examples(15, 60)
 def test_a_reshape_of_any_slices_into_any_others_is_numpys(drawn: Any) -> None:
@@ -126,6 +127,7 @@ def test_moves_on_meshes_of_two_axes_are_numpys_on_every_processor(count: int, e
     assert exchanged >= exchanges  # moves that an all-to-all serves
 
 
+@pytest.mark.fast("(2, 0, 0)")
 @pytest.mark.parametrize("sizes", [(2, 0, 0), (0, 1, 1)], ids=str)
 def test_an_empty_slice_is_a_constant_that_graph_rewriting_survives(sizes: tuple[int, ...]) -> None:
     dims = shape(a=6, b=2)

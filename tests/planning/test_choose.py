@@ -61,6 +61,7 @@ def test_dear_links_make_auto_take_the_faster_device_alone() -> None:
     assert made.strategy == "single" and made.stages[0].devices == (0,)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 9), st.floats(0.2, 1.0)), min_size=2, max_size=4))
 def test_single_takes_the_device_whose_predicted_step_is_shortest(devices: list[tuple[int, float]]) -> None:
     profile = with_rest(profile_of(GRAPH, [speed * 1e5 for speed, _ in devices], 10.0), lambda device: devices[device][1])
@@ -193,6 +194,7 @@ def test_weights_cannot_be_mixed_otherwise(strategy: str, gradient_sync: str, me
         plan(unequal(), strategy=strategy, gradient_sync=gradient_sync)
 
 
+@pytest.mark.fast("batch")
 @pytest.mark.parametrize("strategy", ["batch", "hybrid", "auto"])
 def test_a_plan_with_one_method_for_all_sizes_is_predicted_with_it(strategy: str) -> None:
     profile, free = unequal(), plan(unequal(), strategy=strategy)

@@ -66,7 +66,7 @@ def _plan(seed: int, model: keras.Model, cluster: Any) -> hm.Plan:
     return hm.Plan.filters(model, shares, cluster, 6, pairing=rng.choice(["pairs", "gather"]))
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast(range(24), 2))
 def test_any_network_of_shared_and_nested_pieces_trains_as_in_keras(seed: int, cluster: Any) -> None:
     keras.config.set_floatx("float64")

@@ -48,7 +48,7 @@ def _plans(model: keras.Model, cluster: Any) -> dict[str, hm.Plan]:
     }
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first_fast(["gather", "zeros", "pairs", "last device"], 2))
 def test_dropout_gives_the_same_under_any_plan(name: str, cluster: Any) -> None:
     keras.config.set_floatx("float64")
@@ -91,6 +91,7 @@ def test_the_mask_drops_at_its_rate_and_differs_by_step_seed_and_layer(cluster: 
     assert abs((twice == 0).mean() - 0.64) < 0.06, "two layers draw masks of their own"
 
 
+@pytest.mark.slow
 def test_dropout_is_out_of_force_in_test_and_prediction(cluster: Any) -> None:
     model = _net()
     with hm.Trainer(model, hm.Plan.filters(model, [2, 1, 1], cluster, 8), cluster, loss="mse") as trainer:

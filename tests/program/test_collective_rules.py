@@ -73,6 +73,7 @@ def test_training_gives_one_device_s_numbers_by_every_rule(rules: tuple[Collecti
         assert_transparent(model, plan, cluster, lambda: keras.optimizers.SGD(0.1, momentum=0.9), loss, steps)
 
 
+@pytest.mark.slow
 def test_the_method_that_the_plan_names_for_a_size_is_the_one_that_is_built(
     model: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +92,7 @@ def test_the_method_that_the_plan_names_for_a_size_is_the_one_that_is_built(
     assert max(sizes["butterfly"]) <= 500 < min(sizes["ring"])
 
 
+@pytest.mark.slow
 def test_hosts_reach_the_two_level_all_reduce(model: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: set[str] = set()
     two_level = made.two_level

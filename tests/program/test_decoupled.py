@@ -118,11 +118,7 @@ CASES = [
 ]
 
 
-@pytest.mark.fast(
-    'replay-1-groups0-filters-adam',
-    'stored, accumulated, predicted, rates-3-groups10-filters-adam',
-    'two versions-3-groups11-filters-momentum',
-)
+@pytest.mark.fast("replay-1-groups0-filters-adam", "stored, accumulated, predicted, rates-3-groups10-filters-adam")
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(("way", "stages", "groups", "split"), CASES)
 def test_weights_equal_the_simulation(way: str, stages: int, groups: Any, split: str, optimizer: str, cluster: Any) -> None:
@@ -161,6 +157,7 @@ def check_against_simulation(way: str, stages: int, groups: Any, split: str, opt
     assert [*losses, *drained][-1] == pytest.approx(simulation.losses[-1], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_every_sample_is_trained_on_once(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model = network()
     x, y = np.random.default_rng(0).normal(size=(2, 29, WIDTH))
@@ -178,6 +175,7 @@ def test_every_sample_is_trained_on_once(cluster: Any, monkeypatch: pytest.Monke
     assert len(history.history["loss"]) == 2 and np.isfinite(history.history["loss"]).all()
 
 
+@pytest.mark.slow
 def test_one_stage_is_synchronous_bit_for_bit(cluster: Any) -> None:
     model, batches = network(), data(5)
     weights = []

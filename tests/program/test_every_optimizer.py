@@ -51,22 +51,7 @@ def test_every_optimizer_updates_as_in_keras(name: str, tmp_path: Any) -> None:
     assert worst_error(model.get_weights(), weights) <= 1e-8
 
 
-@pytest.mark.fast(
-    'accumulation',
-    'accumulation and average',
-    'accumulation, clipped',
-    'adagrad',
-    'average',
-    'average, written',
-    'clipped by norms',
-    'clipped by value',
-    'excluding',
-    'lion',
-    'rmsprop',
-    'rmsprop, all',
-    'schedule',
-    'schedule free',
-)
+@pytest.mark.fast("rmsprop, all")
 @pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name not in ("own", "loss scale", "several", "several, averaged")])
 def test_slots_are_those_that_memory_is_planned_with(name: str) -> None:
     optimizer = OPTIMIZERS[name]()

@@ -53,6 +53,7 @@ def of_keras(model: keras.Model, batches: Sequence[Any]) -> tuple[list[float], l
     return losses, weights, loss(model.test_on_batch(*batches[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.fast("lambda")
 @pytest.mark.parametrize("name", NETS)
 def test_what_has_no_description_trains_as_in_keras(name: str) -> None:

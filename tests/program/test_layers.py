@@ -188,6 +188,7 @@ NETS: dict[str, Callable[[], keras.Model]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_adapted_normalization_goes_back_to_keras_as_it_was(clusters: dict[int, Any]) -> None:
     keras.config.set_floatx("float64")
     rng = np.random.default_rng(0)
@@ -312,7 +313,7 @@ def _check(build: Callable[[], keras.Model], clusters: dict[int, Any], plans: li
         _assert_in_force(model, plan, placement)
 
 
-@pytest.mark.fast("3-D to features", "global maximum", "separable with a multiplier behind split channels")
+@pytest.mark.fast("3-D to features")
 @pytest.mark.parametrize("build, plan", [(build, OFTEN[i % 2]) for i, build in enumerate(NETS.values())], ids=NETS)
 def test_a_layer_is_transparent_in_slices_of_channels_or_of_both_channels_and_samples(
     build: Callable[[], keras.Model], plan: str, clusters: dict[int, Any]

@@ -164,6 +164,7 @@ def test_callbacks_see_the_scale_and_a_saved_model_goes_on_with_it(tmp_path: Any
             other.train_on_batch(x[:BATCH], y[:BATCH])
 
 
+@pytest.mark.slow
 def test_models_of_mixed_float16_are_scaled_without_asking_and_others_are_not() -> None:
     half, plain = network(), network("mixed_bfloat16")
     assert type(scaled_optimizer("adam", half)).__name__ == "LossScaleOptimizer"

@@ -43,6 +43,17 @@ def test_a_loss_object_is_taken_as_it_is(name: str) -> None:
     assert read_loss(loss) is loss and is_samplewise(loss)
 
 
+@pytest.mark.fast(
+    'BinaryCrossentropy',
+    'CategoricalCrossentropy',
+    'Circle',
+    'Dice',
+    'MeanSquaredError',
+    'SparseCategoricalCrossentropy',
+    'Tversky',
+    '_Own',
+    'function',
+)
 @pytest.mark.parametrize(
     "loss",
     [

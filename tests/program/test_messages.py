@@ -100,6 +100,7 @@ def test_all_small_gradients_are_in_one_bucket_and_without_buckets_in_none() -> 
     assert len(fused) == 2 and none == []
 
 
+@pytest.mark.slow
 def test_a_graph_of_one_device_has_no_operation_of_either() -> None:
     names = [op.name for op in operations(branched(), (1,), 10**6)]
     assert not any("buckets" in name or "own_statistics" in name for name in names)

@@ -72,6 +72,7 @@ PIPES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.fast("1f1b")
 @pytest.mark.parametrize(
     "pipe, depths",
@@ -90,6 +91,7 @@ def test_every_kernel_of_a_device_waits_for_all_kernels_of_the_tasks_before(pipe
             assert needed and all(needed <= ancestors[name] for name in kernels[later]), (earlier, later)
 
 
+@pytest.mark.slow
 def test_no_task_waits_for_another_device_but_for_its_inputs(cluster: Any) -> None:
     _, operations = _graph(PIPES[0], cluster)
     ends = [operation for operation in operations if operation.name.split("/")[-1].startswith(TASK_END)]
@@ -99,6 +101,7 @@ def test_no_task_waits_for_another_device_but_for_its_inputs(cluster: Any) -> No
         assert len(stages) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.fast("interleaved")
 @pytest.mark.parametrize("pipe", PIPES, ids=[pipe.schedule for pipe in PIPES])
 def test_every_slice_is_read_once_a_step_for_all_microbatches_and_before_it_is_written(pipe: Pipe, cluster: Any) -> None:
@@ -110,17 +113,20 @@ def test_every_slice_is_read_once_a_step_for_all_microbatches_and_before_it_is_w
     assert _unordered(step) == []
 
 
+@pytest.mark.slow
 def test_a_plan_of_one_stage_and_one_microbatch_has_no_turns(cluster: Any) -> None:
     _, operations = _graph(Pipe(("first",), ((0, 1, 2),), ((3, 2, 1),), microbatches=1, schedule="synchronous"), cluster)
     assert not any(TASK_END in operation.name or TASK.match(operation.name) for operation in operations)
 
 
+@pytest.mark.slow
 def test_what_no_step_needs_is_neither_built_nor_waited_for(cluster: Any) -> None:
     _, operations = _graph(PIPES[0], cluster)
     first = [op.name for op in operations if op.type == "Conv2DBackpropInput" and "/stage0_" in op.name]
     assert first == [], "nobody reads the gradient of the network's input"
 
 
+@pytest.mark.slow
 @pytest.mark.fast("False")
 @pytest.mark.parametrize("recompute", [False, True])
 def test_forward_passes_run_once_more_where_activations_are_recomputed_passes(
@@ -139,6 +145,7 @@ def test_forward_passes_run_once_more_where_activations_are_recomputed_passes(
     assert len(convolutions) == 2 * (4 + 3 * recompute), "two convolutions; the last of four microbatches comes back at once"
 
 
+@pytest.mark.fast("1f1b")
 @pytest.mark.parametrize("schedule", ["1f1b", "interleaved", "synchronous"])
 def test_what_the_simulator_says_is_computed_again_is_what_the_program_computes_again(schedule: str, cluster: Any) -> None:
     turns = schedule == "interleaved"

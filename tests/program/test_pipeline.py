@@ -147,6 +147,7 @@ def test_every_pipeline_gives_the_losses_and_weights_of_gradients_added_up_on_on
     _check(case, cluster)
 
 
+@pytest.mark.slow
 def test_gradients_added_up_over_even_microbatches_are_keras_own_of_the_whole_batch() -> None:
     keras.config.set_floatx("float64")
     model = nets.convs()

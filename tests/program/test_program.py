@@ -74,6 +74,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.fast("SGD-rows_into_dense")
 @pytest.mark.parametrize("build", [nets.norms, nets.residual, nets.rows_into_dense], ids=lambda build: build.__name__)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)

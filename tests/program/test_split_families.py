@@ -83,6 +83,7 @@ def test_a_layer_behind_split_channels_stays_split(make: Callable[[], Any], shap
         assert (6, 2, 4) in zip(*(piece for _, piece in pieces))
 
 
+@pytest.mark.fast("Conv1DTranspose", "EinsumDense", "Embedding")
 @pytest.mark.parametrize("make, shape, layout", STARTING.values(), ids=STARTING)
 def test_a_layer_that_mixes_channels_is_split_by_its_own(make: Callable[[], Any], shape: tuple[int, ...], layout: str) -> None:
     i = keras.Input(shape, dtype="int32" if len(shape) == 1 else None)
@@ -115,6 +116,7 @@ def _convnext(x: Any) -> Any:
     return x + Scaled()(L.Dense(12)(L.Activation("gelu")(L.Dense(48)(y))))
 
 
+@pytest.mark.fast("inverted_residual")
 @pytest.mark.parametrize("block", [_squeeze_and_excitation, _inverted_residual, _convnext], ids=lambda block: block.__name__.strip("_"))
 def test_blocks_of_today_are_split_without_gathering_in_between(block: Callable[[Any], Any]) -> None:
     i = keras.Input((8, 8, 12))

@@ -273,7 +273,7 @@ def test_a_sigmoid_that_is_split_and_saturated_has_keras_loss_and_gradient(clust
     assert_transparent(model, plan, cluster, case.optimizer, case.loss, case.steps(model), eager=False)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [nets.convs, nets.norms, nets.residual, nets.pools], ids=lambda build: build.__name__)
 def test_in_float32_the_loss_of_each_step_is_that_of_one_device(build: nets.Build, clusters: dict[int, Any]) -> None:
     model = build()
@@ -287,6 +287,7 @@ def test_in_float32_the_loss_of_each_step_is_that_of_one_device(build: nets.Buil
     assert np.abs(np.subtract(losses, ours)).max() <= 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.fast("pairs")
 @pytest.mark.parametrize("plan_kind", ["pairs", "gather"])
 def test_a_batch_norm_called_with_training_false_is_what_keras_makes_of_it(plan_kind: str, clusters: dict[int, Any]) -> None:

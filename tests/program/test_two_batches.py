@@ -98,6 +98,7 @@ def _unordered_twins(plan: hm.Plan, cluster: Any) -> tuple[int, int]:
     return len(kernels), sum(twins)
 
 
+@pytest.mark.slow
 def test_no_half_waits_for_the_other_where_microbatches_wait_for_those_before(cluster: Any) -> None:
     keras.config.set_floatx("float64")
     plan = hm.Plan.single(nets.convs(), 0, cluster, 8)
@@ -108,6 +109,7 @@ def test_no_half_waits_for_the_other_where_microbatches_wait_for_those_before(cl
     assert kernels > 0 and twins == 0
 
 
+@pytest.mark.slow
 def test_rows_of_a_half_do_not_wait_for_sums_of_the_other(cluster: Any) -> None:
     """Gradients of kernels are added to those of the half before, and wait for them; nothing else does."""
     keras.config.set_floatx("float64")

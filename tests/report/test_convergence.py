@@ -9,6 +9,7 @@ from hetero_mtf.errors import HeteroError
 from hetero_mtf.report.convergence import draw_convergence
 
 
+@pytest.mark.slow
 @pytest.mark.fast("a.svg-<?xml")
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("b.PDF", b"%PDF")])
 def test_a_picture_is_written_in_the_format_of_its_name(tmp_path: pathlib.Path, name: str, begins: bytes) -> None:
@@ -36,6 +37,7 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: pathlib.Path) -> None:
         draw_convergence(tmp_path / "a.png", [])
 
 
+@pytest.mark.slow
 def test_the_picture_has_a_title_and_axes_with_units(tmp_path: pathlib.Path) -> None:
     draw_convergence(tmp_path / "s.svg", [3.0, 2.5], bound=2.0, optimal=True)
     draw_convergence(tmp_path / "ms.svg", [0.3, 0.25], bound=0.2, optimal=True)

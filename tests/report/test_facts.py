@@ -97,6 +97,7 @@ def test_what_binds_a_pipeline_is_sought_among_all_its_devices() -> None:
     assert typed.used == (0, 2, 1) and "memory host is a bottleneck: 96.0 GiB are needed" in found["Bottleneck"].sentences[3]
 
 
+@pytest.mark.slow
 def test_the_ideal_and_the_equal_split_are_those_of_the_profile() -> None:
     made = plan(unequal())
     times = step_times(made, Costs(unequal()))
@@ -137,6 +138,7 @@ def test_what_was_measured_stands_beside_what_was_predicted() -> None:
     assert table is not None and [row[2] for row in table.rows[:4]] == ["1.00 s", "2.00 s", "3.00 s", "4.00 s"]
 
 
+@pytest.mark.slow
 def test_a_report_begins_with_one_verdict_measured_where_it_was() -> None:
     made = plan(unequal())
     only_predicted = facts(ReportedPlan(made, unequal()))[0]
@@ -151,6 +153,7 @@ def test_a_report_begins_with_one_verdict_measured_where_it_was() -> None:
     assert both[0].endswith("; bottleneck worker:0") and f"{6 / 11 / (1.25 * predicted(made).step_s):.2f} of ideal" in both[0]
 
 
+@pytest.mark.slow
 def test_a_measured_step_far_from_its_prediction_is_called_out() -> None:
     made = plan(unequal())
     near, far = (measured(made, step_s=ratio * predicted(made).step_s) for ratio in (1.3, 1.4))

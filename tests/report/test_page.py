@@ -119,6 +119,7 @@ def test_names_are_shown_as_they_are() -> None:
     assert "<i>title</i>" in words and "first <script>alert(1)</script>" in words and '"second" & more' in words
 
 
+@pytest.mark.slow
 def test_the_page_follows_light_and_dark_and_reads_aloud() -> None:
     text = page("A title", sections())
     read = Reader(text)

@@ -25,6 +25,7 @@ def variance(value: float, limits: tuple[float, float]) -> float:
     return ((special.logit(limits[1]) - special.logit(value)) * value * (1 - value) / quantile(0.95)) ** 2
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 999), st.lists(st.integers(1, 9), min_size=2, max_size=4), st.booleans())
 def test_areas_and_components_are_those_of_counting_pairs(seed: int, sizes: list[int], ties: bool) -> None:
@@ -67,6 +68,7 @@ def test_the_mean_area_of_three_classes_is_scikit_learns_and_varies_as_drawing_a
     assert np.sqrt(variance(value, limits)) == pytest.approx(np.std([areas(p[i], true[i])[0].mean() for i in again]), rel=0.12)
 
 
+@pytest.mark.slow
 def test_its_intervals_hold_the_true_area_about_as_often_as_they_say() -> None:
     true_area = special.ndtr(1.5 / np.sqrt(2))
     rng = np.random.default_rng(0)

@@ -24,6 +24,7 @@ def test_the_peak_is_the_largest_value_and_the_middle_where_there_is_none() -> N
     assert peak(np.zeros((6, 7, 8))) == (3, 3, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.fast("-1")
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_picture_shows_the_slices_through_the_peak_whatever_the_axes_order(tmp_path: pathlib.Path, sign: int, monkeypatch) -> None:
@@ -37,6 +38,7 @@ def test_the_picture_shows_the_slices_through_the_peak_whatever_the_axes_order(t
     assert titles == ["axial, z = 6 mm", "coronal, y = 2 mm", f"sagittal, x = {10 * sign} mm"]
 
 
+@pytest.mark.slow
 def test_a_scan_that_is_the_same_everywhere_is_drawn_all_the_same(tmp_path: pathlib.Path) -> None:
     save_slices(tmp_path / "a.png", np.ones((6, 7, 8), np.float32), np.zeros((6, 7, 8), np.float32), np.eye(4), "one")
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
@@ -48,6 +50,7 @@ def test_a_title_in_another_script_is_drawn_without_a_word(tmp_path: pathlib.Pat
     assert (tmp_path / "a.png").is_file()
 
 
+@pytest.mark.slow
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(HeteroError, match="cannot write .*a.png"):
         save_slices(tmp_path / "none" / "a.png", SCAN, heat_at(0, 0, 0), np.eye(4), "one")

@@ -205,6 +205,7 @@ def test_a_port_taken_at_the_last_moment_is_tried_again_with_others(monkeypatch)
             assert cluster.target == f"grpc://127.0.0.1:{free[0]}"
 
 
+@pytest.mark.slow
 def test_a_port_that_stays_taken_is_named(monkeypatch):
     with socket.socket() as other:
         other.bind(("0.0.0.0", 0))

@@ -142,6 +142,7 @@ def test_a_port_that_nobody_listens_on_refuses_and_a_silent_server_does_not(list
         assert heartbeat.refusing() == (0,)
 
 
+@pytest.mark.slow
 def test_a_server_on_one_of_the_addresses_of_a_name_has_not_refused():
     with socket.create_server(("127.0.0.1", 0)) as server:
         heartbeat = Heartbeat([f"localhost:{server.getsockname()[1]}"])
@@ -150,6 +151,7 @@ def test_a_server_on_one_of_the_addresses_of_a_name_has_not_refused():
         assert heartbeat.refusing() == ()
 
 
+@pytest.mark.slow
 def test_a_host_that_no_longer_takes_connections_is_silent(listener):
     host = listener(None)
     name, port = host.split(":")

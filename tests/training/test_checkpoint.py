@@ -310,6 +310,7 @@ def test_a_document_that_is_nested_deeply_is_refused(tmp_path: pathlib.Path) -> 
         assert _loaded_or_refused(path) is None
 
 
+@pytest.mark.slow
 def test_nothing_is_inflated(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state"
     save_state(path, _state())

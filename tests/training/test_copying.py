@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 
 from hetero_mtf.training.copying import clone
 
@@ -55,6 +56,7 @@ def _check(model: keras.Model, x: np.ndarray) -> keras.Model:
     return copy
 
 
+@pytest.mark.slow
 def test_layers_without_a_configuration_are_copied_as_they_are_in_memory() -> None:
     i = keras.Input((3,))
     twice = Mute(3)
@@ -68,6 +70,7 @@ def test_a_layer_that_holds_a_module_is_copied_with_it() -> None:
     _check(keras.Model(i, Holding(keras.ops)(i)), np.ones((2, 3), "float32"))
 
 
+@pytest.mark.slow
 def test_a_subclassed_model_is_copied_with_its_class() -> None:
     model = Own()
     x = np.ones((2, 3), "float32")

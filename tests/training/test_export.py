@@ -69,6 +69,7 @@ def test_what_cannot_be_written_is_named(name: str, words: str, trainer: hm.Trai
         trainer.export(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_a_state_with_the_name_of_a_model_is_refused_with_the_call_that_writes_one(trainer: hm.Trainer, tmp_path: pathlib.Path) -> None:
     with pytest.raises(CheckpointError, match=re.escape("call trainer.export(")):
         trainer.save(tmp_path / "model.keras")

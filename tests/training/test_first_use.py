@@ -45,6 +45,7 @@ def data(samples: int = 40) -> tuple[np.ndarray, list[np.ndarray]]:
     return rng.normal(size=(samples, 6)), [rng.normal(size=(samples, 2)), rng.normal(size=(samples, 1))]
 
 
+@pytest.mark.slow
 def test_a_compiled_model_brings_its_settings_and_fit_makes_the_plan() -> None:
     model, (x, y) = compiled(metrics=[["mse"], ["mae"]], weights=[1.0, 0.5]), data()
     with hm.Trainer(model) as trainer:
@@ -76,6 +77,7 @@ def test_training_goes_on_with_the_state_of_the_compiled_optimizer(steps: int) -
     assert worst_error(model.get_weights(), weights) <= 1e-8 and np.isfinite(losses).all() and len(expected) == 3
 
 
+@pytest.mark.slow
 def test_what_is_given_comes_before_what_was_compiled() -> None:
     model, (x, y) = compiled(), data()
     with hm.Trainer(model, optimizer=keras.optimizers.SGD(0.1), loss="mae") as trainer:

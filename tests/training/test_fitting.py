@@ -73,6 +73,7 @@ def test_weights_that_a_callback_changes_are_trained_on_with_as_in_keras(moment:
             np.testing.assert_allclose(p, q, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_numbers_do_not_pass_for_changed_by_a_callback(cluster: Any) -> None:
     model, (x, y) = net(), data(8)
     model.set_weights([np.full_like(w, np.nan) for w in model.get_weights()])
@@ -119,6 +120,7 @@ def test_the_steps_ahead_are_those_of_all_epochs_that_are_left() -> None:
         assert steps_ahead(source, 3) == 7 and steps_ahead(source, 1) == 1 and steps_ahead(source, 0) == 0
 
 
+@pytest.mark.slow
 def test_a_metric_that_counted_elsewhere_before_starts_anew(cluster: Any) -> None:
     model, (x, y) = net(), data(8)
     used = keras.metrics.SparseCategoricalAccuracy(name="right")
@@ -240,6 +242,7 @@ def test_a_loss_that_is_not_finite_raises_after_callbacks_and_names_step_and_lay
         assert not np.isfinite(trainer.train_on_batch(x[:8], y[:8]))
 
 
+@pytest.mark.slow
 @pytest.mark.fast("3")
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_callbacks_that_stop_training_are_not_overruled_by_a_loss_that_is_not_finite(epochs: int, cluster: Any) -> None:
@@ -259,6 +262,7 @@ def test_training_keeps_going_with_a_loss_that_is_not_finite_if_told_to(cluster:
         assert trainer.step == 2 and len(warned) == 1
 
 
+@pytest.mark.slow
 def test_samples_that_are_not_finite_are_named_before_training(cluster: Any) -> None:
     x, y = data(16)
     x[5, 2, 2, 1] = np.nan
@@ -323,6 +327,7 @@ def test_auto_is_a_bar_on_a_terminal_and_a_line_an_epoch_in_a_log_file(monkeypat
     assert [shown_verbosity(given) for given in (0, 1, 2)] == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_log_file_gets_a_line_an_epoch_unless_fit_is_to_be_silent(cluster: Any, capsys: Any) -> None:
     keras.config.set_floatx("float64")
     x, y = data(16)
@@ -342,6 +347,7 @@ def test_another_verbosity_is_refused_before_training(cluster: Any) -> None:
         trainer.fit(x, y, verbose="loud")
 
 
+@pytest.mark.slow
 def test_the_repr_of_a_trainer_is_one_line_with_its_step_and_plan(cluster: Any) -> None:
     keras.config.set_floatx("float64")
     with _trainer(net(), cluster) as trainer:

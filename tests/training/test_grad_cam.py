@@ -28,6 +28,7 @@ def corners(outputs: int, activation: str | None = None, pooled: bool = True) ->
     return model
 
 
+@pytest.mark.fast("None")
 @pytest.mark.parametrize("activation", [None, "softmax"])
 def test_the_map_of_a_class_lies_where_what_speaks_for_it_is(activation: str | None) -> None:
     cam = GradCam(corners(2, activation), activation or "")
@@ -37,6 +38,7 @@ def test_the_map_of_a_class_lies_where_what_speaks_for_it_is(activation: str | N
     np.testing.assert_allclose(cam.map(x, 1), np.flip(CORNER), atol=1e-6)
 
 
+@pytest.mark.fast("None")
 @pytest.mark.parametrize("activation", [None, "sigmoid"])
 def test_one_output_speaks_for_the_second_class_and_against_the_first(activation: str | None) -> None:
     cam = GradCam(corners(1, activation), activation or "")
@@ -81,6 +83,7 @@ def test_where_nothing_speaks_for_a_class_the_map_is_zero() -> None:
     assert found.shape == SHAPE and not found.any()
 
 
+@pytest.mark.fast("False")
 @pytest.mark.parametrize("pooled", [True, False])
 def test_a_map_is_bounded_by_a_mask_and_scaled_within_it(pooled: bool) -> None:
     cam, inside = GradCam(corners(2, pooled=pooled)), np.zeros(SHAPE, bool)
@@ -94,6 +97,7 @@ def test_a_map_is_bounded_by_a_mask_and_scaled_within_it(pooled: bool) -> None:
     np.testing.assert_allclose(cam.map(x, 0, np.ones(SHAPE, bool)), free / free.max(), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_follows_the_last_convolution_on_its_grid_counts_and_pools_do_not() -> None:
     layers = keras.layers
     inputs = x = keras.Input((8, 8, 8, 1))

@@ -21,6 +21,7 @@ def _side(metrics: Any = (), optimizer: Any = None) -> KerasSide:
     return KerasSide(model, layer_graph(model), settings, Structure.of("head"))
 
 
+@pytest.mark.fast("metrics2-the metric 'nonsense' is unknown to Keras; give names or objects of keras.metrics")
 @pytest.mark.parametrize(
     "metrics, words",
     [
@@ -73,6 +74,7 @@ def _two_headed(metrics: Any, packing: type = list) -> KerasSide:
     return KerasSide(model, layer_graph(model), Settings(keras.optimizers.SGD(), "mse", None, metrics), structure)
 
 
+@pytest.mark.fast("metrics2-metrics is .*middle.*, the model has 2 values left, right")
 @pytest.mark.parametrize(
     "metrics, words",
     [
@@ -87,6 +89,7 @@ def test_metrics_that_do_not_fit_several_outputs_are_refused(metrics: Any, words
         _two_headed(metrics)
 
 
+@pytest.mark.fast("dict-dict")
 @pytest.mark.parametrize("packing", [list, dict])
 @pytest.mark.parametrize("form", [list, dict])
 def test_metrics_of_several_outputs_are_named_as_in_keras(packing: type, form: type) -> None:

@@ -170,6 +170,7 @@ def test_what_does_not_fit_several_inputs_and_outputs_is_refused(cluster: Any) -
         _trainer(model, cluster, loss={"u": "mse"})
 
 
+@pytest.mark.slow
 def test_an_input_that_no_output_needs_is_fed_and_ignored_as_in_keras(cluster: Any) -> None:
     b, a = keras.Input((3,), name="b"), keras.Input((2,), name="a")
     model = keras.Model([b, a], keras.layers.Dense(4, name="end")(a))

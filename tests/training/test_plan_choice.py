@@ -93,6 +93,7 @@ def _several(rate: float, **options: Any) -> Any:
     return optimizers.MultiOptimizer(optimizers.OptimizerMap(optimizers.Adam(rate), {"end/.*": optimizers.SGD(rate, **options)}))
 
 
+@pytest.mark.fast("learning rates", "numbers that are not 0")
 @pytest.mark.parametrize("case", SAME)
 def test_optimizers_that_cost_the_same_share_a_plan(case: str, files: _Files) -> None:
     first, second = SAME[case]

@@ -144,6 +144,7 @@ def test_a_callback_may_stop_in_the_middle_of_an_epoch(cluster: Any) -> None:
         assert trainer.step == 2
 
 
+@pytest.mark.slow
 @pytest.mark.fast("1")
 @pytest.mark.parametrize("count", first_fast([1, 21, 7, 8, 9], 2))
 def test_predict_and_evaluate_serve_any_number_of_samples(count: int, cluster: Any) -> None:
@@ -158,6 +159,7 @@ def test_predict_and_evaluate_serve_any_number_of_samples(count: int, cluster: A
         assert trainer.step == 0
 
 
+@pytest.mark.slow
 def test_training_does_not_touch_the_users_model_or_optimizer(cluster: Any) -> None:
     model, (x, y) = net(), data(8)
     before, optimizer = model.get_weights(), keras.optimizers.SGD(0.05)
@@ -252,6 +254,7 @@ def test_a_checkpoint_of_another_network_or_optimizer_changes_nothing(cluster: A
         assert trainer.test_on_batch(x, y) == before and trainer.step == 0
 
 
+@pytest.mark.slow
 def test_a_checkpoint_in_the_middle_of_other_data_is_refused(cluster: Any, tmp_path: pathlib.Path) -> None:
     model, (x, y) = net(), data(21)
     with _trainer(model, cluster) as trainer, pytest.raises(KeyboardInterrupt):
@@ -290,6 +293,7 @@ def test_two_trainers_on_emulated_devices_do_not_see_each_other() -> None:
         assert found == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_plan_for_another_structure_or_cluster_is_refused(cluster: Any) -> None:
     model = net()
     with pytest.raises(PlanError, match="the plan is for a network of .* plan again"):
@@ -313,6 +317,7 @@ def test_a_plan_fits_a_clone_and_a_rebuilt_copy(cluster: Any) -> None:
             trainer.train_on_batch(*data(8))
 
 
+@pytest.mark.slow
 def test_closing_twice_is_harmless_and_a_closed_trainer_says_so(cluster: Any) -> None:
     model, (x, y) = net(), data(8)
     with _trainer(model, cluster) as trainer:
@@ -343,11 +348,13 @@ def test_fewer_epochs_than_one_are_refused(cluster: Any) -> None:
         trainer.fit(*data(8), epochs=0)
 
 
+@pytest.mark.slow
 def test_validation_data_of_one_part_is_refused(cluster: Any) -> None:
     with _trainer(net(), cluster) as trainer, pytest.raises(DataError, match=r"validation_data has 1 parts; give \(x, y\)"):
         trainer.fit(*data(8), validation_data=(data(8)[0],))
 
 
+@pytest.mark.fast("fit")
 @pytest.mark.parametrize("work", ["fit", "evaluate", "predict"])
 def test_a_batch_size_of_zero_is_refused_and_not_taken_for_the_plans(work: str, cluster: Any) -> None:
     x, y = data(8)

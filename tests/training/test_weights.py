@@ -88,6 +88,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.fast("pipeline-one column-sum_over_batch_size")
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("shape", SHAPES)
@@ -227,6 +228,7 @@ def test_weights_of_places_meet_the_mask_of_a_sequence_as_in_keras(plan: str, lo
             np.testing.assert_allclose(q, p, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.fast("1f1b_2bw")
 @pytest.mark.parametrize("schedule", ["1f1b_2bw", "decoupled"])
 def test_pipelines_without_a_flush_take_weights_of_pixels(schedule: str, cluster: Any) -> None:

@@ -89,6 +89,17 @@ def test_auto_takes_the_options_of_a_pipeline_too(cli, made, place):
     assert Plan.load(place / "out.json") == plan(made[0])
 
 
+@pytest.mark.fast(
+    'options0---stages goes with --strategy pipeline or auto, not with batch; leave out one or',
+    'options1---recompute, --seed go with --strategy pipeline or auto, not with grid; ',
+    'options2---allocator goes with a profile, not with --shares; make a manual pipeline in Python, with',
+    'options3---stages goes with --gradient-sync all_reduce, not with butterfly',
+    'options4---convergence goes with --strategy pipeline, not with auto; leave out one or the other',
+    'options5-draws generations, of which the allocator exact has none; add',
+    'options6-a picture cannot be written to c.txt; end its name with .png, .svg, .pdf',
+    'options7-cannot write none/c.png: there is no folder none; make it first',
+    'options8-9 microbatches cannot be made of a batch of 8 samples; use from 1 to 8',
+)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -179,6 +190,7 @@ def test_what_if_plans_a_pipeline_anew_and_tells_what_the_plan_as_it_is_would_ta
     assert "\nWhat if: predicted time line\n" in said.out and re.search(r"^then stages? .*bottleneck", said.out, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_what_if_keeps_the_schedule_and_recomputation_of_the_plan(cli, made, place):
     filled = plan(made[0], strategy="pipeline", pipeline=PipelineOptions(microbatches=4, stages=2, schedule="fill_drain", recompute=True))
     filled.save(place / "plan.json")

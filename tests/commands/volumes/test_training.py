@@ -142,6 +142,13 @@ def test_training_on_scans_goes_on_as_if_it_had_not_been_interrupted(cli, traini
         assert resumed.code == 0 and "going on after step 3" in resumed.out and test_line(resumed) == test_line(straight), resumed
 
 
+@pytest.mark.fast(
+    'options0-message0',
+    'options2-gives outputs of shape \\\\(3,\\\\) and the table has 2 classes \\\\(AD, NC\\\\); make it for so many',
+    "options4-lacks the column 'group': .* name the labels' column with --label",
+    'options6-there is no table none.tsv; check the path behind nifti:',
+    "options7-data set 'nifti:' names no table; write nifti:participants.tsv",
+)
 @pytest.mark.parametrize(
     "options, message",
     [

@@ -39,6 +39,7 @@ class OwnLoss(keras.losses.Loss):
         return keras.ops.mean(y_pred)
 
 
+@pytest.mark.fast("loss2", "loss3")
 @pytest.mark.parametrize(
     "loss",
     [
@@ -68,6 +69,10 @@ def test_optimizers_are_taken_over_with_schedules_and_other_rates_take_their_pla
     assert float(falling._learning_rate(10)) == pytest.approx(0.0) and float(falling._learning_rate(0)) == pytest.approx(0.01)
 
 
+@pytest.mark.fast(
+    'options2-loss-loss weights, which no option gives; give --loss',
+    'options4-metrics-weighted metrics, which cannot be trained with; give --metrics',
+)
 @pytest.mark.parametrize(
     "options, what, said",
     [

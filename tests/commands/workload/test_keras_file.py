@@ -64,6 +64,7 @@ def test_layers_that_are_not_supported_are_refused_at_once_with_what_to_use(tmp_
     assert "2 things" in text and "alpha is a AlphaDropout" in text and "is a Lambda" in text and "--model FILE.py:function" in text
 
 
+@pytest.mark.fast("layer")
 @pytest.mark.parametrize("place", ["layer", "initializer", "model"])
 def test_a_class_of_the_users_own_is_refused_and_its_module_not_imported(saved, place, tmp_path, monkeypatch):
     (tmp_path / f"{MODULE}.py").write_text("raise SystemExit('imported')")
@@ -89,6 +90,7 @@ def test_a_loss_in_the_file_is_not_looked_at(saved, tmp_path, monkeypatch):
     assert load_model(str(saved[1]), {}, "float32").count_params() > 0 and MODULE not in sys.modules
 
 
+@pytest.mark.fast("0.95")
 @pytest.mark.parametrize("part", [0.0, 0.2, 0.6, 0.95])
 def test_a_file_that_is_cut_off_is_refused(saved, part):
     content = saved[1].read_bytes()
@@ -97,6 +99,7 @@ def test_a_file_that_is_cut_off_is_refused(saved, part):
     assert "not a complete Keras model" in text and "save the model again" in text
 
 
+@pytest.mark.fast('{"module": "keras", "class_name": "Sequential", "config": 3}')
 @pytest.mark.parametrize("document", ["{}", "[]", "3", "nonsense", '{"module": "keras", "class_name": "Sequential", "config": 3}'])
 def test_a_configuration_that_is_none_is_refused(saved, document):
     _changed(saved[1], lambda text: document)

@@ -51,6 +51,7 @@ def test_the_policy_is_put_back_where_the_function_fails(place):
     assert keras.config.dtype_policy().name == "float32"
 
 
+@pytest.mark.fast("float32")
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_a_saved_model_has_its_own_policy(tmp_path, precision):
     with dtype_policy(precision):

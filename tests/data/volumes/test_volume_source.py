@@ -46,6 +46,7 @@ def test_every_epoch_has_every_scan_once_in_an_order_of_its_own(cohort: Particip
     assert epochs[0] != epochs[1] != epochs[2]
 
 
+@pytest.mark.fast("7-2")
 @pytest.mark.parametrize(("batch_size", "workers"), [(1, 1), (2, 4), (7, 2)])
 def test_neither_batch_size_nor_threads_nor_the_cache_change_what_a_scan_becomes(
     cohort: Participants, cache: VolumeCache, batch_size: int, workers: int

@@ -36,6 +36,7 @@ def test_heads_are_the_channels_between_projections_and_output() -> None:
     assert kind_of(attention).inner(attention) == 2 * 6 / 3
 
 
+@pytest.mark.fast("{'dropout': 0.1}-{}", "{}-{'return_attention_scores': True}")
 @pytest.mark.parametrize(
     ("options", "called"),
     [({"dropout": 0.1}, {}), ({"kernel_regularizer": "l2"}, {}), ({}, {"return_attention_scores": True}), ({"use_gate": True}, {})],

@@ -77,6 +77,7 @@ def test_a_tensor_moves_from_any_layout_to_any_other(case: Drawn) -> None:
         np.testing.assert_array_equal(piece, whole[window])
 
 
+@pytest.mark.slow
 @hypothesis.given(drawn(), st.sets(st.integers(0, 2), min_size=1))
 @examples(10, 40)
 def test_a_sum_over_split_dimensions_lies_as_asked_with_the_same_bits_in_all_copies(case: Drawn, gone: set[int]) -> None:

@@ -33,6 +33,7 @@ def test_split_channels_give_one_processors_numbers_and_gradients(sizes: tuple[i
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.fast("(4, 2)-2")
 @pytest.mark.parametrize(("sizes", "computed"), [((4, 2), 2), ((4, 0, 2), 2), ((0, 6, 0), 1)], ids=str)
 def test_a_processor_without_channels_computes_no_softmax(sizes: tuple[int, ...], computed: int) -> None:
     graphs = []

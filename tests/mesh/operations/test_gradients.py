@@ -145,12 +145,7 @@ def _values(case: Case, dtype: str) -> list[tuple[np.ndarray, Any]]:
     return [(rng.normal(size=list(dims.values())).astype(dtype), shape(**dims)) for dims in case.inputs]
 
 
-@pytest.mark.fast(
-    '3-D transposed convolution, columns-(6,)',
-    'convolution, batch, groups-(6,)',
-    'convolution, columns, dilated-(0, 6, 0)',
-    'linear-(6,)',
-)
+@pytest.mark.fast("3-D transposed convolution, columns-(6,)", "convolution, batch, groups-(6,)", "linear-(6,)")
 @pytest.mark.parametrize("sizes", [(6,), (5, 1), (3, 2, 1), (4, 0, 2), (0, 6, 0)], ids=str)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_an_operation_and_its_gradients_do_not_depend_on_the_slices(case: Case, sizes: tuple[int, ...]) -> None:
@@ -231,6 +226,7 @@ def test_dropout_zeroes_at_its_rate_and_scales_the_rest() -> None:
     assert abs(found.mean() - 1.0) < 0.02
 
 
+@pytest.mark.fast("VALID-average")
 @pytest.mark.parametrize("mode", ["max", "average"])
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 def test_a_3d_pool_in_float64_gives_what_the_kernels_of_float32_give(mode: str, padding: str) -> None:

@@ -43,6 +43,7 @@ def together(samples: Sequence[int]) -> Any:
     return build
 
 
+@pytest.mark.slow
 @pytest.mark.fast("float32-(4, 2)")
 @pytest.mark.parametrize("samples", [(4, 2), (3, 0, 3), (2, 2, 1, 1)], ids=str)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

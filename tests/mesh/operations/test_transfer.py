@@ -77,6 +77,7 @@ def _there_and_gradient(extents: dict[str, int], here: Side, there: Side) -> Non
     np.testing.assert_allclose(back, 2 * weights * x, rtol=1e-15)
 
 
+@pytest.mark.slow
 @examples(10, 40)
 @given(st.randoms(use_true_random=False), st.integers(0, 3))
 def test_any_layouts_on_both_sides_give_the_same_values_and_gradients(generator: random.Random, rank: int) -> None:

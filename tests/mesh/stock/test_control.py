@@ -38,6 +38,7 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.fast("without a stateless counterpart")
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_random_numbers_do_not_depend_on_the_layout(draw: Callable[[Any], Any]) -> None:
     (first,), *others = _everywhere(lambda mesh: [draw(mesh)])
@@ -46,6 +47,7 @@ def test_random_numbers_do_not_depend_on_the_layout(draw: Callable[[Any], Any]) 
         np.testing.assert_array_equal(found, first)
 
 
+@pytest.mark.slow
 def test_dropout_does_not_depend_on_the_layout() -> None:
     def build(mesh: Any) -> Sequence[Any]:
         x = mtf.ones(mesh, [A, C], tf.float64)
@@ -144,6 +146,7 @@ def test_a_gradient_holds_the_inputs_of_a_function_apart() -> None:
         np.testing.assert_allclose(quadratic, 2 * x, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_sum_that_is_read_in_a_loop_and_after_it_is_completed_once() -> None:
     def build(mesh: Any) -> Sequence[Any]:
         x = Tensors(mesh).x
@@ -160,6 +163,7 @@ def test_a_sum_that_is_read_in_a_loop_and_after_it_is_completed_once() -> None:
         np.testing.assert_allclose(looped, 6 * total, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_batch_of_unequal_slices_is_trained_in_microbatches_of_unequal_slices() -> None:
     batch, inputs = mtf.Dimension("batch", 4), mtf.Dimension("inputs", 6)
 

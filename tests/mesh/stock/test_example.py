@@ -35,6 +35,7 @@ with tf.Graph().as_default(), tf.compat.v1.Session() as session:
 """
 
 
+@pytest.mark.slow
 def test_it_trains_and_prints_falling_losses(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(EXAMPLE, "README.md", "exec"), {})
     losses = [float(word) for word in capsys.readouterr().out.split()]

@@ -20,6 +20,7 @@ def _products(_: Any, a: Any, b: Any, c: Any) -> list[Any]:
     return [total + mtf.einsum([b, a], [rows])]
 
 
+@pytest.mark.fast("(5, 2)")
 @pytest.mark.parametrize("sizes", [(5, 2), (3, 0, 4), (1, 2, 2, 2)], ids=str)
 def test_three_sums_over_one_axis_take_one_all_reduce_and_keep_their_value(sizes: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)

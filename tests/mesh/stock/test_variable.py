@@ -108,6 +108,7 @@ def test_training_does_not_depend_on_the_layout(name: str) -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["even", "uneven"])
 def test_stacked_variables_train_alike(layout: str) -> None:
     optimizer, _ = RULES["sgd"]
@@ -137,6 +138,7 @@ def test_two_variables_of_a_shape_are_stacked_and_set_together() -> None:
         np.testing.assert_array_equal(session.run(masters), [second * 2, first * 3])
 
 
+@pytest.mark.slow
 def test_a_step_reads_every_slice_once_and_writes_it_after_that() -> None:
     with tf.Graph().as_default():
         graph = mtf.Graph()
@@ -202,6 +204,7 @@ def test_a_variable_has_the_types_it_is_given() -> None:
     np.testing.assert_array_equal(found, np.ones(6))
 
 
+@pytest.mark.fast("(0, 6, 0)")
 @pytest.mark.parametrize("sizes", [(6,), (5, 1), (0, 6, 0)], ids=str)
 def test_assigning_adding_and_subtracting_give_what_they_say_in_the_next_step(sizes: tuple[int, ...]) -> None:
     with tf.Graph().as_default(), tf1.Session(config=quick()) as session:
@@ -246,6 +249,7 @@ def test_a_value_of_another_shape_is_refused() -> None:
             lower(graph, {mesh: implementation([("p", 2)], {"c": "p"}, {"c": (5, 1)})})
 
 
+@pytest.mark.slow
 def test_a_checkpoint_written_on_one_layout_is_restored_on_another(tmp_path: Any) -> None:
     def train(impl: UnevenMeshImpl, steps: int, restored: bool) -> list[float]:
         with tf.Graph().as_default(), tf1.Session(config=quick()) as session:

@@ -55,6 +55,7 @@ def test_the_sums_of_a_bucket_are_bitwise_those_of_each_tensor_alone(sizes: tupl
     assert all(np.array_equal(a, b) for a, b in zip(alone, fused))
 
 
+@pytest.mark.fast("halving_doubling")
 @pytest.mark.parametrize("method", ["ring", "halving_doubling"])
 def test_a_ring_cuts_a_bucket_elsewhere_and_gives_the_sums_to_rounding(method: str) -> None:
     alone, _ = counted(impl_of((2, 1, 3), 0, method), arrays(4))
@@ -64,6 +65,7 @@ def test_a_ring_cuts_a_bucket_elsewhere_and_gives_the_sums_to_rounding(method: s
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_tensor_above_the_limit_goes_alone_and_a_full_bucket_is_followed_by_another() -> None:
     inputs = arrays(5)  # sums of 48, 64, 80, 96 and 112 bytes
     assert [counted(impl_of((4, 2), limit), inputs)[1] for limit in (47, 100, 112, 400)] == [5, 5, 4, 1]

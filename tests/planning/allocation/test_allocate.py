@@ -32,6 +32,7 @@ def test_every_allocator_has_the_optimum_beside_it(allocator: str) -> None:
     assert bool(found.history) == (allocator == "genetic") and found.allocator == ("exact" if allocator == "auto" else allocator)
 
 
+@pytest.mark.slow
 def test_what_is_cheap_is_solved_exactly_and_what_is_not_has_a_lower_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = drawn_chain(0, 16, 4, 8)
     assert allocate(problem).reason == "exact, as 16 blocks on 4 groups are cheap to solve; proven best"
@@ -51,6 +52,7 @@ def test_more_devices_than_there_are_bits_are_no_difficulty(monkeypatch: pytest.
         allocate(problem, "exact")
 
 
+@pytest.mark.slow
 def test_so_many_stages_are_made_as_are_asked_for() -> None:
     for allocator in ALLOCATORS:
         assert len(allocate(drawn_chain(0, 16, 4, 8), allocator, stages=2, evolution=SHORT).allocation.boundaries) == 2
@@ -70,6 +72,7 @@ def test_an_allocator_that_is_not_known_is_refused() -> None:
         allocate(plain([[1.0]]), "best")
 
 
+@pytest.mark.fast("auto")
 @pytest.mark.parametrize("allocator", ["auto", "genetic"])
 def test_memory_that_nothing_fits_into_is_said_with_what_would_be_enough(allocator: str) -> None:
     with pytest.raises(PlanError) as raised:

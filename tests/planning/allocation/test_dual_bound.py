@@ -15,7 +15,7 @@ from tests.planning.chains import SMALL, linked, plain, small
 from tools.generated.chains import drawn_chain, drawn_operations
 
 
-@pytest.mark.fast("0", "5")
+@pytest.mark.fast("0")
 @pytest.mark.parametrize("seed", first_fast(SMALL, 6))
 def test_no_optimum_is_below_the_bound(seed: int) -> None:
     problem = small(seed)

@@ -23,6 +23,7 @@ def test_with_all_devices_tracked_nothing_is_relaxed(seed: int) -> None:
         assert exact is None or tracked is None or tracked.total == pytest.approx(exact.total)
 
 
+@pytest.mark.slow
 @each("seed", SMALL)
 @each("stages", [None, 2])
 def test_at_any_prices_the_relaxed_sum_less_the_prices_is_not_above_the_least(seed: int, stages: int | None) -> None:

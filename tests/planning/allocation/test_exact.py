@@ -21,6 +21,7 @@ def test_the_optimum_is_what_enumeration_finds(seed: int) -> None:
         assert problem.value(found.answer) == pytest.approx(found.value) and problem.shortfall_bytes(found.answer) == 0
 
 
+@pytest.mark.slow
 @each("seed", SMALL)
 def test_for_so_many_stages_too(seed: int) -> None:
     problem = small(seed)
@@ -40,6 +41,7 @@ def test_one_microbatch_goes_where_the_sum_is_least() -> None:
     assert found.value == 1 + 2 and found.answer is not None and found.answer.groups == (1, 0)
 
 
+@pytest.mark.fast("2", "4")
 @pytest.mark.parametrize("seed", range(5))
 def test_more_memory_and_more_devices_never_make_it_worse(seed: int) -> None:
     problem = drawn_chain(seed, 14, 4, 8, 0.5)

@@ -101,6 +101,7 @@ def test_a_state_of_another_problem_is_refused() -> None:
         genetic_allocation(drawn_chain(0, 10, 3, 4), evolution=SHORT, state={})
 
 
+@pytest.mark.slow
 def test_the_best_never_gets_worse_and_progress_is_told() -> None:
     told: list[tuple[int, int, float]] = []
     found = genetic_allocation(drawn_chain(2, 30, 6, 16), evolution=SHORT, progress=lambda *step: told.append(step))

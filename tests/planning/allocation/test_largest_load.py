@@ -46,6 +46,7 @@ def test_the_largest_load_is_that_of_a_stage_with_its_transfers_or_of_the_longes
     assert counted.value(Allocation((0,), (1,))) == 6.0
 
 
+@pytest.mark.slow
 @each("seed", SEEDS)
 def test_the_exact_answer_has_the_least_largest_load_of_all_allocations(seed: int) -> None:
     problem = loaded(seed)
@@ -57,6 +58,7 @@ def test_the_exact_answer_has_the_least_largest_load_of_all_allocations(seed: in
         assert problem.value(best.answer) == best.value and problem.shortfall_bytes(best.answer) == 0
 
 
+@pytest.mark.fast("0", "1", "2", "6", "7")
 @pytest.mark.parametrize("seed", range(8))
 def test_a_fixed_number_of_stages_is_kept(seed: int) -> None:
     problem = loaded(seed)
@@ -75,6 +77,7 @@ def test_devices_that_are_alike_need_one_order_only(devices: int, odd: int) -> N
         assert exact_allocation(problem).value == pytest.approx(least(problem), rel=1e-9)
 
 
+@pytest.mark.slow
 @each("seed", SEEDS)
 def test_the_best_partition_of_an_order_is_that_of_all_its_boundaries(seed: int) -> None:
     problem = loaded(seed)
@@ -125,6 +128,7 @@ def test_the_genetic_allocator_reaches_the_least_load_of_small_chains(seed: int)
     assert evolved.broken or best.value * (1 - 1e-9) <= evolved.value <= best.value * 1.01
 
 
+@pytest.mark.fast("True")
 @pytest.mark.parametrize("counted", [False, True])
 def test_bounds_are_not_above_the_optimum_and_all_allocators_state_the_load(counted: bool) -> None:
     problem = drawn_operations(5, 40, 4, 8)

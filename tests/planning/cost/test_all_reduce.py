@@ -67,6 +67,7 @@ def test_two_exchange_and_three_exchange_then_form_a_ring() -> None:
     assert rules[0].up_to_bytes == pytest.approx(2 * A / (2 * B - 4 / 3 * B), abs=2)
 
 
+@pytest.mark.slow
 @given(st.integers(2, 6), st.data())
 def test_the_rules_take_the_cheapest_method_at_every_size(count: int, data: st.DataObject) -> None:
     numbers = st.floats(1e-6, 1.0)

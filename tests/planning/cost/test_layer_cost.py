@@ -17,6 +17,7 @@ from tests.planning.layout_objective import drawn_graph, drawn_profile, spent
 from tests.planning.networks import profile_of, residual_net, with_rest
 
 
+@pytest.mark.fast("0", "1")
 @pytest.mark.parametrize("seed", range(6))
 def test_alone_is_what_the_clock_of_each_device_alone_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -26,6 +27,7 @@ def test_alone_is_what_the_clock_of_each_device_alone_says(seed: int) -> None:
     assert costs.alone_s.tolist() == pytest.approx(found, rel=1e-12)
 
 
+@pytest.mark.fast("1")
 @pytest.mark.parametrize("seed", range(4))
 def test_a_device_alone_takes_its_predicted_step_where_it_was_measured_with_the_others_at_rest(seed: int) -> None:
     rng = np.random.default_rng(seed)

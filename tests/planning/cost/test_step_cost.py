@@ -193,6 +193,7 @@ def test_a_layer_that_does_not_mix_may_go_unmeasured_but_a_convolution_may_not()
         predicted(none, Plan.equal(graph, profile.cluster, BATCH))
 
 
+@pytest.mark.slow
 @examples(6, 100)
 @given(st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any), st.sampled_from(["pairs", "gather"]), st.floats(0, 0.1))
 def test_the_parts_of_every_device_add_up_to_the_step(shares: list[int], pairing: str, latency_s: float) -> None:

@@ -90,6 +90,7 @@ def test_the_program_finds_what_enumerating_every_choice_of_states_finds(seed: i
     assert cost.total(chosen) == pytest.approx(found.value, rel=1e-9) and found.gap == 0
 
 
+@pytest.mark.fast("5")
 @pytest.mark.parametrize("seed", first_fast(range(20), 6))
 def test_every_optimum_is_a_legal_plan_on_the_rows_and_columns_that_have_a_part(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -114,6 +115,7 @@ def test_rows_and_columns_without_a_part_are_left_out_and_one_that_remains_is_no
     assert trimmed_grid(space.layouts(graph, [batch] * 5), space.devices, space.rows) is None
 
 
+@pytest.mark.fast("1e-06-graph0")
 @pytest.mark.parametrize("graph", [pair_net(24, 20, 12), residual_net(16)])
 @pytest.mark.parametrize("latency_s", [1e-6, 1e-3])
 def test_the_best_grid_is_proven_among_the_layouts_of_its_mesh(graph: LayerGraph, latency_s: float) -> None:

@@ -22,6 +22,7 @@ def held_bytes(costs: Costs, space: Space, choice: tuple[int, ...], temporaries:
     return kept + largest if temporaries else kept
 
 
+@pytest.mark.fast("5", "6", "9")
 @pytest.mark.parametrize("seed", first_fast(range(33), 10))
 def test_what_layers_keep_is_to_the_byte_what_the_stage_keeps(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -29,6 +29,7 @@ def apart(profile: Profile, free: list[int]) -> Profile:
     return dataclasses.replace(profile, cluster=dataclasses.replace(profile.cluster, devices=devices, pools=pools), memory=pools)
 
 
+@pytest.mark.fast("5", "6")
 @pytest.mark.parametrize("seed", first_fast(range(25), 8))
 def test_the_integer_program_finds_what_elimination_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -93,6 +94,7 @@ def heavy() -> Profile:
     return generated_profile(net.graph(), [Figures(1e12), Figures(1e12)], 256, network)
 
 
+@pytest.mark.slow
 def test_weights_that_fit_on_no_device_are_split_where_the_least_seconds_would_not_split_them() -> None:
     roomy = heavy()
     free = best_layers(Costs(roomy))
@@ -114,6 +116,7 @@ def test_what_fits_nowhere_has_no_solution_within_memory() -> None:
     assert solve_within_memory(LayoutCost(costs, layout_space(costs, (0, 1))), 5.0) is None
 
 
+@pytest.mark.slow
 def test_sizes_by_memory_are_found_where_those_by_speed_do_not_fit() -> None:
     profile = heavy()
     figures = [Figures(4e12), Figures(1e12)]

@@ -21,7 +21,7 @@ from tests.planning.networks import Net, profile_of, residual_net
 from tools.generated.profiles import Figures, generated_profile
 
 
-@pytest.mark.fast("0", "1")
+@pytest.mark.fast("1")
 @pytest.mark.parametrize("seed", first_fast(range(40), 4))
 def test_the_bound_is_below_and_the_choice_not_below_what_enumerating_the_choices_that_fit_finds(seed: int) -> None:
     costs, space, memory = drawn_space(seed)
@@ -65,6 +65,7 @@ def residuals(part: float) -> Costs:
     return Costs(apart(roomy, [int(part * max(wanted.values()))] * 3))
 
 
+@pytest.mark.slow
 def test_a_network_with_residuals_is_planned_within_memory_to_a_hundredth() -> None:
     tight = residuals(0.9)
     cost = LayoutCost(tight, layout_space(tight, (0, 1, 2), by_memory=True))

@@ -32,6 +32,7 @@ def test_the_program_finds_what_enumerating_every_choice_of_states_finds(seed: i
     assert (found.bound, found.gap, found.status) == (found.value, 0.0, "optimal")
 
 
+@pytest.mark.fast("graph0-0.001", "graph0-0.1", "graph0-1e-06")
 @pytest.mark.parametrize("latency_s", [1e-6, 1e-3, 0.1])
 @pytest.mark.parametrize("graph", [pair_net(24, 24, 24), residual_net(16)])
 def test_the_objective_is_near_the_predicted_step(graph: LayerGraph, latency_s: float) -> None:
@@ -40,6 +41,7 @@ def test_the_objective_is_near_the_predicted_step(graph: LayerGraph, latency_s: 
     assert predict(costs, trimmed_stage(found.layouts, (0, 1, 2))).step_s == pytest.approx(found.value, rel=0.02)
 
 
+@pytest.mark.fast("1", "4", "6")
 @pytest.mark.parametrize("seed", first_fast(range(20), 8))
 def test_every_optimum_is_a_legal_plan(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -13,6 +13,7 @@ from tests.planning.layout_objective import drawn_graph, drawn_profile
 from tests.planning.networks import Net, pair_net, profile_of, residual_net
 
 
+@pytest.mark.fast("1", "3", "4", "5", "6", "8", "9")
 @pytest.mark.parametrize("seed", range(10))
 def test_every_state_is_legal_and_deals_out_all_units_or_samples(seed: int) -> None:
     rng = np.random.default_rng(seed)

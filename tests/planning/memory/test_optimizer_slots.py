@@ -27,6 +27,22 @@ def test_the_optimizers_that_update_whole_variables_are_those_whose_rule_gathers
     assert needs_full_variable("myown") and not needs_full_variable("multioptimizer")
 
 
+@pytest.mark.fast(
+    'shape0-Adadelta',
+    'shape0-Adagrad',
+    'shape0-Lion',
+    'shape0-Muon',
+    'shape0-RMSprop',
+    'shape0-SGD',
+    'shape1-Adagrad',
+    'shape1-Lion',
+    'shape1-RMSprop',
+    'shape1-SGD',
+    'shape2-Lion',
+    'shape2-Nadam',
+    'shape2-RMSprop',
+    'shape2-SGD',
+)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shape", [(7,), (3, 8), (3, 3, 4, 8)])
 def test_slots_have_the_sizes_that_keras_makes_them_in(name: str, shape: tuple[int, ...]) -> None:

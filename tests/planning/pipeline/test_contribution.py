@@ -74,6 +74,7 @@ def test_a_device_that_is_not_used_is_told_with_the_best_pipeline_it_is_in() -> 
     assert lazy.step_s is not None and lazy.step_s > 1.2 * best_s(slow, devices=(0, 1)), "a better plan without it is not told"
 
 
+@pytest.mark.slow
 def test_the_plans_own_stages_are_tried_where_groups_are_too_many_to_search() -> None:
     of = profile(*[1e6] * 6)
     made = Plan.pipeline(of.graph, [1, 4], [[0, 1, 2], [3, 4, 5]], [[1] * 3] * 2, of.cluster, 8, microbatches=4, split="batch")

@@ -145,6 +145,10 @@ def test_alike_devices_in_plenty_are_better_replicated() -> None:
     assert made.predicted is not None and alone.predicted is not None and made.predicted.step_s < alone.predicted.step_s
 
 
+@pytest.mark.fast(
+    '3-options0-2 replicas of a pipeline of 2 stages or more cannot be made of 3 devices; ask for one replica',
+    '8-options5-16 microbatches .* leave some of 4 replicas none; ask for 4 at most',
+)
 @pytest.mark.parametrize(
     ("devices", "options", "text"),
     [

@@ -125,6 +125,7 @@ def test_no_allocator_is_below_the_exact_one(profile: Profile, allocator: str) -
     assert best_pipeline(MicrobatchCosts(profile), options).allocated.value >= exact.allocated.value * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_auto_says_why_a_pipeline_lost_or_takes_it(profile: Profile) -> None:
     made = plan(profile)
     names = [alternative.strategy for alternative in made.alternatives]
@@ -136,6 +137,7 @@ def test_auto_says_why_a_pipeline_lost_or_takes_it(profile: Profile) -> None:
         assert "microbatches leave equal stages idle for" in lost.reason and lost.bottleneck is not None
 
 
+@pytest.mark.slow
 def test_auto_takes_a_pipeline_over_slow_links_but_not_one_that_changes_the_numbers_of_one_device() -> None:
     plain, frozen, normed = (profile_of(deep_net(norm), [1e8, 1e8], 1e-3, 1e5, 16) for norm in ("", "frozen", "trained"))
     assert plan(plain).strategy == plan(frozen).strategy == "pipeline"  # a frozen norm takes no statistics
@@ -157,6 +159,7 @@ def test_a_pipeline_that_gains_less_than_predictions_err_is_left_for_one_device(
     assert "within the error of 10% that predictions have" in lost.reason
 
 
+@pytest.mark.slow
 def test_pipelines_are_among_the_candidates_unless_they_change_the_numbers_of_one_device() -> None:
     plain, normed = (Costs(profile_of(deep_net(norm), [1e8, 1e8], 1e-3, 1e5, 16)) for norm in ("", "trained"))
     assert candidate_plans(plain)[0].strategy == "pipeline"

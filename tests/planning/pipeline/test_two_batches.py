@@ -94,6 +94,7 @@ def test_auto_takes_two_batches_where_they_are_faster_by_more_than_predictions_e
     assert left.schedule == "synchronous" and any("in two batches" in other.strategy for other in left.alternatives)
 
 
+@pytest.mark.slow
 def test_plans_in_two_batches_are_candidates_unless_the_network_mixes_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hetero_mtf.planning.choose.prediction_error", lambda profile, step_s: 0.5)
     each = hidden_rows()

@@ -61,6 +61,7 @@ def test_a_batch_that_cannot_be_dealt_out_is_refused(batch_size: Any) -> None:
             make()
 
 
+@pytest.mark.slow
 @given(SHARES, st.integers(1, 20))
 def test_every_typed_plan_fits_its_network_and_survives_json(shares: list[int], batch_size: int) -> None:
     for graph in (GRAPH, residual_net()):

@@ -140,6 +140,7 @@ def test_plans_of_other_buckets_are_built_otherwise() -> None:
     assert dataclasses.replace(plan, bucket_bytes=0).built_from != plan.built_from
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any), st.sampled_from(["pairs", "gather"]))
 def test_every_typed_plan_fits_its_network_and_survives_json(shares: list[int], pairing: str) -> None:
     for graph in (pair_net(), residual_net()):

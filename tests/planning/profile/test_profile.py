@@ -181,6 +181,7 @@ def test_a_profile_made_wrong_in_python_is_refused_too(profile: Profile) -> None
         dataclasses.replace(profile, links=(Link(0, 1, -1.0, 1.0),), memory=(MemoryPool("host", -3),))
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_whatever_is_spoilt_in_a_file_is_one_sentence(data: st.DataObject) -> None:
     wrong = spoilt(document(SMALL), data)

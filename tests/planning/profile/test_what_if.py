@@ -51,6 +51,7 @@ def test_supposing_what_is_measured_changes_nothing() -> None:
     assert what_if_profile(unequal(), WhatIf()) == unequal()
 
 
+@pytest.mark.slow
 @examples(5, 40)
 @given(FACTORS, st.sampled_from(["worker:0", "worker:1"]), st.sampled_from([1e-6, 1e-2]))
 def test_a_faster_device_never_lengthens_the_step_of_a_layout(factor: float, device: str, latency_s: float) -> None:
@@ -62,6 +63,7 @@ def test_a_faster_device_never_lengthens_the_step_of_a_layout(factor: float, dev
     assert step_s(plan(faster)) <= step_s(plan(profile)) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @examples(5, 40)
 @given(FACTORS, st.sampled_from([1e6, 1e8]))
 def test_faster_links_never_lengthen_the_step(factor: float, bandwidth: float) -> None:
@@ -108,6 +110,7 @@ def test_a_pool_of_its_own_is_copied_for_the_twin() -> None:
     assert grown.cluster.devices[1].pool == "host+1" and len(grown.cluster.pools) == 2
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_pool_of_the_device() -> None:
     changed = with_memory(unequal(), "worker:1", 5)
     assert [(pool.name, pool.free_bytes) for pool in changed.memory] == [("host", 5)]
@@ -134,6 +137,7 @@ def test_another_batch_size_follows_the_curve_over_samples() -> None:
     assert smaller.seconds(1, 0, "output", 7, "forward") == pytest.approx(profile.seconds(1, 0, "output", 7, "forward") / 2)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 12), st.data())
 def test_a_few_samples_take_as_long_whatever_the_batch_they_are_part_of(size: int, data: st.DataObject) -> None:
     seconds = data.draw(st.lists(st.floats(0.1, 9.0), min_size=3, max_size=3).map(sorted))
@@ -158,6 +162,7 @@ def test_curves_that_were_measured_at_that_batch_are_taken_as_they_are() -> None
     assert with_batch_size(both, 16).seconds(1, 0, "output", 24, "forward") == 8.0
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.integers(1, 40))
 def test_a_larger_batch_never_takes_less_time(first: int, second: int) -> None:
     low, high = (alone_s(with_batch_size(curved((1.0, 1.0, 3.0)), size), 0) for size in sorted((first, second)))
@@ -181,6 +186,7 @@ def test_a_plan_says_what_it_supposes_and_keeps_it_in_its_file() -> None:
     assert plan(unequal()).what_if == ()
 
 
+@pytest.mark.slow
 def test_a_residual_net_can_be_supposed_too() -> None:
     profile = profile_of(residual_net(), [2e6, 1e6], 1e-6)
     made = plan_if(profile, WhatIf(add_like=("worker:0",), batch_size=9))

@@ -43,6 +43,7 @@ def error(profile: Profile, runs: list[PlanRun], truth: Profile, each: Plan) -> 
     return abs(prediction(corrected, each).step_s / prediction(Costs(truth), each).step_s - 1)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(STRATEGIES))
 def test_a_step_is_as_long_again_if_all_factors_are(strategy: str) -> None:
     each = plan(PROFILE, strategy=strategy)
@@ -57,6 +58,7 @@ def test_slopes_of_pipelines_are_those_of_what_they_do_with_microbatches() -> No
     assert sum(slopes.values()) == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.slow
 @examples(5, 100)
 @given(st.sampled_from(STRATEGIES), st.sampled_from(STRATEGIES), st.floats(0.85, 1.2), st.floats(0.85, 1.2))
 def test_a_plan_that_was_run_is_predicted_nearer(first: str, second: str, one: float, other: float) -> None:
@@ -74,6 +76,7 @@ def test_traces_of_a_device_that_rests_while_it_waits_do_not_spoil_other_plans()
     assert error(PROFILE, runs, PROFILE, batch) < 0.05 and error(PROFILE, runs, PROFILE, alone) < 0.05
 
 
+@pytest.mark.slow
 def test_a_device_that_takes_three_times_as_long_is_found() -> None:
     truth = slower(PROFILE, 1, 3.0)
     batch, alone = plan(PROFILE, strategy="batch"), Plan.single(PROFILE.graph, 0, PROFILE.cluster, PROFILE.batch_size)

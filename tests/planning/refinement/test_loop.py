@@ -92,6 +92,7 @@ def test_a_split_that_is_faster_only_within_the_spread_leaves_one_device() -> No
     assert "single" in taken.values()
 
 
+@pytest.mark.slow
 def test_more_rounds_are_measured_where_the_best_is_not_sure() -> None:
     truth = profile_of(GRAPH, [2e6, 1e6], 0.45)
     runner = SimulatedRunner(truth, noise=0.3)

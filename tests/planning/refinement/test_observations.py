@@ -21,6 +21,7 @@ def run_of(planned: Plan, runner: SimulatedRunner) -> PlanRun:
     return PlanRun(planned, (step_s,), (runner.trace(planned),), step_s, step_s)
 
 
+@pytest.mark.fast("batch", "equal", "filters", "hybrid", "single")
 @pytest.mark.parametrize("strategy", ["single", "equal", "filters", "batch", "hybrid", "layers"])
 def test_a_right_profile_has_ratios_of_one_for_every_strategy(strategy: str) -> None:
     run = run_of(plan(PROFILE, strategy=strategy), SimulatedRunner(PROFILE))

@@ -131,6 +131,7 @@ def test_too_few_in_flight_wait_for_transfers_and_enough_do_not() -> None:
     assert few > 1.1 * enough
 
 
+@pytest.mark.fast("fill_drain")
 @pytest.mark.parametrize("schedule", CLOCKED_SCHEDULES)
 @given(st.integers(1, 8), st.integers(1, 12))
 def test_the_bubble_of_even_stages_is_the_ideal_one(schedule: str, stages: int, microbatches: int) -> None:

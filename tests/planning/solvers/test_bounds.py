@@ -71,6 +71,7 @@ def allowed(sizes: np.ndarray, lower: np.ndarray, upper: np.ndarray, multiple: i
     return sizes[whole & np.all((sizes >= lower) & (sizes <= upper), axis=1)]
 
 
+@pytest.mark.slow
 def test_no_rule_of_shares_is_ever_faster() -> None:
     rng = np.random.default_rng(2)
     for _ in range(2_000):

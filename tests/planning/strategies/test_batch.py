@@ -36,6 +36,7 @@ def brute_force_s(profile: Profile) -> float:
     return min(predict(costs, batch_stage(costs.graph, samples, range(count))).step_s for samples in splits)
 
 
+@pytest.mark.fast("speeds0-0.0", "speeds0-0.001", "speeds0-0.1", "speeds2-0.0", "speeds2-0.001", "speeds2-0.1")
 @pytest.mark.parametrize("latency_s", [0.0, 1e-3, 0.1])
 @pytest.mark.parametrize("speeds", [[1e6, 1e6], [1.7e6, 1e6, 3e5], [1e6, 1e4]])
 def test_samples_are_those_that_brute_force_finds(speeds: list[float], latency_s: float) -> None:
@@ -44,6 +45,7 @@ def test_samples_are_those_that_brute_force_finds(speeds: list[float], latency_s
     assert len(found.stage.devices) == 1 or found.prediction.step_s == pytest.approx(brute_force_s(profile))
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(1, 20), min_size=2, max_size=3), st.integers(1, 4), st.integers(2, 7))
 def test_a_curve_in_stairs_is_split_exactly_too(speeds: list[int], step: int, batch: int) -> None:

@@ -71,6 +71,22 @@ def test_two_devices_stay_in_even_where_one_alone_would_be_faster() -> None:
     assert len(found.stage.devices) == 2
 
 
+@pytest.mark.fast(
+    '0.0-speeds0-graph0',
+    '0.0-speeds0-graph1',
+    '0.0-speeds0-graph2',
+    '0.0-speeds1-graph0',
+    '0.0-speeds1-graph2',
+    '0.0-speeds2-graph0',
+    '0.0-speeds2-graph2',
+    '0.001-speeds0-graph0',
+    '0.001-speeds0-graph1',
+    '0.001-speeds0-graph2',
+    '0.001-speeds1-graph0',
+    '0.001-speeds1-graph2',
+    '0.001-speeds2-graph0',
+    '0.001-speeds2-graph2',
+)
 @pytest.mark.parametrize("graph", [pair_net(), residual_net(), one_pair(40)])
 @pytest.mark.parametrize("speeds", [[1e6], [1e6, 1e6], [1e6, 5e5, 1e5]])
 @pytest.mark.parametrize("latency_s", [0.0, 1e-3])
@@ -84,6 +100,7 @@ def test_measured_sizes_are_never_predicted_slower_than_typed_ones(graph: LayerG
     plan.check(graph)
 
 
+@pytest.mark.fast("order4")
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_permuting_devices_permutes_what_they_get(order: tuple[int, ...]) -> None:
     graph, speeds = pair_net(30, 30, 30), [1.1e6, 6e5, 2.3e5]

@@ -64,6 +64,7 @@ def test_the_fastest_device_takes_less_where_it_lacks_memory(strategy: str) -> N
     made.check(CONVOLUTIONS)
 
 
+@pytest.mark.fast("filters")
 @pytest.mark.parametrize("strategy", ["filters", "layers", "auto"])
 def test_weights_that_fit_on_no_device_are_split_over_several(strategy: str) -> None:
     alone = needed(profile_of(WIDE, [2e6, 1e6]), "single")[0]
@@ -81,6 +82,7 @@ def test_weights_that_a_batch_split_repeats_everywhere_are_one_sentence() -> Non
         plan(tight, strategy="batch")
 
 
+@pytest.mark.slow
 @pytest.mark.fast("0.95")
 @pytest.mark.parametrize("part", [0.3, 0.55, 0.8, 0.95])
 def test_the_samples_that_fit_are_those_that_every_split_within_the_bounds_allows_at_best(part: float) -> None:

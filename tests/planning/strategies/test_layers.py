@@ -53,6 +53,7 @@ def test_a_large_dense_layer_is_split_unless_the_optimizer_would_gather_its_weig
     assert [layout(name) for name in ("adam", "adafactor", "sgd", "muon")] == ["row", "replicated", "row", "replicated"]
 
 
+@pytest.mark.slow
 def test_a_plan_carries_its_proof_through_a_file_and_into_its_text() -> None:
     made = plan(four(), strategy="layers")
     assert made.proof is not None and made.proof.gap <= 0.01

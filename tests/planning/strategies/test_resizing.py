@@ -13,6 +13,7 @@ from tests.planning.networks import pair_net, profile_of, residual_net
 GRAPH = pair_net(48, 48, 24)
 
 
+@pytest.mark.fast("hybrid")
 @pytest.mark.parametrize("strategy", ["filters", "batch", "hybrid"])
 def test_on_the_same_devices_recomputed_sizes_are_those_of_the_strategy(strategy: str) -> None:
     for graph in (GRAPH, residual_net()):
@@ -26,6 +27,7 @@ def test_on_the_same_devices_recomputed_sizes_are_those_of_the_strategy(strategy
         assert predict(costs, stage).step_s <= best.prediction.step_s * 1.2
 
 
+@pytest.mark.fast("hybrid")
 @pytest.mark.parametrize("strategy", ["filters", "batch", "hybrid"])
 def test_a_plan_resized_to_fewer_devices_fits_the_network(strategy: str) -> None:
     for graph in (GRAPH, residual_net()):

@@ -24,6 +24,7 @@ def test_a_device_of_half_the_figures_has_half_the_speed() -> None:
     assert [layer.flops_per_s for layer in slow.layers] == pytest.approx([(layer.flops_per_s or 0.0) / 2 for layer in fast.layers])
 
 
+@pytest.mark.slow
 def test_samples_per_second_are_those_of_the_predicted_step_on_the_device_alone() -> None:
     profile = with_rest(dataclasses.replace(PROFILE, launch_s=0.25), lambda device: 0.5)
     times = step_times(plan(profile), Costs(profile))

@@ -41,6 +41,7 @@ COUNTING = """
 """
 
 
+@pytest.mark.fast("None")
 @pytest.mark.parametrize("method", [None, "duty_cycle"])
 def test_they_take_as_many_steps_as_told_and_answer_with_their_mean_loss(tmp_path: pathlib.Path, method: str | None) -> None:
     workers = limited.LimitedWorkers(script(tmp_path, COUNTING), [0.6, 0.4], [3, 1], method, limit_s=60.0)

@@ -76,6 +76,7 @@ def test_recomputed_activations_and_few_microbatches_in_flight_take_less() -> No
     assert held("pipeline fill_drain, recomputed") < held("pipeline fill_drain") > held("pipeline 1f1b")
 
 
+@pytest.mark.fast("1f1b-False", "1f1b-True", "batch-False", "fill_drain-False", "fill_drain-True", "filters-False")
 @pytest.mark.parametrize(
     ("strategy", "recompute"), [*((name, False) for name in ("filters", "batch", "layers", "auto")), *PIPELINES.values()]
 )

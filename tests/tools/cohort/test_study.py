@@ -148,6 +148,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: pathlib.Path) -> None
         write_study(SMALL, tmp_path / "file" / "inside")
 
 
+@pytest.mark.slow
 def test_the_command_says_how_many_scans_it_wrote_and_where(tmp_path: pathlib.Path) -> None:
     outcome = CliRunner().invoke(main, [str(tmp_path / "new"), "--subjects", "2", "--size", "16", "--seed", "3"])
     assert outcome.exit_code == 0 and outcome.output.startswith("2 scans of 2 subjects in ")

@@ -33,6 +33,7 @@ def test_the_first_images_are_the_same_however_many_are_drawn() -> None:
     assert np.array_equal(few.x_train, many.x_train[:5]) and np.array_equal(few.y_test, many.y_test[:5])
 
 
+@pytest.mark.slow
 @pytest.mark.fast("mnist")
 @pytest.mark.parametrize("kind", TASKS)
 def test_a_linear_model_is_above_chance_and_leaves_much_to_learn(kind: str) -> None:

@@ -66,6 +66,7 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.fast("filters-adam")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("strategy", ["filters", "single"])

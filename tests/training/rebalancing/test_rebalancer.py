@@ -15,6 +15,7 @@ from tests.training.rebalancing.simulated_training import PROFILE, SimulatedTrai
 NOISE = 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.fast("1-1.6-0.0")
 @pytest.mark.parametrize("noise", [0.0, NOISE])
 @pytest.mark.parametrize("device, times", [(0, 2.5), (1, 2.5), (1, 1.6), (0, 6.0)])
@@ -34,6 +35,7 @@ def test_a_device_that_becomes_slower_gets_less_work_within_50_steps(device: int
     assert len(training.rebalancer.moves) == 1 and training.step == 610
 
 
+@pytest.mark.slow
 def test_a_device_that_recovers_gets_its_work_back() -> None:
     training = SimulatedTraining(NOISE, steps=5000)
     first = training.plan
@@ -47,6 +49,7 @@ def test_a_device_that_recovers_gets_its_work_back() -> None:
     assert training.true_s <= 1.05 * training.runner.true_s(first)
 
 
+@pytest.mark.slow
 def test_a_device_that_becomes_faster_gets_more_work() -> None:
     training = SimulatedTraining(NOISE, steps=5000)
     training.train(60)
@@ -56,6 +59,7 @@ def test_a_device_that_becomes_faster_gets_more_work() -> None:
     assert "times as fast" in move.reason and training.true_s <= 1.05 * best_s(1.0, 0.4)
 
 
+@pytest.mark.slow
 def test_devices_that_change_alike_keep_their_plan() -> None:
     training = SimulatedTraining(NOISE)
     training.train(60)
@@ -76,6 +80,7 @@ def test_500_steady_steps_have_no_move_and_cheap_traces(noise: float, seed: int)
     assert budget.spent_s <= 0.02 * budget.run_s
 
 
+@pytest.mark.slow
 def test_no_move_where_few_steps_are_left() -> None:
     training = SimulatedTraining(steps=80)
     training.train(60)
@@ -94,6 +99,7 @@ def test_no_move_where_the_gain_is_less_than_what_it_costs() -> None:
     assert not decision.moves and 0 < decision.gain_s <= 1.5 * decision.cost_s and "a move takes" in decision.reason
 
 
+@pytest.mark.slow
 def test_of_a_run_of_unknown_length_as_many_steps_as_were_taken_are_taken_to_be_left() -> None:
     training = SimulatedTraining(steps=None)
     training.train(25)

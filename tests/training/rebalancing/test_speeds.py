@@ -41,6 +41,7 @@ def test_two_devices_change_at_once() -> None:
     assert math.exp(log_factors[0]) == pytest.approx(1.5, rel=0.1) and math.exp(log_factors[1]) == pytest.approx(3.0, rel=0.05)
 
 
+@pytest.mark.slow
 def test_changes_add_up_and_a_device_that_recovers_is_as_in_the_profile() -> None:
     slowed = {1: math.log(2.5)}
     plan = make_plan(slower(PROFILE, 1, 2.5))

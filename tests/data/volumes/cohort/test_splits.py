@@ -33,6 +33,7 @@ def counts(ids: tuple[str, ...], participants: Participants) -> collections.Coun
 sizes = st.lists(st.integers(3, 12), min_size=2, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(sizes, st.floats(0.1, 0.5), st.sampled_from([0.0, 0.2]), st.integers(0, 5))
 def test_a_hold_out_puts_everybody_in_one_part_and_of_each_class_the_wanted_part(sizes, test, validation, seed) -> None:

@@ -24,6 +24,7 @@ def test_every_network_has_a_title_and_one_of_pytorch() -> None:
     assert set(COMPARED) <= {ast.literal_eval(key) for key in table.keys if key} <= set(TITLES)
 
 
+@pytest.mark.slow
 def test_what_others_train_is_read_off_the_model() -> None:
     model = compared_task(UNET).model
     assert Trained.of(UNET, model) == Trained(UNET, 339_569, (32, 32, 32, 1), 1, "voxels")
@@ -32,6 +33,7 @@ def test_what_others_train_is_read_off_the_model() -> None:
     assert Trained.of("dense", classifier) == Trained("dense", 48 * 5 + 5, (4, 4, 3), 5, "classes")
 
 
+@pytest.mark.slow
 def test_the_loss_of_a_map_is_the_mean_over_samples() -> None:
     task = VoxelTask(unet3d(4, 2, 1), 3)
     x, y = task.data

@@ -39,6 +39,7 @@ def test_without_communication_a_split_of_the_samples_falls_short_of_the_ideal_b
     assert 0.9 < ceilings["batch"] < 1.0  # the update takes a tenth of a forward pass
 
 
+@pytest.mark.slow
 def test_slower_links_lower_the_ceiling_of_every_split_and_not_that_of_one_device() -> None:
     graph = pair_net()
     fast, slow = (communication_ceilings(profile_of(graph, [2e6, 1e6], 0.0, rate), {}, [1.0, 2.0]) for rate in (1e12, 1e3))

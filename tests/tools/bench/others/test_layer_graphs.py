@@ -69,6 +69,7 @@ def _published_load(graph: LayerGraph) -> float:
     return best
 
 
+@pytest.mark.fast("head0-True", "head3-False", "head3-True", "head4-False", "head4-True")
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize(
     "head", [{}, {"maxFPGAs": 4}, {"maxSizePerFPGA": 13.0, "maxFPGAs": 3}, {"maxFPGAs": 1, "maxCPUs": 2}, {"maxFPGAs": 0}]

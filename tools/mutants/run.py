@@ -157,7 +157,7 @@ def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["file"], row["start"], row["after"]
 
 
-def _compared(before: pathlib.Path, after: pathlib.Path) -> Iterator[str]:
+def compared(before: pathlib.Path, after: pathlib.Path) -> Iterator[str]:
     """Yield what other tests changed: changes that were noticed and are not any more, and the other way round."""
     verdicts = [{_key(row): row for row in json.loads(path.read_text())} for path in (before, after)]
     for key, row in verdicts[0].items():
@@ -183,7 +183,7 @@ def main() -> None:
     rows = json.loads(options.verdicts.read_text())
     print(f"{sum(row['verdict'] == 'killed' for row in rows)} of {len(rows)} killed")
     if options.before is not None:
-        print("\n".join(_compared(options.before, options.verdicts)) or "the same verdicts")
+        print("\n".join(compared(options.before, options.verdicts)) or "the same verdicts")
 
 
 if __name__ == "__main__":

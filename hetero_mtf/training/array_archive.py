@@ -14,12 +14,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from hetero_mtf.npz_file import SUFFIX, write_npz
+
 DAMAGED = (  # what reading a damaged archive, or JSON in one, raises besides OSError
     *(ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError, OverflowError),
     *(NotImplementedError, RuntimeError, struct.error, zlib.error, MemoryError),  # RecursionError is a RuntimeError
 )
 _DOCUMENT = "meta"  # name of the document's array
-_SUFFIX = ".npy"
 _MAGIC = b"\x93NUMPY"
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}  # of the header's length, by major version
 _SHAPE = rb"\((|\d{1,18},|\d{1,18}(?:, \d{1,18}){1,31})\)"
@@ -37,7 +38,7 @@ def write_archive(file: BinaryIO, document: Mapping[str, Any], arrays: Mapping[s
     arrays : name -> array.
     """
     text = np.frombuffer(json.dumps(document).encode(), np.uint8)
-    np.savez(file, **{_DOCUMENT: text, **arrays})  # type: ignore[arg-type]
+    write_npz(file, {_DOCUMENT: text, **arrays})
 
 
 def read_archive(path: str | os.PathLike[str], names: Collection[str] | None = None) -> tuple[Any, dict[str, np.ndarray]]:
@@ -67,7 +68,7 @@ def read_archive(path: str | os.PathLike[str], names: Collection[str] | None = N
             raise ValueError("a member is there twice")
         if sum(member.file_size for member in members) > size_bytes:
             raise ValueError(f"its members declare more than the {size_bytes} bytes of the file")
-        named = {member.filename.removesuffix(_SUFFIX): member for member in members}
+        named = {member.filename.removesuffix(SUFFIX): member for member in members}
         wanted = named if names is None else {name: named[name] for name in (_DOCUMENT, *names)}
         arrays = {name: _array(archive.read(member)) for name, member in wanted.items()}
     return json.loads(arrays.pop(_DOCUMENT).tobytes()), arrays
@@ -76,7 +77,7 @@ def read_archive(path: str | os.PathLike[str], names: Collection[str] | None = N
 def _check_member(member: zipfile.ZipInfo) -> None:
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
         raise ValueError("a member is compressed")
-    if member.flag_bits & _ENCRYPTED or not member.filename.endswith(_SUFFIX):
+    if member.flag_bits & _ENCRYPTED or not member.filename.endswith(SUFFIX):
         raise ValueError("a member is encrypted or no array")
 
 

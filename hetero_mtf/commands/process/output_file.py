@@ -7,10 +7,9 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.json_file import replace_file
+from hetero_mtf.npz_file import write_npz
 
 
 def check_target(path: str | os.PathLike[str] | None) -> None:
@@ -80,7 +79,7 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None
         If it cannot be written.
     """
     with replace_file(path) as file:
-        np.savez(file, **dict(arrays))
+        write_npz(file, arrays)
 
 
 def save_model(path: str | os.PathLike[str], model: Any) -> None:

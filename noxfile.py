@@ -108,6 +108,8 @@ def _test(session: nox.Session, *options: str, may_fail: bool = False) -> None:
         silent=True,
     )
     text = str(output)
+    LEFT.mkdir(parents=True, exist_ok=True)
+    (LEFT / f"{session.name}.log").write_text(text)
     session.log(text[-3000:])
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", text.strip().splitlines()[-1])}
     versions = session.run("python", "-c", _VERSIONS, silent=True, log=False, env={"TF_CPP_MIN_LOG_LEVEL": "3"})
@@ -119,7 +121,6 @@ def _test(session: nox.Session, *options: str, may_fail: bool = False) -> None:
         "failed_tests": re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.MULTILINE),
     }
     if not session.posargs:
-        LEFT.mkdir(parents=True, exist_ok=True)
         (LEFT / f"{session.name}.json").write_text(json.dumps(row, indent=1))
     _remove(session)
     if (row["failed"] or counts.get("error") or counts.get("errors")) and not may_fail:

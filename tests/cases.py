@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 TURNS = 10  # landings in which every slow test is run once at least
-DRAWN_BY_COMMIT = 0.1  # of the slow tests, besides those whose turn it is
+DRAWN_BY_COMMIT = 0.03  # of the slow tests, besides those whose turn it is
 
 
 def each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -194,6 +194,7 @@ SHARES = ([0, 3, 1], [2, 1, 1], [1, 0, 0])
     'leaky relu',
     'normalization, given by place',
     'prelu',
+    'relu, ceiling',
     'reshape of channels',
     'softmax',
     'transposed conv',

@@ -31,7 +31,7 @@ BETWEEN = {
     "3.13": ("tensorflow==2.20.0", "keras==3.14.1"),
 }
 OLDEST_KERAS = "keras==3.8.0"  # no requirement of ours: keras-nightly, which TensorFlow's pre-releases need, is another distribution
-TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "nilearn", "markdown-it-py", "tensorboard")
+TOOLS = ("coverage", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "nilearn", "markdown-it-py", "tensorboard")
 FAST = ("-n", "2", "--dist", "worksteal", "-m", "not slow")
 SMOKE = (  # what reads Keras models and trains by Keras's arithmetic, planning on that Python, and a training by command
     *("tests/program/test_transparency.py", "tests/program/test_every_optimizer.py", "tests/training/test_trainer.py"),

@@ -50,7 +50,8 @@ class GradCam:
             raise UnsupportedError(f"{layer!r} is no layer whose output is a volume; there are {', '.join(names) or 'none'}")
         self.layer: str = layer or _last(volumes, model.name)
         self._activation = activation
-        self._both = keras.Model(model.inputs, [model.get_layer(self.layer).output, model.outputs[0]])
+        inputs = model.inputs if len(model.inputs) > 1 else model.inputs[0]  # Keras 3.8 warns of a list of one that is called with one
+        self._both = keras.Model(inputs, [model.get_layer(self.layer).output, model.outputs[0]])
 
     def map(self, x: np.ndarray, number: int, inside: np.ndarray | None = None) -> np.ndarray:
         """Return the evidence for a class in a volume.

@@ -7,7 +7,8 @@ from hetero_mtf.report.table import Table
 def test_a_section_is_its_title_figures_sentences_and_table() -> None:
     table = Table(("name", "units"), (("a", "7"),), "A title that is not shown again")
     text = sections_text([Section("First", ("one thing", "another"), table, figures=(("step", "3 s"),)), Section("Second")])
-    assert text.startswith("First\n=====\nstep 3 s\none thing\nanother\n\nname   units\n")
+    lines = [line.split() for line in text.splitlines()]  # releases of rich draw columns of several widths
+    assert lines[:7] == [["First"], ["====="], ["step", "3", "s"], ["one", "thing"], ["another"], [], ["name", "units"]]
     assert text.endswith("\n\nSecond\n======") and "not shown" not in text
 
 

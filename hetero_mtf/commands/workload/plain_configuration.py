@@ -34,14 +34,14 @@ def plain_configuration(entry: Any, room: ModuleType, base: type) -> dict[str, A
         If it is no public class of that module, or its options are more than numbers, texts and lists of these.
     """
     if not isinstance(entry, Mapping) or not isinstance(entry.get("class_name"), str):
-        raise ForeignObject(f"{value_text(entry)} names no class of {room.__name__}; name one")
+        raise ForeignObject(f"{value_text(entry)} names no class of {_public(room)}; name one")
     name, config = entry["class_name"], entry.get("config")
     kind = vars(room).get(name)
-    module = entry.get("module", room.__name__)
-    of_keras = isinstance(module, str) and (module == room.__name__ or module.startswith("keras.src."))
+    module = entry.get("module", _public(room))
+    of_keras = isinstance(module, str) and (module == _public(room) or module.startswith("keras.src."))
     if not of_keras or entry.get("registered_name") not in (None, name) or not (inspect.isclass(kind) and issubclass(kind, base)):
         shown = config if name == "function" and isinstance(config, str) else name
-        raise ForeignObject(f"{value_text(shown)} is no class of {room.__name__}; name one")
+        raise ForeignObject(f"{value_text(shown)} is no class of {_public(room)}; name one")
     if not isinstance(config, Mapping) or "fn" in config:
         raise ForeignObject(f"{name} has no options that are plain values; name it by its name")
     options = {key: value for key, value in config.items() if key not in _DROPPED}
@@ -49,6 +49,11 @@ def plain_configuration(entry: Any, room: ModuleType, base: type) -> dict[str, A
     if strange:
         raise ForeignObject(f"{name} has options that are no plain values ({value_text(', '.join(strange))}); name it by its name")
     return {"class_name": name, "config": options}
+
+
+def _public(room: ModuleType) -> str:
+    """Return the name of one of Keras's public modules: up to Keras 3.9 such a module calls itself keras.api.losses."""
+    return room.__name__.replace("keras.api.", "keras.", 1)
 
 
 def _is_plain(value: Any) -> bool:

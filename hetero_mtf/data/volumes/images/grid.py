@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -125,7 +126,9 @@ def fitted(values: Array, fit: GridFit, order: int, outside: float = np.nan) -> 
     rimmed = np.pad(turned.astype(np.float32, copy=False), _RIM, mode="edge")
     diagonal = np.diag(fit.linear)
     matrix = diagonal if np.array_equal(fit.linear, np.diag(diagonal)) else fit.linear  # scipy is faster with a diagonal
-    ndimage.affine_transform(rimmed, matrix, fit.offset + _RIM, fit.shape, grid_values, order, "constant", outside)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The behavior of affine_transform")  # SciPy up to 1.15, of each diagonal: it was another in 0.17
+        ndimage.affine_transform(rimmed, matrix, fit.offset + _RIM, fit.shape, grid_values, order, "constant", outside)
     return grid_values
 
 

@@ -2,7 +2,7 @@
 # make train    measure this machine, plan, and train the digits network on two unequal devices
 # make mri      draw a cohort of MRI scans, train on it on two unequal devices and on one, and report (about 20 minutes)
 # make test     style, types, import rules, and the fast tests (about 4 minutes)
-# make test-all the same, then a fifth of the slow tests and laws, drawn by landing and commit; ten landings run them all (about 25 minutes)
+# make test-all the same, then an eighth of the slow tests and laws, drawn by landing and commit; ten landings run them all (about 25 minutes)
 # make test-every all tests, with more examples of each law (about an hour and a half)
 # make conformance compare every class of Keras with Keras itself (about two hours)
 # make coverage what `make test-every` runs of the package, in lines and branches

@@ -30,7 +30,8 @@ BETWEEN = {
     "3.12": ("tensorflow==2.18.1", "keras==3.13.2"),
     "3.13": ("tensorflow==2.20.0", "keras==3.14.1"),
 }
-OLDEST_KERAS = "keras==3.8.0"  # no requirement of ours: keras-nightly, which TensorFlow's pre-releases need, is another distribution
+# No requirement of ours: keras-nightly, which TensorFlow's pre-releases need, is another distribution. TensorFlow 2.20 needs Keras 3.10.
+OLDEST_KERAS = {**dict.fromkeys(PYTHONS, "keras==3.8.0"), "3.13": "keras==3.10.0"}
 TOOLS = ("coverage", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "nilearn", "markdown-it-py", "tensorboard")
 FAST = ("-n", "2", "--dist", "worksteal", "-m", "not slow")
 SMOKE = (  # what reads Keras models and trains by Keras's arithmetic, planning on that Python, and a training by command
@@ -46,7 +47,7 @@ nox.options.reuse_existing_virtualenvs = False
 @nox.session(python=PYTHONS)
 def lowest(session: nox.Session) -> None:
     """The lowest versions that setup.cfg and the check of Keras's version allow."""
-    _install(session, ".", OLDEST_KERAS, *lower_bounds(str(session.python)))
+    _install(session, ".", OLDEST_KERAS[str(session.python)], *lower_bounds(str(session.python)))
     _test(session)
 
 

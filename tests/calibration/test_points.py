@@ -14,6 +14,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.layers.elementwise.activation import ReLU
 from hetero_mtf.layers.normalization.norm import BatchNormalization
+from tests.older_keras import needs_keras
 
 L = keras.layers
 BATCH = 8
@@ -230,6 +231,7 @@ def test_a_point_can_be_made_for_any_number_of_units_or_samples() -> None:
     assert between.probe.output_shape == (8, 8, 13) and not between.full and point_of(graph, 2, "batch", 5, BATCH).samples == 5
 
 
+@needs_keras("3.10", "casts are layers")
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "float16"])
 def test_a_probe_computes_in_the_precision_of_its_layer(policy: str) -> None:
     i = keras.Input((6, 6, 2))

@@ -91,7 +91,7 @@ def test_metrics_that_do_not_fit_several_outputs_are_refused(metrics: Any, words
 
 
 @pytest.mark.fast("dict-dict")
-@pytest.mark.parametrize("packing", [list, pytest.param(dict, marks=needs_keras("3.10", "metrics by the keys of outputs are refused"))])
+@pytest.mark.parametrize("packing", [list, pytest.param(dict, marks=needs_keras("3.13", "metrics by the keys of outputs are refused"))])
 @pytest.mark.parametrize("form", [list, dict])
 def test_metrics_of_several_outputs_are_named_as_in_keras(packing: type, form: type) -> None:
     names = ["a", "b"] if packing is dict else ["left", "right"]

@@ -127,7 +127,8 @@ class _Program:
                 coefficients.append(coefficient)
                 at_row.append(number)
                 at_column.append(variable)
-        matrix = csr_array((coefficients, (at_row, at_column)), shape=(len(self.rows), len(self.prices)))
+        places = np.asarray(at_row, np.int32), np.asarray(at_column, np.int32)  # SciPy up to 1.14 hands no wider ones on to HiGHS
+        matrix = csr_array((coefficients, places), shape=(len(self.rows), len(self.prices)))
         low, high = (np.array([row[side] for row in self.rows]) for side in (1, 2))
         integral = np.zeros(len(self.prices))
         for first, count in self.states:

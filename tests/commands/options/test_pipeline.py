@@ -209,5 +209,6 @@ def test_a_typed_pipeline_is_shown_as_one(place):
     profile = Profile.load(place / "profile.json")
     typed = Plan.pipeline(profile.graph, ["stem", "pool"], [[0], [1]], [[1], [1]], profile.cluster, 8, microbatches=2)
     text = plan_report(typed)
-    assert ["0", "worker:0"] in [line.split()[:2] for line in text.splitlines()] and text.endswith("Nothing is predicted: the plan is manual.")
+    assert ["0", "worker:0"] in [line.split()[:2] for line in text.splitlines()]
+    assert text.endswith("Nothing is predicted: the plan is manual.")
     assert json.loads((place / "plan.json").read_text())["strategy"] == "pipeline"

@@ -32,30 +32,48 @@ class Settings(NamedTuple):
     weighted_metrics: Any = ()
 
 
-class KerasSide:
-    """A copy of the user's model that never trains, with the metrics, callbacks and learning rate of Keras.
+def copied(model: Any, settings: Settings, outputs: Structure) -> Any:
+    """Return a copy of a model, compiled.
 
     Parameters
     ----------
-    model : the user's model; it is copied, not changed.
-    graph : its LayerGraph.
-    settings : what it is compiled with; its optimizer is one of its own, which gives the learning rate.
+    model : the user's model; it is not changed.
+    settings : what the copy is compiled with; its optimizer is one of its own, which gives the learning rate.
     outputs : how the model packs its outputs.
+
+    Raises
+    ------
+    UnsupportedError
+        If metrics are not what Keras takes.
+    """
+    optimizer, loss, loss_weights, *both = settings
+    for what, metrics in zip(("metrics", "weighted_metrics"), both):
+        _check_metrics(metrics, what, outputs)
+    copy = clone(model)
+    metrics, weighted_metrics = (each or None for each in both)
+    options = {"loss": loss, "loss_weights": loss_weights, "metrics": metrics, "weighted_metrics": weighted_metrics}
+    copy.compile(optimizer=optimizer, **options, auto_scale_loss=False)  # the optimizer scales it already, where it is to
+    return copy
+
+
+class KerasSide:
+    """A Keras model whose metrics, callbacks and learning rate are Keras's own, while it trains elsewhere.
+
+    Parameters
+    ----------
+    model : keras.Model, compiled, that `graph` was read from, or a clone.
+    graph : its LayerGraph.
+    outputs : how the model packs its outputs.
+    metrics : those that it is compiled with, as given.
     """
 
-    def __init__(self, model: Any, graph: LayerGraph, settings: Settings, outputs: Structure) -> None:
+    def __init__(self, model: Any, graph: LayerGraph, outputs: Structure, metrics: Any = ()) -> None:
         import keras
 
-        optimizer, loss, loss_weights, *both = settings
-        for what, metrics in zip(("metrics", "weighted_metrics"), both):
-            _check_metrics(metrics, what, outputs)
+        self.model = model
         self._graph, self._outputs = graph, outputs
-        self.model = clone(model)
-        self._live = _variables(self.model, graph)
-        metrics, weighted_metrics = (each or None for each in both)
-        options = {"loss": loss, "loss_weights": loss_weights, "metrics": metrics, "weighted_metrics": weighted_metrics}
-        self.model.compile(optimizer=optimizer, **options, auto_scale_loss=False)  # the optimizer scales it already, where it is to
-        flat = [metric for each in both for metric in leaves_of(each)]
+        self._live = _variables(model, graph)
+        flat = [metric for each in metrics for metric in leaves_of(each)]
         self.has_metrics = any(metric is not None for metric in flat)
         self._metrics = [metric for metric in flat if isinstance(metric, keras.metrics.Metric)]
 

@@ -117,11 +117,15 @@ class OnBatch(Kept):
         return self._form.outputs.pack(self._engine.predict(batches.samples(self._graph, batch.x)))
 
     def _train(self, batch: Batch, want_output: bool, prepared: BatchArrays | None = None) -> list[Trained]:
-        feed = self._feed(batch) if prepared is None else prepared
+        finished = self._advance(self._feed(batch) if prepared is None else prepared, want_output)
+        return [trained(self._objective, self._keras, *each) for each in finished]
+
+    def _advance(self, feed: BatchArrays, want_output: bool) -> Sequence[Finished]:
+        """Take a step and return the batches that it finished: this one, or without a flush one before."""
         call = StepCall(feed, self._batches, self._scalars(), want_output)
         finished = call.advance(self._engine) if self.rebalancer is None else self.rebalancer.advance(self, call)
         self._count(finished)
-        return [trained(self._objective, self._keras, *each) for each in finished]
+        return finished
 
     def _count(self, finished: Sequence[Finished]) -> None:
         """Count a step, unless a gradient overflowed, and take the loss scale after it."""

@@ -11,6 +11,7 @@ import numpy as np
 from hetero_mtf.data.factory import opened_source
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.graph.reader import read_wiring
+from hetero_mtf.graph.structure import Structure
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
@@ -34,7 +35,7 @@ from hetero_mtf.training.fitting.loop import (
     testing_listeners,
 )
 from hetero_mtf.training.fitting.validation import Validation, check_fit, split_validation
-from hetero_mtf.training.keras_side import KerasSide, Settings, first_loss_scale, trained_state, write_weights
+from hetero_mtf.training.keras_side import KerasSide, Settings, copied, first_loss_scale, trained_state, write_weights
 from hetero_mtf.training.on_batch import OnBatch
 from hetero_mtf.training.plan_choice import Task
 from hetero_mtf.training.rebalancing.rebalancer import check_request
@@ -108,7 +109,7 @@ class Trainer(OnBatch):
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype, self._graph.has_one_variable_dtype)
         self._optimizer_name = type(getattr(rates, "inner_optimizer", rates)).__name__
         compiled = Settings(rates, loss, loss_weights, metrics, weighted_metrics)
-        self._keras = KerasSide(model, self._graph, compiled, wiring.output_structure)
+        self._keras = self._keras_side(compiled, wiring.output_structure)
         self._first_slots, self._step = trained_state(model, self._graph, optimizer)
         self._loss_scale = first_loss_scale(self._rule, optimizer)
         self._seed = batches.checked_seed(seed)
@@ -124,6 +125,10 @@ class Trainer(OnBatch):
             if rebalance:
                 check_request(plan, profile, self._graph, self._cluster)
             self._begin(plan, profile if rebalance else None)
+
+    def _keras_side(self, compiled: Settings, outputs: Structure) -> KerasSide:
+        """Return the model whose metrics, callbacks and learning rate are Keras's: a copy."""
+        return KerasSide(copied(self._model, compiled, outputs), self._graph, outputs, (compiled.metrics, compiled.weighted_metrics))
 
     def __repr__(self) -> str:
         network = f"{len(self._graph.layers)} layers (digest {self._graph.digest})"

@@ -11,7 +11,7 @@ import pytest
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.structure import Structure
 from hetero_mtf.layers import layer_graph
-from hetero_mtf.training.keras_side import KerasSide, Settings, clone, read_weights, write_weights
+from hetero_mtf.training.keras_side import KerasSide, Settings, clone, copied, read_weights, write_weights
 from tests.older_keras import needs_keras
 from tests.training.setting import cross_entropy, net
 
@@ -19,7 +19,7 @@ from tests.training.setting import cross_entropy, net
 def _side(metrics: Any = (), optimizer: Any = None) -> KerasSide:
     model = net()
     settings = Settings(optimizer or keras.optimizers.SGD(0.5), cross_entropy(), None, metrics)
-    return KerasSide(model, layer_graph(model), settings, Structure.of("head"))
+    return KerasSide(copied(model, settings, Structure.of("head")), layer_graph(model), Structure.of("head"), (metrics,))
 
 
 @pytest.mark.fast("metrics2-the metric 'nonsense' is unknown to Keras; give names or objects of keras.metrics")
@@ -72,7 +72,8 @@ def _heads(packing: type = list) -> keras.Model:
 def _two_headed(metrics: Any, packing: type = list) -> KerasSide:
     model = _heads(packing)
     structure = Structure.of({"a": "left", "b": "right"} if packing is dict else ["left", "right"])
-    return KerasSide(model, layer_graph(model), Settings(keras.optimizers.SGD(), "mse", None, metrics), structure)
+    settings = Settings(keras.optimizers.SGD(), "mse", None, metrics)
+    return KerasSide(copied(model, settings, structure), layer_graph(model), structure, (metrics,))
 
 
 @pytest.mark.fast("metrics2-metrics is .*middle.*, the model has 2 values left, right")

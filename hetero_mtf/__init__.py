@@ -18,6 +18,9 @@ _MODULE_OF_NAME = {
     "Profile": "hetero_mtf.planning.profile.profile",
     "Trainer": "hetero_mtf.training.trainer",
     "WhatIf": "hetero_mtf.planning.profile.what_if",
+    "distribution": "hetero_mtf.training.distribution.distribute",
+    "distribute": "hetero_mtf.training.distribution.distribute",
+    "undistribute": "hetero_mtf.training.distribution.distribute",
     "calibrate": "hetero_mtf.calibration.calibrate",
     "plan": "hetero_mtf.planning.choose",
     "plan_if": "hetero_mtf.planning.choose",
@@ -35,12 +38,15 @@ __all__ = [
     "WhatIf",
     "__version__",
     "calibrate",
+    "distribute",
+    "distribution",
     "errors",
     "layers",
     "mesh",
     "plan",
     "plan_if",
     "refine",
+    "undistribute",
 ]
 
 

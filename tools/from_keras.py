@@ -1,8 +1,8 @@
 #!/usr/bin/env python
 """Writes docs/from_keras.md: scripts for Keras, and the lines that change for several devices.
 
-The scripts are docs/keras_scripts/*.py. What changes is the same in all of them: the import, a cluster and the wrapper behind `compile`,
-and `save`, which becomes `export`. `tests/docs/test_from_keras.py` runs both versions of each and compares their results.
+The scripts are docs/keras_scripts/*.py. What changes is the same in all of them: the import, and behind `compile` a cluster and the
+call that distributes the model. `tests/docs/test_from_keras.py` runs both versions of each and compares their results.
 
     python tools/from_keras.py
 """
@@ -19,13 +19,14 @@ PAGE = ROOT / "docs" / "from_keras.md"
 CLUSTER = "cluster = hm.Cluster.local()"
 _HEADING = """# From a script for Keras
 
-A script for Keras trains on several devices with two or three changed lines beside the import. Below are scripts as people write them for
-Keras, with the lines that change; tests run both versions of each, on one device under Keras and on three unequal slices here, in float64,
-and compare histories, weights, predictions and files (to 1e-8; in mixed precision to 0.03, as far as Keras is from itself with
+A script for Keras trains on several devices with two more lines beside the import. Below are scripts as people write them for
+Keras, with the lines that are added; tests run both versions of each, on one device under Keras and on three unequal slices here, in
+float64, and compare histories, weights, predictions and files (to 1e-8; in mixed precision to 0.03, as far as Keras is from itself with
 reordered samples).
 
 `hm.Cluster.local()` stands for the GPUs and the CPU of this machine; others are `hm.Cluster.emulate([1.0, 0.5])`, `from_slurm()`,
-`from_tf_config()` and `hosts([...])` ([several hosts](hosts.md)). `evaluate` returns a dict unless `return_dict=False` is given.
+`from_tf_config()` and `hosts([...])` ([several hosts](hosts.md)). The model stays the one of the script
+([a model on a cluster](distribute.md)).
 """
 
 
@@ -43,10 +44,10 @@ def changed_script(name: str) -> str:
     """Return a script with the lines that change."""
     lines = keras_script(name).splitlines()
     compiling = next(node for node in ast.parse("\n".join(lines)).body if ast.unparse(node).startswith("model.compile("))
-    lines[compiling.end_lineno : compiling.end_lineno] = [CLUSTER, "model = hm.Trainer(model, cluster=cluster)"]
+    lines[compiling.end_lineno : compiling.end_lineno] = [CLUSTER, "model = hm.distribute(model, cluster)"]
     last = max(number for number, line in enumerate(lines) if line.startswith(("import ", "from ")))
     lines.insert(last + 1, "import hetero_mtf as hm")
-    return "\n".join(line.replace("model.save(", "model.export(") for line in lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def changes(name: str) -> list[str]:

@@ -295,6 +295,11 @@ class Cluster:
         """The ports of emulated devices that other users and hosts can reach, () where rules close them; () for other clusters too."""
         return self._backend.open_ports if isinstance(self._backend, Emulation) else ()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, so that nothing runs on it any more."""
+        return self._closed
+
     def close(self) -> None:
         """Close the sessions and end what was started for this cluster. Closing twice is harmless."""
         if self._closed:

@@ -91,8 +91,9 @@ for _name in ("train_begin", "train_end", "test_begin", "test_end"):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("distributed", [False, True])
 @pytest.mark.parametrize("name", CALLBACKS)
-def test_every_callback_does_what_it_does_in_keras(name: str, tmp_path: pathlib.Path) -> None:
+def test_every_callback_does_what_it_does_in_keras(name: str, distributed: bool, tmp_path: pathlib.Path) -> None:
     make, optimizer = CALLBACKS[name]
     x, y, held = _data()
     options = {"epochs": 5, "batch_size": 8, "validation_data": held, "validation_batch_size": 10, "shuffle": False, "verbose": 0}
@@ -102,8 +103,13 @@ def test_every_callback_does_what_it_does_in_keras(name: str, tmp_path: pathlib.
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:
         model = _model(optimizer)
         plan = hm.Plan.filters(model, (2, 1, 1), cluster, 8)
-        with hm.Trainer(model, plan, cluster) as trainer:
-            history, weights = trainer.fit(x, y, callbacks=make(here), **options).history, trainer.to_keras().get_weights()
+        if distributed:
+            keras.utils.clear_session(free_memory=False)  # names of layers are counted
+            own = hm.distribute(_model(optimizer), cluster, plan=plan)
+            history, weights = own.fit(x, y, callbacks=make(here), **options).history, own.get_weights()
+        else:
+            with hm.Trainer(model, plan, cluster) as trainer:
+                history, weights = trainer.fit(x, y, callbacks=make(here), **options).history, trainer.to_keras().get_weights()
     expected = model.fit(x, y, callbacks=make(there), **options).history
     assert set(history) == set(expected)
     for key, values in expected.items():

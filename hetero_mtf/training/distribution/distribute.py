@@ -1,0 +1,99 @@
+"""distribute: a Keras model whose own methods train, test and predict on a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
+from hetero_mtf.runtime.cluster import Cluster
+from hetero_mtf.training.batches import checked_seed
+from hetero_mtf.training.distribution.distribution import Distribution
+
+_LOOPS = (
+    *("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"),
+    *("make_train_function", "make_test_function", "make_predict_function"),
+    *("train_step", "test_step", "predict_step", "compute_loss", "get_metrics_result"),
+)
+
+
+def distribute(model: Any, cluster: Any = None, *, plan: Plan | None = None, seed: int = 0, refine_s: float = TIME_LIMIT_S) -> Any:
+    """Return the same Keras model, whose `fit`, `evaluate`, `predict` and their forms for one batch run on a cluster from now on.
+
+    Keras's own loops draw the batches, call the callbacks and keep the metrics; each step is one of a plan, numerically equivalent to
+    the step of one device. The class of the model stays as it is: it is saved, loaded, cloned and compiled again as before.
+
+    Its weights, and the slots and steps of its optimizer, are those on the cluster at the end of each call, when epochs and tests end or
+    begin, after an exception, and after each batch if a callback that is not Keras's own has a hook there. What is assigned to them at
+    these places is trained on with.
+
+    Where no plan is given, the devices are measured and a plan is chosen with the first batch; both are kept in the user's cache folder.
+    A second call, another batch size or another compilation measures nothing again. After the cluster is closed, or `undistribute`, the
+    model is Keras's again.
+
+    Parameters
+    ----------
+    model : keras.Model, built; it may be compiled now or later.
+    cluster : the cluster; None for the devices of this process.
+    plan : the plan to train by, for a network of this structure on this cluster; None for the one with the best measured step.
+    seed : seed of dropout, a whole number from 0.
+    refine_s : seconds after which no further plan is tried, where none is given.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is no Keras model, its class replaces what Keras's loops are made of, or a layer is not supported.
+
+    Examples
+    --------
+    >>> model = hm.distribute(model, cluster)  # doctest: +SKIP
+    >>> history = model.fit(x, y, epochs=5)  # doctest: +SKIP
+    """
+    _check(model)
+    checked_seed(seed)
+    present = Distribution.of(model)
+    if present is not None and plan is None and (cluster is None or present.cluster is cluster) and not present.cluster.closed:
+        return model
+    layer_graph(model)  # refuses what is not supported now, not after the data are there
+    if present is not None:
+        present.release()
+    Distribution(model, Cluster.local() if cluster is None else cluster, plan, seed, refine_s).bind()
+    return model
+
+
+def undistribute(model: Any) -> Any:
+    """Return the same Keras model, which trains by Keras alone again, from the weights that it has.
+
+    Parameters
+    ----------
+    model : keras.Model; one that is not distributed stays as it is.
+    """
+    present = Distribution.of(model)
+    if present is not None:
+        present.release()
+    return model
+
+
+def distribution(model: Any) -> Distribution | None:
+    """Return what distributes a Keras model, which has the plan in force; None where it is not distributed.
+
+    Parameters
+    ----------
+    model : keras.Model.
+    """
+    return Distribution.of(model)
+
+
+def _check(model: Any) -> None:
+    import keras
+
+    if not isinstance(model, keras.Model):
+        raise UnsupportedError(f"{type(model).__name__} is no Keras model; give a keras.Model, functional or sequential")
+    own = [name for name in _LOOPS if not getattr(type(model), name).__module__.startswith("keras.")]
+    if own:
+        raise UnsupportedError(
+            f"{type(model).__name__} has {' and '.join(own)} of its own, which would not run on the cluster; leave Keras's in place, "
+            "or train this model by Keras alone"
+        )

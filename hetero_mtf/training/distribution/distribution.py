@@ -1,0 +1,369 @@
+"""Distribution: what is bound to a distributed model, so that Keras's own loops run their steps on a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import random
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hetero_mtf.data.batch import Batch, check_batch
+from hetero_mtf.errors import HeteroError, PlanError
+from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.graph.structure import Structure
+from hetero_mtf.layers import layer_graph
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.training.batches import samples
+from hetero_mtf.training.distribution.callbacks import first_callback, look_between_batches
+from hetero_mtf.training.distribution.model_metrics import ModelMetrics
+from hetero_mtf.training.distribution.own_weights import OwnWeights
+from hetero_mtf.training.distribution.upcoming import Upcoming
+from hetero_mtf.training.fitting.loop import listed
+from hetero_mtf.training.keras_side import KerasSide, Settings
+from hetero_mtf.training.trainer import Trainer
+
+BOUND = ("fit", "make_train_function", "make_test_function", "make_predict_function", "get_metrics_result")
+"""What is set on the model itself; its class stays as it is, or Keras could not load and clone the model."""
+_FUNCTIONS = ("train_function", "test_function", "predict_function")
+
+
+class _OwnTrainer(Trainer):
+    """A trainer whose Keras side is the user's model itself, as it was compiled."""
+
+    def _keras_side(self, compiled: Settings, outputs: Structure) -> KerasSide:
+        return KerasSide(self._model, self._graph, outputs)
+
+
+class Distribution:
+    """Runs the steps of a Keras model on a cluster.
+
+    Keras's `fit`, `evaluate`, `predict` and their forms for one batch draw the batches, call the functions that are made here, and read
+    the model's metrics. The trainer behind them is made with the first batch, and again where the model was compiled again.
+
+    Parameters
+    ----------
+    model : keras.Model.
+    cluster : live cluster.
+    plan : the plan to train by; None for the one with the best measured step.
+    seed : seed of dropout.
+    refine_s : seconds after which no further plan is tried.
+
+    Attributes
+    ----------
+    cluster : the cluster.
+    """
+
+    def __init__(self, model: Any, cluster: Any, plan: Plan | None, seed: int, refine_s: float) -> None:
+        self.cluster = cluster
+        self._model, self._plan, self._seed, self._refine_s = model, plan, seed, refine_s
+        self._trainer: _OwnTrainer | None = None
+        self._compiled: tuple[Any, ...] = ()
+        self._weights: OwnWeights | None = None
+        self._metrics: ModelMetrics | None = None
+        self._upcoming = Upcoming()
+        self._calls_begin = False  # whether weights may have been assigned since the last step
+        self._fitting = self._looked_at = False
+        self._verbose: Any = "auto"
+        self._steps_ahead: int | None = None  # of the present call of fit; None where that is not known
+        self._begun: deque[Any] = deque()  # batches, as Keras gave them, that no step has finished yet
+
+    @staticmethod
+    def of(model: Any) -> Distribution | None:
+        """Return the distribution that is bound to a model, None where there is none."""
+        owner = getattr(getattr(model, "__dict__", {}).get("make_train_function"), "__self__", None)
+        return owner if isinstance(owner, Distribution) else None
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan in force; None before the first batch."""
+        return self._plan if self._trainer is None or self._trainer._held is None else self._trainer.plan
+
+    def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
+        """Return {layer name: {variable name: [(device name, slice shape), ...]}} of the graph that runs, {} before the first batch."""
+        return {} if self._trainer is None else self._trainer.placement()
+
+    def __repr__(self) -> str:
+        plan = "no plan yet" if self.plan is None else repr(self.plan)
+        return f"<Distribution of {self._model.name} on {self.cluster!r}: {plan}>"
+
+    def bind(self) -> None:
+        """Set the functions on the model."""
+
+        @functools.wraps(self._model.fit)  # with Keras's signature and documentation
+        def fit(*arguments: Any, **options: Any) -> Any:
+            return self.fit(*arguments, **options)
+
+        for name in BOUND:
+            object.__setattr__(self._model, name, fit if name == "fit" else getattr(self, name))
+        self._forget_functions()
+
+    def release(self) -> None:
+        """Make the model Keras's again, with the weights that it has now."""
+        with contextlib.suppress(HeteroError):  # where the cluster is gone, the weights are those of the last call
+            self._write_back()
+        for name in BOUND:
+            vars(self._model).pop(name, None)
+        self._forget_functions()
+        self._close()
+
+    def fit(self, *arguments: Any, **options: Any) -> Any:
+        """Call Keras's `fit`, write the weights back at its end, and before epochs end for callbacks."""
+        kind = type(self._model)
+        if self._released():
+            return self._model.fit(*arguments, **options)
+        bound = inspect.signature(kind.fit).bind(self._model, *arguments, **options)
+        given = bound.arguments.get("callbacks")
+        callbacks = list(listed(given))
+        bound.arguments["callbacks"] = self._with_first(given, callbacks)
+        self._verbose = bound.arguments.get("verbose", "auto")
+        self._fitting, self._looked_at, self._steps_ahead = True, look_between_batches(callbacks), None
+        try:
+            history = kind.fit(*bound.args, **bound.kwargs)
+        except BaseException:
+            self._fitting, self._steps_ahead = False, None
+            with contextlib.suppress(HeteroError):  # a worker that died has no weights
+                self._write_back()
+            raise
+        self._fitting, self._steps_ahead = False, None
+        self._write_back()
+        return history
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Make what Keras calls with an iterator for each step of training."""
+        return self._make("train", force)
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """Make what Keras calls with an iterator for each step of a test."""
+        return self._make("test", force)
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        """Make what Keras calls with a list of batches to predict; before the first batch was trained or tested that is Keras's own."""
+        if self._trainer is None and not self._released():
+            return type(self._model).make_predict_function(self._model, force)
+        return self._make("predict", force)
+
+    def get_metrics_result(self) -> Any:
+        """Return the model's metrics; a schedule without a flush ends what it has begun before."""
+        if self._fitting and self._trainer is not None and not (self._metrics is not None and self._metrics.updating):
+            self._drain()
+        return type(self._model).get_metrics_result(self._model)
+
+    def _make(self, what: str, force: bool) -> Any:
+        make, attribute = f"make_{what}_function", f"{what}_function"
+        if self._released() or not self._model.compiled:
+            return getattr(type(self._model), make)(self._model, force)
+        self._upcoming.wait()
+        self._drain()
+        self._write_back()
+        self._calls_begin = True
+        if getattr(self._model, attribute) is None or force:
+            self._note_compilation()
+            setattr(self._model, attribute, getattr(self, f"_{what}"))
+        return getattr(self._model, attribute)
+
+    def _train(self, iterator: Iterator[Any]) -> Any:
+        logs = None
+        for _ in range(self._model.steps_per_execution):
+            try:
+                data, feed = self._upcoming.take(iterator)
+            except _exhausted():
+                break
+            logs = self._train_on(data, feed, iterator)
+        if logs is None:
+            raise StopIteration
+        return logs
+
+    def _train_on(self, data: Any, feed: Any, iterator: Iterator[Any]) -> Any:
+        data = _arrays(data)
+        trainer, batch = self._prepared(data)
+        if feed is None or self._calls_begin or self._looked_at:
+            self._begin_call()
+            feed = trainer._feed(batch)
+        if self._steps_ahead is not None:
+            self._steps_ahead -= 1
+        weights, metrics = self._held
+        metrics.build(data)
+        if self._fitting and self._steps_ahead != 0:  # else a batch would be drawn that no step uses
+            self._upcoming.begin(iterator, functools.partial(self._staged, step=trainer._batches + 1))
+        finished = trainer._advance(feed, metrics.needs_outputs)
+        weights.note_step()
+        self._begun.append(data)
+        logs = self._counted(finished)
+        if self._looked_at or not self._fitting:
+            self._drain()
+            self._write_back()
+            self._calls_begin = True
+        return logs
+
+    def _test(self, iterator: Iterator[Any]) -> Any:
+        logs = None
+        for _ in range(self._model.steps_per_execution):
+            try:
+                data = _arrays(next(iterator))
+            except _exhausted():
+                break
+            trainer, batch = self._prepared(data)
+            self._begin_call()
+            _, metrics = self._held
+            metrics.build(data)
+            feed = trainer._feed(batch)
+            logs = metrics.update(data, batch.size, trainer._engine.test(feed, metrics.needs_outputs))
+        if logs is None:
+            raise StopIteration
+        return logs
+
+    def _predict(self, batches: Sequence[Any]) -> Any:
+        import tensorflow as tf
+
+        outputs = []
+        for each in batches:
+            data = _arrays(each)
+            trainer, batch = self._prepared((data[0], None, None))
+            self._begin_call()
+            outputs.append(trainer._engine.predict(samples(trainer._graph, batch.x)))
+        joined = [tf.concat(pieces, 0) if len(pieces) > 1 else tf.convert_to_tensor(pieces[0]) for pieces in zip(*outputs, strict=True)]
+        return trainer._form.outputs.pack(joined)
+
+    def _staged(self, data: Any, step: int) -> Any:
+        """Return a batch as the cluster takes it, written where devices read it."""
+        trainer = self._trainer
+        assert trainer is not None
+        x, y, sample_weight = _arrays(data)
+        return trainer._next(check_batch(x, y, sample_weight, form=trainer._form), step)
+
+    def _prepared(self, data: Any) -> tuple[_OwnTrainer, Batch]:
+        """Return the trainer, made where there is none, with a plan, and a batch that was checked."""
+        x, y, sample_weight = data
+        state = random.getstate()  # which Keras draws the seeds of new layers from
+        try:
+            if self._trainer is None or self._metrics is None:
+                trainer = _OwnTrainer(self._model, self._plan, self.cluster, seed=self._seed, refine_s=self._refine_s)
+                metrics = ModelMetrics(self._model, trainer._graph, trainer._form.outputs)
+            else:
+                trainer, metrics = self._trainer, self._metrics
+            batch = check_batch(x, y, sample_weight, form=trainer._form)
+            trainer.prepare(batch.size, self._verbose)
+        finally:
+            random.setstate(state)
+        if self._trainer is None:
+            self._trainer, self._metrics = trainer, metrics
+            self._weights = OwnWeights(trainer, trainer._keras)
+            self._model.predict_function = None  # Keras's own, until now
+            if trainer.rebalancer is not None:
+                trainer.rebalancer.steps_ahead, trainer.rebalancer.speaks = (lambda: self._steps_ahead), self._verbose != 0
+        return trainer, batch
+
+    @property
+    def _held(self) -> tuple[OwnWeights, ModelMetrics]:
+        assert self._weights is not None and self._metrics is not None
+        return self._weights, self._metrics
+
+    def _begin_call(self) -> None:
+        """Take over what was assigned to the model since the last call, epoch or batch that someone looked at."""
+        if self._calls_begin and self._weights is not None:
+            self._weights.read_changes()
+        self._calls_begin = False
+
+    def _counted(self, finished: Sequence[Any]) -> Any:
+        """Count the batches that a step finished in the metrics, and return the logs; batches are finished in their order."""
+        _, metrics = self._held
+        logs = None
+        for feed, step_result in finished:
+            logs = metrics.update(self._begun.popleft(), feed.size, step_result)
+        return type(self._model).get_metrics_result(self._model) if logs is None else logs
+
+    def _drain(self) -> None:
+        if self._trainer is None or self._weights is None or self._metrics is None or self._trainer._held is None:
+            return
+        finished = self._trainer._engine.drain(self._metrics.needs_outputs)
+        if finished:
+            self._weights.note_step()
+            self._counted(finished)
+
+    def _write_back(self) -> None:
+        if self._weights is not None:
+            self._weights.write_back()
+
+    def _at_epoch_begin(self, epoch: int, params: Any) -> None:
+        """Note how many steps are left, where that is known."""
+        steps, epochs = (params or {}).get("steps"), (params or {}).get("epochs")
+        self._steps_ahead = None if steps is None or epochs is None else steps * (epochs - epoch)
+
+    def _at_epoch_end(self) -> None:
+        self._upcoming.wait()
+        self._drain()
+        self._write_back()
+        self._calls_begin = True
+
+    def _with_first(self, given: Any, callbacks: list[Any]) -> Any:
+        import keras
+
+        first = first_callback(self._at_epoch_begin, self._at_epoch_end)
+        if not isinstance(given, keras.callbacks.CallbackList):
+            return [first, *callbacks]
+        first.set_model(self._model)
+        first.set_params(given.params)
+        given.callbacks = [first, *(each for each in given.callbacks if type(each).__qualname__ != type(first).__qualname__)]
+        return given
+
+    def _note_compilation(self) -> None:
+        """Forget the trainer where the model was compiled again; its plan is kept, so that nothing is measured again."""
+        model = self._model
+        compiled = (model.optimizer, model._compile_loss, model._compile_metrics)
+        if self._trainer is not None and any(mine is not now for mine, now in zip(self._compiled, compiled, strict=True)):
+            self._plan = None if self.plan is None else _kept_plan(self.plan, layer_graph(model))
+            self._close()
+        self._compiled = compiled
+
+    def _released(self) -> bool:
+        """Return whether the cluster is closed; then the model is Keras's again."""
+        if self.cluster.closed and Distribution.of(self._model) is self:
+            self.release()
+        return Distribution.of(self._model) is not self
+
+    def _forget_functions(self) -> None:
+        for name in _FUNCTIONS:
+            setattr(self._model, name, None)
+
+    def _close(self) -> None:
+        if self._trainer is not None:
+            with contextlib.suppress(HeteroError):
+                self._trainer.close()
+        self._trainer = self._weights = self._metrics = None
+        self._begun.clear()
+
+
+def _kept_plan(plan: Plan, graph: LayerGraph) -> Plan | None:
+    """Return a plan for a network in which other variables are trained now; None where it does not fit."""
+    if plan.digest == graph.digest:
+        return plan
+    kept = dataclasses.replace(plan, digest=graph.digest, predicted=None, alternatives=(), contributions=())
+    try:
+        kept.check(graph)
+    except PlanError:
+        return None
+    return kept
+
+
+def _exhausted() -> tuple[type[BaseException], ...]:
+    import tensorflow as tf
+
+    return StopIteration, tf.errors.OutOfRangeError
+
+
+def _arrays(data: Any) -> Any:
+    """Return (x, y, sample_weight) of a batch with NumPy arrays for TensorFlow's tensors, and None for what an iterator gives instead."""
+    import keras
+    import tensorflow as tf
+
+    def array(leaf: Any) -> Any:
+        if isinstance(leaf, tf.experimental.Optional):
+            return None
+        return leaf.numpy() if isinstance(leaf, tf.Tensor) else leaf
+
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    return tuple(keras.tree.map_structure(array, part) if part is not None else None for part in (x, y, sample_weight))

@@ -1,0 +1,49 @@
+"""The weights of a distributed model: written back after steps on the cluster, and taken from it where someone assigned others."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from hetero_mtf.training.keras_side import KerasSide
+
+
+class OwnWeights:
+    """Keeps a model's weights, slots and number of steps equal to those on the cluster, in both directions.
+
+    Parameters
+    ----------
+    trainer : trains on the cluster.
+    keras_side : of the user's model itself.
+    """
+
+    def __init__(self, trainer: Any, keras_side: KerasSide) -> None:
+        self._trainer, self._keras_side = trainer, keras_side
+        self._ahead = False  # whether the cluster has taken steps that the model does not have yet
+        self._values, self._step = keras_side.read(), keras_side.step
+
+    def note_step(self) -> None:
+        """Note that the cluster has taken a step."""
+        self._ahead = True
+
+    def write_back(self) -> None:
+        """Write what the cluster has into the model and its optimizer, where the cluster has taken steps since the last time."""
+        if self._ahead:
+            self._keras_side.write(self._trainer._engine.read(), self._trainer.step, self._trainer.loss_scale)
+            self._ahead = False
+            self._values, self._step = self._keras_side.read(), self._keras_side.step
+
+    def read_changes(self) -> None:
+        """Go on with what was assigned to the model, its slots or its number of steps since they were last written."""
+        if not self._ahead and self._keras_side.step != self._step:
+            self._trainer._step = self._step = self._keras_side.step
+        before, present = self._trainer.loss_scale, self._keras_side.loss_scale
+        if not self._ahead and before is not None and present is not None:
+            self._trainer._loss_scale = dataclasses.replace(present, skipped=before.skipped)
+        now = self._keras_side.read()
+        changed = {key: value for key, value in now.items() if not np.array_equal(value, self._values[key], equal_nan=True)}
+        if changed:
+            self._values = {**self._values, **changed}
+            self._trainer._overwrite(changed)

@@ -1,0 +1,249 @@
+"""What people write with a Keras model, as functions of the model: each returns what it saw."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tests.training.setting import data
+
+L = keras.layers
+X, Y = data(22)
+WEIGHTS = np.linspace(0.5, 2.0, 22)
+QUIET: dict[str, Any] = {"verbose": 0, "shuffle": False}
+
+
+def network() -> keras.Model:
+    """Return a compiled Sequential model with batch norm and metrics of both kinds."""
+    model = keras.Sequential(
+        [
+            keras.Input((5, 5, 2)),
+            L.Conv2D(6, 3, activation="relu", use_bias=False, kernel_regularizer=keras.regularizers.L2(0.01)),
+            L.BatchNormalization(),
+            L.Flatten(),
+            L.Dense(3, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"], weighted_metrics=["sparse_categorical_crossentropy"])
+    return model
+
+
+def two_heads() -> keras.Model:
+    """Return a compiled functional model with two outputs by name, losses and weights of their own."""
+    i = keras.Input((5, 5, 2), name="scan")
+    x = L.Flatten()(L.Conv2D(4, 3, activation="relu")(i))
+    model = keras.Model(i, {"kind": L.Dense(3, name="kind")(x), "size": L.Dense(1, name="size")(x)})
+    loss = {"kind": keras.losses.SparseCategoricalCrossentropy(from_logits=True), "size": "mse"}
+    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), loss, loss_weights={"kind": 1.0, "size": 0.3}, metrics={"kind": ["accuracy"]})
+    return model
+
+
+def whole(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Fit with validation, evaluate, predict, take single batches, save and load."""
+    history = model.fit(X, Y, batch_size=8, epochs=2, validation_split=0.2, **QUIET).history
+    seen = [history, model.evaluate(X, Y, verbose=0), model.evaluate(X, Y, batch_size=5, return_dict=True, verbose=0)]
+    seen += [
+        model.predict(X, verbose=0),
+        model.train_on_batch(X[:7], Y[:7]),
+        model.test_on_batch(X[:9], Y[:9]),
+        model.predict_on_batch(X[:3]),
+    ]
+    model.save(folder / "model.keras")
+    loaded = keras.models.load_model(folder / "model.keras")
+    assert type(loaded) is type(model) and "fit" not in vars(loaded)
+    return seen, loaded.predict(X, verbose=0), loaded.evaluate(X, Y, verbose=0)
+
+
+def heads(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Train two outputs, by dicts."""
+    y = {"kind": Y, "size": X.mean((1, 2, 3))[:, None]}
+    history = model.fit(X, y, batch_size=11, epochs=2, **QUIET).history
+    return history, model.evaluate(X, y, verbose=0, batch_size=11), model.predict(X, verbose=0), model.metrics_names
+
+
+def weighted(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Weigh samples and classes."""
+    first = model.fit(X, Y, sample_weight=WEIGHTS, batch_size=8, **QUIET).history
+    second = model.fit(X, Y, class_weight={0: 1.0, 1: 3.0, 2: 0.5}, batch_size=8, **QUIET).history
+    return first, second, model.evaluate(X, Y, sample_weight=WEIGHTS, verbose=0), model.train_on_batch(X, Y, WEIGHTS, return_dict=True)
+
+
+def shuffled(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Let Keras shuffle by its own seed."""
+    keras.utils.set_random_seed(3)
+    return model.fit(X, Y, batch_size=8, epochs=2, verbose=0).history
+
+
+def dataset(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Train by tf.data: finite, and endless with steps, across epochs."""
+    batches = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+    first = model.fit(batches, epochs=2, validation_data=batches, **QUIET).history
+    endless = batches.repeat()
+    second = model.fit(endless, steps_per_epoch=4, epochs=3, validation_data=endless, validation_steps=2, **QUIET).history
+    return first, second, model.evaluate(endless, steps=2, verbose=0), model.predict(endless, steps=2, verbose=0)
+
+
+def several_steps(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Take several steps a call."""
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"], steps_per_execution=2)
+    history = model.fit(X, Y, batch_size=8, epochs=2, **QUIET).history
+    return history, model.evaluate(X, Y, batch_size=8, verbose=0), model.predict(X, batch_size=8, verbose=0)
+
+
+def generator(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Train by a generator, of which no batch is lost between epochs."""
+
+    def batches() -> Iterator[Any]:
+        for at in range(1000):
+            yield X[:6] + at, Y[:6]
+
+    return model.fit(batches(), steps_per_epoch=3, epochs=3, **QUIET).history
+
+
+def sequence(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Train by a PyDataset."""
+
+    class Batches(keras.utils.PyDataset):
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, at: int) -> Any:
+            return X[at * 8 : at * 8 + 8], Y[at * 8 : at * 8 + 8]
+
+    return model.fit(Batches(), epochs=2, **QUIET).history, model.evaluate(Batches(), verbose=0), model.predict(Batches(), verbose=0)
+
+
+def callbacks(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Use Keras's callbacks that read and change the model."""
+    C = keras.callbacks
+    used = [
+        C.ModelCheckpoint(folder / "best.weights.h5", save_weights_only=True, save_best_only=True, monitor="val_loss"),
+        C.EarlyStopping(monitor="val_accuracy", patience=1, restore_best_weights=True, mode="max"),
+        C.LearningRateScheduler(lambda epoch, rate: rate * 0.5),
+        C.ReduceLROnPlateau(monitor="loss", patience=0, min_delta=10.0),
+        C.CSVLogger(folder / "log.csv"),
+        C.TerminateOnNaN(),
+    ]
+    history = model.fit(X, Y, batch_size=8, epochs=4, validation_data=(X, Y), callbacks=used, **QUIET).history
+    model.load_weights(folder / "best.weights.h5")
+    return history, model.evaluate(X, Y, verbose=0), model.fit(X, Y, batch_size=8, **QUIET).history, model.stop_training
+
+
+def own_callback(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Read the weights after batches, change them there and at an epoch's end, and stop."""
+    seen = []
+
+    class Own(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            seen.append((batch, float(logs["loss"]), np.array(self.model.get_weights()[0]).sum(), int(self.model.optimizer.iterations)))
+            if batch == 1:
+                self.model.layers[-1].bias.assign([0.5, 0.0, 0.1])
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            seen.append((epoch, sorted(logs), np.array(self.model.get_weights()[-1]).sum()))
+            self.model.set_weights([weight * 0.9 for weight in self.model.get_weights()])
+            self.model.stop_training = epoch == 1
+
+    history = model.fit(X, Y, batch_size=8, epochs=5, callbacks=Own(), **QUIET).history
+    return history, seen
+
+
+def functions(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Give functions as callbacks, in a list that Keras has made before."""
+    seen: list[Any] = []
+    own = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(np.array(model.get_weights()[-1]).sum()))
+    many = keras.callbacks.CallbackList([own], add_history=True, model=model, epochs=2, steps=3)
+    return model.fit(X, Y, batch_size=8, epochs=2, callbacks=many, **QUIET).history, seen
+
+
+def backup(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Be interrupted, and go on from a backup."""
+
+    class Interrupt(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 2:
+                raise RuntimeError("interrupted")
+
+    back = keras.callbacks.BackupAndRestore(folder / "backup")
+    try:
+        model.fit(X, Y, batch_size=8, epochs=4, callbacks=[back, Interrupt()], **QUIET)
+    except RuntimeError:
+        pass
+    between = [np.array(weight) for weight in model.get_weights()]
+    model.set_weights([weight * 0.0 for weight in between])
+    return between, model.fit(
+        X, Y, batch_size=8, epochs=4, callbacks=[keras.callbacks.BackupAndRestore(folder / "backup")], **QUIET
+    ).history
+
+
+def recompiled(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Freeze a layer and compile again, with another optimizer and other metrics: transfer learning."""
+    first = model.fit(X, Y, batch_size=8, **QUIET).history
+    model.layers[0].trainable = False
+    model.compile(keras.optimizers.RMSprop(0.01), "sparse_categorical_crossentropy", metrics=["sparse_categorical_crossentropy"])
+    kept = np.array(model.layers[0].get_weights()[0])
+    second = model.fit(X, Y, batch_size=5, epochs=2, **QUIET).history
+    assert np.array_equal(kept, model.layers[0].get_weights()[0])
+    return first, second, model.evaluate(X, Y, verbose=0)
+
+
+def averaged(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Average the weights, which are the model's at the end of `fit`, and train on."""
+    optimizer = keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=None)
+    model.compile(optimizer, "sparse_categorical_crossentropy")
+    first = model.fit(X, Y, batch_size=8, epochs=2, **QUIET).history
+    between = [np.array(weight) for weight in model.get_weights()]
+    return first, between, model.fit(X, Y, batch_size=8, epochs=1, **QUIET).history
+
+
+def scheduled(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Decay the rate by steps, clip gradients, and sum them over two batches."""
+    rate = keras.optimizers.schedules.ExponentialDecay(0.1, 3, 0.5)
+    model.compile(keras.optimizers.SGD(rate, clipnorm=0.5), "sparse_categorical_crossentropy")
+    first = model.fit(X, Y, batch_size=8, epochs=2, **QUIET).history
+    model.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2), "sparse_categorical_crossentropy")
+    return first, model.fit(X, Y, batch_size=8, epochs=3, **QUIET).history, int(model.optimizer.iterations)
+
+
+def metrics(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Compile metrics whose result is an array, and one by a function."""
+
+    def largest(y_true: Any, y_pred: Any) -> Any:
+        return keras.ops.max(y_pred, -1)
+
+    hot = keras.utils.to_categorical(Y, 3)
+    many = [keras.metrics.F1Score(), keras.metrics.Recall(thresholds=[0.2, 0.5]), keras.metrics.AUC(), largest]
+    model.compile("sgd", "categorical_crossentropy", metrics=many)
+    history = model.fit(X, hot, batch_size=8, epochs=2, validation_data=(X, hot), **QUIET).history
+    return {name: np.array(values) for name, values in history.items()}, model.evaluate(X, hot, verbose=0)
+
+
+def one_number(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Give targets of shape (n,) for an output of (n, 1), and metrics that compare them."""
+    first = model.fit(X, X.mean((1, 2, 3)), batch_size=8, epochs=2, **QUIET).history
+    return first, model.evaluate(X, X.mean((1, 2, 3)), verbose=0)
+
+
+def regression() -> keras.Model:
+    """Return a compiled model of one number."""
+    model = keras.Sequential([keras.Input((5, 5, 2)), L.Flatten(), L.Dense(4, activation="tanh"), L.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae", "r2_score"])
+    return model
+
+
+SCRIPTS: dict[str, tuple[Callable[[keras.Model, pathlib.Path], Any], Callable[[], keras.Model]]] = {
+    **{
+        script.__name__: (script, network)
+        for script in (
+            *(whole, weighted, shuffled, dataset, several_steps, generator, sequence, callbacks, own_callback, functions, backup),
+            *(recompiled, averaged, scheduled, metrics),
+        )
+    },
+    "heads": (heads, two_heads),
+    "one_number": (one_number, regression),
+}

@@ -1,0 +1,206 @@
+"""A distributed model does what the same script sees of the model under Keras alone."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.errors import UnsupportedError, WorkerError
+from tests.training.distribution.scripts import QUIET, SCRIPTS, X, Y, network, two_heads
+from tests.training.setting import cluster
+
+__all__ = ["cluster"]
+ATOL = 1e-11
+
+
+@pytest.fixture(autouse=True)
+def _float64() -> None:
+    keras.config.set_floatx("float64")
+
+
+def _made(make: Callable[[], keras.Model]) -> keras.Model:
+    keras.utils.clear_session(free_memory=False)  # names of metrics are counted
+    keras.utils.set_random_seed(1)
+    return make()
+
+
+def _distributed(make: Callable[[], keras.Model], cluster: Any, batch: int = 8) -> keras.Model:
+    model = _made(make)
+    return hm.distribute(model, cluster, plan=hm.Plan.batch(model, [3, 1, 2], cluster, batch))
+
+
+def _state(model: keras.Model) -> Any:
+    variables = [np.array(variable.value) for variable in model.optimizer.variables if np.array(variable.value).dtype.kind == "f"]
+    return model.get_weights(), variables, int(model.optimizer.iterations)
+
+
+def _compare(found: Any, expected: Any) -> None:
+    keras.tree.assert_same_structure(found, expected)
+    for one, other in zip(keras.tree.flatten(found), keras.tree.flatten(expected), strict=True):
+        if isinstance(other, str):
+            assert one == other
+        else:
+            assert np.shape(one) == np.shape(other)
+            np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-10, atol=ATOL)
+
+
+@pytest.mark.fast("whole")
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_sees_what_it_sees_under_keras_alone(name: str, cluster: Any, tmp_path: pathlib.Path) -> None:
+    script, make = SCRIPTS[name]
+    seen = []
+    for kind in ("alone", "distributed"):
+        (tmp_path / kind).mkdir()
+        model = _made(make) if kind == "alone" else _distributed(make, cluster)
+        seen.append((script(model, tmp_path / kind), _state(model)))
+    assert "make_train_function" in vars(model)
+    _compare(seen[1], seen[0])
+
+
+def test_what_is_returned_is_the_model(cluster: Any) -> None:
+    model = _made(network)
+    assert hm.distribute(model, cluster) is model and hm.distribute(model, cluster) is model and hm.distribute(model) is model
+    assert type(model) is keras.Sequential and hm.undistribute(model) is model and hm.undistribute(model) is model
+    assert not {"fit", "make_train_function", "get_metrics_result"} & set(vars(model))
+
+
+@pytest.mark.slow
+def test_random_numbers_outside_are_not_drawn(cluster: Any) -> None:
+    model = _made(network)
+    before = random.getstate(), str(np.random.get_state())
+    hm.distribute(model, cluster, plan=hm.Plan.batch(model, [3, 1, 2], cluster, 8))
+    model.train_on_batch(X[:8], Y[:8])
+    assert (random.getstate(), str(np.random.get_state())) == before
+
+
+@pytest.mark.slow
+def test_after_the_cluster_closes_the_model_is_keras_s_again() -> None:
+    alone, model = _made(network), _made(network)
+    alone.fit(X, Y, batch_size=8, epochs=2, **QUIET)
+    with hm.Cluster.local(["cpu:0"] * 2) as own:
+        hm.distribute(model, own, plan=hm.Plan.batch(model, [2, 1], own, 8)).fit(X, Y, batch_size=8, **QUIET)
+    model.fit(X, Y, batch_size=8, **QUIET)
+    _compare(_state(model), _state(alone))
+    assert "fit" not in vars(model)
+
+
+@pytest.mark.slow
+def test_an_exception_leaves_the_weights_of_the_last_step(cluster: Any) -> None:
+    class Fail(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 1:
+                raise KeyError("mine")
+
+    alone, model = _made(network), _distributed(network, cluster)
+    alone.fit(X, Y, batch_size=8, epochs=1, **QUIET)
+    with pytest.raises(KeyError, match="mine"):
+        model.fit(X, Y, batch_size=8, epochs=2, callbacks=[Fail()], **QUIET)
+    _compare(_state(model), _state(alone))
+
+
+def test_predictions_before_training_are_keras_s_own_and_measure_nothing(cluster: Any) -> None:
+    model = _made(network)
+    expected = model.predict(X, verbose=0)
+    hm.distribute(model, cluster)
+    np.testing.assert_array_equal(model.predict(X, verbose=0), expected)
+    found = hm.distribution(model)
+    assert found is not None and found.plan is None and found.placement() == {}
+
+
+@pytest.mark.slow
+def test_a_schedule_without_a_flush_trains_as_its_trainer_does() -> None:
+    def deep() -> keras.Model:
+        keras.utils.set_random_seed(3)
+        names = [keras.layers.Dense(6, activation="tanh", name=f"dense{number}") for number in range(3)]
+        model = keras.Sequential([keras.Input((6,)), *names])
+        model.compile(keras.optimizers.SGD(0.01, momentum=0.5), "mse", metrics=["mae"])
+        return model
+
+    x, y = np.random.default_rng(0).normal(size=(2, 40, 6))
+    with hm.Cluster.local(["cpu:0"] * 3) as own:
+        one, model = deep(), deep()
+        plan = hm.Plan.pipeline(model, ["dense0", "dense1", "dense2"], [[0], [1], [2]], [[1]] * 3, own, 4, schedule="decoupled")
+        with hm.Trainer(one, plan, own) as trainer:
+            expected = trainer.fit(x, y, epochs=2, batch_size=4, **QUIET).history
+            weights = trainer.to_keras().get_weights()
+        hm.distribute(model, own, plan=plan)
+        found = model.fit(x, y, epochs=2, batch_size=4, **QUIET).history
+        _compare(model.get_weights(), weights)
+        _compare(found, expected)
+
+
+@pytest.mark.slow
+def test_where_a_worker_dies_fit_raises_and_the_model_has_the_weights_of_the_epoch_before() -> None:
+    class Kill(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 1:
+                os.kill(own._backend.process_ids()[1], signal.SIGKILL)
+
+    alone, model = _made(network), _made(network)
+    alone.fit(X, Y, batch_size=8, epochs=1, **QUIET)
+    with hm.Cluster.emulate([0.5, 0.5]) as own:
+        hm.distribute(model, own, plan=hm.Plan.batch(model, [2, 1], own, 8))
+        with pytest.raises(WorkerError):
+            model.fit(X, Y, batch_size=8, epochs=3, callbacks=[Kill()], **QUIET)
+    _compare(_state(model), _state(alone))
+    model.fit(X, Y, batch_size=8, **QUIET)
+
+
+class OwnStep(keras.Model):
+    """A model with a step of its own."""
+
+    def train_step(self, data: Any) -> Any:
+        return super().train_step(data)
+
+    def fit(self, *arguments: Any, **options: Any) -> Any:
+        return super().fit(*arguments, **options)
+
+
+def test_what_would_not_run_on_the_cluster_is_refused(cluster: Any) -> None:
+    i = keras.Input((3,))
+    with pytest.raises(UnsupportedError, match="OwnStep has fit and train_step of its own, which would not run on the cluster"):
+        hm.distribute(OwnStep(i, keras.layers.Dense(1)(i)), cluster)
+    with pytest.raises(UnsupportedError, match="int is no Keras model"):
+        hm.distribute(3, cluster)
+
+
+MEMBERS = (
+    *("summary", "layers", "get_layer", "inputs", "outputs", "input_shape", "output_shape", "weights", "trainable_weights", "count_params"),
+    *("get_weights", "set_weights", "load_weights", "save_weights", "save", "export", "to_json", "get_config", "compile", "compiled"),
+    *(
+        "optimizer",
+        "loss",
+        "metrics",
+        "metrics_names",
+        "trainable",
+        "name",
+        "dtype",
+        "built",
+        "call",
+        "stop_training",
+        "evaluate",
+        "predict",
+    ),
+    *("train_on_batch", "test_on_batch", "predict_on_batch", "reset_metrics", "get_compile_config", "add_loss", "losses", "variables"),
+)
+
+
+def test_the_members_of_the_model_are_keras_s_own(cluster: Any) -> None:
+    model = _made(two_heads)
+    before = {name: getattr(model, name) for name in MEMBERS}
+    _distributed_model = hm.distribute(model, cluster)
+    for name in MEMBERS:
+        found, expected = getattr(_distributed_model, name), before[name]
+        assert found is expected or found == expected, name
+    assert model.to_json() == model.to_json() and model.count_params() > 0
+    assert keras.Model(model.inputs, model.layers[1].output)([X[:2]]).shape == (2, 3, 3, 4)
+    assert type(keras.models.clone_model(model)) is type(model)

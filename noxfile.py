@@ -91,8 +91,7 @@ def package(session: nox.Session) -> None:
 
 
 def _install(session: nox.Session, *arguments: str) -> None:
-    session.install(*arguments)
-    session.install(*TOOLS)
+    session.install(*arguments, *TOOLS)  # in one, or a tool takes a newer NumPy than the lowest TensorFlow works with
     session.run("pip", "check", success_codes=[0, 1])
 
 

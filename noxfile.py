@@ -35,7 +35,8 @@ OLDEST_KERAS = {**dict.fromkeys(PYTHONS, "keras==3.8.0"), "3.13": "keras==3.10.0
 TOOLS = ("coverage", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "nilearn", "markdown-it-py", "tensorboard")
 FAST = ("-n", "2", "--dist", "worksteal", "-m", "not slow")
 SMOKE = (  # what reads Keras models and trains by Keras's arithmetic, planning on that Python, and a training by command
-    *("tests/program/test_transparency.py", "tests/program/test_every_optimizer.py", "tests/training/test_trainer.py", "tests/training/distribution"),
+    *("tests/program/test_transparency.py", "tests/program/test_every_optimizer.py", "tests/training/test_trainer.py"),
+    "tests/training/distribution",
     *("tests/graph", "tests/planning/solvers", "tests/mesh/test_framework_versions.py", "tests/commands/test_train.py"),
 )
 LEFT = pathlib.Path("runs/versions")

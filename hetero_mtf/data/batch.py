@@ -98,6 +98,8 @@ def _each_named(part: Any, what: str, where: str, names: Sequence[str], check: C
     """Return a part of a batch with its arrays checked, each called by its name where there are several."""
     if not isinstance(part, tuple) or not names:
         return None if part is None else check(as_numbers(part, f"{what}{where}"), f"{what}{where}")
+    if len(part) != len(names):
+        raise DataError(f"{what}{where} has {len(part)} arrays and the model {len(names)} of them; hand over one array for each")
     called = [f"{what} of {name}{where}" for name in names]
     return tuple(None if array is None else check(as_numbers(array, name), name) for name, array in zip(called, part))
 

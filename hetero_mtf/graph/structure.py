@@ -84,7 +84,7 @@ class Structure:
         """
         if self.count == 1 and not isinstance(value, (Mapping, list, tuple)):
             return (value,)
-        candidates = (self._packed(value), self._named(value, spare), self._listed(value))
+        candidates = (self._packed(value, spare), self._named(value, spare), self._listed(value))
         return next((leaves for leaves in candidates if leaves is not None), None)
 
     def pack(self, leaves: Sequence[Any]) -> Any:
@@ -99,11 +99,11 @@ class Structure:
         """Return (leaves,) the keys and positions that lead to each leaf."""
         return tuple(_paths(self.form, ()))
 
-    def _packed(self, value: Any) -> tuple[Any, ...] | None:
+    def _packed(self, value: Any, spare: bool) -> tuple[Any, ...] | None:
         leaves: list[Any] = []
         if self.alone and isinstance(value, Mapping):
             return None
-        return tuple(leaves) if _match(self.form, value, leaves) else None
+        return tuple(leaves) if _match(self.form, value, leaves, spare) else None
 
     def _named(self, value: Any, spare: bool) -> tuple[Any, ...] | None:
         if not isinstance(value, Mapping) or isinstance(self.form, Mapping) or len(set(self.names)) < self.count:
@@ -152,14 +152,14 @@ def _keys(form: Mapping[str, Any]) -> list[str]:
     return list(form) if isinstance(form, collections.OrderedDict) else sorted(form)
 
 
-def _match(form: Any, value: Any, leaves: list[Any]) -> bool:
+def _match(form: Any, value: Any, leaves: list[Any], spare: bool) -> bool:
     """Return whether a value is packed as a form, its leaves added to `leaves` in the flat order."""
     if isinstance(form, Mapping):
-        fits = isinstance(value, Mapping) and set(form) == set(value)
-        return fits and all(_match(form[key], value[key], leaves) for key in _keys(form))
+        fits = isinstance(value, Mapping) and set(form) == set(sorted(value)[: len(form)] if spare else value)  # Keras takes the first ones
+        return fits and all(_match(form[key], value[key], leaves, spare) for key in _keys(form))
     if isinstance(form, list):
         fits = isinstance(value, (list, tuple)) and len(form) == len(value)
-        return fits and all(_match(part, item, leaves) for part, item in zip(form, value))
+        return fits and all(_match(part, item, leaves, spare) for part, item in zip(form, value))
     leaves.append(value)
     return True
 

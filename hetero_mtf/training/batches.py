@@ -57,10 +57,13 @@ def samples(graph: LayerGraph, x: Any, short: bool = False) -> tuple[np.ndarray,
 
 
 def _of_layer(layer: Layer, dtype: str, array: Any, short: bool) -> np.ndarray:
-    """Return the samples of an input; single numbers get a last dimension, as in Keras."""
+    """Return the samples of an input; where they lack a last dimension of 1, or have it in addition, it is adapted, as in Keras."""
     given, wanted = np.asarray(array), np.dtype(layer.dtype(dtype))
     own = given if short and _is_exact(given.dtype, wanted) else np.asarray(given, wanted)
-    return own[:, np.newaxis] if own.ndim == 1 and layer.output_shape == (1,) else own
+    rank = len(layer.output_shape) + 1
+    if own.ndim == rank - 1 and layer.output_shape[-1:] == (1,):
+        return own[..., np.newaxis]
+    return own[..., 0] if own.ndim == rank + 1 and own.shape[-1] == 1 else own
 
 
 def _is_exact(given: np.dtype, wanted: np.dtype) -> bool:

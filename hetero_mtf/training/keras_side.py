@@ -65,13 +65,18 @@ class KerasSide:
     graph : its LayerGraph.
     outputs : how the model packs its outputs.
     metrics : those that it is compiled with, as given.
+
+    Attributes
+    ----------
+    model, graph : as above.
+    has_metrics : whether there are any.
     """
 
     def __init__(self, model: Any, graph: LayerGraph, outputs: Structure, metrics: Any = ()) -> None:
         import keras
 
         self.model = model
-        self._graph, self._outputs = graph, outputs
+        self.graph, self._outputs = graph, outputs
         self._live = _variables(model, graph)
         flat = [metric for each in metrics for metric in leaves_of(each)]
         self.has_metrics = any(metric is not None for metric in flat)
@@ -113,7 +118,7 @@ class KerasSide:
         import keras
 
         predictions: list[Any] = list(outputs[: len(y)])
-        masked = [number for number, index in enumerate(self._graph.outputs) if self._graph.layers[index].kind == MASKED]
+        masked = [number for number, index in enumerate(self.graph.outputs) if self.graph.layers[index].kind == MASKED]
         for number, mask in zip(masked, outputs[len(y) :]):
             predictions[number] = keras.ops.convert_to_tensor(predictions[number])
             predictions[number]._keras_mask = keras.ops.convert_to_tensor(mask)

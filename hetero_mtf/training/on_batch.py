@@ -142,8 +142,9 @@ class OnBatch(Kept):
         return trained(self._objective, self._keras, feed, self._engine.test(feed, self._keras.has_metrics))
 
     def _feed(self, batch: Batch) -> BatchArrays:
-        self.prepare(batch.size)
-        return batches.feed(self._graph, self._objective, batch, short=bool(getattr(self._cluster, "target", "")))
+        feed = batches.feed(self._graph, self._objective, batch, short=bool(getattr(self._cluster, "target", "")))
+        self.prepare(batch.size)  # after the data were looked at, as measuring takes a while
+        return feed
 
     def _next(self, batch: Batch, step: int) -> BatchArrays:
         """Return the batch of a step that comes next, written where devices read it; another step may run meanwhile."""

@@ -35,7 +35,7 @@ def distribute(model: Any, cluster: Any = None, *, plan: Plan | None = None, see
 
     Parameters
     ----------
-    model : keras.Model, built; it may be compiled now or later.
+    model : keras.Model; it may be compiled now or later, and is built with the first batch where it is not.
     cluster : the cluster; None for the devices of this process.
     plan : the plan to train by, for a network of this structure on this cluster; None for the one with the best measured step.
     seed : seed of dropout, a whole number from 0.
@@ -56,7 +56,8 @@ def distribute(model: Any, cluster: Any = None, *, plan: Plan | None = None, see
     present = Distribution.of(model)
     if present is not None and plan is None and (cluster is None or present.cluster is cluster) and not present.cluster.closed:
         return model
-    layer_graph(model)  # refuses what is not supported now, not after the data are there
+    if model.built:
+        layer_graph(model)  # refuses what is not supported now, not after the data are there
     if present is not None:
         present.release()
     Distribution(model, Cluster.local() if cluster is None else cluster, plan, seed, refine_s).bind()

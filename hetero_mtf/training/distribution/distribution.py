@@ -241,12 +241,16 @@ class Distribution:
         state = random.getstate()  # which Keras draws the seeds of new layers from
         try:
             if self._trainer is None or self._metrics is None:
+                if not self._model.built:
+                    _build(self._model, data)
                 trainer = _OwnTrainer(self._model, self._plan, self.cluster, seed=self._seed, refine_s=self._refine_s)
-                metrics = ModelMetrics(self._model, trainer._graph, trainer._form.outputs)
+                metrics = ModelMetrics(self._model, trainer._graph, trainer._form.outputs, trainer._objective)
             else:
                 trainer, metrics = self._trainer, self._metrics
             batch = check_batch(x, y, sample_weight, form=trainer._form)
-            trainer.prepare(batch.size, self._verbose)
+            if trainer._held is None:
+                samples(trainer._graph, batch.x)  # the data are looked at before anything is measured
+                trainer.prepare(batch.size, self._verbose)
         finally:
             random.setstate(state)
         if self._trainer is None:
@@ -347,6 +351,22 @@ def _kept_plan(plan: Plan, graph: LayerGraph) -> Plan | None:
     except PlanError:
         return None
     return kept
+
+
+def _build(model: Any, data: Any) -> None:
+    """Build a model for batches of any size of this form, as Keras's `fit` does.
+
+    Parameters
+    ----------
+    data : (x, y, sample_weight) of a batch.
+    """
+    import keras
+    import tensorflow as tf
+
+    def form(array: Any) -> Any:
+        return None if array is None else tf.TensorSpec((None, *array.shape[1:]), array.dtype)
+
+    model._symbolic_build(data_batch=keras.tree.map_structure(form, data))
 
 
 def _exhausted() -> tuple[type[BaseException], ...]:

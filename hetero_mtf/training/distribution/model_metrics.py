@@ -11,6 +11,8 @@ from hetero_mtf.graph.live import MASKED
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure
 from hetero_mtf.program.batch_arrays import Result
+from hetero_mtf.program.objective import Objective
+from hetero_mtf.training.trained import shown_losses
 
 
 class ModelMetrics:
@@ -23,16 +25,17 @@ class ModelMetrics:
     model : compiled keras.Model.
     graph : its LayerGraph.
     outputs : how it packs its outputs.
+    objective : the loss of each output.
 
     Attributes
     ----------
     needs_outputs : whether the model has metrics besides its losses, which need its predictions.
     """
 
-    def __init__(self, model: Any, graph: LayerGraph, outputs: Structure) -> None:
+    def __init__(self, model: Any, graph: LayerGraph, outputs: Structure, objective: Objective) -> None:
         import keras
 
-        self._model, self._outputs = model, outputs
+        self._model, self._graph, self._outputs, self._objective = model, graph, outputs, objective
         self._masked = [number for number, index in enumerate(graph.outputs) if graph.layers[index].kind == MASKED]
         own = type(model).compute_metrics is not keras.Model.compute_metrics
         self.needs_outputs = own or model._compile_metrics is not None
@@ -64,7 +67,8 @@ class ModelMetrics:
 
         x, y, sample_weight = data if self.needs_outputs else (None, None, None)
         outputs = step_result.outputs if self.needs_outputs else ()
-        numbers = np.array([step_result.loss, *step_result.parts])
+        loss, parts = shown_losses(self._objective, self._graph, size, step_result)
+        numbers = np.array([loss, *parts])
         values = (x, y, sample_weight, tuple(outputs or ()), numbers, np.float32(size))
         leaves = [np.asarray(leaf) for leaf in keras.tree.flatten(values) if leaf is not None]
         specs = tuple(tf.TensorSpec((None, *leaf.shape[1:]) if leaf.ndim else (), leaf.dtype) for leaf in leaves)

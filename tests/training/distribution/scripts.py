@@ -236,6 +236,86 @@ def regression() -> keras.Model:
     return model
 
 
+class Twice(keras.Model):
+    """A subclassed model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flat, self.inner, self.last = L.Flatten(), L.Dense(4, activation="relu"), L.Dense(3, activation="softmax")
+
+    def call(self, x: Any) -> Any:
+        return self.last(self.inner(self.flat(x)))
+
+
+class Scaled(L.Layer):
+    """A layer that says nothing of how it is made again."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def build(self, shape: Any) -> None:
+        self.scale = self.add_weight(shape=(shape[-1],), initializer="ones")
+
+    def call(self, x: Any) -> Any:
+        return x * self.scale * self.factor
+
+
+def _compiled(model: keras.Model, loss: Any = "sparse_categorical_crossentropy") -> keras.Model:
+    model.compile("adam", loss, metrics=["accuracy"])
+    return model
+
+
+def subclassed() -> keras.Model:
+    """Return a compiled model of a class of one's own that was called."""
+    model = Twice()
+    model(X[:1])
+    return _compiled(model)
+
+
+def nested() -> keras.Model:
+    """Return a compiled model with a layer of one's own within a model within it."""
+    inner = keras.Sequential([keras.Input((5, 5, 2)), L.Flatten(), Scaled(0.5), L.Dense(4, activation="relu")])
+    return _compiled(keras.Sequential([keras.Input((5, 5, 2)), inner, L.Dense(3, activation="softmax")]))
+
+
+def gray() -> keras.Model:
+    """Return a compiled model of images with one channel."""
+    model = keras.Sequential([keras.Input((5, 5, 1)), L.Conv2D(4, 3, activation="relu"), L.Flatten(), L.Dense(3, activation="softmax")])
+    return _compiled(model)
+
+
+def unreduced() -> keras.Model:
+    """Return a compiled model whose loss is not reduced."""
+    model = keras.Sequential([keras.Input((5, 5, 2)), L.Flatten(), L.Dense(3, activation="softmax")])
+    return _compiled(model, keras.losses.SparseCategoricalCrossentropy(reduction=None))
+
+
+def by_key() -> keras.Model:
+    """Return a compiled model with two inputs by name."""
+    inputs = {"left": keras.Input((5, 5, 2), name="left"), "right": keras.Input((5, 5, 2), name="right")}
+    joined = L.Concatenate()([L.Flatten()(inputs["left"]), L.Flatten()(inputs["right"])])
+    return _compiled(keras.Model(inputs, L.Dense(3, activation="softmax")(joined)))
+
+
+def simple(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Fit, evaluate and predict."""
+    history = model.fit(X, Y, batch_size=8, epochs=2, **QUIET).history
+    return history, model.evaluate(X, Y, verbose=0), model.predict(X, verbose=0)
+
+
+def without_channel(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Give images without the dimension of their one channel."""
+    history = model.fit(X[..., 0], Y, batch_size=8, epochs=2, **QUIET).history
+    return history, model.evaluate(X[..., 0], Y, verbose=0), model.predict(X[..., :1], verbose=0)
+
+
+def key_too_many(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Give a dict with an array that no input takes."""
+    x = {"left": X, "right": X * 0.5, "some": np.ones(22)}
+    return model.fit(x, Y, batch_size=8, epochs=2, **QUIET).history, model.evaluate(x, Y, verbose=0)
+
+
 SCRIPTS: dict[str, tuple[Callable[[keras.Model, pathlib.Path], Any], Callable[[], keras.Model]]] = {
     **{
         script.__name__: (script, network)
@@ -246,4 +326,7 @@ SCRIPTS: dict[str, tuple[Callable[[keras.Model, pathlib.Path], Any], Callable[[]
     },
     "heads": (heads, two_heads),
     "one_number": (one_number, regression),
+    **{make.__name__: (simple, make) for make in (subclassed, nested, unreduced)},
+    "without_channel": (without_channel, gray),
+    "key_too_many": (key_too_many, by_key),
 }

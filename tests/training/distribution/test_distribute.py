@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.errors import UnsupportedError, WorkerError
-from tests.training.distribution.scripts import QUIET, SCRIPTS, X, Y, network, two_heads
+from hetero_mtf.errors import DataError, UnsupportedError, WorkerError
+from tests.training.distribution.scripts import QUIET, SCRIPTS, Twice, X, Y, network, two_heads
 from tests.training.setting import cluster
 
 __all__ = ["cluster"]
@@ -53,6 +53,7 @@ def _compare(found: Any, expected: Any) -> None:
             np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-10, atol=ATOL)
 
 
+@pytest.mark.filterwarnings("ignore:The structure of `inputs` doesn")  # of a key too many
 @pytest.mark.fast("whole")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_sees_what_it_sees_under_keras_alone(name: str, cluster: Any, tmp_path: pathlib.Path) -> None:
@@ -153,6 +154,30 @@ def test_where_a_worker_dies_fit_raises_and_the_model_has_the_weights_of_the_epo
             model.fit(X, Y, batch_size=8, epochs=3, callbacks=[Kill()], **QUIET)
     _compare(_state(model), _state(alone))
     model.fit(X, Y, batch_size=8, **QUIET)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [Twice, lambda: keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(3)])])
+def test_a_model_that_is_not_built_is_built_with_the_first_batch(make: Callable[[], keras.Model]) -> None:
+    seen = []
+    with hm.Cluster.local(["cpu:0"]) as own:
+        for distributed in (False, True):
+            model = _made(make)
+            model.compile("adam", keras.losses.SparseCategoricalCrossentropy())
+            if distributed:
+                hm.distribute(model, own)
+            seen.append((model.fit(X, Y, batch_size=8, epochs=2, **QUIET).history, model.predict(X, verbose=0)))
+    _compare(seen[1], seen[0])
+
+
+def test_data_are_looked_at_before_anything_is_measured(cluster: Any) -> None:
+    model = hm.distribute(_made(network), cluster)
+    with pytest.raises(DataError, match=r"x has samples of shape \(4, 5, 2\), the network's input is \(5, 5, 2\); reshape x"):
+        model.train_on_batch(X[:8, :4], Y[:8])
+    with pytest.raises((DataError, ValueError), match="structure|2 arrays and the model 1 of them"):
+        model.fit(X, (Y, Y), batch_size=8, **QUIET)
+    found = hm.distribution(model)
+    assert found is not None and found.plan is None
 
 
 class OwnStep(keras.Model):

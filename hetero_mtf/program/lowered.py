@@ -60,10 +60,11 @@ def total(parts: Sequence[tf.Tensor], weights: Sequence[float], terms: Sequence[
 
     Parameters
     ----------
-    parts : (losses,) at least one.
+    parts : (losses,) the losses of outputs.
     weights : (losses,) factors.
-    terms : penalties.
+    terms : penalties, and what layers add; at least one where there are no parts.
     """
-    with tf.device(parts[0].device):
+    first = [*parts, *terms][0]
+    with tf.device(first.device):
         weighted = [part if weight == 1.0 else part * tf.constant(weight, part.dtype) for part, weight in zip(parts, weights)]
-        return functools.reduce(tf.add, [*weighted, *(tf.cast(term, parts[0].dtype) for term in terms)])
+        return functools.reduce(tf.add, [*weighted, *(tf.cast(term, first.dtype) for term in terms)])

@@ -34,7 +34,7 @@ class OutputLoss:
 Objective = tuple[OutputLoss | None, ...]
 
 
-def read_objective(loss: Any, loss_weights: Any, outputs: Structure) -> Objective:
+def read_objective(loss: Any, loss_weights: Any, outputs: Structure, added: bool = False) -> Objective:
     """Return the loss of each output, None for one without.
 
     Parameters
@@ -42,6 +42,7 @@ def read_objective(loss: Any, loss_weights: Any, outputs: Structure) -> Objectiv
     loss : one loss for all outputs, or losses packed as the outputs or as a dict by their names; None for an output without.
     loss_weights : None for 1.0 each, one number, or numbers packed likewise.
     outputs : structure of the model's outputs.
+    added : whether layers of the model add to the loss, so that there need be no other.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def read_objective(loss: Any, loss_weights: Any, outputs: Structure) -> Objectiv
             f"loss is a {type(loss).__name__} and loss_weights a dict, which Keras matches by the sorted names and not by the names; "
             "give both as dicts"
         )
-    if all(each is None for each in losses):
+    if all(each is None for each in losses) and not added:
         raise UnsupportedError(f"the loss {loss!r} is not supported; give a loss for at least one output")
     names = [_name(path, name) for path, name in zip(outputs.paths(), outputs.names)]
     return tuple(

@@ -96,7 +96,7 @@ def build_program(
         outputs = tuple(_joined(lowering, pieces) for pieces in passes.outputs)
         parts = tuple(first_slice(lowering, part) for part in passes.losses)
         weights = [part.weight for part, loss_input in zip(context.objective, inputs.loss_inputs) if part and loss_input]
-        loss = total(parts, weights, [first_slice(lowering, term) for term in (*added, *terms)]) if parts else None
+        loss = total(parts, weights, [first_slice(lowering, term) for term in (*added, *terms)]) if mode != "predict" else None
         train = tf.group(*(write for operation in step_operations for write in lowering.operations[operation])) if training else None
         finite = tf.equal(first_slice(lowering, counts[0]), 0) if counts else None
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before

@@ -87,9 +87,9 @@ def feed(graph: LayerGraph, objective: Objective, batch: Batch, short: bool = Fa
     """
     x = samples(graph, batch.x, short)
     count = len(graph.outputs)
-    if batch.y is None:
+    if batch.y is None and any(objective):
         raise DataError("y is missing; pass the targets")
-    targets = batch.y if isinstance(batch.y, tuple) else (batch.y,)
+    targets = (None,) * count if batch.y is None else batch.y if isinstance(batch.y, tuple) else (batch.y,)
     _check_count("y", targets, count)
     given = batch.sample_weight if isinstance(batch.sample_weight, tuple) else (batch.sample_weight,) * count
     shapes = [graph.layers[index].output_shape for index in graph.outputs]

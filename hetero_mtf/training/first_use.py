@@ -29,13 +29,14 @@ from hetero_mtf.training.rebalancing.records import Move
 BATCH_SIZE = 32  # of arrays, where none is given, as in Keras
 
 
-def settings_of(model: Any, given: Settings) -> Settings:
+def settings_of(model: Any, given: Settings, added: bool = False) -> Settings:
     """Return what is given, and for the rest what the model was compiled with.
 
     Parameters
     ----------
     model : keras.Model.
     given : None for what is not given.
+    added : whether layers add to the loss, so that there need be no other.
 
     Raises
     ------
@@ -49,7 +50,7 @@ def settings_of(model: Any, given: Settings) -> Settings:
         loss_weights = (
             getattr(model._compile_loss, "_user_loss_weights", None) if loss_weights is None and loss is not None else loss_weights
         )
-    if loss is None:
+    if loss is None and not added:
         raise UnsupportedError("there is no loss to train by; compile the model with one, or give loss")
     if compiled and optimizer is None:
         optimizer = model.optimizer

@@ -9,6 +9,7 @@ import numpy as np
 from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
+from hetero_mtf.layers.fallback.kind import layers_that_add_losses
 from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
@@ -71,7 +72,8 @@ def refine(
     plan = make_plan(profile) if plan is None else plan
     check_plan(plan, graph)
     check_cluster(plan, cluster)
-    objective = timed_objective(read_objective(loss, loss_weights, read_wiring(model).output_structure))
+    added = bool(layers_that_add_losses(graph))
+    objective = timed_objective(read_objective(loss, loss_weights, read_wiring(model).output_structure, added))
     rule, _ = read_optimizer(optimizer, graph.dtype, graph.has_one_variable_dtype)
     runner = EngineRunner(model, graph, cluster, objective, rule, np.random.default_rng(seed))
     return Refiner(profile, runner, time_limit_s).refine(plan)

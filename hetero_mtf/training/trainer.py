@@ -13,6 +13,7 @@ from hetero_mtf.data.source import BatchSource
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.graph.structure import Structure
 from hetero_mtf.layers import layer_graph
+from hetero_mtf.layers.fallback.kind import layers_that_add_losses
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
@@ -98,13 +99,14 @@ class Trainer(OnBatch):
         rebalance: bool | None = None,
     ) -> None:
         given = Settings(optimizer, loss, loss_weights, metrics, weighted_metrics)
-        optimizer, loss, loss_weights, metrics, weighted_metrics = settings_of(model, given)
-        optimizer = scaled_optimizer(optimizer, model)
         self._graph, self._model = layer_graph(model), model
+        added = bool(layers_that_add_losses(self._graph))
+        optimizer, loss, loss_weights, metrics, weighted_metrics = settings_of(model, given, added)
+        optimizer = scaled_optimizer(optimizer, model)
         self._owns_cluster = cluster is None and plan is None
         self._cluster = Cluster.local() if self._owns_cluster else cluster
         wiring = read_wiring(model)
-        self._objective = with_masks(read_objective(loss, loss_weights, wiring.output_structure), self._graph)
+        self._objective = with_masks(read_objective(loss, loss_weights, wiring.output_structure, added), self._graph)
         self._form = batches.form_of(wiring, self._graph, self._objective)
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype, self._graph.has_one_variable_dtype)
         self._optimizer_name = type(getattr(rates, "inner_optimizer", rates)).__name__

@@ -81,6 +81,16 @@ def is_keras_call(layer: Layer) -> bool:
     return OPTION in layer.attributes
 
 
+def layers_that_add_losses(graph: LayerGraph) -> list[str]:
+    """Return the names of the layers whose call adds to the loss (`add_loss`).
+
+    Parameters
+    ----------
+    graph : the network.
+    """
+    return [layer.name for layer in graph.layers if is_keras_call(layer) and layer.attributes[OPTION]["losses"]]
+
+
 def weights_of(layer: Layer) -> dict[str, Any]:
     """Return the Keras variables of a layer of a model in memory, by the names of its record."""
     operation = layer.live.operation

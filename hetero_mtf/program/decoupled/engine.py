@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import HeteroError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.layers.fallback.kind import OPTION, is_keras_call
+from hetero_mtf.layers.fallback.kind import OPTION, is_keras_call, layers_that_add_losses
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 from hetero_mtf.program.batch_arrays import BatchArrays, Result
@@ -56,7 +56,7 @@ class DecoupledEngine(Engine):
             )
         if context.stale.predict and not context.rule.has_momentum:
             raise UnsupportedError("the plan predicts weights by the optimizer's momentum, and the optimizer has none; give it one")
-        adding = [layer.name for layer in context.graph.layers if is_keras_call(layer) and layer.attributes[OPTION]["losses"]]
+        adding = layers_that_add_losses(context.graph)
         if adding:
             wrong = f"layer {adding[0]} adds to the loss, which pipelines without a flush do not take"
             raise UnsupportedError(f"{wrong}; use schedule 1f1b, or describe the penalty by a regularizer of weights")

@@ -298,6 +298,26 @@ def by_key() -> keras.Model:
     return _compiled(keras.Model(inputs, L.Dense(3, activation="softmax")(joined)))
 
 
+class Penalty(L.Layer):
+    """A layer that adds a loss."""
+
+    def call(self, x: Any) -> Any:
+        self.add_loss(keras.ops.mean(keras.ops.square(x - 1.0)))
+        return x
+
+
+def endpoint() -> keras.Model:
+    """Return a compiled model whose only loss is the one that a layer adds."""
+    model = keras.Sequential([keras.Input((5, 5, 2)), L.Flatten(), L.Dense(3), Penalty()])
+    model.compile("adam")
+    return model
+
+
+def added(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Fit and evaluate without targets."""
+    return model.fit(X, batch_size=8, epochs=2, **QUIET).history, model.evaluate(X, verbose=0), model.predict(X, verbose=0)
+
+
 def simple(model: keras.Model, folder: pathlib.Path) -> Any:
     """Fit, evaluate and predict."""
     history = model.fit(X, Y, batch_size=8, epochs=2, **QUIET).history
@@ -327,6 +347,7 @@ SCRIPTS: dict[str, tuple[Callable[[keras.Model, pathlib.Path], Any], Callable[[]
     "heads": (heads, two_heads),
     "one_number": (one_number, regression),
     **{make.__name__: (simple, make) for make in (subclassed, nested, unreduced)},
+    "added": (added, endpoint),
     "without_channel": (without_channel, gray),
     "key_too_many": (key_too_many, by_key),
 }

@@ -35,7 +35,7 @@ def profile(pair: Any, model: Any) -> hm.Profile:
 
 @pytest.fixture(scope="module")
 def refinement(pair: Any, model: Any, profile: hm.Profile) -> Any:
-    return hm.refine(hm.Plan.batch(model, [5, 3], pair, BATCH), profile, model, pair, loss=cross_entropy(), time_limit_s=2.0)
+    return hm.refine(hm.Plan.batch(model, [5, 3], pair, BATCH), profile, model, pair, loss=cross_entropy(), time_limit_s=20.0)
 
 
 @pytest.mark.slow

@@ -115,13 +115,7 @@ class KerasSide:
         outputs : (outputs,) predictions, and behind them the masks of those that carry one.
         weights : (outputs,) sample weights for weighted metrics, None for an output without; empty where there are none.
         """
-        import keras
-
-        predictions: list[Any] = list(outputs[: len(y)])
-        masked = [number for number, index in enumerate(self.graph.outputs) if self.graph.layers[index].kind == MASKED]
-        for number, mask in zip(masked, outputs[len(y) :]):
-            predictions[number] = keras.ops.convert_to_tensor(predictions[number])
-            predictions[number]._keras_mask = keras.ops.convert_to_tensor(mask)
+        predictions = masked_predictions(self.graph, outputs)
         given = None if all(weight is None for weight in weights) else self._outputs.pack(weights)
         metrics = self.model.compute_metrics(None, self._outputs.pack(y), self._outputs.pack(predictions), given)
         return {name: float(np.asarray(value)) for name, value in metrics.items() if name != "loss"}
@@ -164,6 +158,25 @@ class KerasSide:
         if not optimizer.built:
             optimizer.build(trained)
         return _slots_of(self._optimizers, self._live)
+
+
+def masked_predictions(graph: LayerGraph, outputs: Sequence[Any]) -> list[Any]:
+    """Return (outputs,) predictions; those of outputs that carry a mask are tensors with it, as Keras's metrics look for it.
+
+    Parameters
+    ----------
+    graph : the network.
+    outputs : (outputs,) predictions, and behind them the masks of those that carry one.
+    """
+    import keras
+
+    count = len(graph.outputs)
+    predictions = list(outputs[:count])
+    masked = [number for number, index in enumerate(graph.outputs) if graph.layers[index].kind == MASKED]
+    for number, mask in zip(masked, outputs[count:], strict=True):
+        predictions[number] = keras.ops.convert_to_tensor(predictions[number])
+        predictions[number]._keras_mask = keras.ops.convert_to_tensor(mask)
+    return predictions
 
 
 def trained_state(model: Any, graph: LayerGraph, optimizer: Any) -> tuple[dict[str, np.ndarray], int]:

@@ -56,7 +56,8 @@ def shown_losses(objective: Objective, graph: LayerGraph, size: int, step_result
     total, parts = step_result.loss, []
     losses = [(part, graph.layers[index].output_shape) for part, index in zip(objective, graph.outputs, strict=True) if part is not None]
     for (part, shape), value in zip(losses, step_result.parts, strict=True):
-        mean = value / (size * loss_elements(part.loss, shape)) if part.loss.reduction in (None, "none") else value
-        total += part.weight * (mean - value)
-        parts.append(mean)
+        if part.loss.reduction in (None, "none"):
+            mean = value / (size * loss_elements(part.loss, shape))
+            total, value = total + part.weight * (mean - value), mean
+        parts.append(value)
     return total, tuple(parts)

@@ -18,7 +18,7 @@ from hetero_mtf.graph.structure import Structure
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.batches import samples
-from hetero_mtf.training.distribution.callbacks import first_callback, look_between_batches
+from hetero_mtf.training.distribution.callback_hooks import first_callback, look_between_batches
 from hetero_mtf.training.distribution.model_metrics import ModelMetrics
 from hetero_mtf.training.distribution.own_weights import OwnWeights
 from hetero_mtf.training.distribution.upcoming import Upcoming
@@ -142,8 +142,6 @@ class Distribution:
 
     def make_predict_function(self, force: bool = False) -> Any:
         """Make what Keras calls with a list of batches to predict; before the first batch was trained or tested that is Keras's own."""
-        if self._trainer is None and not self._released():
-            return type(self._model).make_predict_function(self._model, force)
         return self._make("predict", force)
 
     def get_metrics_result(self) -> Any:
@@ -154,7 +152,7 @@ class Distribution:
 
     def _make(self, what: str, force: bool) -> Any:
         make, attribute = f"make_{what}_function", f"{what}_function"
-        if self._released() or not self._model.compiled:
+        if self._released() or not self._model.compiled or (what == "predict" and self._trainer is None):
             return getattr(type(self._model), make)(self._model, force)
         self._upcoming.wait()
         self._drain()
@@ -179,10 +177,10 @@ class Distribution:
 
     def _train_on(self, data: Any, feed: Any, iterator: Iterator[Any]) -> Any:
         data = _arrays(data)
-        trainer, batch = self._prepared(data)
+        trainer = self._begun_with(data)
         if feed is None or self._calls_begin or self._looked_at:
             self._begin_call()
-            feed = trainer._feed(batch)
+            feed = trainer._feed(_checked(data, trainer))
         if self._steps_ahead is not None:
             self._steps_ahead -= 1
         weights, metrics = self._held
@@ -206,12 +204,12 @@ class Distribution:
                 data = _arrays(next(iterator))
             except _exhausted():
                 break
-            trainer, batch = self._prepared(data)
+            trainer = self._begun_with(data)
             self._begin_call()
             _, metrics = self._held
             metrics.build(data)
-            feed = trainer._feed(batch)
-            logs = metrics.update(data, batch.size, trainer._engine.test(feed, metrics.needs_outputs))
+            feed = trainer._feed(_checked(data, trainer))
+            logs = metrics.update(data, feed.size, trainer._engine.test(feed, metrics.needs_outputs))
         if logs is None:
             raise StopIteration
         return logs
@@ -221,8 +219,9 @@ class Distribution:
 
         outputs = []
         for each in batches:
-            data = _arrays(each)
-            trainer, batch = self._prepared((data[0], None, None))
+            x, _, _ = _arrays(each)
+            trainer = self._begun_with((x, None, None))
+            batch = check_batch(x, None, None, form=trainer._form)
             self._begin_call()
             outputs.append(trainer._engine.predict(samples(trainer._graph, batch.x)))
         joined = [tf.concat(pieces, 0) if len(pieces) > 1 else tf.convert_to_tensor(pieces[0]) for pieces in zip(*outputs, strict=True)]
@@ -232,34 +231,31 @@ class Distribution:
         """Return a batch as the cluster takes it, written where devices read it."""
         trainer = self._trainer
         assert trainer is not None
-        x, y, sample_weight = _arrays(data)
-        return trainer._next(check_batch(x, y, sample_weight, form=trainer._form), step)
+        return trainer._next(_checked(_arrays(data), trainer), step)
 
-    def _prepared(self, data: Any) -> tuple[_OwnTrainer, Batch]:
-        """Return the trainer, made where there is none, with a plan, and a batch that was checked."""
-        x, y, sample_weight = data
-        state = random.getstate()  # which Keras draws the seeds of new layers from
-        try:
-            if self._trainer is None or self._metrics is None:
-                if not self._model.built:
-                    _build(self._model, data)
-                trainer = _OwnTrainer(self._model, self._plan, self.cluster, seed=self._seed, refine_s=self._refine_s)
-                metrics = ModelMetrics(self._model, trainer._graph, trainer._form.outputs, trainer._objective)
-            else:
-                trainer, metrics = self._trainer, self._metrics
-            batch = check_batch(x, y, sample_weight, form=trainer._form)
-            if trainer._held is None:
-                samples(trainer._graph, batch.x)  # the data are looked at before anything is measured
-                trainer.prepare(batch.size, self._verbose)
-        finally:
-            random.setstate(state)
+    def _begun_with(self, data: Any) -> _OwnTrainer:
+        """Return the trainer, with a plan; it is made for the first batch."""
         if self._trainer is None:
-            self._trainer, self._metrics = trainer, metrics
-            self._weights = OwnWeights(trainer, trainer._keras)
-            self._model.predict_function = None  # Keras's own, until now
-            if trainer.rebalancer is not None:
-                trainer.rebalancer.steps_ahead, trainer.rebalancer.speaks = (lambda: self._steps_ahead), self._verbose != 0
-        return trainer, batch
+            state = random.getstate()  # which Keras draws the seeds of new layers from
+            try:
+                self._begin(data)
+            finally:
+                random.setstate(state)
+        assert self._trainer is not None
+        return self._trainer
+
+    def _begin(self, data: Any) -> None:
+        if not self._model.built:
+            _build(self._model, data)
+        trainer = _OwnTrainer(self._model, self._plan, self.cluster, seed=self._seed, refine_s=self._refine_s)
+        metrics = ModelMetrics(self._model, trainer._graph, trainer._form.outputs, trainer._objective)
+        batch = _checked(data, trainer)
+        samples(trainer._graph, batch.x)  # the data are looked at before anything is measured
+        trainer.prepare(batch.size, self._verbose)
+        self._trainer, self._metrics, self._weights = trainer, metrics, OwnWeights(trainer, trainer._keras)
+        self._model.predict_function = None  # Keras's own, until now
+        if trainer.rebalancer is not None:
+            trainer.rebalancer.steps_ahead, trainer.rebalancer.speaks = (lambda: self._steps_ahead), self._verbose != 0
 
     @property
     def _held(self) -> tuple[OwnWeights, ModelMetrics]:
@@ -373,6 +369,12 @@ def _exhausted() -> tuple[type[BaseException], ...]:
     import tensorflow as tf
 
     return StopIteration, tf.errors.OutOfRangeError
+
+
+def _checked(data: Any, trainer: Trainer) -> Batch:
+    """Return (x, y, sample_weight) as a batch whose arrays fit each other."""
+    x, y, sample_weight = data
+    return check_batch(x, y, sample_weight, form=trainer._form)
 
 
 def _arrays(data: Any) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from hetero_mtf.graph.live import MASKED
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure
 from hetero_mtf.program.batch_arrays import Result
 from hetero_mtf.program.objective import Objective
+from hetero_mtf.training.keras_side import masked_predictions
 from hetero_mtf.training.trained import shown_losses
 
 
@@ -36,7 +36,6 @@ class ModelMetrics:
         import keras
 
         self._model, self._graph, self._outputs, self._objective = model, graph, outputs, objective
-        self._masked = [number for number, index in enumerate(graph.outputs) if graph.layers[index].kind == MASKED]
         own = type(model).compute_metrics is not keras.Model.compute_metrics
         self.needs_outputs = own or model._compile_metrics is not None
         self._updating = False
@@ -102,11 +101,8 @@ class ModelMetrics:
             tracker.update_state(tf.cast(numbers[1 + at], tracker.dtype), sample_weight=size)
         if not self.needs_outputs:
             return dict(type(model).get_metrics_result(model))
-        count = self._outputs.count
-        predictions = [tf.convert_to_tensor(output) for output in outputs[:count]]
-        for number, mask in zip(self._masked, outputs[count:], strict=True):
-            predictions[number]._keras_mask = tf.convert_to_tensor(mask)
-        return dict(model.compute_metrics(x, y, self._outputs.pack(predictions), sample_weight))
+        predictions = self._outputs.pack(masked_predictions(self._graph, outputs))
+        return dict(model.compute_metrics(x, y, predictions, sample_weight))
 
     @property
     def updating(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
@@ -66,24 +66,37 @@ def traced(model: Any) -> Any:
     return model.__dict__[TRACED]
 
 
-def _trace(model: Any) -> Any:
-    keras, shapes = keras_module(), getattr(model, "_build_shapes_dict", None) or {}
+def _trace(model: Any, shapes: Iterator[tuple[int, ...]] | None = None) -> Any:
+    """Return the graph of calls of a subclassed model, with inputs as it was built or of other shapes."""
+    keras, built = keras_module(), _built_shape(model)
+    given = None if shapes is None else list(shapes)
+
+    def inputs() -> Any:
+        own = None if given is None else iter(given)
+        return _symbols(built, lambda shape, dtype: keras.Input(shape if own is None else next(own), dtype=dtype), str(model.input_dtype))
+
+    try:
+        symbols = inputs()
+        return keras.Model(symbols, model.call(symbols))
+    except Exception:  # Python or TensorFlow functions that look at values
+        symbols = inputs()
+        return keras.Model(symbols, model(symbols))
+
+
+def _built_shape(model: Any) -> Any:
+    """Return the shape, or shapes packed in lists and dicts, that a subclassed model was built with."""
+    shapes = getattr(model, "_build_shapes_dict", None) or {}
     shape = shapes.get("input_shape")
     if len(shapes) != 1 or shape is None:
         name = type(model).__name__
         raise UnsupportedError(f"{name} has no input shape yet; call it on a batch, or build(input_shape), before it is given here")
-    inputs = _symbols(shape, keras.Input, str(model.input_dtype))
-    try:
-        return keras.Model(inputs, model.call(inputs))
-    except Exception:  # Python or TensorFlow functions that look at values
-        inputs = _symbols(shape, keras.Input, str(model.input_dtype))
-        return keras.Model(inputs, model(inputs))
+    return shape
 
 
 def _symbols(shape: Any, symbol: Callable[..., Any], dtype: str) -> Any:
     """Return symbolic inputs of a shape, or of shapes packed in lists and dicts."""
     if isinstance(shape, Mapping):
-        return {key: _symbols(entry, symbol, dtype) for key, entry in shape.items()}
+        return {key: _symbols(shape[key], symbol, dtype) for key in sorted(shape)}
     if isinstance(shape, (list, tuple)) and shape and isinstance(shape[0], (list, tuple, Mapping)):
         return [_symbols(entry, symbol, dtype) for entry in shape]
     return symbol(tuple(shape[1:]), dtype=dtype)
@@ -117,14 +130,51 @@ def with_known_extents(function: Any, node: Any) -> Any:
         return function
     kept = function.__dict__.setdefault(TRACED, {})
     if shapes not in kept:
-        kept[shapes] = _retraced(function, iter(shapes))
+        kept[shapes] = _retraced(function, shapes)
     return kept[shapes]
 
 
-def _retraced(function: Any, shapes: Iterator[tuple[int, ...]]) -> Any:
+def has_open_extents(model: Any) -> bool:
+    """Return whether the inputs of a model have other extents than that of the batch which its layers leave open, so that data give them.
+
+    Parameters
+    ----------
+    model : keras.Model that is built.
+    """
+    return any(None in shape for shape in input_shapes(model))
+
+
+def input_shapes(model: Any) -> list[tuple[int | None, ...]]:
+    """Return (inputs,) shapes, batch left out, in the flat order; those of a subclassed model as it was built.
+
+    Parameters
+    ----------
+    model : keras.Model that is built.
+    """
+    function = functional_of(model)
+    shapes: list[tuple[int | None, ...]] = []
+    if function is None:
+        _symbols(_built_shape(model), lambda shape, dtype: shapes.append(shape), "")
+        return shapes
+    return [tuple(symbol.shape[1:]) for symbol in leaves_of(function._inputs_struct)]
+
+
+def traced_with(model: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
+    """Return the graph of calls of a model with inputs of these shapes: the same layers, followed with such symbolic tensors.
+
+    Parameters
+    ----------
+    model : keras.Model that is built.
+    shapes : (inputs,) shapes, batch left out, in the flat order.
+    """
+    function = functional_of(model)
+    return _trace(model, iter(shapes)) if function is None else _retraced(function, shapes)
+
+
+def _retraced(function: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
     """Return the graph of calls of a model with inputs of other shapes, or itself where its layers cannot be called so."""
-    keras = keras_module()
-    inputs = map_leaves(function._inputs_struct, lambda each: keras.Input(next(shapes), dtype=each.dtype, name=_input_name(each)))
+    keras, given = keras_module(), iter(shapes)
+    inputs = map_leaves(function._inputs_struct, lambda each: keras.Input(next(given), dtype=each.dtype, name=_input_name(each)))
     try:
         return functional_of(keras.Model(inputs, function.call(inputs)))
     except Exception:  # layers that were built for other extents

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hetero_mtf.graph.records import LayerGraph
+
 Target = tuple[tuple[int, ...], str, tuple[int, ...]]  # shape of one sample's target, its dtype, and the shape of one sample's weights
 
 
@@ -22,6 +24,7 @@ class BatchArrays:
         values, and its size or 1 in each dimension.
     scale : (outputs,) factors; the weighted sum of losses times the factor is the output's loss.
     metric_weight : (outputs,) sample weights as they were given, for weighted metrics; None where there are none. Empty for none at all.
+    graph : the network with the extents of this batch, where its inputs leave them open; None for that of the engine.
     """
 
     x: tuple[np.ndarray, ...]
@@ -29,6 +32,7 @@ class BatchArrays:
     weight: tuple[np.ndarray, ...]
     scale: tuple[float, ...]
     metric_weight: tuple[np.ndarray | None, ...] = ()
+    graph: LayerGraph | None = None
 
     @property
     def size(self) -> int:

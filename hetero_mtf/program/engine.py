@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -171,14 +172,15 @@ class Engine:
         program = self._program("test", batch)
         return _result(self._run(_fetches(program, want_outputs), self._feeds(program, batch, 0)))
 
-    def predict(self, x: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    def predict(self, x: Sequence[np.ndarray], graph: LayerGraph | None = None) -> tuple[np.ndarray, ...]:
         """Return the network's outputs for a batch.
 
         Parameters
         ----------
         x : (inputs,) arrays (batch, ...).
+        graph : as in `BatchArrays`.
         """
-        batch = BatchArrays(tuple(x), (), (), ())
+        batch = BatchArrays(tuple(x), (), (), (), graph=graph)
         program = self._program("predict", batch)
         outputs = program.outputs[: len(self._context.graph.outputs)]
         return tuple(self._run(outputs, self._feeds(program, batch, 0)))
@@ -270,13 +272,15 @@ class Engine:
 
     def _key(self, mode: str, batch: BatchArrays, step: int) -> Key:
         phase = step % mixing_rounds(len(self._devices)) if self._context.mixing and mode == "train" else 0
-        return mode, batch.size, (self._targets(batch) if mode != "predict" else (), tuple(str(array.dtype) for array in batch.x)), phase
+        samples = tuple((array.shape[1:], str(array.dtype)) for array in batch.x)
+        return mode, batch.size, (self._targets(batch) if mode != "predict" else (), samples), phase
 
     def _program(self, mode: str, batch: BatchArrays, step: int = 0) -> Program:
         self.check_open()
         key = self._key(mode, batch, step)
         _, size, (targets, _), phase = key
-        program: Program = self._built(key, lambda: build_program(self._context, mode, size, targets, phase, self._staged_for(mode, batch)))
+        context = self._context if batch.graph is None else dataclasses.replace(self._context, graph=batch.graph)
+        program: Program = self._built(key, lambda: build_program(context, mode, size, targets, phase, self._staged_for(mode, batch)))
         return program
 
     def _staged_for(self, mode: str, batch: BatchArrays) -> StagedBatches | None:

@@ -111,6 +111,7 @@ class PlannedOnUse:
     _graph: LayerGraph
     _form: Form
     _model: Any
+    _function: Any
     _cluster: Any
     _objective: Objective
     _rule: UpdateRule
@@ -171,7 +172,7 @@ class PlannedOnUse:
         return () if self.rebalancer is None else tuple(self.rebalancer.moves)
 
     def _first_values(self) -> dict[str, np.ndarray]:
-        return with_initial_slots(self._graph, self._rule, {**read_weights(self._model, self._graph), **self._first_slots})
+        return with_initial_slots(self._graph, self._rule, {**read_weights(self._function, self._graph), **self._first_slots})
 
     def _make_engine(self, plan: Plan, values: Mapping[str, np.ndarray], seed: int) -> Engine:
         return engine_of(self._graph, plan, self._cluster, self._objective, self._rule, seed, values)

@@ -65,6 +65,7 @@ class KerasSide:
     graph : its LayerGraph.
     outputs : how the model packs its outputs.
     metrics : those that it is compiled with, as given.
+    function : what `graph` was read from, where that is not the model itself: a keras.Functional of its layers.
 
     Attributes
     ----------
@@ -72,12 +73,12 @@ class KerasSide:
     has_metrics : whether there are any.
     """
 
-    def __init__(self, model: Any, graph: LayerGraph, outputs: Structure, metrics: Any = ()) -> None:
+    def __init__(self, model: Any, graph: LayerGraph, outputs: Structure, metrics: Any = (), function: Any = None) -> None:
         import keras
 
         self.model = model
         self.graph, self._outputs = graph, outputs
-        self._live = _variables(model, graph)
+        self._live = _variables(model if function is None else function, graph)
         flat = [metric for each in metrics for metric in leaves_of(each)]
         self.has_metrics = any(metric is not None for metric in flat)
         self._metrics = [metric for metric in flat if isinstance(metric, keras.metrics.Metric)]
@@ -179,19 +180,21 @@ def masked_predictions(graph: LayerGraph, outputs: Sequence[Any]) -> list[Any]:
     return predictions
 
 
-def trained_state(model: Any, graph: LayerGraph, optimizer: Any) -> tuple[dict[str, np.ndarray], int]:
+def trained_state(model: Any, graph: LayerGraph, optimizer: Any, function: Any = None) -> tuple[dict[str, np.ndarray], int]:
     """Return the slots that a Keras optimizer keeps of a model by slot key, and its steps: none of one that has taken none.
 
     Parameters
     ----------
-    model : keras.Model that `graph` was read from.
+    model : keras.Model.
+    graph : its LayerGraph.
     optimizer : keras.optimizers.Optimizer, or its name.
+    function : as for `KerasSide`.
     """
     if optimizer is None or optimizer is not getattr(model, "optimizer", None):
         return {}, 0
     given: Any = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
     optimizers = list(getattr(given, "optimizers", [given]))
-    live = _variables(model, graph)
+    live = _variables(model if function is None else function, graph)
     trained = {id(variable) for each in optimizers if each.built for variable in each._trainable_variables}
     steps = int(np.asarray(given._iterations)) if given.built else 0
     if not steps or trained != {id(variable) for variable in model.trainable_variables}:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.data.batch import Batch, add_class_weight, check_batch, check_class_weight
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.engine import Finished
 from hetero_mtf.program.optimizers import step_scalars
@@ -142,9 +144,21 @@ class OnBatch(Kept):
         return trained(self._objective, self._keras, feed, self._engine.test(feed, self._keras.has_metrics))
 
     def _feed(self, batch: Batch) -> BatchArrays:
-        feed = batches.feed(self._graph, self._objective, batch, short=bool(getattr(self._cluster, "target", "")))
+        short = bool(getattr(self._cluster, "target", ""))
+        graph = self._graph_for(batch.x)
+        feed = batches.feed(graph, self._objective, batch, short)
+        feed = feed if graph is self._graph else dataclasses.replace(feed, graph=graph)
         self.prepare(batch.size)  # after the data were looked at, as measuring takes a while
         return feed
+
+    def _graph_for(self, x: Any) -> LayerGraph:
+        """Return the network with the extents of a batch, where its inputs leave them open.
+
+        Parameters
+        ----------
+        x : samples of one input, or a tuple of those of several.
+        """
+        return self._graph
 
     def _next(self, batch: Batch, step: int) -> BatchArrays:
         """Return the batch of a step that comes next, written where devices read it; another step may run meanwhile."""

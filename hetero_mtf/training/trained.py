@@ -35,7 +35,7 @@ def trained(objective: Objective, keras_side: KerasSide, batch: BatchArrays, ste
     batch, step_result : of a step or a test.
     """
     names = [part.name for part in objective if part is not None]
-    loss, parts = shown_losses(objective, keras_side.graph, batch.size, step_result)
+    loss, parts = shown_losses(objective, batch.graph or keras_side.graph, batch.size, step_result)
     losses = {"loss": loss, **(dict(zip(names, parts, strict=True)) if len(names) > 1 else {})}
     metrics = {} if step_result.outputs is None else keras_side.update_metrics(batch.y, step_result.outputs, batch.metric_weight)
     return Trained(batch.size, losses, metrics)

@@ -99,34 +99,43 @@ class Trainer(OnBatch):
         rebalance: bool | None = None,
     ) -> None:
         given = Settings(optimizer, loss, loss_weights, metrics, weighted_metrics)
-        self._graph, self._model = layer_graph(model), model
+        self._model, self._function = model, self._read_from(model)
+        self._graph = layer_graph(self._function)
         added = bool(layers_that_add_losses(self._graph))
-        optimizer, loss, loss_weights, metrics, weighted_metrics = settings_of(model, given, added)
+        optimizer, loss, loss_weights, metrics, weighted_metrics = self._settings(given, added)
         optimizer = scaled_optimizer(optimizer, model)
         self._owns_cluster = cluster is None and plan is None
         self._cluster = Cluster.local() if self._owns_cluster else cluster
-        wiring = read_wiring(model)
+        wiring = read_wiring(self._function)
         self._objective = with_masks(read_objective(loss, loss_weights, wiring.output_structure, added), self._graph)
         self._form = batches.form_of(wiring, self._graph, self._objective)
         self._rule, rates = read_optimizer(optimizer, self._graph.dtype, self._graph.has_one_variable_dtype)
         self._optimizer_name = type(getattr(rates, "inner_optimizer", rates)).__name__
         compiled = Settings(rates, loss, loss_weights, metrics, weighted_metrics)
         self._keras = self._keras_side(compiled, wiring.output_structure)
-        self._first_slots, self._step = trained_state(model, self._graph, optimizer)
+        self._first_slots, self._step = trained_state(model, self._graph, optimizer, self._function)
         self._loss_scale = first_loss_scale(self._rule, optimizer)
         self._seed = batches.checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
         self._source: BatchSource | None = None
         settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}
         self._refine_s, self._rebalance = refine_s, rebalance
-        self._task = lambda batch_size: Task(model, self._graph, self._cluster, batch_size, settings)
+        self._task = lambda batch_size: Task(self._function, self._graph, self._cluster, batch_size, settings)
         if plan is None and profile is not None:
-            self.refinement = refine(None, profile, model, self._cluster, **settings, time_limit_s=refine_s)
+            self.refinement = refine(None, profile, self._function, self._cluster, **settings, time_limit_s=refine_s)
             self._begin(self.refinement.plan, self.refinement.profile)
         elif plan is not None:
             if rebalance:
                 check_request(plan, profile, self._graph, self._cluster)
             self._begin(plan, profile if rebalance else None)
+
+    def _read_from(self, model: Any) -> Any:
+        """Return what the network is read from: the model itself."""
+        return model
+
+    def _settings(self, given: Settings, added: bool) -> Settings:
+        """Return what is trained by; `added` where layers add to the loss."""
+        return settings_of(self._model, given, added)
 
     def _keras_side(self, compiled: Settings, outputs: Structure) -> KerasSide:
         """Return the model whose metrics, callbacks and learning rate are Keras's: a copy."""

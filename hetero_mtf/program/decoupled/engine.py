@@ -128,9 +128,9 @@ class DecoupledEngine(Engine):
         self._settle()
         return super().test(batch, want_outputs)
 
-    def predict(self, x: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    def predict(self, x: Sequence[np.ndarray], graph: LayerGraph | None = None) -> tuple[np.ndarray, ...]:
         self._settle()
-        return super().predict(x)
+        return super().predict(x, graph)
 
     def read(self) -> dict[str, np.ndarray]:
         self._settle()
@@ -138,6 +138,9 @@ class DecoupledEngine(Engine):
 
     def _parts(self, batch: BatchArrays) -> list[BatchArrays]:
         """Return a batch in equal microbatches, as many as the plan has or the most below that divide it."""
+        if batch.graph is not None:
+            wrong = f"schedule {self.plan.schedule} has batches in flight, which must have samples of one shape"
+            raise UnsupportedError(f"{wrong}, and these are {batch.x[0].shape[1:]}; pad them, or use schedule 1f1b")
         count = next(count for count in range(self._context.execution.microbatches, 0, -1) if batch.size % count == 0)
         return split(batch, count)
 

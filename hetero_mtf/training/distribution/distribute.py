@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.live_level import has_open_extents
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training.batches import checked_seed
 from hetero_mtf.training.distribution.distribution import Distribution
+from hetero_mtf.training.distribution.own_step.step import has_own_step
 
 _LOOPS = (
     *("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"),
     *("make_train_function", "make_test_function", "make_predict_function"),
-    *("train_step", "test_step", "predict_step", "compute_loss", "get_metrics_result"),
+    "get_metrics_result",
 )
 
 
@@ -56,7 +58,7 @@ def distribute(model: Any, cluster: Any = None, *, plan: Plan | None = None, see
     present = Distribution.of(model)
     if present is not None and plan is None and (cluster is None or present.cluster is cluster) and not present.cluster.closed:
         return model
-    if model.built:
+    if model.built and not has_own_step(model) and not has_open_extents(model):
         layer_graph(model)  # refuses what is not supported now, not after the data are there
     if present is not None:
         present.release()

@@ -19,7 +19,9 @@ from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.batches import samples
 from hetero_mtf.training.distribution.callback_hooks import first_callback, look_between_batches
+from hetero_mtf.training.distribution.extents import Extents, Shapes
 from hetero_mtf.training.distribution.model_metrics import ModelMetrics
+from hetero_mtf.training.distribution.own_step.step import OwnStep, StepExtents, StepMetrics, followed_step, has_own_step, leaves_in
 from hetero_mtf.training.distribution.own_weights import OwnWeights
 from hetero_mtf.training.distribution.upcoming import Upcoming
 from hetero_mtf.training.fitting.loop import listed
@@ -32,10 +34,34 @@ _FUNCTIONS = ("train_function", "test_function", "predict_function")
 
 
 class _OwnTrainer(Trainer):
-    """A trainer whose Keras side is the user's model itself, as it was compiled."""
+    """A trainer whose Keras side is the user's model itself, as it was compiled; other parameters as for `Trainer`.
+
+    Parameters
+    ----------
+    extents : reads the model with the extents of batches.
+    first : shapes of the first batch's samples.
+    """
+
+    def __init__(self, model: Any, plan: Plan | None, cluster: Any, extents: Extents | StepExtents, first: Shapes, **options: Any) -> None:
+        self._extents, self._first = extents, first
+        super().__init__(model, plan, cluster, **options)
+
+    def _read_from(self, model: Any) -> Any:
+        return self._extents.function(self._first)
 
     def _keras_side(self, compiled: Settings, outputs: Structure) -> KerasSide:
-        return KerasSide(self._model, self._graph, outputs)
+        return KerasSide(self._model, self._graph, outputs, function=self._function)
+
+    def _graph_for(self, x: Any) -> LayerGraph:
+        shapes = self._extents.shapes_of(x if isinstance(x, tuple) else (x,))
+        return self._graph if shapes in (None, self._first) else self._extents.graph(shapes) or self._graph
+
+
+class _StepTrainer(_OwnTrainer):
+    """A trainer of a step of the user's own, whose loss is all that is trained by."""
+
+    def _settings(self, given: Settings, added: bool) -> Settings:
+        return Settings(self._model.optimizer, None)
 
 
 class Distribution:
@@ -60,10 +86,13 @@ class Distribution:
     def __init__(self, model: Any, cluster: Any, plan: Plan | None, seed: int, refine_s: float) -> None:
         self.cluster = cluster
         self._model, self._plan, self._seed, self._refine_s = model, plan, seed, refine_s
+        self._own_step = has_own_step(model)
+        self._step: OwnStep | None = None
+        self._plan_is_kept = False  # from before the model was compiled again, when other variables may have been trained
         self._trainer: _OwnTrainer | None = None
         self._compiled: tuple[Any, ...] = ()
         self._weights: OwnWeights | None = None
-        self._metrics: ModelMetrics | None = None
+        self._metrics: ModelMetrics | StepMetrics | None = None
         self._upcoming = Upcoming()
         self._calls_begin = False  # whether weights may have been assigned since the last step
         self._fitting = self._looked_at = False
@@ -157,11 +186,17 @@ class Distribution:
         self._upcoming.wait()
         self._drain()
         self._write_back()
+        if what != "train" and self._by_keras(what):
+            return getattr(type(self._model), make)(self._model, force)
         self._calls_begin = True
         if getattr(self._model, attribute) is None or force:
             self._note_compilation()
             setattr(self._model, attribute, getattr(self, f"_{what}"))
         return getattr(self._model, attribute)
+
+    def _by_keras(self, what: str) -> bool:
+        """Return whether the model tests or predicts in its own way, which Keras itself does."""
+        return self._own_step or not getattr(type(self._model), f"{what}_step").__module__.startswith("keras.")
 
     def _train(self, iterator: Iterator[Any]) -> Any:
         logs = None
@@ -176,11 +211,11 @@ class Distribution:
         return logs
 
     def _train_on(self, data: Any, feed: Any, iterator: Iterator[Any]) -> Any:
-        data = _arrays(data)
+        data = _arrays(data, self._own_step)
         trainer = self._begun_with(data)
         if feed is None or self._calls_begin or self._looked_at:
             self._begin_call()
-            feed = trainer._feed(_checked(data, trainer))
+            feed = trainer._feed(self._checked(data, trainer))
         if self._steps_ahead is not None:
             self._steps_ahead -= 1
         weights, metrics = self._held
@@ -208,8 +243,8 @@ class Distribution:
             self._begin_call()
             _, metrics = self._held
             metrics.build(data)
-            feed = trainer._feed(_checked(data, trainer))
-            logs = metrics.update(data, feed.size, trainer._engine.test(feed, metrics.needs_outputs))
+            feed = trainer._feed(self._checked(data, trainer))
+            logs = metrics.update(data, feed.size, trainer._engine.test(feed, metrics.needs_outputs), feed.graph)
         if logs is None:
             raise StopIteration
         return logs
@@ -223,7 +258,8 @@ class Distribution:
             trainer = self._begun_with((x, None, None))
             batch = check_batch(x, None, None, form=trainer._form)
             self._begin_call()
-            outputs.append(trainer._engine.predict(samples(trainer._graph, batch.x)))
+            graph = trainer._graph_for(batch.x)
+            outputs.append(trainer._engine.predict(samples(graph, batch.x), None if graph is trainer._graph else graph))
         joined = [tf.concat(pieces, 0) if len(pieces) > 1 else tf.convert_to_tensor(pieces[0]) for pieces in zip(*outputs, strict=True)]
         return trainer._form.outputs.pack(joined)
 
@@ -231,7 +267,16 @@ class Distribution:
         """Return a batch as the cluster takes it, written where devices read it."""
         trainer = self._trainer
         assert trainer is not None
-        return trainer._next(_checked(_arrays(data), trainer), step)
+        return trainer._next(self._checked(_arrays(data, self._own_step), trainer), step)
+
+    def _checked(self, data: Any, trainer: Trainer) -> Batch:
+        """Return a batch whose arrays fit each other."""
+        if self._step is None:
+            x, y, sample_weight = data
+            return check_batch(x, y, sample_weight, form=trainer._form)
+        leaves = leaves_in(data)
+        read = [leaves[at] for at in self._step.read]
+        return check_batch(read if len(read) > 1 else read[0], None, None, form=trainer._form)
 
     def _begun_with(self, data: Any) -> _OwnTrainer:
         """Return the trainer, with a plan; it is made for the first batch."""
@@ -245,12 +290,24 @@ class Distribution:
         return self._trainer
 
     def _begin(self, data: Any) -> None:
-        if not self._model.built:
+        if not self._model.built and not self._own_step:
             _build(self._model, data)
-        trainer = _OwnTrainer(self._model, self._plan, self.cluster, seed=self._seed, refine_s=self._refine_s)
-        metrics = ModelMetrics(self._model, trainer._graph, trainer._form.outputs, trainer._objective)
-        batch = _checked(data, trainer)
-        samples(trainer._graph, batch.x)  # the data are looked at before anything is measured
+        if self._own_step:
+            self._step = followed_step(self._model, data)
+        extents: Extents | StepExtents = Extents(self._model) if self._step is None else StepExtents(self._step)
+        first = extents.first_shapes(data if self._own_step else data[0])
+        plan = self._plan
+        if self._plan_is_kept and plan is not None:
+            plan = _kept_plan(plan, layer_graph(extents.function(first)))
+        kind = _OwnTrainer if self._step is None else _StepTrainer
+        trainer = kind(self._model, plan, self.cluster, extents, first, seed=self._seed, refine_s=self._refine_s)
+        metrics: ModelMetrics | StepMetrics
+        if self._step is None:
+            metrics = ModelMetrics(self._model, trainer._graph, trainer._form.outputs, trainer._objective)
+        else:
+            metrics = StepMetrics(self._step, self._model)
+        batch = self._checked(data, trainer)
+        samples(trainer._graph_for(batch.x), batch.x)  # the data are looked at before anything is measured
         trainer.prepare(batch.size, self._verbose)
         self._trainer, self._metrics, self._weights = trainer, metrics, OwnWeights(trainer, trainer._keras)
         self._model.predict_function = None  # Keras's own, until now
@@ -258,7 +315,7 @@ class Distribution:
             trainer.rebalancer.steps_ahead, trainer.rebalancer.speaks = (lambda: self._steps_ahead), self._verbose != 0
 
     @property
-    def _held(self) -> tuple[OwnWeights, ModelMetrics]:
+    def _held(self) -> tuple[OwnWeights, ModelMetrics | StepMetrics]:
         assert self._weights is not None and self._metrics is not None
         return self._weights, self._metrics
 
@@ -273,7 +330,7 @@ class Distribution:
         _, metrics = self._held
         logs = None
         for feed, step_result in finished:
-            logs = metrics.update(self._begun.popleft(), feed.size, step_result)
+            logs = metrics.update(self._begun.popleft(), feed.size, step_result, feed.graph)
         return type(self._model).get_metrics_result(self._model) if logs is None else logs
 
     def _drain(self) -> None:
@@ -315,7 +372,7 @@ class Distribution:
         model = self._model
         compiled = (model.optimizer, model._compile_loss, model._compile_metrics)
         if self._trainer is not None and any(mine is not now for mine, now in zip(self._compiled, compiled, strict=True)):
-            self._plan = None if self.plan is None else _kept_plan(self.plan, layer_graph(model))
+            self._plan, self._plan_is_kept = self.plan, True
             self._close()
         self._compiled = compiled
 
@@ -371,14 +428,14 @@ def _exhausted() -> tuple[type[BaseException], ...]:
     return StopIteration, tf.errors.OutOfRangeError
 
 
-def _checked(data: Any, trainer: Trainer) -> Batch:
-    """Return (x, y, sample_weight) as a batch whose arrays fit each other."""
-    x, y, sample_weight = data
-    return check_batch(x, y, sample_weight, form=trainer._form)
+def _arrays(data: Any, whole: bool = False) -> Any:
+    """Return (x, y, sample_weight) of a batch with NumPy arrays for TensorFlow's tensors, and None for what an iterator gives instead.
 
-
-def _arrays(data: Any) -> Any:
-    """Return (x, y, sample_weight) of a batch with NumPy arrays for TensorFlow's tensors, and None for what an iterator gives instead."""
+    Parameters
+    ----------
+    data : a batch as Keras gives it.
+    whole : whether to return it in its own structure.
+    """
     import keras
     import tensorflow as tf
 
@@ -387,5 +444,7 @@ def _arrays(data: Any) -> Any:
             return None
         return leaf.numpy() if isinstance(leaf, tf.Tensor) else leaf
 
+    if whole:
+        return keras.tree.map_structure(array, data)
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     return tuple(keras.tree.map_structure(array, part) if part is not None else None for part in (x, y, sample_weight))

@@ -39,7 +39,8 @@ class ModelMetrics:
         own = type(model).compute_metrics is not keras.Model.compute_metrics
         self.needs_outputs = own or model._compile_metrics is not None
         self._updating = False
-        self._functions: dict[Any, Any] = {}  # by the form of what is counted
+        self._functions: dict[Any, Any] = {}  # by the form of what is counted, and whether its samples have the first shapes
+        self._shapes: dict[Any, Any] = {}  # of the first samples of each form
 
     def build(self, data: Any) -> None:
         """Make the trackers of the outputs' losses and the metrics, as Keras does with the first batch.
@@ -52,7 +53,7 @@ class ModelMetrics:
         if any(part is not None and not part.built for part in parts):
             self._model._symbolic_build(data_batch=data)
 
-    def update(self, data: Any, size: int, step_result: Result) -> dict[str, Any]:
+    def update(self, data: Any, size: int, step_result: Result, graph: LayerGraph | None = None) -> dict[str, Any]:
         """Count a batch and return the logs so far: name -> tensor, or what else the result of a metric is.
 
         Parameters
@@ -60,37 +61,47 @@ class ModelMetrics:
         data : (x, y, sample_weight) as Keras handed them over.
         size : samples of the batch.
         step_result : of a step or a test of it; with outputs, where they are needed.
+        graph : the network with the extents of this batch; None for that of the trainer.
         """
         import keras
-        import tensorflow as tf
 
         x, y, sample_weight = data if self.needs_outputs else (None, None, None)
         outputs = step_result.outputs if self.needs_outputs else ()
-        loss, parts = shown_losses(self._objective, self._graph, size, step_result)
+        loss, parts = shown_losses(self._objective, graph or self._graph, size, step_result)
         numbers = np.array([loss, *parts])
         values = (x, y, sample_weight, tuple(outputs or ()), numbers, np.float32(size))
         leaves = [np.asarray(leaf) for leaf in keras.tree.flatten(values) if leaf is not None]
-        specs = tuple(tf.TensorSpec((None, *leaf.shape[1:]) if leaf.ndim else (), leaf.dtype) for leaf in leaves)
-        form = str(keras.tree.map_structure(lambda leaf: leaf is None, values)), specs
-        if form not in self._functions:
-            self._functions[form] = self._function(values, specs)
+        form = str(keras.tree.map_structure(lambda leaf: leaf is None, values)), tuple((leaf.ndim, str(leaf.dtype)) for leaf in leaves)
+        shapes = tuple(leaf.shape[1:] for leaf in leaves)
+        fixed = self._shapes.setdefault(form, shapes) == shapes
+        if (form, fixed) not in self._functions:
+            self._functions[form, fixed] = self._function(values, leaves, fixed)
         self._updating = True
         try:
-            logs: dict[str, Any] = self._functions[form](*leaves)
+            logs: dict[str, Any] = self._functions[form, fixed](*leaves)
         finally:
             self._updating = False
         return logs
 
-    def _function(self, values: Any, specs: Sequence[Any]) -> Any:
-        """Return a function of the leaves of values of one form, whatever their number of samples, that counts them."""
+    def _function(self, values: Any, leaves: Sequence[np.ndarray], fixed: bool) -> Any:
+        """Return a function of the leaves of values of one form, whatever their number of samples, that counts them.
+
+        Parameters
+        ----------
+        values, leaves : of a batch.
+        fixed : whether it takes samples of these shapes alone; else of all.
+        """
         import keras
         import tensorflow as tf
+
+        shapes = [(None, *(leaf.shape[1:] if fixed else (None,) * (leaf.ndim - 1))) if leaf.ndim else () for leaf in leaves]
+        specs = [tf.TensorSpec(shape, leaf.dtype) for shape, leaf in zip(shapes, leaves, strict=True)]
 
         def counted(*leaves: Any) -> dict[str, Any]:
             left = iter(leaves)
             return self._counted(*keras.tree.map_structure(lambda leaf: None if leaf is None else next(left), values))
 
-        return counted if self._model.run_eagerly else tf.function(counted, input_signature=list(specs))
+        return counted if self._model.run_eagerly else tf.function(counted, input_signature=specs)
 
     def _counted(self, x: Any, y: Any, sample_weight: Any, outputs: Sequence[Any], numbers: Any, size: Any) -> dict[str, Any]:
         import tensorflow as tf

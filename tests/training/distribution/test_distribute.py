@@ -16,11 +16,11 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import DataError, UnsupportedError, WorkerError
+from tests.training.distribution.comparison import compare, made, state
 from tests.training.distribution.scripts import QUIET, SCRIPTS, Twice, X, Y, network, two_heads
 from tests.training.setting import cluster
 
 __all__ = ["cluster"]
-ATOL = 1e-11
 
 
 @pytest.fixture(autouse=True)
@@ -28,30 +28,9 @@ def _float64() -> None:
     keras.config.set_floatx("float64")
 
 
-def _made(make: Callable[[], keras.Model]) -> keras.Model:
-    keras.utils.clear_session(free_memory=False)  # names of metrics are counted
-    keras.utils.set_random_seed(1)
-    return make()
-
-
 def _distributed(make: Callable[[], keras.Model], cluster: Any, batch: int = 8) -> keras.Model:
-    model = _made(make)
+    model = made(make)
     return hm.distribute(model, cluster, plan=hm.Plan.batch(model, [3, 1, 2], cluster, batch))
-
-
-def _state(model: keras.Model) -> Any:
-    variables = [np.array(variable.value) for variable in model.optimizer.variables if np.array(variable.value).dtype.kind == "f"]
-    return model.get_weights(), variables, int(model.optimizer.iterations)
-
-
-def _compare(found: Any, expected: Any) -> None:
-    keras.tree.assert_same_structure(found, expected)
-    for one, other in zip(keras.tree.flatten(found), keras.tree.flatten(expected), strict=True):
-        if isinstance(other, str):
-            assert one == other
-        else:
-            assert np.shape(one) == np.shape(other)
-            np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-10, atol=ATOL)
 
 
 @pytest.mark.filterwarnings("ignore:The structure of `inputs` doesn")  # of a key too many
@@ -62,14 +41,14 @@ def test_a_script_sees_what_it_sees_under_keras_alone(name: str, cluster: Any, t
     seen = []
     for kind in ("alone", "distributed"):
         (tmp_path / kind).mkdir()
-        model = _made(make) if kind == "alone" else _distributed(make, cluster)
-        seen.append((script(model, tmp_path / kind), _state(model)))
+        model = made(make) if kind == "alone" else _distributed(make, cluster)
+        seen.append((script(model, tmp_path / kind), state(model)))
     assert "make_train_function" in vars(model)
-    _compare(seen[1], seen[0])
+    compare(seen[1], seen[0])
 
 
 def test_what_is_returned_is_the_model(cluster: Any) -> None:
-    model = _made(network)
+    model = made(network)
     assert hm.distribute(model, cluster) is model and hm.distribute(model, cluster) is model and hm.distribute(model) is model
     assert type(model) is keras.Sequential and hm.undistribute(model) is model and hm.undistribute(model) is model
     assert not {"fit", "make_train_function", "get_metrics_result"} & set(vars(model))
@@ -77,7 +56,7 @@ def test_what_is_returned_is_the_model(cluster: Any) -> None:
 
 @pytest.mark.slow
 def test_random_numbers_outside_are_not_drawn(cluster: Any) -> None:
-    model = _made(network)
+    model = made(network)
     before = random.getstate(), pickle.dumps(np.random.get_state())
     hm.distribute(model, cluster, plan=hm.Plan.batch(model, [3, 1, 2], cluster, 8))
     model.train_on_batch(X[:8], Y[:8])
@@ -86,12 +65,12 @@ def test_random_numbers_outside_are_not_drawn(cluster: Any) -> None:
 
 @pytest.mark.slow
 def test_after_the_cluster_closes_the_model_is_keras_s_again() -> None:
-    alone, model = _made(network), _made(network)
+    alone, model = made(network), made(network)
     alone.fit(X, Y, batch_size=8, epochs=2, **QUIET)
     with hm.Cluster.local(["cpu:0"] * 2) as own:
         hm.distribute(model, own, plan=hm.Plan.batch(model, [2, 1], own, 8)).fit(X, Y, batch_size=8, **QUIET)
     model.fit(X, Y, batch_size=8, **QUIET)
-    _compare(_state(model), _state(alone))
+    compare(state(model), state(alone))
     assert "fit" not in vars(model)
 
 
@@ -102,15 +81,15 @@ def test_an_exception_leaves_the_weights_of_the_last_step(cluster: Any) -> None:
             if epoch == 1:
                 raise KeyError("mine")
 
-    alone, model = _made(network), _distributed(network, cluster)
+    alone, model = made(network), _distributed(network, cluster)
     alone.fit(X, Y, batch_size=8, epochs=1, **QUIET)
     with pytest.raises(KeyError, match="mine"):
         model.fit(X, Y, batch_size=8, epochs=2, callbacks=[Fail()], **QUIET)
-    _compare(_state(model), _state(alone))
+    compare(state(model), state(alone))
 
 
 def test_predictions_before_training_are_keras_s_own_and_measure_nothing(cluster: Any) -> None:
-    model = _made(network)
+    model = made(network)
     expected = model.predict(X, verbose=0)
     hm.distribute(model, cluster)
     np.testing.assert_array_equal(model.predict(X, verbose=0), expected)
@@ -136,8 +115,8 @@ def test_a_schedule_without_a_flush_trains_as_its_trainer_does() -> None:
             weights = trainer.to_keras().get_weights()
         hm.distribute(model, own, plan=plan)
         found = model.fit(x, y, epochs=2, batch_size=4, **QUIET).history
-        _compare(model.get_weights(), weights)
-        _compare(found, expected)
+        compare(model.get_weights(), weights)
+        compare(found, expected)
 
 
 @pytest.mark.slow
@@ -147,13 +126,13 @@ def test_where_a_worker_dies_fit_raises_and_the_model_has_the_weights_of_the_epo
             if epoch == 1:
                 os.kill(own._backend.process_ids()[1], signal.SIGKILL)
 
-    alone, model = _made(network), _made(network)
+    alone, model = made(network), made(network)
     alone.fit(X, Y, batch_size=8, epochs=1, **QUIET)
     with hm.Cluster.emulate([0.5, 0.5]) as own:
         hm.distribute(model, own, plan=hm.Plan.batch(model, [2, 1], own, 8))
         with pytest.raises(WorkerError):
             model.fit(X, Y, batch_size=8, epochs=3, callbacks=[Kill()], **QUIET)
-    _compare(_state(model), _state(alone))
+    compare(state(model), state(alone))
     model.fit(X, Y, batch_size=8, **QUIET)
 
 
@@ -163,16 +142,16 @@ def test_a_model_that_is_not_built_is_built_with_the_first_batch(make: Callable[
     seen = []
     with hm.Cluster.local(["cpu:0"]) as own:
         for distributed in (False, True):
-            model = _made(make)
+            model = made(make)
             model.compile("adam", keras.losses.SparseCategoricalCrossentropy())
             if distributed:
                 hm.distribute(model, own)
             seen.append((model.fit(X, Y, batch_size=8, epochs=2, **QUIET).history, model.predict(X, verbose=0)))
-    _compare(seen[1], seen[0])
+    compare(seen[1], seen[0])
 
 
 def test_data_are_looked_at_before_anything_is_measured(cluster: Any) -> None:
-    model = hm.distribute(_made(network), cluster)
+    model = hm.distribute(made(network), cluster)
     with pytest.raises(DataError, match=r"x has samples of shape \(4, 5, 2\), the network's input is \(5, 5, 2\); reshape x"):
         model.train_on_batch(X[:8, :4], Y[:8])
     with pytest.raises((DataError, ValueError), match="structure|2 arrays and the model 1 of them"):
@@ -181,20 +160,20 @@ def test_data_are_looked_at_before_anything_is_measured(cluster: Any) -> None:
     assert found is not None and found.plan is None
 
 
-class OwnStep(keras.Model):
-    """A model with a step of its own."""
-
-    def train_step(self, data: Any) -> Any:
-        return super().train_step(data)
+class OwnFit(keras.Model):
+    """A model with a loop of its own."""
 
     def fit(self, *arguments: Any, **options: Any) -> Any:
         return super().fit(*arguments, **options)
 
+    def get_metrics_result(self) -> Any:
+        return super().get_metrics_result()
+
 
 def test_what_would_not_run_on_the_cluster_is_refused(cluster: Any) -> None:
     i = keras.Input((3,))
-    with pytest.raises(UnsupportedError, match="OwnStep has fit and train_step of its own, which would not run on the cluster"):
-        hm.distribute(OwnStep(i, keras.layers.Dense(1)(i)), cluster)
+    with pytest.raises(UnsupportedError, match="OwnFit has fit and get_metrics_result of its own, which would not run on the cluster"):
+        hm.distribute(OwnFit(i, keras.layers.Dense(1)(i)), cluster)
     with pytest.raises(UnsupportedError, match="int is no Keras model"):
         hm.distribute(3, cluster)
 
@@ -221,7 +200,7 @@ MEMBERS = (
 
 
 def test_the_members_of_the_model_are_keras_s_own(cluster: Any) -> None:
-    model = _made(two_heads)
+    model = made(two_heads)
     before, json = {name: getattr(model, name) for name in MEMBERS}, model.to_json()
     hm.distribute(model, cluster)
     for name in MEMBERS:

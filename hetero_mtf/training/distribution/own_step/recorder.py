@@ -1,0 +1,302 @@
+"""Recorder: what a training step of the user's own does with symbolic tensors.
+
+While it records, layers, losses, functions of Keras and of TensorFlow take Keras's symbolic tensors, and each call becomes a node of a
+functional model. The gradient tape, the optimizer and the metrics note what they are asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.live import is_symbol
+from hetero_mtf.graph.live_level import functional_of
+from hetero_mtf.training.distribution.own_step.wrappers import wrappers
+
+_DRAWN = ("rate", "dropout", "_dropout", "recurrent_dropout")  # rates of what layers drop in training
+_UNDISPATCHED = ("shape", "size", "rank")  # functions of TensorFlow that fail on symbolic tensors before they are dispatched
+_SAME_IN_BOTH = frozenset(  # Keras's layers that take `training`, for what is in them or dropped only
+    {
+        *("Dense", "EinsumDense", "Embedding", "Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "AlphaDropout"),
+        *("RNN", "LSTM", "GRU", "SimpleRNN", "LSTMCell", "GRUCell", "SimpleRNNCell", "StackedRNNCells", "Bidirectional"),
+        *("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "TimeDistributed"),
+        *("Attention", "AdditiveAttention", "MultiHeadAttention", "GroupedQueryAttention"),
+    }
+)
+
+
+class Update(NamedTuple):
+    """An update of a metric.
+
+    Parameters
+    ----------
+    metric : keras.metrics.Metric.
+    arguments, options : what `update_state` was called with; symbolic tensors among it.
+    """
+
+    metric: Any
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+
+class MetricValue(NamedTuple):
+    """Stands for the result of a metric after its updates."""
+
+    metric: Any
+
+
+class _Gradient(NamedTuple):
+    variable: Any
+
+
+class Recorder:
+    """Records one training step.
+
+    Parameters
+    ----------
+    model : compiled keras.Model with a step of its own.
+
+    Attributes
+    ----------
+    losses : those whose gradients were taken.
+    applied : variables whose gradients the optimizer was given.
+    updates : of metrics, in order.
+    default_losses : values that Keras's own `compute_loss` returned.
+    asked_for_losses : whether something other than that looked at what layers add to the loss.
+    layers_add : whether a layer added to the loss.
+    inference : by layer, what stands for those that are called outside of training.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.losses: list[Any] = []
+        self.applied: list[Any] = []
+        self.updates: list[Update] = []
+        self.default_losses: list[Any] = []
+        self.asked_for_losses = self.layers_add = False
+        self.inference: dict[int, Any] = {}
+        self._inside = self._in_default = False
+        self._training: bool | None = None
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Take symbolic tensors everywhere while the context is open."""
+        import keras
+        import tensorflow as tf
+        from tensorflow.python.util import dispatch
+
+        recorder = self
+
+        class Functions(dispatch.GlobalOpDispatcher):  # type: ignore[misc]
+            def handle(self, op: Any, args: Any, kwargs: Any) -> Any:
+                if not any(is_symbol(leaf) for leaf in keras.tree.flatten((args, kwargs))):
+                    return self.NOT_SUPPORTED
+                return recorder._computed(op, args, kwargs)
+
+        functions = Functions()
+        base = keras.Model.__mro__
+        trainer = next(kind for kind in base if "compute_loss" in vars(kind))
+        losses = next(kind for kind in base if "losses" in vars(kind))
+        layer, loss = keras.layers.Layer, keras.losses.Loss
+        with contextlib.ExitStack() as stack:
+            patched = stack.enter_context
+            patched(_changed(layer, "__call__", lambda own: lambda *args, **kwargs: self._layer_call(own, args, kwargs)))
+            patched(_changed(loss, "__call__", lambda own: lambda *args, **kwargs: self._loss_call(own, args, kwargs)))
+            patched(_changed(layer, "add_loss", lambda own: lambda *args, **kwargs: self._add_loss(own, args, kwargs)))
+            patched(_changed(losses, "losses", lambda own: property(lambda each: self._losses())))
+            patched(_changed(trainer, "compute_loss", lambda own: lambda *args, **kwargs: self._default_loss(own, args, kwargs)))
+            patched(_changed(tf.GradientTape, "gradient", lambda own: lambda *args, **kwargs: self._gradient(*args, **kwargs)))
+            for name in _UNDISPATCHED:
+                patched(_set(tf, name, self._function(getattr(tf, name))))
+            optimizer = self._model.optimizer
+            for name in ("apply_gradients", "apply"):
+                patched(_set(optimizer, name, getattr(self, f"_{name}")))
+
+            def watch(metric: Any) -> None:
+                patched(_set(metric, "update_state", self._update(metric)))
+                patched(_set(metric, "result", lambda: MetricValue(metric)))
+
+            for metric in self._metrics():
+                watch(metric)
+            patched(_changed(keras.metrics.Metric, "__init__", lambda own: _followed_by(own, watch)))  # of the losses of outputs, now
+            functions.register()
+            stack.callback(dispatch._GLOBAL_DISPATCHERS.remove, functions)
+            yield
+
+    def _function(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that is a call of Keras's where it is given symbolic tensors."""
+        import keras
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            symbolic = any(is_symbol(leaf) for leaf in keras.tree.flatten((args, kwargs)))
+            return self._computed(own, args, kwargs) if symbolic else own(*args, **kwargs)
+
+        return function
+
+    def _metrics(self) -> list[Any]:
+        model = self._model
+        held = [model._loss_tracker, model._compile_metrics, *(model._compile_loss.metrics if model._compile_loss is not None else ())]
+        held += [*model._metrics, *(metric for layer in model._flatten_layers() for metric in getattr(layer, "_metrics", ()))]
+        return list({id(metric): metric for metric in held if metric is not None}.values())
+
+    def _update(self, metric: Any) -> Callable[..., None]:
+        def update_state(*arguments: Any, **options: Any) -> None:
+            self.updates.append(Update(metric, arguments, options))
+
+        return update_state
+
+    def _gradient(self, tape: Any, target: Any, sources: Any, *rest: Any, **options: Any) -> list[Any]:
+        if not is_symbol(target):
+            raise UnsupportedError("it takes the gradient of what is no symbolic tensor")
+        self.losses.append(target)
+        return [_Gradient(variable) for variable in sources]
+
+    def _apply_gradients(self, pairs: Any, *rest: Any, **options: Any) -> None:
+        gradients, variables = zip(*pairs)
+        self._apply(gradients, variables)
+
+    def _apply(self, gradients: Sequence[Any], variables: Sequence[Any] | None = None) -> None:
+        variables = [gradient.variable for gradient in gradients] if variables is None else list(variables)
+        for gradient, variable in zip(gradients, variables, strict=True):
+            if not isinstance(gradient, _Gradient) or gradient.variable is not variable:
+                raise UnsupportedError("it changes gradients before they are applied")
+        self.applied += variables
+
+    def _losses(self) -> list[Any]:
+        self.asked_for_losses |= not self._in_default
+        return []
+
+    def _add_loss(self, own: Any, args: Any, kwargs: Any) -> None:
+        self.layers_add = True
+        own(*args, **kwargs)
+
+    def _default_loss(self, own: Any, args: Any, kwargs: Any) -> Any:
+        before, self._in_default = self._in_default, True
+        try:
+            value = own(*args, **kwargs)
+        finally:
+            self._in_default = before
+        self.default_losses.append(value)
+        return value
+
+    def _computed(self, function: Any, args: Any, kwargs: Any) -> Any:
+        import keras
+
+        layer = wrappers().computed(function, args, kwargs)
+        tensors = [leaf for leaf in keras.tree.flatten((list(args), dict(kwargs))) if is_symbol(leaf)]
+        inside, self._inside = self._inside, True
+        try:
+            return layer(tensors)
+        finally:
+            self._inside = inside
+
+    def _loss_call(self, own: Any, args: Any, kwargs: Any) -> Any:
+        import keras
+
+        loss, *given = args
+        leaves = keras.tree.flatten((given, kwargs))
+        if self._inside or not any(is_symbol(leaf) for leaf in leaves):
+            return own(*args, **kwargs)
+        if any(getattr(leaf, "_keras_mask", None) is not None for leaf in leaves):
+            raise UnsupportedError("its loss is given predictions with a mask")
+        return self._computed(loss, given, {key: value for key, value in kwargs.items() if value is not None})
+
+    def _layer_call(self, own: Any, args: Any, kwargs: Any) -> Any:
+        import keras
+
+        layer, *given = args
+        if self._inside or not any(is_symbol(leaf) for leaf in keras.tree.flatten((given, kwargs))):
+            return own(*args, **kwargs)
+        training = kwargs.get("training", self._training)
+        options = {key: value for key, value in kwargs.items() if key != "training"}
+        if isinstance(layer, keras.Model) and functional_of_built(layer) is None:
+            return self._opened(layer, given, options, training)
+        if not training and depends_on_training(layer):
+            layer = self.inference.setdefault(id(layer), wrappers().inference(layer))
+        inside, self._inside = self._inside, True
+        try:
+            return own(layer, *given, **options)
+        finally:
+            self._inside = inside
+
+    def _opened(self, model: Any, given: Sequence[Any], options: dict[str, Any], training: bool | None) -> Any:
+        """Return what the call of a subclassed model gives, its layers followed."""
+        before, self._training = self._training, training
+        try:
+            if getattr(model, "_call_has_training_arg", False) and training is not None:
+                options = {**options, "training": training}
+            return model.call(*given, **options)
+        finally:
+            self._training = before
+
+
+def functional_of_built(model: Any) -> Any | None:
+    """Return the graph of calls of a functional or sequential model, None for another one; a sequential one need not be built.
+
+    Parameters
+    ----------
+    model : keras.Model.
+    """
+    import keras
+
+    if isinstance(model, keras.Sequential) and type(model).call is keras.Sequential.call:
+        return model
+    return functional_of(model)
+
+
+def depends_on_training(layer: Any) -> bool:
+    """Return whether a layer, or one in it, may compute something else in training than outside of it.
+
+    Parameters
+    ----------
+    layer : keras.layers.Layer, or another operation.
+    """
+    import keras
+
+    for each in layer._flatten_layers() if hasattr(layer, "_flatten_layers") else ():
+        plain = isinstance(each, keras.Model) and functional_of_built(each) is not None
+        known = type(each).__module__.startswith("keras.") and type(each).__name__ in _SAME_IN_BOTH
+        same = known and not any(getattr(each, name, 0.0) for name in _DRAWN)
+        if not plain and not same and getattr(each, "_call_has_training_arg", True):
+            return True
+    return False
+
+
+def _followed_by(made: Callable[..., None], watch: Callable[[Any], None]) -> Callable[..., None]:
+    """Return an `__init__` after which something is done with the object."""
+
+    @functools.wraps(made)
+    def init(own: Any, *args: Any, **kwargs: Any) -> None:
+        made(own, *args, **kwargs)
+        watch(own)
+
+    return init
+
+
+@contextlib.contextmanager
+def _changed(kind: type, name: str, change: Callable[[Any], Any]) -> Iterator[None]:
+    """Let an attribute of a class be another while the context is open."""
+    own = vars(kind)[name]
+    setattr(kind, name, change(own))
+    try:
+        yield
+    finally:
+        setattr(kind, name, own)
+
+
+@contextlib.contextmanager
+def _set(value: Any, name: str, replacement: Any) -> Iterator[None]:
+    """Let an object have an attribute of its own while the context is open."""
+    had = name in vars(value)
+    own = vars(value).get(name)
+    object.__setattr__(value, name, replacement)
+    try:
+        yield
+    finally:
+        if had:
+            object.__setattr__(value, name, own)
+        else:
+            vars(value).pop(name, None)

@@ -154,6 +154,28 @@ def extended() -> keras.Model:
     return model
 
 
+class Endpoint(L.Layer):
+    """A layer that takes the targets, adds the loss, and updates a metric of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(name="endpoint")
+        self.loss, self.accuracy = keras.losses.SparseCategoricalCrossentropy(from_logits=True), keras.metrics.SparseCategoricalAccuracy()
+
+    def call(self, scores: Any, targets: Any) -> Any:
+        self.add_loss(self.loss(targets, scores))
+        self.accuracy.update_state(targets, scores)
+        return ops.softmax(scores)
+
+
+def endpoint() -> keras.Model:
+    """Return a model with it, and a regularizer, compiled without a loss."""
+    i, targets = keras.Input((6, 6, 1), name="x"), keras.Input((), dtype="int32", name="y")
+    scores = L.Dense(3, kernel_regularizer="l2")(L.Flatten()(i))
+    model = keras.Model([i, targets], Endpoint()(scores, targets))
+    model.compile("adam")
+    return model
+
+
 TWO = {"kind": Y, "size": X.mean((1, 2, 3))[:, None]}
 MODELS: dict[str, tuple[Callable[[], keras.Model], Any]] = {
     "autoencoder": (autoencoder, None),
@@ -161,11 +183,18 @@ MODELS: dict[str, tuple[Callable[[], keras.Model], Any]] = {
     "own_loss": (own_loss, Y),
     "distiller": (distiller, Y),
     "extended": (extended, TWO),
+    "endpoint": (endpoint, None),
 }
 
 
+def _data(make: Callable[[], keras.Model], y: Any) -> Any:
+    if make is endpoint:
+        return ({"x": X, "y": Y},)
+    return (X,) if y is None else (X, y)
+
+
 def _distributed(make: Callable[[], keras.Model], y: Any, cluster: Any) -> keras.Model:
-    first = keras.tree.map_structure(lambda array: array[:5], (X,) if y is None else (X, y))
+    first = keras.tree.map_structure(lambda array: array[:5], _data(make, y))
     plan = hm.Plan.batch(followed_step(made(make), first).function, [3, 1, 2], cluster, 5)
     return hm.distribute(made(make), cluster, plan=plan)
 
@@ -176,9 +205,10 @@ def test_a_step_gives_what_it_gives_under_keras_alone(name: str, cluster: Any) -
     make, y = MODELS[name]
 
     def seen(model: keras.Model) -> Any:
-        histories = [model.fit(X, y, **QUIET).history for _ in range(2)]
-        tested = [] if name == "autoencoder" else [model.evaluate(X, y, verbose=0), model.predict(X, verbose=0)]
-        single = keras.tree.map_structure(lambda array: array[:4], (X,) if y is None else (X, y))
+        x = _data(make, y)[0]
+        histories = [model.fit(x, y, **QUIET).history for _ in range(2)]
+        tested = [] if name == "autoencoder" else [model.evaluate(x, y, verbose=0), model.predict(x, verbose=0)]
+        single = keras.tree.map_structure(lambda array: array[:4], _data(make, y))
         return histories, tested, model.train_on_batch(*single, return_dict=True), state(model)
 
     distributed = _distributed(make, y, cluster)

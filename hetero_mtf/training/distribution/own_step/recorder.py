@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -64,9 +65,10 @@ class Recorder:
     losses : those whose gradients were taken.
     applied : variables whose gradients the optimizer was given.
     updates : of metrics, in order.
-    default_losses : values that Keras's own `compute_loss` returned.
+    default_losses : values that Keras's own `compute_loss` returns.
     asked_for_losses : whether something other than that looked at what layers add to the loss.
     layers_add : whether a layer added to the loss.
+    added : what layers that are followed add to it.
     inference : by layer, what stands for those that are called outside of training.
     """
 
@@ -76,9 +78,10 @@ class Recorder:
         self.applied: list[Any] = []
         self.updates: list[Update] = []
         self.default_losses: list[Any] = []
+        self.added: list[Any] = []
         self.asked_for_losses = self.layers_add = False
         self.inference: dict[int, Any] = {}
-        self._inside = self._in_default = False
+        self._inside = False
         self._training: bool | None = None
 
     @contextlib.contextmanager
@@ -166,19 +169,31 @@ class Recorder:
         self.applied += variables
 
     def _losses(self) -> list[Any]:
-        self.asked_for_losses |= not self._in_default
+        self.asked_for_losses = True
         return []
 
     def _add_loss(self, own: Any, args: Any, kwargs: Any) -> None:
+        import keras
+
         self.layers_add = True
-        own(*args, **kwargs)
+        added = keras.tree.flatten((args[1:], kwargs))
+        if any(is_symbol(loss) for loss in added):
+            self.added += added
+        else:
+            own(*args, **kwargs)
 
     def _default_loss(self, own: Any, args: Any, kwargs: Any) -> Any:
-        before, self._in_default = self._in_default, True
-        try:
-            value = own(*args, **kwargs)
-        finally:
-            self._in_default = before
+        """Return Keras's own sum: the loss that the model was compiled with, and what layers add; regularizers add to it elsewhere."""
+        import keras
+
+        given = inspect.signature(own).bind(*args, **kwargs).arguments
+        model = given["self"]
+        parts = [keras.ops.sum(loss) for loss in self.added]
+        if model._compile_loss is not None:
+            parts.insert(0, model._compile_loss(given.get("y"), given["y_pred"], given.get("sample_weight")))
+        if not parts:
+            raise UnsupportedError("there is no loss")
+        value = sum(parts[1:], parts[0])
         self.default_losses.append(value)
         return value
 
@@ -212,7 +227,7 @@ class Recorder:
             return own(*args, **kwargs)
         training = kwargs.get("training", self._training)
         options = {key: value for key, value in kwargs.items() if key != "training"}
-        if isinstance(layer, keras.Model) and functional_of_built(layer) is None:
+        if holds_metrics(layer) or (isinstance(layer, keras.Model) and functional_of_built(layer) is None):
             return self._opened(layer, given, options, training)
         if not training and depends_on_training(layer):
             layer = self.inference.setdefault(id(layer), wrappers().inference(layer))
@@ -223,7 +238,7 @@ class Recorder:
             self._inside = inside
 
     def _opened(self, model: Any, given: Sequence[Any], options: dict[str, Any], training: bool | None) -> Any:
-        """Return what the call of a subclassed model gives, its layers followed."""
+        """Return what the call of a subclassed model, or of a layer that updates metrics, gives, its operations followed."""
         before, self._training = self._training, training
         try:
             if getattr(model, "_call_has_training_arg", False) and training is not None:
@@ -231,6 +246,19 @@ class Recorder:
             return model.call(*given, **options)
         finally:
             self._training = before
+
+
+def holds_metrics(layer: Any) -> bool:
+    """Return whether a layer, or one in it, has metrics, which its call updates.
+
+    Parameters
+    ----------
+    layer : keras.layers.Layer, such as a model, or another operation.
+    """
+    import keras
+
+    inner = layer._flatten_layers() if hasattr(layer, "_flatten_layers") else ()
+    return any(not isinstance(each, keras.Model) and getattr(each, "_metrics", None) for each in inner)
 
 
 def functional_of_built(model: Any) -> Any | None:

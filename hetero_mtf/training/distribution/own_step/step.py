@@ -10,7 +10,7 @@ import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.live import is_symbol
-from hetero_mtf.training.distribution.own_step.recorder import MetricValue, Recorder, Update
+from hetero_mtf.training.distribution.own_step.recorder import MetricValue, Recorder, Update, holds_metrics
 from hetero_mtf.training.distribution.own_step.wrappers import wrappers
 
 STEPS = ("train_step", "compute_loss")
@@ -18,13 +18,13 @@ STEPS = ("train_step", "compute_loss")
 
 
 def has_own_step(model: Any) -> bool:
-    """Return whether a model's class has a training step or loss of its own.
+    """Return whether a model's class has a training step or loss of its own, or layers of it update metrics.
 
     Parameters
     ----------
     model : keras.Model.
     """
-    return any(not getattr(type(model), name).__module__.startswith("keras.") for name in STEPS)
+    return holds_metrics(model) or any(not getattr(type(model), name).__module__.startswith("keras.") for name in STEPS)
 
 
 class _Read:
@@ -122,7 +122,8 @@ def followed_step(model: Any, data: Any) -> OwnStep:
 
 def _refused(model: Any, reason: str) -> UnsupportedError:
     own = " and ".join(name for name in STEPS if not getattr(type(model), name).__module__.startswith("keras."))
-    wrong = f"{type(model).__name__} has {own} of its own, which cannot be followed on symbolic tensors ({reason})"
+    own = f"{own} of its own" if own else "layers that update metrics"
+    wrong = f"{type(model).__name__} has {own}, which cannot be followed on symbolic tensors ({reason})"
     remedy = "write it as one forward pass, one loss, tape.gradient by all trainable weights and optimizer.apply_gradients"
     return UnsupportedError(f"{wrong}; {remedy}, or train this model by Keras alone")
 

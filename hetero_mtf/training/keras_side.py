@@ -85,8 +85,12 @@ class KerasSide:
 
     def learning_rate(self, step: int) -> Rates:
         """Return the learning rate of step `step`, from the optimizer's number or schedule; of several optimizers that of each."""
+        import keras
+
         optimizers = self._optimizers
-        self._set_step(step)
+        schedules = keras.optimizers.schedules.LearningRateSchedule
+        if any(isinstance(optimizer._learning_rate, schedules) for optimizer in optimizers):
+            self._set_step(step)  # which they look at
         rates = tuple(float(np.asarray(optimizer.learning_rate)) for optimizer in optimizers)
         return rates if len(optimizers) > 1 else rates[0]
 

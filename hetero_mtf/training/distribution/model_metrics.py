@@ -36,8 +36,8 @@ class ModelMetrics:
         import keras
 
         self._model, self._graph, self._outputs, self._objective = model, graph, outputs, objective
-        own = type(model).compute_metrics is not keras.Model.compute_metrics
-        self.needs_outputs = own or model._compile_metrics is not None
+        self._own = type(model).compute_metrics is not keras.Model.compute_metrics
+        self.needs_outputs = self._own or model._compile_metrics is not None
         self._updating = False
         self._functions: dict[Any, Any] = {}  # by the form of what is counted, and whether its samples have the first shapes
         self._shapes: dict[Any, Any] = {}  # of the first samples of each form
@@ -66,12 +66,14 @@ class ModelMetrics:
         import keras
 
         x, y, sample_weight = data if self.needs_outputs else (None, None, None)
+        x = x if self._own else None  # Keras's own does not look at it
         outputs = step_result.outputs if self.needs_outputs else ()
         loss, parts = shown_losses(self._objective, graph or self._graph, size, step_result)
         numbers = np.array([loss, *parts])
         values = (x, y, sample_weight, tuple(outputs or ()), numbers, np.float32(size))
-        leaves = [np.asarray(leaf) for leaf in keras.tree.flatten(values) if leaf is not None]
-        form = str(keras.tree.map_structure(lambda leaf: leaf is None, values)), tuple((leaf.ndim, str(leaf.dtype)) for leaf in leaves)
+        flat = [None if leaf is None else np.asarray(leaf) for leaf in keras.tree.flatten(values)]
+        leaves = [leaf for leaf in flat if leaf is not None]
+        form = tuple(None if leaf is None else (leaf.ndim, leaf.dtype) for leaf in flat)
         shapes = tuple(leaf.shape[1:] for leaf in leaves)
         fixed = self._shapes.setdefault(form, shapes) == shapes
         if (form, fixed) not in self._functions:

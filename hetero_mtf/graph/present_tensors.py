@@ -6,11 +6,13 @@ TensorFlow has been imported by whoever builds a graph; nothing here imports it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.replacements import replaced
 
 
 @contextlib.contextmanager
@@ -28,23 +30,22 @@ def present_tensors() -> Iterator[None]:
     """
     tf = sys.modules["tensorflow"]
     kind: Any = sys.modules["tensorflow.python.framework.ops"]._EagerTensorBase
-    before = kind.__tf_tensor__
 
-    def converted(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-        if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
-            return before(value, dtype, name)
-        if value.dtype in (tf.resource, tf.variant):
-            raise UnsupportedError(
-                "a layer or function holds a table or variable of TensorFlow that Keras does not know of; "
-                "look numbers up in the data, before training, and hold weights in Keras variables (add_weight)"
-            )
-        return tf.constant(value.numpy(), dtype or value.dtype, name=name or "present")
+    def converting(before: Any) -> Any:
+        def converted(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+            if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
+                return before(value, dtype, name)
+            if value.dtype in (tf.resource, tf.variant):
+                raise UnsupportedError(
+                    "a layer or function holds a table or variable of TensorFlow that Keras does not know of; "
+                    "look numbers up in the data, before training, and hold weights in Keras variables (add_weight)"
+                )
+            return tf.constant(value.numpy(), dtype or value.dtype, name=name or "present")
 
-    kind.__tf_tensor__ = converted
-    try:
+        return converted
+
+    with replaced(kind, "__tf_tensor__", converting):
         yield
-    finally:
-        kind.__tf_tensor__ = before
 
 
 @contextlib.contextmanager
@@ -55,9 +56,8 @@ def compared_by_elements() -> Iterator[None]:
     """
     tf = sys.modules["tensorflow"]
     kind: Any = tf.Tensor
-    before = {name: getattr(kind, name) for name in ("__eq__", "__ne__")}
 
-    def comparing(own: Any, operation: Any) -> Any:
+    def comparing(operation: Any, own: Any) -> Any:
         def compared(one: Any, other: Any) -> Any:
             graph = getattr(one, "graph", None)
             if other is None or graph is None or graph.building_function:
@@ -70,8 +70,6 @@ def compared_by_elements() -> Iterator[None]:
 
         return compared
 
-    kind.__eq__, kind.__ne__ = comparing(before["__eq__"], tf.raw_ops.Equal), comparing(before["__ne__"], tf.raw_ops.NotEqual)
-    try:
+    equal, unequal = (functools.partial(comparing, operation) for operation in (tf.raw_ops.Equal, tf.raw_ops.NotEqual))
+    with replaced(kind, "__eq__", equal), replaced(kind, "__ne__", unequal):
         yield
-    finally:
-        kind.__eq__, kind.__ne__ = before["__eq__"], before["__ne__"]

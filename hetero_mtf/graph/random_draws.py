@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.replacements import replaced
 
 _SOURCE = "tensorflow.python.ops.gen_stateless_random_ops_v2"
 _FUNCTIONS = {
@@ -40,21 +41,17 @@ def drawn_by(draw: Callable[[Draw, Any], Any]) -> Iterator[None]:
     Sets the functions that make the operations `DRAWS` while the context is open (`tensorflow.python.ops`, 2.16 to 2.21).
     """
     module = sys.modules[_SOURCE]
-    before = {name: getattr(module, name) for name in _FUNCTIONS}
 
-    def replaced(function: Callable[..., Any]) -> Callable[..., Any]:
+    def drawing_by(function: Callable[..., Any]) -> Callable[..., Any]:
         def drawing(shape: Any, **options: Any) -> Any:
             return draw(functools.partial(function, **options), shape)
 
         return drawing
 
-    for name, function in before.items():
-        setattr(module, name, replaced(function))
-    try:
+    with contextlib.ExitStack() as stack:
+        for name in _FUNCTIONS:
+            stack.enter_context(replaced(module, name, drawing_by))
         yield
-    finally:
-        for name, function in before.items():
-            setattr(module, name, function)
 
 
 @contextlib.contextmanager

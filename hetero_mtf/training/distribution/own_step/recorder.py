@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.live import is_symbol
 from hetero_mtf.graph.live_level import functional_of
+from hetero_mtf.graph.replacements import replaced
 from hetero_mtf.training.distribution.own_step.wrappers import wrappers
 
 _DRAWN = ("rate", "dropout", "_dropout", "recurrent_dropout")  # rates of what layers drop in training
@@ -106,12 +107,12 @@ class Recorder:
         layer, loss = keras.layers.Layer, keras.losses.Loss
         with contextlib.ExitStack() as stack:
             patched = stack.enter_context
-            patched(_changed(layer, "__call__", lambda own: lambda *args, **kwargs: self._layer_call(own, args, kwargs)))
-            patched(_changed(loss, "__call__", lambda own: lambda *args, **kwargs: self._loss_call(own, args, kwargs)))
-            patched(_changed(layer, "add_loss", lambda own: lambda *args, **kwargs: self._add_loss(own, args, kwargs)))
-            patched(_changed(losses, "losses", lambda own: property(lambda each: self._losses())))
-            patched(_changed(trainer, "compute_loss", lambda own: lambda *args, **kwargs: self._default_loss(own, args, kwargs)))
-            patched(_changed(tf.GradientTape, "gradient", lambda own: lambda *args, **kwargs: self._gradient(*args, **kwargs)))
+            patched(replaced(layer, "__call__", lambda own: lambda *args, **kwargs: self._layer_call(own, args, kwargs)))
+            patched(replaced(loss, "__call__", lambda own: lambda *args, **kwargs: self._loss_call(own, args, kwargs)))
+            patched(replaced(layer, "add_loss", lambda own: lambda *args, **kwargs: self._add_loss(own, args, kwargs)))
+            patched(replaced(losses, "losses", lambda own: lambda each: self._losses()))
+            patched(replaced(trainer, "compute_loss", lambda own: lambda *args, **kwargs: self._default_loss(own, args, kwargs)))
+            patched(replaced(tf.GradientTape, "gradient", lambda own: lambda *args, **kwargs: self._gradient(*args, **kwargs)))
             for name in _UNDISPATCHED:
                 patched(_set(tf, name, self._function(getattr(tf, name))))
             optimizer = self._model.optimizer
@@ -124,7 +125,7 @@ class Recorder:
 
             for metric in self._metrics():
                 watch(metric)
-            patched(_changed(keras.metrics.Metric, "__init__", lambda own: _followed_by(own, watch)))  # of the losses of outputs, now
+            patched(replaced(keras.metrics.Metric, "__init__", lambda own: _followed_by(own, watch)))  # of the losses of outputs, now
             functions.register()
             stack.callback(dispatch._GLOBAL_DISPATCHERS.remove, functions)
             yield
@@ -302,17 +303,6 @@ def _followed_by(made: Callable[..., None], watch: Callable[[Any], None]) -> Cal
         watch(own)
 
     return init
-
-
-@contextlib.contextmanager
-def _changed(kind: type, name: str, change: Callable[[Any], Any]) -> Iterator[None]:
-    """Let an attribute of a class be another while the context is open."""
-    own = vars(kind)[name]
-    setattr(kind, name, change(own))
-    try:
-        yield
-    finally:
-        setattr(kind, name, own)
 
 
 @contextlib.contextmanager

@@ -67,10 +67,9 @@ def replaced(owner: Any, name: str, replacement: Callable[[Any], Callable[..., A
                 setattr(owner, name, original)
 
 
-def _function(original: Any) -> Callable[..., Any]:
+def _function(original: Any) -> Any:
     """Return a function, or that of a property."""
-    function: Callable[..., Any] = original.fget if isinstance(original, property) else original
-    return function
+    return original.fget if isinstance(original, property) else original
 
 
 def _dispatching(key: _Key, original: Any) -> Any:

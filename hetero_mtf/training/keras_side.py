@@ -79,6 +79,7 @@ class KerasSide:
         self.model = model
         self.graph, self._outputs = graph, outputs
         self._live = _variables(model if function is None else function, graph)
+        self._trained = _trained_among(model, self._live)
         flat = [metric for each in metrics for metric in leaves_of(each)]
         self.has_metrics = any(metric is not None for metric in flat)
         self._metrics = [metric for metric in flat if isinstance(metric, keras.metrics.Metric)]
@@ -162,7 +163,13 @@ class KerasSide:
         optimizer, trained = self.model.optimizer, self.model.trainable_variables
         if not optimizer.built:
             optimizer.build(trained)
-        return _slots_of(self._optimizers, self._live)
+        return _slots_of(self._optimizers, self._trained)
+
+
+def _trained_among(model: Any, live: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of {variable key: Keras variable} that a model trains."""
+    trained = {id(variable) for variable in model.trainable_variables}
+    return {key: variable for key, variable in live.items() if id(variable) in trained}
 
 
 def masked_predictions(graph: LayerGraph, outputs: Sequence[Any]) -> list[Any]:
@@ -185,7 +192,9 @@ def masked_predictions(graph: LayerGraph, outputs: Sequence[Any]) -> list[Any]:
 
 
 def trained_state(model: Any, graph: LayerGraph, optimizer: Any, function: Any = None) -> tuple[dict[str, np.ndarray], int]:
-    """Return the slots that a Keras optimizer keeps of a model by slot key, and its steps: none of one that has taken none.
+    """Return the slots that a Keras optimizer keeps of what a model trains by slot key, and its steps: none of one that has taken none.
+
+    It may have trained more before, which was frozen since.
 
     Parameters
     ----------
@@ -201,9 +210,9 @@ def trained_state(model: Any, graph: LayerGraph, optimizer: Any, function: Any =
     live = _variables(model if function is None else function, graph)
     trained = {id(variable) for each in optimizers if each.built for variable in each._trainable_variables}
     steps = int(np.asarray(given._iterations)) if given.built else 0
-    if not steps or trained != {id(variable) for variable in model.trainable_variables}:
+    if not steps or not trained >= {id(variable) for variable in model.trainable_variables}:
         return {}, 0
-    return {key: np.array(slot) for key, slot in _slots_of(optimizers, live).items()}, steps
+    return {key: np.array(slot) for key, slot in _slots_of(optimizers, _trained_among(model, live)).items()}, steps
 
 
 def first_loss_scale(rule: UpdateRule, optimizer: Any) -> LossScale | None:
@@ -234,7 +243,7 @@ def _slots_of(optimizers: Sequence[Any], live: Mapping[str, Any]) -> dict[str, A
 
     Parameters
     ----------
-    live : variable key -> Keras variable.
+    live : variable key -> Keras variable, of those whose slots are wanted.
     """
     keys, slots = {id(variable): key for key, variable in live.items()}, {}
     for each in optimizers:
@@ -242,7 +251,7 @@ def _slots_of(optimizers: Sequence[Any], live: Mapping[str, Any]) -> dict[str, A
         lists = slot_lists(each, len(own))
         if each.gradient_accumulation_steps and own:
             lists["accumulated"] = each._accumulated_gradients
-        held = ((variable, name, slot) for name, of in lists.items() for variable, slot in zip(own, of))
+        held = ((variable, name, slot) for name, of in lists.items() for variable, slot in zip(own, of) if id(variable) in keys)
         slots.update({slot_key(keys[id(variable)], name): slot for variable, name, slot in held if slot is not None})
     return slots
 

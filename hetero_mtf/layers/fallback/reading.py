@@ -62,7 +62,7 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
     if dtype not in OUTPUT_DTYPES:
         raise UnsupportedError(f"layer {name} ({kind}) gives {dtype}; cast what it gives to float32 or float64")
     operation = call.operation
-    if _holds_table(operation):
+    if holds_table(operation):
         wrong = f"layer {name} ({kind}) looks values up in a table of TensorFlow, which other graphs cannot read"
         raise UnsupportedError(f"{wrong}; look them up in the data, before training")
     split, draws = _split(kind, call, batch, sources)
@@ -107,7 +107,7 @@ def adds_losses(operation: Any) -> bool:
     return any(layer.activity_regularizer is not None or not _is_keras(layer) for layer in layers_in(operation))
 
 
-def _holds_table(operation: Any) -> bool:
+def holds_table(operation: Any) -> bool:
     """Return whether an operation holds a look-up table of TensorFlow, whose values are those of the process that made it."""
     held = (value for layer in layers_in(operation) for value in vars(layer).values())
     return any(kind.__name__ == "LookupInterface" for value in held for kind in type(value).__mro__)

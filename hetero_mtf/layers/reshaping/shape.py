@@ -16,7 +16,8 @@ class InputLayer(LayerKind):
     keras_class = "InputLayer"
     backward = frozenset()
     kept = ("batch_shape",)
-    fixed = {"sparse": (False, None), "ragged": (False, None), "optional": (False, None)}
+    free = frozenset({"sparse"})  # sparse samples are handed over as dense ones
+    fixed = {"ragged": (False, None), "optional": (False, None)}
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         shape = list(super().attributes(name, config)["batch_shape"])

@@ -11,6 +11,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training.batches import checked_seed
+from hetero_mtf.training.distribution.client_layers import divided
 from hetero_mtf.training.distribution.distribution import Distribution
 from hetero_mtf.training.distribution.own_step.step import has_own_step
 
@@ -58,8 +59,10 @@ def distribute(model: Any, cluster: Any = None, *, plan: Plan | None = None, see
     present = Distribution.of(model)
     if present is not None and plan is None and (cluster is None or present.cluster is cluster) and not present.cluster.closed:
         return model
-    if model.built and not has_own_step(model) and not has_open_extents(model):
-        layer_graph(model)  # refuses what is not supported now, not after the data are there
+    if model.built and not has_own_step(model):
+        read = divided(model).rest
+        if not has_open_extents(read):
+            layer_graph(read)  # refuses what is not supported now, not after the data are there
     if present is not None:
         present.release()
     Distribution(model, Cluster.local() if cluster is None else cluster, plan, seed, refine_s).bind()

@@ -8,19 +8,20 @@ import functools
 import inspect
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hetero_mtf.data.batch import Batch, check_batch
-from hetero_mtf.errors import HeteroError, PlanError
+from hetero_mtf.errors import DataError, HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.batches import samples
 from hetero_mtf.training.distribution.callback_hooks import first_callback, look_between_batches
+from hetero_mtf.training.distribution.client_layers import divided
 from hetero_mtf.training.distribution.extents import Extents, Shapes
-from hetero_mtf.training.distribution.model_metrics import ModelMetrics
+from hetero_mtf.training.distribution.model_metrics import ModelMetrics, symbolic_batch
 from hetero_mtf.training.distribution.own_step.step import OwnStep, StepExtents, StepMetrics, followed_step, has_own_step, leaves_in
 from hetero_mtf.training.distribution.own_weights import OwnWeights
 from hetero_mtf.training.distribution.upcoming import Upcoming
@@ -88,9 +89,11 @@ class Distribution:
         self._model, self._plan, self._seed, self._refine_s = model, plan, seed, refine_s
         self._own_step = has_own_step(model)
         self._step: OwnStep | None = None
+        self._looked_up: Callable[[Any], Any] = lambda x: x
         self._plan_is_kept = False  # from before the model was compiled again, when other variables may have been trained
         self._trainer: _OwnTrainer | None = None
         self._compiled: tuple[Any, ...] = ()
+        self._trained: set[int] = set()
         self._weights: OwnWeights | None = None
         self._metrics: ModelMetrics | StepMetrics | None = None
         self._upcoming = Upcoming()
@@ -212,6 +215,8 @@ class Distribution:
 
     def _train_on(self, data: Any, feed: Any, iterator: Iterator[Any]) -> Any:
         data = _arrays(data, self._own_step)
+        if self._model.run_eagerly:
+            self._note_trained()
         trainer = self._begun_with(data)
         if feed is None or self._calls_begin or self._looked_at:
             self._begin_call()
@@ -256,7 +261,7 @@ class Distribution:
         for each in batches:
             x, _, _ = _arrays(each)
             trainer = self._begun_with((x, None, None))
-            batch = check_batch(x, None, None, form=trainer._form)
+            batch = self._checked((x, None, None), trainer)
             self._begin_call()
             graph = trainer._graph_for(batch.x)
             outputs.append(trainer._engine.predict(samples(graph, batch.x), None if graph is trainer._graph else graph))
@@ -273,7 +278,7 @@ class Distribution:
         """Return a batch whose arrays fit each other."""
         if self._step is None:
             x, y, sample_weight = data
-            return check_batch(x, y, sample_weight, form=trainer._form)
+            return check_batch(self._looked_up(x), y, sample_weight, form=trainer._form)
         leaves = leaves_in(data)
         read = [leaves[at] for at in self._step.read]
         return check_batch(read if len(read) > 1 else read[0], None, None, form=trainer._form)
@@ -294,8 +299,12 @@ class Distribution:
             _build(self._model, data)
         if self._own_step:
             self._step = followed_step(self._model, data)
-        extents: Extents | StepExtents = Extents(self._model) if self._step is None else StepExtents(self._step)
-        first = extents.first_shapes(data if self._own_step else data[0])
+            extents: Extents | StepExtents = StepExtents(self._step)
+            first = extents.first_shapes(data)
+        else:
+            read, self._looked_up = divided(self._model)
+            extents = Extents(read)
+            first = extents.first_shapes(self._looked_up(data[0]))
         plan = self._plan
         if self._plan_is_kept and plan is not None:
             plan = _kept_plan(plan, layer_graph(extents.function(first)))
@@ -376,6 +385,17 @@ class Distribution:
             self._close()
         self._compiled = compiled
 
+    def _note_trained(self) -> None:
+        """Forget the trainer where layers were frozen or freed meanwhile, which Keras run eagerly takes note of."""
+        trained = {id(variable) for variable in self._model.trainable_variables}
+        if self._trainer is not None and trained != self._trained:
+            self._upcoming.wait()
+            self._drain()
+            self._write_back()
+            self._plan, self._plan_is_kept, self._calls_begin = self.plan, True, True
+            self._close()
+        self._trained = trained
+
     def _released(self) -> bool:
         """Return whether the cluster is closed; then the model is Keras's again."""
         if self.cluster.closed and Distribution.of(self._model) is self:
@@ -413,13 +433,7 @@ def _build(model: Any, data: Any) -> None:
     ----------
     data : (x, y, sample_weight) of a batch.
     """
-    import keras
-    import tensorflow as tf
-
-    def form(array: Any) -> Any:
-        return None if array is None else tf.TensorSpec((None, *array.shape[1:]), array.dtype)
-
-    model._symbolic_build(data_batch=keras.tree.map_structure(form, data))
+    model._symbolic_build(data_batch=symbolic_batch(data))
 
 
 def _exhausted() -> tuple[type[BaseException], ...]:
@@ -442,6 +456,12 @@ def _arrays(data: Any, whole: bool = False) -> Any:
     def array(leaf: Any) -> Any:
         if isinstance(leaf, tf.experimental.Optional):
             return None
+        if isinstance(leaf, tf.SparseTensor):
+            return tf.sparse.to_dense(leaf).numpy()
+        if isinstance(leaf, tf.RaggedTensor):
+            raise DataError(f"a batch has a ragged tensor of shape {leaf.shape}; make its rows equally long with .to_tensor()")
+        if type(leaf).__name__ == "PerReplica":
+            raise DataError("the data are a distributed dataset of tf.distribute; give the dataset itself, each device gets its part of it")
         return leaf.numpy() if isinstance(leaf, tf.Tensor) else leaf
 
     if whole:

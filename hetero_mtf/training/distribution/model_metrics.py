@@ -15,6 +15,22 @@ from hetero_mtf.training.keras_side import masked_predictions
 from hetero_mtf.training.trained import shown_losses
 
 
+def symbolic_batch(data: Any) -> Any:
+    """Return the form of a batch, of any number of samples, for Keras to build with.
+
+    Parameters
+    ----------
+    data : nested structure of arrays, and None.
+    """
+    import keras
+    import tensorflow as tf
+
+    def form(array: Any) -> Any:
+        return None if array is None else tf.TensorSpec((None, *array.shape[1:]), array.dtype)
+
+    return keras.tree.map_structure(form, data)
+
+
 class ModelMetrics:
     """Updates a compiled model's loss trackers and metrics, in one TensorFlow function.
 
@@ -51,7 +67,7 @@ class ModelMetrics:
         """
         parts = (self._model._compile_metrics, self._model._compile_loss)
         if any(part is not None and not part.built for part in parts):
-            self._model._symbolic_build(data_batch=data)
+            self._model._symbolic_build(data_batch=symbolic_batch(data))
 
     def update(self, data: Any, size: int, step_result: Result, graph: LayerGraph | None = None) -> dict[str, Any]:
         """Count a batch and return the logs so far: name -> tensor, or what else the result of a metric is.

@@ -192,6 +192,45 @@ def recompiled(model: keras.Model, folder: pathlib.Path) -> Any:
     return first, second, model.evaluate(X, Y, verbose=0)
 
 
+def frozen_with_the_same_optimizer(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Freeze a layer and compile again with the optimizer that has trained it, whose slots and steps go on; then free it again."""
+    first = model.fit(X, Y, batch_size=8, **QUIET).history
+    model.layers[0].trainable = False
+    model.compile(model.optimizer, "sparse_categorical_crossentropy")
+    second = model.fit(X, Y, batch_size=8, epochs=2, **QUIET).history
+    model.layers[0].trainable = True
+    model.compile(model.optimizer, "sparse_categorical_crossentropy")
+    return first, second, model.fit(X, Y, batch_size=8, **QUIET).history
+
+
+class _Freeze(keras.callbacks.Callback):
+    """Freezes the first layer as the second epoch begins."""
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.model.layers[0].trainable = epoch == 0
+
+
+def frozen_meanwhile(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Freeze a layer in a callback, which Keras's compiled step does not take note of."""
+    return model.fit(X, Y, batch_size=11, epochs=3, callbacks=[_Freeze()], **QUIET).history
+
+
+def frozen_meanwhile_eagerly(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Freeze a layer in a callback of a model that runs eagerly, which Keras does take note of."""
+    model.compile("adam", "sparse_categorical_crossentropy", run_eagerly=True)
+    return model.fit(X, Y, batch_size=11, epochs=3, callbacks=[_Freeze()], **QUIET).history
+
+
+def argument_trained(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Hand the model to a function that trains it and returns nothing."""
+
+    def train(given: keras.Model) -> None:
+        given.fit(X, Y, batch_size=8, **QUIET)
+
+    train(model)
+    return model.get_weights(), keras.Model(model.inputs, model.layers[-2].output)(X[:2])
+
+
 def averaged(model: keras.Model, folder: pathlib.Path) -> Any:
     """Average the weights, which are the model's at the end of `fit`, and train on."""
     optimizer = keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=None)
@@ -285,6 +324,35 @@ def gray() -> keras.Model:
     return _compiled(model)
 
 
+def one_of_many() -> keras.Model:
+    """Return a compiled model of sparse inputs."""
+    return _compiled(keras.Sequential([keras.Input((50,), sparse=True), L.Dense(4, activation="relu"), L.Dense(3, activation="softmax")]))
+
+
+def of_words() -> keras.Model:
+    """Return a compiled model that looks up texts and categories, beside numbers that it normalizes."""
+    lookup, texts, scaled = L.StringLookup(vocabulary=["a", "b"]), L.TextVectorization(output_sequence_length=4), L.Normalization()
+    texts.adapt(["a b c d"])
+    scaled.adapt(X[:, 0, 0])
+    kind, text = keras.Input((1,), dtype="string", name="kind"), keras.Input((1,), dtype="string", name="text")
+    numbers = keras.Input((2,), name="numbers")
+    parts = [L.Flatten()(L.Embedding(4, 3)(lookup(kind))), L.GlobalAveragePooling1D()(L.Embedding(20, 3)(texts(text))), scaled(numbers)]
+    model = keras.Model({"kind": kind, "text": text, "numbers": numbers}, L.Dense(3, activation="softmax")(L.Concatenate()(parts)))
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def with_a_loss_of_its_own() -> keras.Model:
+    """Return a model compiled with a function as its loss."""
+
+    def loss(y_true: Any, y_pred: Any) -> Any:
+        hot = keras.ops.one_hot(keras.ops.cast(keras.ops.reshape(y_true, (-1,)), "int32"), 3)
+        return keras.ops.mean(keras.ops.square(hot - y_pred), -1)
+
+    model = keras.Sequential([keras.Input((5, 5, 2)), L.Flatten(), L.Dense(3, activation="softmax")])
+    return _compiled(model, loss)
+
+
 def unreduced() -> keras.Model:
     """Return a compiled model whose loss is not reduced."""
     model = keras.Sequential([keras.Input((5, 5, 2)), L.Flatten(), L.Dense(3, activation="softmax")])
@@ -318,6 +386,22 @@ def added(model: keras.Model, folder: pathlib.Path) -> Any:
     return model.fit(X, batch_size=8, epochs=2, **QUIET).history, model.evaluate(X, verbose=0), model.predict(X, verbose=0)
 
 
+def sparse(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Give sparse samples by tf.data."""
+    batches = tf.data.Dataset.from_tensor_slices((tf.sparse.from_dense(X.reshape(22, 50) * (X.reshape(22, 50) > 0.5)), Y)).batch(8)
+    return model.fit(batches, epochs=2, **QUIET).history, model.evaluate(batches, verbose=0), model.predict(batches, verbose=0)
+
+
+def words(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Give texts and numbers, by arrays and by tf.data."""
+    x = {"kind": tf.constant([["a"], ["z"]] * 11), "text": tf.constant([["b a"], ["d c a"]] * 11), "numbers": X[:, 0, 0]}
+    batches = tf.data.Dataset.from_tensor_slices((x, Y)).batch(8)
+    seen = model.fit(x, Y, batch_size=8, **QUIET).history, model.fit(batches, epochs=2, validation_data=batches, **QUIET).history
+    model.save(folder / "model.keras")
+    loaded = keras.models.load_model(folder / "model.keras")
+    return seen, model.evaluate(batches, verbose=0), model.predict(x, verbose=0), loaded.predict(x, verbose=0)
+
+
 def simple(model: keras.Model, folder: pathlib.Path) -> Any:
     """Fit, evaluate and predict."""
     history = model.fit(X, Y, batch_size=8, epochs=2, **QUIET).history
@@ -341,13 +425,17 @@ SCRIPTS: dict[str, tuple[Callable[[keras.Model, pathlib.Path], Any], Callable[[]
         script.__name__: (script, network)
         for script in (
             *(whole, weighted, shuffled, dataset, several_steps, generator, sequence, callbacks, own_callback, functions, backup),
-            *(recompiled, averaged, scheduled, metrics),
+            *(recompiled, averaged, scheduled, metrics, frozen_with_the_same_optimizer, frozen_meanwhile, frozen_meanwhile_eagerly),
+            *(argument_trained,),
         )
     },
     "heads": (heads, two_heads),
     "one_number": (one_number, regression),
     **{make.__name__: (simple, make) for make in (subclassed, nested, unreduced)},
     "added": (added, endpoint),
+    "sparse": (sparse, one_of_many),
+    "words": (words, of_words),
+    "own_loss": (simple, with_a_loss_of_its_own),
     "without_channel": (without_channel, gray),
     "key_too_many": (key_too_many, by_key),
 }

@@ -16,6 +16,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import DataError, UnsupportedError, WorkerError
+from hetero_mtf.training.distribution.client_layers import divided
 from tests.training.distribution.comparison import compare, made, state
 from tests.training.distribution.scripts import QUIET, SCRIPTS, Twice, X, Y, network, two_heads
 from tests.training.setting import cluster
@@ -30,7 +31,7 @@ def _float64() -> None:
 
 def _distributed(make: Callable[[], keras.Model], cluster: Any, batch: int = 8) -> keras.Model:
     model = made(make)
-    return hm.distribute(model, cluster, plan=hm.Plan.batch(model, [3, 1, 2], cluster, batch))
+    return hm.distribute(model, cluster, plan=hm.Plan.batch(divided(model).rest, [3, 1, 2], cluster, batch))
 
 
 @pytest.mark.filterwarnings("ignore:The structure of `inputs` doesn")  # of a key too many

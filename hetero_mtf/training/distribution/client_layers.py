@@ -1,0 +1,96 @@
+"""Layers that look texts or numbers up in tables of TensorFlow: they run here, on each batch, before the network on the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hetero_mtf.graph.live_level import functional_of
+from hetero_mtf.graph.structure import leaves_of, map_leaves
+from hetero_mtf.layers.fallback.reading import holds_table
+
+
+class Divided(NamedTuple):
+    """A model in two parts, of the same layers.
+
+    Parameters
+    ----------
+    rest : keras.Model from what the first part gives to the model's outputs; the model itself where there is no first part.
+    arrays : samples as the model takes them -> as the rest takes them.
+    """
+
+    rest: Any
+    arrays: Callable[[Any], Any]
+
+
+def divided(model: Any) -> Divided:
+    """Return the layers that only this process can compute, and the others.
+
+    These are the layers of the outer model that read texts, or hold tables, and all that they read. What has weights to train is none.
+
+    Parameters
+    ----------
+    model : keras.Model that is built.
+    """
+    import keras
+
+    whole = Divided(model, lambda x: x)
+    function = functional_of(model)
+    if function is None:
+        return whole
+    nodes = [node for depth in sorted(function._nodes_by_depth, reverse=True) for node in function._nodes_by_depth[depth]]
+    made = {id(symbol): node for node in nodes for symbol in node.outputs}
+    first: set[int] = set()
+    for node in reversed(nodes):
+        needed = not node.is_input and (_reads_texts(node) or holds_table(node.operation))
+        if needed or id(node) in first:
+            first |= {id(node), *(id(made[id(symbol)]) for symbol in node.arguments.keras_tensors)}
+    own = [node for node in nodes if id(node) in first and not node.is_input]
+    if not own or any(getattr(node.operation, "trainable_weights", ()) for node in own):
+        return whole
+    others = [node for node in nodes if id(node) not in first and not node.is_input]
+    read = {id(symbol): symbol for node in others for symbol in node.arguments.keras_tensors}
+    inside = {id(symbol) for node in others for symbol in node.outputs}
+    cut = [symbol for place, symbol in read.items() if place not in inside]
+    if any(id(symbol) not in inside for symbol in leaves_of(function._outputs_struct)):
+        return whole
+    lookup = keras.Model(function._inputs_struct, cut)
+    rest = _called_again(others, cut, function._outputs_struct)
+
+    def arrays(x: Any) -> Any:
+        tensors = map_leaves(x, keras.ops.convert_to_tensor)
+        found = [np.asarray(tensor) for tensor in leaves_of(lookup(tensors, training=False))]
+        return found if len(found) > 1 else found[0]
+
+    return Divided(rest, arrays)
+
+
+def _called_again(nodes: Sequence[Any], given: Sequence[Any], outputs: Any) -> Any:
+    """Return a functional model of the calls of some nodes, from new inputs in place of some tensors.
+
+    Keras makes such a model of tensors within another one too, but then loses where an input of that one came from.
+
+    Parameters
+    ----------
+    nodes : in the order of their calls.
+    given : symbolic tensors that the new inputs stand for.
+    outputs : symbolic tensors, packed as outputs.
+    """
+    import keras
+
+    names = [symbol._keras_history.operation.name for symbol in given]
+    names = [name if names.count(name) == 1 else f"{name}_{at}" for at, name in enumerate(names)]
+    inputs = [keras.Input(tuple(symbol.shape[1:]), dtype=symbol.dtype, name=name) for symbol, name in zip(given, names, strict=True)]
+    tensors = {id(symbol): tensor for symbol, tensor in zip(given, inputs, strict=True)}
+    for node in nodes:
+        args, kwargs = node.arguments.convert(lambda leaf: tensors.get(id(leaf), leaf))
+        made = keras.tree.flatten(node.operation(*args, **kwargs))
+        tensors.update({id(symbol): tensor for symbol, tensor in zip(node.outputs, made, strict=True)})
+    return keras.Model(inputs, map_leaves(outputs, lambda symbol: tensors[id(symbol)]))
+
+
+def _reads_texts(node: Any) -> bool:
+    return any(str(symbol.dtype) == "string" for symbol in node.arguments.keras_tensors)
+

@@ -106,7 +106,7 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Cho
     if earlier is not None and not outdated(earlier, datetime.datetime.now(datetime.timezone.utc), versions()):
         plan = _kept_plan(plan_file, task, verbose)
         if plan is not None:
-            _say(f"{_text(plan)}; measured {earlier.measured_at[:10]}, kept in {folder}", verbose)
+            say(f"{_text(plan)}; measured {earlier.measured_at[:10]}, kept in {folder}", verbose)
             return Choice(plan, profile=earlier)
         profile = earlier
     else:
@@ -114,7 +114,7 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Cho
         profile = calibrate(task.cluster, task.model, task.batch_size, optimizer=optimizer, earlier=earlier, verbose=verbose)
     refinement = refine(None, profile, task.model, task.cluster, **task.settings, time_limit_s=refine_s)
     where = _keep(refinement, profile_file, plan_file)
-    _say(f"{_text(refinement.plan)}, measured {seconds_text(refinement.best.median_s)}{_gain(refinement)}; {where}", verbose)
+    say(f"{_text(refinement.plan)}, measured {seconds_text(refinement.best.median_s)}{_gain(refinement)}; {where}", verbose)
     return Choice(refinement.plan, refinement, refinement.profile)
 
 
@@ -208,7 +208,7 @@ def _kept(path: pathlib.Path, read: Callable[[], _Document], task: Task, verbose
         reason = f"it is for batches of {document.batch_size}"
     except (HeteroError, OSError, ValueError, RecursionError) as fault:
         reason = " ".join(str(fault).split())[:200]
-    _say(f"{path} is not used and will be replaced ({reason})", verbose)
+    say(f"{path} is not used and will be replaced ({reason})", verbose)
     return None
 
 
@@ -239,6 +239,12 @@ def _gain(refinement: Refinement) -> str:
     return f", {min(alone) / refinement.best.median_s:.2f} times as fast as the best device alone"
 
 
-def _say(text: str, verbose: str | int) -> None:
+def say(text: str, verbose: str | int) -> None:
+    """Write a line on standard error.
+
+    Parameters
+    ----------
+    verbose : 0 for none.
+    """
     if verbose != 0:
         print(f"hetero_mtf: {text}", file=sys.stderr)

@@ -20,6 +20,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.batches import samples
 from hetero_mtf.training.distribution.callback_hooks import first_callback, look_between_batches
 from hetero_mtf.training.distribution.client_layers import divided
+from hetero_mtf.training.distribution.differences import rows_text
 from hetero_mtf.training.distribution.extents import Extents, Shapes
 from hetero_mtf.training.distribution.model_metrics import ModelMetrics, symbolic_batch
 from hetero_mtf.training.distribution.own_step.step import OwnStep, StepExtents, StepMetrics, followed_step, has_own_step, leaves_in
@@ -27,6 +28,7 @@ from hetero_mtf.training.distribution.own_weights import OwnWeights
 from hetero_mtf.training.distribution.upcoming import Upcoming
 from hetero_mtf.training.fitting.loop import listed
 from hetero_mtf.training.keras_side import KerasSide, Settings
+from hetero_mtf.training.plan_choice import say
 from hetero_mtf.training.trainer import Trainer
 
 BOUND = ("fit", "make_train_function", "make_test_function", "make_predict_function", "get_metrics_result")
@@ -317,6 +319,9 @@ class Distribution:
             metrics = StepMetrics(self._step, self._model)
         batch = self._checked(data, trainer)
         samples(trainer._graph_for(batch.x), batch.x)  # the data are looked at before anything is measured
+        differs = rows_text(self._model)
+        if differs:
+            say(differs, self._verbose)
         trainer.prepare(batch.size, self._verbose)
         self._trainer, self._metrics, self._weights = trainer, metrics, OwnWeights(trainer, trainer._keras)
         self._model.predict_function = None  # Keras's own, until now

@@ -20,6 +20,7 @@ from hetero_mtf.training.distribution.client_layers import divided
 from tests.training.distribution.comparison import compare, made, state
 from tests.training.distribution.scripts import QUIET, SCRIPTS, Twice, X, Y, network, two_heads
 from tests.training.setting import cluster
+from tools.model_members import DIFFERS, verdicts
 
 __all__ = ["cluster"]
 
@@ -176,6 +177,12 @@ def test_rows_that_keras_squares_in_another_way_are_said(cluster: Any, capsys: p
         said.append(capsys.readouterr().err)
     assert said[0].startswith("hetero_mtf: Adam squares the gradients of words row by row") and "percent" in said[0]
     assert said[1] == "" and "SGD squares the gradients of words" in said[2]
+
+
+def test_every_other_member_of_the_model_is_what_it_was(cluster: Any) -> None:
+    model = made(network)
+    found = verdicts(cluster, hm.Plan.batch(model, [3, 1, 2], cluster, 8), model)
+    assert len(found) > 80 and "summary" in found and [name for name, verdict in found.items() if verdict == DIFFERS] == []
 
 
 class OwnFit(keras.Model):

@@ -1,0 +1,108 @@
+#!/usr/bin/env python
+"""Publish how each public member of a distributed Keras model compares with that of the same model before, for docs/distribute.md.
+
+    python tools/model_members.py
+    python tools/render_results.py
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import Any
+
+import click
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.records import Column
+
+SAME, EQUAL, METHOD, LOOP, DIFFERS = "the same object", "an equal value", "Keras's method", "Keras's loop, steps on the cluster", "differs"
+TABLE = TableForm(
+    "model_members",
+    "Public members of keras.Model after `hm.distribute`",
+    (Column("verdict", "is"), Column("count", "members", ".0f"), Column("members", "which")),
+    case=("verdict",),
+)
+
+
+def verdicts(cluster: Any, plan: Any, model: Any) -> dict[str, str]:
+    """Return {member: what it is after distribution}; the model is distributed and trained for one batch.
+
+    Parameters
+    ----------
+    cluster : live cluster.
+    plan : plan for the model.
+    model : compiled keras.Model of images (5, 5, 2) and class numbers.
+    """
+    import hetero_mtf as hm
+
+    names = [name for name in dir(type(model)) if not name.startswith("_")]
+    before = {name: _member(model, name) for name in names}
+    anew = {name for name in names if _is_made_anew(model, name)}
+    hm.distribute(model, cluster, plan=plan)
+    looped = {*("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"), *_functions(names)}
+    found = {name: LOOP if name in looped else _verdict(before[name], _member(model, name)) for name in names}
+    alike = {name for name in anew if type(before[name]).__qualname__ == type(_member(model, name)).__qualname__}
+    return {name: EQUAL if name in alike else verdict for name, verdict in found.items()}
+
+
+def _functions(names: list[str]) -> list[str]:
+    """Return the members that Keras's loops call for their steps."""
+    return [name for name in names if name.startswith("make_") or name == "get_metrics_result"]
+
+
+def _member(model: Any, name: str) -> Any:
+    try:
+        return getattr(model, name)
+    except Exception as fault:  # as of a property that needs something first
+        return type(fault).__name__, str(fault)
+
+
+def _verdict(before: Any, after: Any) -> str:
+    if callable(before) and hasattr(before, "__func__"):
+        return METHOD if getattr(after, "__func__", None) is before.__func__ and after.__self__ is before.__self__ else DIFFERS
+    if after is before:
+        return SAME
+    return EQUAL if _is_equal(before, after) else DIFFERS
+
+
+def _is_equal(before: Any, after: Any) -> bool:
+    if isinstance(before, (list, tuple)) and isinstance(after, type(before)) and len(before) == len(after):
+        return all(one is other or _is_equal(one, other) for one, other in zip(before, after))
+    try:
+        return bool(np.all(before == after))
+    except Exception:  # what cannot be compared
+        return repr(before) == repr(after)
+
+
+def _is_made_anew(model: Any, name: str) -> bool:
+    """Return whether each look at a member makes another object."""
+    return type(getattr(type(model), name, None)) is property and _member(model, name) is not _member(model, name)
+
+
+@click.command(help=__doc__)
+@results_option
+def main(results: pathlib.Path | None) -> None:
+    """Write the table, and print it."""
+    import keras
+
+    import hetero_mtf as hm
+
+    layers = [keras.layers.Conv2D(4, 3, activation="relu"), keras.layers.Flatten(), keras.layers.Dense(3, activation="softmax")]
+    model = keras.Sequential([keras.Input((5, 5, 2)), *layers])
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
+        found = verdicts(cluster, hm.Plan.batch(model, [2, 1], cluster, 8), model)
+    rows = []
+    for verdict in (SAME, EQUAL, METHOD, LOOP, DIFFERS):
+        members = sorted(name for name, own in found.items() if own == verdict)
+        rows.append(table_row({"verdict": verdict, "count": len(members), "members": ", ".join(members) or "none"}))
+    publish(results, TABLE, rows)
+    print(shown(TABLE, rows))
+
+
+if __name__ == "__main__":
+    main()

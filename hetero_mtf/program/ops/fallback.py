@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import math
 import random
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,6 +26,8 @@ from hetero_mtf.mesh.operations.kept import compute_kept
 from hetero_mtf.mesh.operations.local import Processor
 from hetero_mtf.program.ops.general import GeneralOps
 from hetero_mtf.program.ops.value import Value
+
+_GENERATORS = threading.RLock()  # of Python and NumPy, which all threads share
 
 
 class FallbackOps(GeneralOps):
@@ -283,15 +286,19 @@ def _replaced(new: Any, _: Any) -> Any:
 
 @contextlib.contextmanager
 def _python_draws(key: int) -> Iterator[None]:
-    """Let what draws by Python's and NumPy's generators while the graph is built draw the same on every processor."""
-    before = random.getstate(), np.random.get_state()
-    random.seed(key)
-    np.random.seed(key)
-    try:
-        yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
+    """Let what draws by Python's and NumPy's generators while the graph is built draw the same on every processor.
+
+    One thread does so at a time: two that leave in turns would leave the generators where one of them set them.
+    """
+    with _GENERATORS:
+        before = random.getstate(), np.random.get_state()
+        random.seed(key)
+        np.random.seed(key)
+        try:
+            yield
+        finally:
+            random.setstate(before[0])
+            np.random.set_state(before[1])
 
 
 def _constant(leaf: Any) -> Any:

@@ -212,8 +212,20 @@ class Distribution:
                 break
             logs = self._train_on(data, feed, iterator)
         if logs is None:
+            self._count_end()
             raise StopIteration
         return logs
+
+    def _count_end(self) -> None:
+        """Count one step more, as Keras does where data end that it did not know the length of, unless it takes several steps a call.
+
+        Its compiled step counts before it finds that there is no batch.
+        """
+        if self._trainer is not None and not self._model.run_eagerly and self._model.steps_per_execution == 1:
+            self._drain()
+            self._trainer._step += 1
+            if self._weights is not None:
+                self._weights.note_step()
 
     def _train_on(self, data: Any, feed: Any, iterator: Iterator[Any]) -> Any:
         data = _arrays(data, self._own_step)
@@ -288,6 +300,10 @@ class Distribution:
     def _begun_with(self, data: Any) -> _OwnTrainer:
         """Return the trainer, with a plan; it is made for the first batch."""
         if self._trainer is None:
+            if self._own_step:
+                self._step = followed_step(self._model, data)  # which builds the model, too
+            elif not self._model.built:
+                _build(self._model, data)
             state = random.getstate()  # which Keras draws the seeds of new layers from
             try:
                 self._begin(data)
@@ -297,10 +313,7 @@ class Distribution:
         return self._trainer
 
     def _begin(self, data: Any) -> None:
-        if not self._model.built and not self._own_step:
-            _build(self._model, data)
-        if self._own_step:
-            self._step = followed_step(self._model, data)
+        if self._step is not None:
             extents: Extents | StepExtents = StepExtents(self._step)
             first = extents.first_shapes(data)
         else:

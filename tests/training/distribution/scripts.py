@@ -105,6 +105,22 @@ def generator(model: keras.Model, folder: pathlib.Path) -> Any:
     return model.fit(batches(), steps_per_epoch=3, epochs=3, **QUIET).history
 
 
+def unknown_length(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Train by data whose length Keras does not know: tf.data from a generator, a generator itself, and more steps than there are."""
+
+    def three() -> Iterator[Any]:
+        for at in range(0, 21, 7):
+            yield X[at : at + 7], Y[at : at + 7]
+
+    forms = tf.TensorSpec((None, 5, 5, 2), "float64"), tf.TensorSpec((None,), "int64")
+    batches = tf.data.Dataset.from_generator(three, output_signature=forms)
+    seen = [model.fit(batches, epochs=3, validation_data=batches, **QUIET).history, int(model.optimizer.iterations)]
+    seen += [model.fit(three(), **QUIET).history, int(model.optimizer.iterations)]
+    seen += [model.fit(batches.repeat(), epochs=2, steps_per_epoch=2, **QUIET).history, int(model.optimizer.iterations)]
+    model.compile("adam", "sparse_categorical_crossentropy", run_eagerly=True)
+    return seen, model.fit(batches, epochs=2, **QUIET).history, int(model.optimizer.iterations)
+
+
 def sequence(model: keras.Model, folder: pathlib.Path) -> Any:
     """Train by a PyDataset."""
 
@@ -426,7 +442,7 @@ SCRIPTS: dict[str, tuple[Callable[[keras.Model, pathlib.Path], Any], Callable[[]
         for script in (
             *(whole, weighted, shuffled, dataset, several_steps, generator, sequence, callbacks, own_callback, functions, backup),
             *(recompiled, averaged, scheduled, metrics, frozen_with_the_same_optimizer, frozen_meanwhile, frozen_meanwhile_eagerly),
-            *(argument_trained,),
+            *(argument_trained, unknown_length),
         )
     },
     "heads": (heads, two_heads),

@@ -36,6 +36,7 @@ def _distributed(make: Callable[[], keras.Model], cluster: Any, batch: int = 8) 
 
 
 @pytest.mark.filterwarnings("ignore:The structure of `inputs` doesn")  # of a key too many
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
 @pytest.mark.fast("whole")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_sees_what_it_sees_under_keras_alone(name: str, cluster: Any, tmp_path: pathlib.Path) -> None:
@@ -177,6 +178,23 @@ def test_rows_that_keras_squares_in_another_way_are_said(cluster: Any, capsys: p
         said.append(capsys.readouterr().err)
     assert said[0].startswith("hetero_mtf: Adam squares the gradients of words row by row") and "percent" in said[0]
     assert said[1] == "" and "SGD squares the gradients of words" in said[2]
+
+
+def test_a_loop_that_builds_models_draws_the_same_random_numbers() -> None:
+    def seen(cluster: Any) -> Any:
+        keras.utils.clear_session(free_memory=False)
+        keras.utils.set_random_seed(1)
+        histories = []
+        for _ in range(2):
+            model = Twice()
+            model.compile("sgd", "sparse_categorical_crossentropy")
+            if cluster is not None:
+                hm.distribute(model, cluster)
+            histories.append((model.fit(X, Y, batch_size=8, verbose=0).history, np.random.random(), random.random()))
+        return histories
+
+    with hm.Cluster.local(["cpu:0"]) as alone:
+        compare(seen(alone), seen(None))
 
 
 def test_every_other_member_of_the_model_is_what_it_was(cluster: Any) -> None:

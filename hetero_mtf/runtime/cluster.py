@@ -250,6 +250,10 @@ class Cluster:
         """
         return self._backend.unresponsive(limit_s)
 
+    def fault(self) -> WorkerError | None:
+        """Return which worker is known to have died, or no longer answers, or None; it does not wait."""
+        return self._backend.fault()
+
     def explain(self, exception: BaseException) -> HeteroError:
         """Return one sentence for an error of a session on this cluster: which worker is dead and how, or TensorFlow's message.
 

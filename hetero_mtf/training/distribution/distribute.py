@@ -9,11 +9,11 @@ from hetero_mtf.graph.live_level import has_open_extents
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
-from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training.batches import checked_seed
 from hetero_mtf.training.distribution.client_layers import divided
 from hetero_mtf.training.distribution.distribution import Distribution
 from hetero_mtf.training.distribution.own_step.step import has_own_step
+from hetero_mtf.training.distribution.shared_cluster import cluster_of
 
 _LOOPS = (
     *("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"),
@@ -39,7 +39,8 @@ def distribute(model: Any, cluster: Any = None, *, plan: Plan | None = None, see
     Parameters
     ----------
     model : keras.Model; it may be compiled now or later, and is built with the first batch where it is not.
-    cluster : the cluster; None for the devices of this process.
+    cluster : the cluster; or shares of cores such as [1.0, 0.5], for emulated devices, or a text as on the command line, such as "slurm" or
+        "hosts:...", each of which a process has once; None for the devices of this process.
     plan : the plan to train by, for a network of this structure on this cluster; None for the one with the best measured step.
     seed : seed of dropout, a whole number from 0.
     refine_s : seconds after which no further plan is tried, where none is given.
@@ -57,7 +58,10 @@ def distribute(model: Any, cluster: Any = None, *, plan: Plan | None = None, see
     _check(model)
     checked_seed(seed)
     present = Distribution.of(model)
-    if present is not None and plan is None and (cluster is None or present.cluster is cluster) and not present.cluster.closed:
+    if present is not None and plan is None and cluster is None and not present.cluster.closed:
+        return model
+    cluster = cluster_of(cluster)
+    if present is not None and plan is None and present.cluster is cluster and not cluster.closed:
         return model
     if model.built and not has_own_step(model):
         read = divided(model).rest
@@ -65,7 +69,7 @@ def distribute(model: Any, cluster: Any = None, *, plan: Plan | None = None, see
             layer_graph(read)  # refuses what is not supported now, not after the data are there
     if present is not None:
         present.release()
-    Distribution(model, Cluster.local() if cluster is None else cluster, plan, seed, refine_s).bind()
+    Distribution(model, cluster, plan, seed, refine_s).bind()
     return model
 
 

@@ -7,6 +7,7 @@ import pathlib
 import pickle
 import random
 import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -195,6 +196,33 @@ def test_a_loop_that_builds_models_draws_the_same_random_numbers() -> None:
 
     with hm.Cluster.local(["cpu:0"]) as alone:
         compare(seen(alone), seen(None))
+
+
+def test_shares_and_texts_name_one_cluster_a_process() -> None:
+    def trained(given: Any) -> Any:
+        model = made(network)
+        hm.distribute(model, given)
+        found = hm.distribution(model)
+        assert found is not None
+        return found.cluster
+
+    first = trained([0.5, 0.25])
+    try:
+        assert trained((0.5, 0.25)) is first and trained("emulate:0.5,0.25") is first and trained("local") is trained(None) is trained(None)
+        os.kill(first.process_ids()[0], signal.SIGKILL)
+        until_s = time.monotonic() + 30
+        while first.fault() is None and time.monotonic() < until_s:
+            time.sleep(0.05)
+        other = trained([0.5, 0.25])
+        assert other is not first and first.closed
+        other.close()
+        again = trained([0.5, 0.25])
+        assert again is not other and not again.closed
+        again.close()
+    finally:
+        first.close()
+    with pytest.raises(UnsupportedError, match=r"the cluster is \{\}; give a Cluster, shares of cores such as \[1.0, 0.5\], or a text"):
+        hm.distribute(made(network), {})
 
 
 def test_every_other_member_of_the_model_is_what_it_was(cluster: Any) -> None:

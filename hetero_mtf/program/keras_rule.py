@@ -6,14 +6,17 @@ Keras's stateless scope and becomes what the graph writes.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.replacements import replaced
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.variables import Parameter, Update
@@ -107,7 +110,13 @@ class KerasSteps:
         return True if live is None else bool(self.optimizer._use_weight_decay(live))
 
     def step(
-        self, live: Any, values: Sequence[tf.Tensor], names: Sequence[str], scalars: Mapping[str, tf.Tensor], constraint: Constraint | None
+        self,
+        live: Any,
+        values: Sequence[tf.Tensor],
+        names: Sequence[str],
+        scalars: Mapping[str, tf.Tensor],
+        constraint: Constraint | None,
+        square: tf.Tensor | None = None,
     ) -> list[tf.Tensor]:
         """Return the variable and its slots after an update.
 
@@ -118,6 +127,7 @@ class KerasSteps:
         names : of the slots.
         scalars : those of `scalars`, as () tensors.
         constraint : what the variable is projected by at the end; None for nothing.
+        square : what is taken for the square of the gradient; None for its square.
         """
         import keras
 
@@ -130,7 +140,8 @@ class KerasSteps:
             optimizer.fed_rate = scalars["learning_rate"]
             optimizer._use_weight_decay = lambda _: self.decays(live)
             optimizer._apply_weight_decay([variable])
-            optimizer._backend_update_step([gradient], [variable], scalars["learning_rate"])
+            with _squared_as(gradient, square):
+                optimizer._backend_update_step([gradient], [variable], scalars["learning_rate"])
             if self.every > 1:
                 for each, before in mapped:
                     scope.state_mapping[id(each)] = tf.where(applies, scope.get_current_value(each), before)
@@ -212,6 +223,7 @@ def keras_updates(
     shapes: Sequence[Shape],
     clip: Callable[[Sequence[Tensor]], Sequence[Tensor]],
     starts: Sequence[Tensor],
+    squares: Sequence[Tensor | None],
 ) -> list[Update]:
     """Return the operations that update every variable; parameters as for `optimizers.updates`.
 
@@ -221,6 +233,7 @@ def keras_updates(
     shapes : (variables,) shapes of the variables as Keras has them.
     clip : gradients -> gradients, clipped by the optimizer's options.
     starts : (variables,) what the updates start from, laid out as the variables.
+    squares : (variables,) what is taken for the square of the gradient; None where that is its square.
     """
     names = list(steps.slots)
     sums: list[Tensor | None] = [None] * len(parameters)
@@ -230,19 +243,21 @@ def keras_updates(
         sums = [_scaled(total, 1.0 - scalars["applies"]) for total in totals]
         gradients = [_scaled(total, 1.0 / steps.every) for total in totals]
     operations = []
-    columns = zip(parameters, clip(gradients), slots, sums, constraints, lives, shapes, starts)
-    for parameter, gradient, kept, total, constraint, live, shape, value in columns:
+    columns = zip(parameters, clip(gradients), slots, sums, constraints, lives, shapes, starts, squares)
+    for parameter, gradient, kept, total, constraint, live, shape, value, squared in columns:
         own = [(name, slot) for name, slot in zip(names, kept) if name != "accumulated"]
         if steps.needs_full_variable:
             dims = [mtf.Dimension(f"{parameter.name}:full{i}", n) for i, n in enumerate(shape)]
             value, gradient = (mtf.reshape(tensor, mtf.Shape(dims)) for tensor in (value, gradient))
-        inputs = [value, gradient, *(slot.value for _, slot in own)]
+            squared = None if squared is None else mtf.reshape(squared, mtf.Shape(dims))
+        inputs = [value, gradient, *(slot.value for _, slot in own), *([] if squared is None else [squared])]
         written = [value, *(slot.value for _, slot in own)]
 
         def update(
             _: Processor, *pieces: tf.Tensor, live: Any = live, own: Any = own, constraint: Constraint | None = constraint
         ) -> Sequence[tf.Tensor]:
-            return steps.step(live, pieces, [name for name, _ in own], scalars, constraint)
+            given, square = pieces[: 2 + len(own)], pieces[2 + len(own) :]
+            return steps.step(live, given, [name for name, _ in own], scalars, constraint, *square)
 
         new = Local(f"{parameter.name}_step", update, inputs, [(tensor.shape, tensor.dtype) for tensor in written]).outputs
         after = [new[0] if new[0].shape == parameter.value.shape else mtf.reshape(new[0], parameter.value.shape), *new[1:]]
@@ -265,6 +280,19 @@ def slot_dimensions(steps: KerasSteps, name: str, parameter: Parameter, shape: S
     if own == shape and (not steps.needs_full_variable or name == "accumulated"):
         return parameter.value.shape
     return mtf.Shape([mtf.Dimension(f"{parameter.name}:{name}{i}", n) for i, n in enumerate(own)])
+
+
+@contextlib.contextmanager
+def _squared_as(gradient: tf.Tensor, square: tf.Tensor | None) -> Iterator[None]:
+    """Let the square of a gradient be another tensor in Keras's operations."""
+    if square is None:
+        yield
+        return
+    import keras
+
+    own_square: Any = lambda own: lambda x: tf.cast(square, x.dtype) if x is gradient else own(x)  # noqa: E731
+    with replaced(sys.modules[f"{keras.__name__}.src.ops"], "square", own_square):
+        yield
 
 
 def _assigned(handles: Sequence[tf.Tensor], _: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]) -> Sequence[Any]:

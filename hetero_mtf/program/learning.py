@@ -23,7 +23,7 @@ from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.decoupled.passes import StagePasses
 from hetero_mtf.program.loss_scale import not_finite, seed_of_loss, skip_where_not_finite, unscaled
-from hetero_mtf.program.passes import Key, Passes
+from hetero_mtf.program.passes import Key, Passes, squares_key
 from hetero_mtf.program.slots import slot_parameter
 from hetero_mtf.program.updates import updates
 
@@ -131,10 +131,11 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     context = passes.context
     trained = {key: p for b in passes.builders for key, p in b.parameters.items() if context.is_trainable(*key)}
     scale = passes.loss_scale
-    gradient_of = _gradients(passes, terms, trained)
+    gradient_of, squares_of = _gradients(passes, terms, trained)
     if scale is not None:
         passes.not_finite.update(not_finite(list(gradient_of.values())))
         gradient_of = {key: unscaled(gradient, scale) for key, gradient in gradient_of.items()}
+        squares_of = {key: unscaled(unscaled(squares, scale), scale) for key, squares in squares_of.items()}
     parameters = [trained[key] for key in gradient_of]
     constraints = [_constraint(context.graph.layers[index], name) for index, name in gradient_of]
     lives = [_live(context.graph.layers[index], name) for index, name in gradient_of]
@@ -145,7 +146,9 @@ def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalar
     shapes = [context.shape_of(key) for key in gradient_of]
     rewritten = {key: value for builder in passes.builders for key, value in builder.rewritten.items()}
     starts = [rewritten.get(key) for key in gradient_of]
-    update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, constraints, lives, shapes, starts)
+    squares = [squares_of.get(key) for key in gradient_of]
+    of_each = constraints, lives, shapes, starts, squares
+    update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, *of_each)
     if scale is not None:
         skip_where_not_finite(update_operations, passes.not_finite)
     for (index, _), update in zip(gradient_of, update_operations):
@@ -159,16 +162,18 @@ def _mixed(context: ProgramContext, keys: Iterable[Key], parameters: Sequence[Pa
     return [mixing.Mix(p, update, samples, phase) for samples, p, update in zip(weights, parameters, after) if samples]
 
 
-def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]) -> dict[Key, Tensor]:
-    """Return the gradients of the whole loss, those of variables that are mixed of each processor's own mean loss.
+def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]
+) -> tuple[dict[Key, Tensor], dict[Key, Tensor]]:
+    """Return the gradients of the whole loss, those of variables that are mixed of each processor's own mean loss; and row squares.
 
     As in Keras, a variable that no loss depends on has none: it is not updated, not even by weight decay.
     """
     seeds = [seed_of_loss(term, 1.0, passes.loss_scale) for term in terms]
     added = gradients(terms, seeds, [p.value for p in trained.values()], tuple(passes.graph.operations))
     copied = passes.context.mixing
+    squares = [key for key in map(squares_key, trained) if key in passes.gradients]
     by_data = {
-        **_summed(passes, [key for key in trained if not copied.of(key[0])]),
+        **_summed(passes, [key for key in (*trained, *squares) if not copied.of(key[0])]),
         **_own_parts(passes, [key for key in trained if copied.of(key[0])]),
     }
     gradient_of = {}
@@ -176,7 +181,7 @@ def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: M
         both = [term for term in (by_data.get(key), extra) if term is not None]
         if both:
             gradient_of[key] = functools.reduce(mtf.add, both)
-    return gradient_of
+    return gradient_of, {key: by_data[squares_key(key)] for key in trained if squares_key(key) in by_data}
 
 
 def _summed(passes: Passes | StagePasses, trained: Sequence[Key]) -> dict[Key, Tensor]:

@@ -24,6 +24,7 @@ from hetero_mtf.program.loss_scale import SCALAR, LossScaling
 Rates = float | tuple[float, ...]
 FUSED = ("SGD", "Adam", "AdamW")  # optimizers that TensorFlow has kernels of
 _CAST_OPTIONS = ("momentum", "beta_1", "beta_2", "weight_decay")
+_NO_SQUARES = ("SGD", "Lion")
 _NOT_FUSED = ("use_ema", "gradient_accumulation_steps")  # options that the kernels do not have
 
 
@@ -66,9 +67,33 @@ class UpdateRule(abc.ABC):
         assert not isinstance(learning_rate, tuple)
         return {"learning_rate": learning_rate}
 
+    @property
+    def squares_rows(self) -> bool:
+        """Whether it squares the gradient of each occurrence of a row of a table, as Keras's TensorFlow backend does.
+
+        There the gradient of a table is a list of rows, unless it was changed before: by a norm, or as the sum of several batches.
+        """
+        changed = ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps")
+        return self.has_squares and not any(self.config.get(option) for option in changed)
+
+    @property
+    def has_squares(self) -> bool:
+        """Whether it may look at the square of a gradient."""
+        return True
+
     @abc.abstractmethod
-    def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
-        """Return the operation that updates one slice; `handles` are the variable's and its slots'."""
+    def write(
+        self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor], square: tf.Tensor | None = None
+    ) -> tf.Operation:
+        """Return the operation that updates one slice.
+
+        Parameters
+        ----------
+        handles : the variable's and its slots'.
+        gradient : slice of the gradient.
+        scalars : those of `scalars`, as () tensors.
+        square : what is taken for the square of the gradient; None for its square.
+        """
 
     def slot_shape(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of a slot of a variable of some shape."""
@@ -129,7 +154,13 @@ class SGD(UpdateRule):
     def slots(self) -> tuple[str, ...]:
         return optimizer_slots("sgd", self.config)
 
-    def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
+    @property
+    def has_squares(self) -> bool:
+        return False
+
+    def write(
+        self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor], square: tf.Tensor | None = None
+    ) -> tf.Operation:
         rate = scalars["learning_rate"]
         if not self.config["momentum"]:
             return tf.raw_ops.ResourceApplyGradientDescent(var=handles[0], alpha=rate, delta=gradient)
@@ -162,7 +193,11 @@ class Adam(UpdateRule):
         powers = {f"{name}_power": self.cast[name] ** (step + 1) for name in ("beta_1", "beta_2")}
         return {**super().scalars(step, learning_rate), **powers}
 
-    def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
+    def write(
+        self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor], square: tf.Tensor | None = None
+    ) -> tf.Operation:
+        if square is not None:
+            return self._written(handles, gradient, scalars, tf.cast(square, gradient.dtype))
         constants = {name: tf.constant(self.config[name], gradient.dtype) for name in ("beta_1", "beta_2", "epsilon")}
         options = {
             "var": handles[0],
@@ -179,6 +214,20 @@ class Adam(UpdateRule):
         if self.config["amsgrad"]:
             return tf.raw_ops.ResourceApplyAdamWithAmsgrad(vhat=handles[3], **options)
         return tf.raw_ops.ResourceApplyAdam(**options)
+
+    def _written(
+        self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor], square: tf.Tensor
+    ) -> tf.Operation:
+        """Return the operation that updates one slice, by another square than that of the gradient, which the kernel does not take."""
+        dtype, (variable, *slots) = gradient.dtype, handles
+        mean, second, *largest = [tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=slot, dtype=dtype), gradient.shape) for slot in slots]
+        mean += (gradient - mean) * tf.constant(1.0 - self.config["beta_1"], dtype)
+        second += (square - second) * tf.constant(1.0 - self.config["beta_2"], dtype)
+        kept = [mean, second, *(tf.maximum(each, second) for each in largest)]
+        rate = scalars["learning_rate"] * tf.sqrt(1.0 - scalars["beta_2_power"]) / (1.0 - scalars["beta_1_power"])
+        change = rate * mean / (tf.sqrt(kept[-1]) + tf.constant(self.config["epsilon"], dtype))
+        writes = [tf.raw_ops.AssignVariableOp(resource=slot, value=value) for slot, value in zip(slots, kept)]
+        return tf.group(tf.raw_ops.AssignSubVariableOp(resource=variable, value=change), *writes)
 
     def expected_change(self, slots: Sequence[tf.Tensor], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
         corrected = tf.sqrt(1.0 - scalars["beta_2_power"]) / (1.0 - scalars["beta_1_power"])
@@ -207,11 +256,17 @@ class KerasRule(UpdateRule):
     def has_momentum(self) -> bool:
         return False
 
+    @property
+    def has_squares(self) -> bool:
+        return type(self.steps.optimizer).__name__ not in _NO_SQUARES
+
     def scalars(self, step: int, learning_rate: Rates) -> dict[str, float]:
         assert not isinstance(learning_rate, tuple)
         return self.steps.scalars(step, learning_rate)
 
-    def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
+    def write(
+        self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor], square: tf.Tensor | None = None
+    ) -> tf.Operation:
         raise NotImplementedError  # `updates` builds its own operations
 
     def expected_change(self, slots: Sequence[tf.Tensor], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -286,7 +341,13 @@ class SeveralRules(UpdateRule):
     def has_momentum(self) -> bool:
         return False
 
-    def write(self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor]) -> tf.Operation:
+    @property
+    def squares_rows(self) -> bool:
+        return any(rule.squares_rows for rule in self.rules)
+
+    def write(
+        self, handles: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Mapping[str, tf.Tensor], square: tf.Tensor | None = None
+    ) -> tf.Operation:
         raise NotImplementedError  # `updates` asks the rule of each variable
 
     def expected_change(self, slots: Sequence[tf.Tensor], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:

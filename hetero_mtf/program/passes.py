@@ -29,6 +29,7 @@ from hetero_mtf.program.ops.value import Value
 
 Tensor = Any
 Key = tuple[int, str]
+_SQUARES = ":squares"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +110,7 @@ class Passes:
         stage = context.stages[number].stage
         builder = Builder(context.graph, stage, mesh, context.variables, self.parts[0].x, training, context.seed, step, context.mixing)
         builder.sources = self.sources
+        builder.squares_rows = training and context.rule.squares_rows and not context.mixing
         return builder
 
     @property
@@ -190,6 +192,7 @@ class Passes:
         ys, grad_ys = self._seeds(forward, {first.values[i].tensor: forward.values[i].tensor for i in first.builder.layers})
         sources = list(dict.fromkeys(first.values[i].tensor for i in sorted(first.sources) if self.context.graph.layers[i].inputs))
         trained = {key: p.value for key, p in forward.builder.parameters.items() if self.context.is_trainable(*key)}
+        trained |= {squares_key(key): tensor for key, tensor in forward.builder.row_squares.items()}
         operations = [*forward.received, *forward.operations]
         all_gradients = gradients(ys, grad_ys, [*sources, *trained.values()], operations, self.sources.begin_backward)
         self.sources.begin(None)
@@ -227,6 +230,11 @@ class Passes:
                 ys.append(same)
                 grad_ys.append(gradient)
         return ys, grad_ys
+
+
+def squares_key(key: Key) -> Key:
+    """Return what stands for the sums of the squared gradients of a table's rows among gradients."""
+    return key[0], f"{key[1]}{_SQUARES}"
 
 
 def task_name(task: Task) -> str:

@@ -28,6 +28,7 @@ def updates(
     lives: Sequence[Any] = (),
     shapes: Sequence[tuple[int, ...]] = (),
     starts: Sequence[Tensor | None] = (),
+    squares: Sequence[Tensor | None] = (),
 ) -> list[Update]:
     """Return the operations that update every variable.
 
@@ -40,9 +41,10 @@ def updates(
     lives : (variables,) the variables in the user's model, None where there are none.
     shapes : (variables,) shapes of the variables as Keras has them; empty where their snapshots have these.
     starts : (variables,) what the updates start from where it is not the snapshot, laid out as it; None where it is.
+    squares : (variables,) what the optimizer takes for the square of the gradient, where that is not its square; None where it is.
     """
     if isinstance(rule, SeveralRules):
-        return _updates_of_several(rule, scalars, [parameters, gradients, slots], [constraints, lives, shapes, starts])
+        return _updates_of_several(rule, scalars, [parameters, gradients, slots], [constraints, lives, shapes, starts, squares])
     operations = []
     projections = constraints or [None] * len(parameters)
     if isinstance(rule, KerasRule):
@@ -50,26 +52,30 @@ def updates(
         clip = functools.partial(_clip, rule.config)
         of_keras = shapes or [tuple(parameter.value.shape.to_integer_list) for parameter in parameters]
         from_values = [p.value if start is None else start for p, start in zip(parameters, starts or [None] * len(parameters))]
-        return keras_updates(rule.steps, parameters, gradients, slots, scalars, projections, named, of_keras, clip, from_values)
-    columns = zip(parameters, _clip(rule.config, gradients), slots, projections, starts or [None] * len(parameters))
-    for parameter, gradient, kept, constraint, start in columns:
+        own = projections, named, of_keras, clip, from_values, squares or [None] * len(parameters)
+        return keras_updates(rule.steps, parameters, gradients, slots, scalars, *own)
+    others = projections, starts or [None] * len(parameters), squares or [None] * len(parameters)
+    columns = zip(parameters, _clip(rule.config, gradients), slots, *others)
+    for parameter, gradient, kept, constraint, start, squared in columns:
 
         def write(
             handles: Sequence[tf.Tensor],
             snapshots: Sequence[tf.Tensor],
             inputs: Sequence[tf.Tensor],
             constraint: Callable[[tf.Tensor], tf.Tensor] | None = constraint,
+            has_squares: bool = squared is not None,
         ) -> Sequence[Any]:
             gradient, *begin = inputs
+            square = [begin.pop()] if has_squares else []
             own = {name: tf.cast(value, snapshots[0].dtype) for name, value in scalars.items()}
             begun = [tf.raw_ops.AssignVariableOp(resource=handles[0], value=value) for value in begin]
             with tf.control_dependencies(begun):
                 decayed = rule.decay(handles[0], begin[0] if begin else snapshots[0], own)
             with tf.control_dependencies([*begun, *decayed]):
-                written = rule.write(handles, gradient, own)
+                written = rule.write(handles, gradient, own, *square)
             return [written if constraint is None else _projected(handles[0], snapshots[0], constraint, written)]
 
-        read = [gradient] if start is None else [gradient, start]
+        read = [tensor for tensor in (gradient, start, squared) if tensor is not None]
         operations.append(Update([parameter, *kept], read, write, f"{parameter.name}_update"))
     return operations
 
@@ -82,7 +88,7 @@ def _updates_of_several(
     Parameters
     ----------
     columns : (3, variables) parameters, gradients and slots, as for `updates`.
-    options : (4, variables or none) constraints, lives, shapes and starts.
+    options : (5, variables or none) constraints, lives, shapes, starts and squares.
     """
     lives = options[1] or [None] * len(columns[0])
     by_variable: dict[int, Update] = {}

@@ -68,16 +68,41 @@ class KernelOps(LayerContext):
         numbers = mtf.reshape(x.tensor, mtf.Shape([batch, *space]))
         variable = self.parameter(table, [mtf.Dimension("numbers", count), units])
 
-        def function(_: Processor, value: tf.Tensor, rows: tf.Tensor) -> list[tf.Tensor]:
-            return [tf.gather(rows, value if value.dtype.is_integer else tf.cast(value, tf.int32))]
+        def function(_: Processor, value: tf.Tensor, rows: tf.Tensor, *zeros: tf.Tensor) -> list[tf.Tensor]:
+            places = value if value.dtype.is_integer else tf.cast(value, tf.int32)
+            return [looked_up(rows, places, *zeros) if zeros else tf.gather(rows, places)]
 
         shape = mtf.Shape([batch, *space, units])
-        (y,) = compute_kept("look_up", function, [numbers, variable], [(shape, self.dtype)], unsplit=space)
+        inputs = [numbers, variable, *self.row_squares_of(table, variable.shape)]
+        (y,) = compute_kept("look_up", function, inputs, [(shape, self.dtype)], unsplit=space)
         return Value(y, self.output_sizes)
 
     def add_bias(self, x: Value, bias: str) -> Value:
         """Return `x` plus the layer's variable `bias` [channels]."""
         return dataclasses.replace(x, tensor=conv.add_bias(x.tensor, self.parameter(bias, [x.channels])))
+
+
+def looked_up(rows: tf.Tensor, places: tf.Tensor, zeros: tf.Tensor) -> tf.Tensor:
+    """Return rows of a table; the gradient of `zeros`, of the table's shape, is the sum of the squared gradients of each row's occurrences.
+
+    Parameters
+    ----------
+    rows : [numbers, units] table.
+    places : [...] whole numbers.
+    zeros : [numbers, units].
+    """
+
+    @tf.custom_gradient
+    def look_up(table: tf.Tensor, nothing: tf.Tensor) -> Any:
+        def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            count, units = table.shape
+            flat, at = tf.reshape(dy, [-1, units]), tf.reshape(places, [-1])
+            squares = tf.square(tf.cast(flat, nothing.dtype))
+            return tf.math.unsorted_segment_sum(flat, at, count), tf.math.unsorted_segment_sum(squares, at, count)
+
+        return tf.gather(table, places), gradient
+
+    return look_up(rows, zeros)
 
 
 def _taps(extents: Sequence[int]) -> list[Any]:

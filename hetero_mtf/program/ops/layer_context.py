@@ -13,6 +13,7 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.kind import FULL, ITS_OWN
 from hetero_mtf.mesh.batch_parts import Fed
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.operations.local import Local
 from hetero_mtf.mesh.operations.mixing import NOT_MIXED, Mixing, average
 from hetero_mtf.mesh.operations.precision import cast
 from hetero_mtf.mesh.sources import Sources
@@ -67,6 +68,8 @@ class LayerContext:
         self.sizes: dict[str, tuple[int, ...]] = {}
         self.axes: dict[str, str] = {}
         self.parameters: dict[tuple[int, str], Parameter] = {}
+        self.squares_rows = False  # whether the optimizer squares the gradient of each occurrence of a row
+        self.row_squares: dict[tuple[int, str], Any] = {}  # tensors whose gradients are the sums of these squares
         self._new_values: dict[tuple[int, str], Any] = {}
         self.batch_size = int(x[0].shape[0])
         self.microbatch, self.updates_state = 0, True
@@ -167,6 +170,26 @@ class LayerContext:
         if kind_of(self.layer).precision != ITS_OWN:
             value = cast(value, self.dtype, pending_gradient=True)
         return value if value.shape == shape else mtf.reshape(value, shape)
+
+    def row_squares_of(self, table: str, shape: Any) -> list[Any]:
+        """Return a tensor whose gradient is the sum of the squared gradients of each row's occurrences, where the optimizer asks for it.
+
+        Parameters
+        ----------
+        table : name of the present layer's variable that rows are looked up in.
+        shape : mtf.Shape that it has here.
+        """
+        key = self.graph.owner(self.index), table
+        layer = self.graph.layers[key[0]]
+        penalised = any(layer.attributes.get(f"{table}_{power}") for power in ("l1", "l2"))
+        if not self.squares_rows or penalised or not any(v.trainable for v in layer.variables if v.name == table):
+            return []
+        if key not in self.row_squares:
+            value = self.parameters[key].value
+            zeros = Local("row_squares", lambda _, piece: [tf.zeros_like(piece)], [value], [(value.shape, value.dtype)])
+            self.row_squares[key] = zeros.outputs[0]
+        zeros_here = self.row_squares[key]
+        return [zeros_here if zeros_here.shape == shape else mtf.reshape(zeros_here, shape)]
 
     def set_after_step(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:
         """Give the present layer's variable `name` the value `new(old)` after the step; later calls and microbatches start from it.

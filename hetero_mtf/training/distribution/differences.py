@@ -6,15 +6,16 @@ from typing import Any
 
 from hetero_mtf.units import list_text
 
-_LINEAR = ("SGD", "Lion")  # optimizers that look at no square or absolute value of a gradient itself
+_BY_OCCURRENCE = ("Adadelta", "Adafactor", "Adamax", "Muon", "Lamb")  # Keras's optimizers that do more than square a gradient
+_CLIPPING = ("clipnorm", "global_clipnorm", "clipvalue")
 _NAMED = 4  # layers named
 
 
 def rows_text(model: Any) -> str:
-    """Return a sentence on tables whose rows Keras updates by other squares than the optimizer's formula, "" where there are none.
+    """Return a sentence on tables whose rows Keras updates otherwise than the optimizer's formula says, "" where there are none.
 
     The gradient of a table is a list of rows in Keras's TensorFlow backend. A number that a batch has twice is in it twice, and its two
-    gradients are squared one by one; here, as for every other weight, their sum is.
+    gradients are clipped, squared and compared one by one. Squares are the same here; for the rest, here their sum is taken.
 
     Parameters
     ----------
@@ -24,10 +25,11 @@ def rows_text(model: Any) -> str:
 
     given = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     optimizers = getattr(given, "optimizers", [given])
-    squares = [type(each).__name__ for each in optimizers if type(each).__name__ not in _LINEAR or each.clipnorm or each.global_clipnorm]
+    other = [each for each in optimizers if type(each).__name__ in _BY_OCCURRENCE or any(getattr(each, name, None) for name in _CLIPPING)]
     layers = [each for each in model._flatten_layers() if isinstance(each, keras.layers.Embedding)]
     rows = [each.name for each in layers if each.trainable and each.embeddings_regularizer is None]
-    if not squares or not rows:
+    if not other or not rows:
         return ""
-    which = f"{squares[0]} squares the gradients of {list_text(rows, _NAMED)}"
-    return f"{which} row by row, where Keras's TensorFlow backend squares each number's of a batch; losses may differ by about a percent"
+    which = f"{type(other[0]).__name__}{' that clips' * (type(other[0]).__name__ not in _BY_OCCURRENCE)}"
+    what = f"takes the gradients of {list_text(rows, _NAMED)} row by row"
+    return f"{which} {what}, where Keras's TensorFlow backend takes each number's of a batch; losses may differ by about a percent"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.call_order import Call
 from hetero_mtf.graph.level import Level, Place
 from hetero_mtf.graph.live import configuration, is_layer, is_symbol, keras_module, layers_in
+from hetero_mtf.graph.replacements import replaced
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
 TRACED = "_hetero_mtf_traced"  # the attribute of a subclassed model, or of one with open extents, that its graphs of calls are kept in
@@ -176,9 +178,25 @@ def _retraced(function: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
     keras, given = keras_module(), iter(shapes)
     inputs = map_leaves(function._inputs_struct, lambda each: keras.Input(next(given), dtype=each.dtype, name=_input_name(each)))
     try:
-        return functional_of(keras.Model(inputs, function.call(inputs)))
+        with replaced(type(function), "compute_output_spec", _with_masks) if _owns_spec(function) else contextlib.nullcontext():
+            return functional_of(keras.Model(inputs, function.call(inputs)))
     except Exception:  # layers that were built for other extents
         return function
+
+
+def _owns_spec(function: Any) -> bool:
+    return "compute_output_spec" in vars(type(function))
+
+
+def _with_masks(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Return how nested models tell what they give: by calls of their layers, of which Keras's own way leaves out the masks."""
+    keras = keras_module()
+
+    def spec(function: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        given = function.call(inputs, training=training, mask=mask)
+        return keras.tree.map_structure(lambda each: keras.KerasTensor(each.shape, each.dtype), given)
+
+    return spec
 
 
 def _input_name(symbol: Any) -> str:

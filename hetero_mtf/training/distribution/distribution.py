@@ -306,7 +306,8 @@ class Distribution:
                 _build(self._model, data)
             state = random.getstate()  # which Keras draws the seeds of new layers from
             try:
-                self._begin(data)
+                with contextlib.nullcontext() if self._step is None else self._step.alone():
+                    self._begin(data)
             finally:
                 random.setstate(state)
         assert self._trainer is not None

@@ -154,6 +154,29 @@ def extended() -> keras.Model:
     return model
 
 
+class Student(Distiller):
+    """A student whose step trains its own weights alone, beside a teacher that nobody froze."""
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data[:2]
+        taught = self.teacher(x, training=False)
+        with tf.GradientTape() as tape:
+            given = self.student(x, training=True)
+            own = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, given)
+            loss = 0.3 * own + 0.7 * keras.losses.KLDivergence()(tf.nn.softmax(taught / 2.0), tf.nn.softmax(given / 2.0))
+        trained = self.student.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, trained), trained))
+        self.compute_metrics(x, y, given, None)
+        return {**{metric.name: metric.result() for metric in self.metrics}, "student": own}
+
+
+def student() -> keras.Model:
+    """Return it, with dropout in the teacher."""
+    model = Student(0.5)
+    model.compile("adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    return model
+
+
 class Endpoint(L.Layer):
     """A layer that takes the targets, adds the loss, and updates a metric of its own."""
 
@@ -182,6 +205,7 @@ MODELS: dict[str, tuple[Callable[[], keras.Model], Any]] = {
     "functions": (functions, Y),
     "own_loss": (own_loss, Y),
     "distiller": (distiller, Y),
+    "student": (student, Y),
     "extended": (extended, TWO),
     "endpoint": (endpoint, None),
 }
@@ -195,7 +219,9 @@ def _data(make: Callable[[], keras.Model], y: Any) -> Any:
 
 def _distributed(make: Callable[[], keras.Model], y: Any, cluster: Any) -> keras.Model:
     first = keras.tree.map_structure(lambda array: array[:5], _data(make, y))
-    plan = hm.Plan.batch(followed_step(made(make), first).function, [3, 1, 2], cluster, 5)
+    step = followed_step(made(make), first)
+    with step.alone():
+        plan = hm.Plan.batch(step.function, [3, 1, 2], cluster, 5)
     return hm.distribute(made(make), cluster, plan=plan)
 
 
@@ -249,13 +275,13 @@ class Clipped(Functions):
         return {"loss": loss}
 
 
-class Half(Functions):
-    """Trains some of its weights."""
+class Double(Functions):
+    """Trains a weight twice."""
 
     def train_step(self, data: Any) -> Any:
         with tf.GradientTape() as tape:
             loss = ops.mean(self(data[0], training=True))
-        trained = self.trainable_variables[:1]
+        trained = self.trainable_variables[:1] * 2
         self.optimizer.apply_gradients(zip(tape.gradient(loss, trained), trained))
         return {"loss": loss}
 
@@ -283,7 +309,7 @@ class Penalised(Functions):
     [
         (Adversary, "it takes gradients 2 times"),
         (Clipped, "Error"),
-        (Half, "the model's optimizer updates 1 of 5 trainable weights"),
+        (Double, "the model's optimizer updates 2 weights, 1 of them trainable"),
         (Looking, "Error"),
         (Penalised, "it reads `losses`, which layers and regularizers add"),
     ],

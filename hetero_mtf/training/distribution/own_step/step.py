@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,12 +51,25 @@ class OwnStep:
     read : positions, among all arrays of a batch, of those that it reads.
     updates : of metrics, in order, with `_Read` for tensors.
     logs : what the step returns, with `MetricValue` for results of metrics and `_Read` for tensors.
+    untouched : trainable variables that it does not train.
     """
 
     function: Any
     read: tuple[int, ...]
     updates: tuple[Update, ...]
     logs: Mapping[str, Any]
+    untouched: tuple[Any, ...] = ()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let the weights that the step does not train pass for frozen ones while the context is open."""
+        for variable in self.untouched:
+            variable.trainable = False
+        try:
+            yield
+        finally:
+            for variable in self.untouched:
+                variable.trainable = True
 
     def values(self, part: Any, arrays: Sequence[Any], outputs: Sequence[Any]) -> Any:
         """Return arguments or logs with the values of a batch.
@@ -112,7 +126,9 @@ def followed_step(model: Any, data: Any) -> OwnStep:
         with recorder.recording():
             logs = step(model, symbols)
         _check(model, recorder, logs)
-        return _own_step(recorder, leaves_in(symbols), logs)
+        applied = {id(variable) for variable in recorder.applied}
+        untouched = tuple(variable for variable in model.trainable_variables if id(variable) not in applied)
+        return dataclasses.replace(_own_step(recorder, leaves_in(symbols), logs), untouched=untouched)
     except UnsupportedError as fault:
         raise _refused(model, str(fault)) from fault
     except Exception as fault:  # the step may raise anything on symbolic tensors
@@ -141,8 +157,8 @@ def _check(model: Any, recorder: Recorder, logs: Any) -> None:
     if len(recorder.losses) != 1:
         raise UnsupportedError(f"it takes gradients {len(recorder.losses)} times")
     applied, trained = ({id(variable) for variable in variables} for variables in (recorder.applied, model.trainable_variables))
-    if applied != trained or len(recorder.applied) != len(trained):
-        raise UnsupportedError(f"the model's optimizer updates {len(applied)} of {len(trained)} trainable weights")
+    if not applied or not applied <= trained or len(recorder.applied) != len(applied):
+        raise UnsupportedError(f"the model's optimizer updates {len(recorder.applied)} weights, {len(applied & trained)} of them trainable")
     if not isinstance(logs, Mapping):
         raise UnsupportedError(f"it returns {type(logs).__name__}, no dict")
     if recorder.asked_for_losses:
